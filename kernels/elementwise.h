@@ -1,0 +1,19 @@
+/* elementwise.h: the small passes between products: conversion, sums of rows, residuals. */
+#ifndef KERNELS_ELEMENTWISE_H
+#define KERNELS_ELEMENTWISE_H
+
+#include "kernels/dtype.h"
+
+/* out[i] = x[i] in another format: DT_F32, DT_BF16 and DT_F16 in any pair; rounds to nearest even. */
+void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);
+
+/* out[i] = a[i] + b[i]; out may be a or b. */
+void residual_add(float *out, const float *a, const float *b, size_t n);
+
+/* db[j] += sum over rows of dy[i][j]; dy (n, C) of `dt`; fixed groups of COLSUM_ROWS rows in order,
+ * whatever the threads. scratch: colsum_scratch(n, C) bytes. */
+enum { COLSUM_ROWS = 32 };
+void   colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch);
+size_t colsum_scratch(size_t n, size_t C);
+
+#endif

@@ -1,0 +1,47 @@
+/* matmul.h: the dense products, C (+)= op(A) op(B) (+ bias), with OpenBLAS and oneDNN behind it.
+ * The one kernel with an object: it is opened from the list of all shapes that will be run, so that running
+ * allocates nothing and every engine may prepare each. Row-major, leading dimensions as tight as the
+ * shape says. fp32 sums. One thread runs it at a time; inside, the OpenMP pool of the process. */
+#ifndef KERNELS_MATMUL_H
+#define KERNELS_MATMUL_H
+
+#include "kernels/dtype.h"
+
+enum matmul_engine { MATMUL_AUTO, MATMUL_OPENBLAS, MATMUL_ONEDNN };
+
+enum matmul_form {
+    MATMUL_NN, // C(m,n) = A(m,k) B(k,n)      forward: y = x W
+    MATMUL_NT, // C(m,n) = A(m,k) B(n,k)'     dx = dy W'; logits = x wte'
+    MATMUL_TN, // C(m,n) = A(k,m)' B(k,n)     dW += x' dy
+};
+
+struct matmul_shape {
+    enum matmul_form form;
+    size_t     m, n, k;
+    enum dtype ab_dt;      // of A, B and bias: DT_F32 or DT_BF16
+    enum dtype c_dt;       // of C: DT_F32, or DT_BF16 where ab_dt is
+    int        bias;       // 1: C = op(A) op(B) + bias, bias (n) of ab_dt, added in fp32 before rounding to c_dt
+    int        accumulate; // 1: C += (c_dt DT_F32 and no bias then)
+};
+
+struct matmul; // opaque
+
+/* Open `n_shapes` products (shapes copied; index in this list = id for matmul_run; equal ones are shared inside).
+ * AUTO: oneDNN where the CPU has AVX-512, else OpenBLAS. 0 or -errno with a sentence in why[0..why_size). */
+int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
+                size_t n_shapes, int threads, char *why, size_t why_size);
+void matmul_close(struct matmul *mm);
+
+/* Bytes of scratch (64-byte aligned) that the largest of the shapes needs in matmul_run. */
+size_t matmul_scratch(const struct matmul *mm);
+
+/* Run product `id`. bias NULL where the shape has none. c must not overlap a, b. */
+void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
+                const void *bias, void *scratch);
+
+/* What runs, for the run's row: e.g. "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
+const char *matmul_describe(const struct matmul *mm);
+const char *matmul_engine_name(enum matmul_engine e); // "auto", "openblas", "onednn"
+int matmul_engine_parse(const char *word);            // -1 for another word
+
+#endif

@@ -1,0 +1,13 @@
+/* softmax.h: softmax with cross-entropy and its gradient, in one pass over each row. */
+#ifndef KERNELS_SOFTMAX_H
+#define KERNELS_SOFTMAX_H
+
+#include "kernels/dtype.h"
+
+/* losses (n): -log softmax(logits)[target]; dlogits (n, V) of `dt`: (softmax - onehot) * scale.
+ * logits (n, V). dlogits NULL: losses only. dlogits may be `logits` where dt is DT_F32.
+ * A target < 0 is ignored: loss 0, gradient row 0. */
+void softmax_xent(float *losses, void *dlogits, enum dtype dt, const float *logits,
+                  const int32_t *targets, size_t n, size_t V, float scale);
+
+#endif

@@ -1,0 +1,24 @@
+/* topk.h: exact magnitude Top-K: the k elements of largest |x|, ties to the lower index, as pairs
+ * sorted by index (Smart-Infinity, HPCA 2024, section IV-C, made exact). */
+#ifndef KERNELS_TOPK_H
+#define KERNELS_TOPK_H
+
+#include "kernels/dtype.h"
+
+struct topk_pair {
+    uint32_t index;
+    float    value;
+};
+
+/* out[0..k) from x[0..n), 1 <= k <= n < 2^32, no NaN. Parallel; the result does not depend on the
+ * number of threads. scratch: topk_scratch(n, k) bytes. */
+void   topk_select(struct topk_pair *out, const float *x, size_t n, size_t k, void *scratch);
+size_t topk_scratch(size_t n, size_t k);
+
+/* How many pairs a block of n elements keeps at `ratio` (bytes of pairs over bytes of fp32): max(1, floor(ratio / 2 * n)). */
+size_t topk_count(size_t n, double ratio);
+
+/* x[0..n) = 0, then x[pair.index] = pair.value. Pairs out of range are a programmer's error. */
+void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k);
+
+#endif
