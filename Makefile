@@ -15,7 +15,8 @@ CFLAGS  += -std=c17 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -ffp-contract=off -fno-
 LDLIBS  += -ldnnl -lopenblas -luring -lsqlite3 -lpcre2-8 -ljansson -lisal -largtable2 -lblkid -lm
 
 # The hot loops are written plainly and vectorised by the compiler, once for AVX2 and once for AVX-512 (target_clones).
-$(BUILD)/kernels/%.o: OPT += -O3
+# No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
+$(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
 LIB_SRC := $(wildcard data/*.c kernels/*.c csd/*.c offload/*.c model/*.c)
 CMD_SRC := $(wildcard cmd/*.c)

@@ -1,0 +1,23 @@
+/* simd.h: how the kernels come to use the vectors of the CPU they run on. The binary's baseline is
+ * x86-64-v3; a function marked SIMD_CLONES is compiled twice, for AVX2 and for AVX-512, and the loader
+ * binds the fitting one. Mark plain loops in static functions: a loop body outlined by OpenMP is not
+ * cloned, so a kernel is a marked inner function called from an `omp parallel for`.
+ * Both clones must give the same bits: sums across elements therefore run in explicit lanes (SIMD_LANES),
+ * never in an order that the vector width decides, and products are fused only where fmaf says so. */
+#ifndef KERNELS_SIMD_H
+#define KERNELS_SIMD_H
+
+/* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader resolves. */
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+#define SIMD_CLONES
+#else
+#define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
+#endif
+
+/* For small functions that must become part of the caller's vectors. */
+#define SIMD_INLINE static inline __attribute__((always_inline))
+
+/* Independent partial sums of a reduction: four AVX-512 registers of floats, eight of AVX2. */
+enum { SIMD_LANES = 64 };
+
+#endif
