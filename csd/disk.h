@@ -1,0 +1,64 @@
+/* disk.h: one open file or block device, read and written asynchronously. Backends: uring (O_DIRECT, registered
+ * file and buffers), sync (pread/pwrite on a thread pool, the announced fall-back), null (answers at once, stores nothing).
+ * One thread owns a disk: it alone submits and reaps; disk wake is the one call that another thread may make. */
+#ifndef CSD_DISK_H
+#define CSD_DISK_H
+
+#include "data/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+enum disk_op { DISK_READ, DISK_WRITE, DISK_FLUSH };
+
+struct disk_req {
+    enum disk_op op;
+    void        *buf;    // aligned to disk_align; owned by the request until it is reaped
+    size_t       bytes;  // multiple of disk_align; any size: the backend cuts and continues short transfers
+    uint64_t     off;    // multiple of disk_align
+    int          status; // after reap: 0, or -errno (-EIO also for an unexpected end of file)
+    void        *user;   // the owner's
+    // the backend's own
+    struct disk_req *next;
+    size_t           done;
+    uint64_t         ns;
+};
+
+struct disk_config {
+    const char *path;
+    uint64_t    bytes;      // the file must be (or, with create, becomes, fully allocated) at least so long
+    int         create;     // make it, 0600 by umask; refuse one that exists
+    int         read_only;
+    unsigned    depth;      // requests that may be in flight
+    const struct iovec *buffers; // memory that requests will point into, to register; may be none
+    unsigned    n_buffers;
+};
+
+struct disk { const struct disk_ops *ops; size_t align; }; // first member of every backend; align: of offsets, lengths, addresses
+
+struct disk_ops {
+    const char *name; // what --disk takes
+    int  (*open)(struct disk **out, const struct disk_config *cfg, struct err *err);
+    int  (*submit)(struct disk *d, struct disk_req *r); // 0, or -EAGAIN: reap first. Started by the next reap at the latest
+    /* Completed requests, at most max; waits up to wait_ns (0: not at all, -1: for ever) until there is one or wake is
+     * called. Number reaped (0 possible) or -errno if the disk is unusable. A flush covers what was reaped before it was submitted. */
+    int  (*reap)(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
+    void (*wake)(struct disk *d);  // any thread: a reap that waits, or the next one, returns
+    void (*close)(struct disk *d); // waits for requests in flight; accepts NULL
+};
+
+extern const struct disk_ops disk_uring, disk_sync, disk_null;
+
+/* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is forbidden or unsupported the sync disk is
+ * opened instead and a sentence saying so is put in notice[0..size) (else it is made empty). */
+int  disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice, size_t size, struct err *err);
+int  disk_submit(struct disk *d, struct disk_req *r);
+int  disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
+void disk_wake(struct disk *d);
+void disk_close(struct disk *d);
+
+/* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and folders. */
+int disk_probe(const char *path, struct err *err);
+
+#endif
