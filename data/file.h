@@ -1,0 +1,25 @@
+/* file.h: whole reads and writes on descriptors, and files that appear under their name only when complete. */
+#ifndef DATA_FILE_H
+#define DATA_FILE_H
+
+#include "data/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* pread/pwrite until done; a short file is an error that says where. `path` for the sentence. */
+int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
+int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
+
+/* A new file beside `path` under an unpredictable name (mkstemp, mode by umask); commit: fsync, rename, fsync of the folder;
+ * abort: unlink. Both free. */
+struct file_new { int fd; char *path, *temp; };
+int  file_new_open(struct file_new *f, const char *path, struct err *err);
+int  file_new_commit(struct file_new *f, struct err *err);
+void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
+
+/* fsync of a directory. */
+int file_sync_dir(const char *dir, struct err *err);
+
+#endif

@@ -1,0 +1,65 @@
+/* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). This file owns the connection, the schema of
+ * the measuring tables and their bounded size; offload/journal.c adds the journal's own tables through runlog_db. One thread uses a
+ * runlog at a time. DESIGN.md's tables: runs, steps, spans, traffic, evals, devices; views for the paper's breakdown. */
+#ifndef DATA_RUNLOG_H
+#define DATA_RUNLOG_H
+
+#include "data/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sqlite3;
+struct runlog;
+
+enum runlog_phase {
+    PHASE_SETUP, PHASE_FORWARD, PHASE_BACKWARD, PHASE_LOSS, PHASE_GRAD_COMPRESS, PHASE_GRAD_WRITE, PHASE_UPDATE, PHASE_UPDATE_READ,
+    PHASE_UPDATE_COMPUTE, PHASE_UPDATE_WRITE, PHASE_PARAM_READ, PHASE_ACT_WRITE, PHASE_ACT_READ, PHASE_OPTIMIZER_WAIT, PHASE_DATA,
+    PHASE_COMMIT, PHASE_EVAL, PHASE_REDO, PHASES
+};
+extern const char *const runlog_phase_names[PHASES];
+
+/* Create path (must not exist; the caller renames it when the run is complete) or open an existing one. durable: synchronous=FULL,
+ * else OFF. Locks the run against a second process for writing; a busy one is refused with the holder's pid and host (kept in a table). */
+int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
+int  runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
+void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
+struct sqlite3 *runlog_db(struct runlog *log);
+
+int runlog_begin(struct runlog *log, struct err *err);    // BEGIN IMMEDIATE
+int runlog_commit(struct runlog *log, struct err *err);
+void runlog_rollback(struct runlog *log);
+
+/* The run's settings: a key and a text value (the options' rows, config, host, CPU, versions, notices). */
+int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err);
+/* Copies the value into buf; -ENOENT (without a sentence) if there is none. */
+int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
+/* A line of notice (a fall-back, a skipped step, ...) with the time. */
+int runlog_notice(struct runlog *log, const char *text, struct err *err);
+
+struct runlog_step {
+    uint64_t step, tokens;
+    double   loss, lr, grad_norm, seconds;
+    int      clipped, skipped;
+    uint64_t peak_rss;
+};
+/* Insert or replace the row of s->step. */
+int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err);
+/* Fill in what is only known when the step is over. */
+int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss, struct err *err);
+int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err);
+
+struct runlog_span    { uint64_t step; enum runlog_phase phase; int block, device; uint64_t start_ns, end_ns, bytes; }; // device -1: host
+struct runlog_traffic { uint64_t step; enum runlog_phase phase; const char *link; int device; const char *cls, *dir; uint64_t bytes, padding_bytes; };
+/* The rows of one step replace any it had before. Whole spans are kept for the first and last 100 steps and every 1,000th; the others are
+ * folded to a row a phase (block and device -1, start_ns = 0, end_ns = total time, bytes = total) and a row a traffic class (device -1). */
+int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans, size_t n_spans,
+                   const struct runlog_traffic *traffic, size_t n_traffic, struct err *err);
+
+int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk, uint64_t bytes, struct err *err);
+
+/* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero return stops. */
+int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
+                 struct err *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* meter.h: what a step did and when, collected in bounded memory until the step's last commit writes it to run.db. Two steps are
+ * open at once at most (updates of step t run beside the forward of t + 1). Thread-safe; recording never fails and never allocates: spans
+ * beyond the bound are folded into a total per phase. */
+#ifndef OFFLOAD_METER_H
+#define OFFLOAD_METER_H
+
+#include "csd/link.h"
+#include "data/runlog.h"
+
+struct meter;
+
+struct meter *meter_new(size_t max_spans, size_t n_devices); // NULL: out of memory
+void meter_free(struct meter *m);
+
+/* One thing that took time. device -1: the host. bytes 0 where nothing was moved. */
+void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
+                uint64_t start_ns, uint64_t end_ns, uint64_t bytes);
+/* One thing that crossed links. */
+void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device, const struct link_meter *moved);
+
+/* Total nanoseconds of a phase in step, so far. */
+uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase);
+
+/* Write a step's rows (inside the caller's transaction) and forget them. */
+int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err);
+
+#endif

@@ -1,0 +1,74 @@
+/* stream.h: how the model sees its parameters: blocks lent and taken back, gradients handed over, updates asked for. What
+ * stands behind it, memory or devices in any mode, changes no bit of what is computed.
+ *
+ * A pass (stream_begin) uses blocks in a fixed order that both sides know (offload/order.h): the stream reads ahead. In a
+ * training pass: acquire 0 (embedding), 1..L, then L+1 and 0 again (the head; both held at once), then L..1; gradients are sent
+ * L+1, L..1, 0. In an evaluating pass: 0, 1..L, L+1 and 0. Block 0 is released after the embedding and after the head.
+ * One thread calls all of this; waiting happens only where it says so. After an error only stream_close is legal. */
+#ifndef OFFLOAD_STREAM_H
+#define OFFLOAD_STREAM_H
+
+#include "data/err.h"
+#include "data/runlog.h"
+#include "kernels/dtype.h"
+#include "kernels/optim.h"
+#include "offload/meter.h"
+
+struct stream { const struct stream_ops *ops; }; // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
+
+enum stream_pass { STREAM_TRAIN, STREAM_EVAL };
+
+/* Of a step's gradients, in the order in which they were sent. */
+struct stream_norm { double sumsq; int nonfinite; };
+
+/* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step is the step. */
+struct stream_step {
+    struct runlog_step row;
+    struct optim_step  optim;
+    int                skip;
+};
+
+/* Announce the next pass, of step `step`: reads of its first blocks start as their updates end. Does not wait. */
+int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
+
+/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order, 64-byte aligned, of the
+ * run's dtype) until stream_release. */
+int  stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err);
+void stream_release(struct stream *s, size_t block);
+
+/* Lend the fp32 gradient of `block`, flat, zeroed when first asked for in a step; the same buffer until it is sent.
+ * May wait for a buffer to become free. */
+int stream_grad(struct stream *s, size_t block, float **grad, struct err *err);
+
+/* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start writing it to its devices. */
+int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
+
+/* All gradients were sent: commit A as soon as they are durable, then update, block 0 first. Does not wait. */
+int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
+
+/* Wait until everything asked for is done and committed. */
+int stream_drain(struct stream *s, struct err *err);
+
+/* Updates applied so far, those asked for included: Adam's t of the next one is this plus 1. */
+uint64_t stream_applied(const struct stream *s);
+
+/* Where spans are recorded (never NULL). */
+struct meter *stream_meter(struct stream *s);
+
+void stream_close(struct stream *s); // NULL is fine; does not commit what is not committed
+
+struct stream_ops {
+    const char *name;
+    int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
+    int  (*acquire)(struct stream *s, size_t block, const void **wire, struct err *err);
+    void (*release)(struct stream *s, size_t block);
+    int  (*grad)(struct stream *s, size_t block, float **grad, struct err *err);
+    int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
+    int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
+    int  (*drain)(struct stream *s, struct err *err);
+    uint64_t (*applied)(const struct stream *s);
+    struct meter *(*meter)(struct stream *s);
+    void (*close)(struct stream *s);
+};
+
+#endif
