@@ -1,0 +1,212 @@
+/* ref.c: the oracles; each is the definition, written out in double. */
+#include "tests/ref.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A guarded array is four parts: a page that holds the length, a closed page, the pages of the array
+ * (which ends where they end, so that it begins in the first of them), a closed page. */
+void *guard_alloc(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t want = bytes ? bytes : 1;
+    size_t all = 3 * page + (want + page - 1) / page * page;
+    char  *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE) || mprotect(p + all - page, page, PROT_NONE))
+        abort();
+    memcpy(p, &all, sizeof all);
+    return p + all - page - want;
+}
+
+void guard_free(void *array)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t all;
+    char  *p = array;
+
+    if (!p)
+        return;
+    p -= (uintptr_t)p % page + 2 * page;
+    memcpy(&all, p, sizeof all);
+    munmap(p, all);
+}
+
+uint64_t ref_random(uint64_t *state)
+{
+    // splitmix64 (Steele, Lea, Flood 2014)
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+void ref_fill(float *x, size_t n, float lo, float hi, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = lo + (hi - lo) * (float)(ref_random(state) >> 40) * 0x1p-24f;
+}
+
+void ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w, const double *b,
+                   size_t n, size_t C, double eps)
+{
+    for (size_t i = 0; i < n; i++, x += C, out += C) {
+        double m = 0.0, v = 0.0;
+
+        for (size_t j = 0; j < C; j++)
+            m += x[j] / (double)C;
+        for (size_t j = 0; j < C; j++)
+            v += (x[j] - m) * (x[j] - m) / (double)C;
+        mean[i] = m;
+        rstd[i] = 1.0 / sqrt(v + eps);
+        for (size_t j = 0; j < C; j++)
+            out[j] = (x[j] - m) * rstd[i] * w[j] + b[j];
+    }
+}
+
+void ref_layernorm_backward(double *dx, double *dw, double *db, const double *dout, const double *x,
+                            const double *w, size_t n, size_t C, double eps)
+{
+    memset(dw, 0, C * sizeof *dw);
+    memset(db, 0, C * sizeof *db);
+    for (size_t i = 0; i < n; i++, x += C, dx += C, dout += C) {
+        double m = 0.0, v = 0.0, r, sum_d = 0.0, sum_dx = 0.0;
+
+        for (size_t j = 0; j < C; j++)
+            m += x[j] / (double)C;
+        for (size_t j = 0; j < C; j++)
+            v += (x[j] - m) * (x[j] - m) / (double)C;
+        r = 1.0 / sqrt(v + eps);
+        for (size_t j = 0; j < C; j++) {
+            double h = (x[j] - m) * r;
+
+            dw[j] += dout[j] * h;
+            db[j] += dout[j];
+            sum_d += dout[j] * w[j];
+            sum_dx += dout[j] * w[j] * h;
+        }
+        for (size_t j = 0; j < C; j++)
+            dx[j] = r * (dout[j] * w[j] - sum_d / (double)C - (x[j] - m) * r * sum_dx / (double)C);
+    }
+}
+
+static const double gelu_k = 0.79788456080286535588; // sqrt(2 / pi)
+
+double ref_gelu(double x)
+{
+    return 0.5 * x * (1.0 + tanh(gelu_k * (x + 0.044715 * x * x * x)));
+}
+
+double ref_gelu_grad(double x)
+{
+    double t = tanh(gelu_k * (x + 0.044715 * x * x * x));
+
+    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * gelu_k * (1.0 + 3.0 * 0.044715 * x * x);
+}
+
+double ref_xent(double *dlogits, const double *logits, size_t V, size_t target)
+{
+    double top = logits[0], sum = 0.0;
+
+    for (size_t i = 1; i < V; i++)
+        top = fmax(top, logits[i]);
+    for (size_t i = 0; i < V; i++)
+        sum += exp(logits[i] - top);
+    for (size_t i = 0; i < V; i++)
+        dlogits[i] = exp(logits[i] - top) / sum - (i == target ? 1.0 : 0.0);
+    return top + log(sum) - logits[target];
+}
+
+/* Row t of one head's softmax into p[0..t]. */
+static void attention_row(double *p, const double *qkv, size_t t, size_t C, size_t hs, size_t col)
+{
+    double top = -INFINITY, sum = 0.0;
+
+    for (size_t s = 0; s <= t; s++) {
+        p[s] = 0.0;
+        for (size_t i = 0; i < hs; i++)
+            p[s] += qkv[t * 3 * C + col + i] * qkv[s * 3 * C + C + col + i] / sqrt((double)hs);
+        top = fmax(top, p[s]);
+    }
+    for (size_t s = 0; s <= t; s++)
+        sum += p[s] = exp(p[s] - top);
+    for (size_t s = 0; s <= t; s++)
+        p[s] /= sum;
+}
+
+/* Adds what row t of one head contributes to dqkv: dp = dout v', ds = p (dp - sum p dp). */
+static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout,
+                                   const double *qkv, size_t t, size_t C, size_t hs, size_t col)
+{
+    double dot = 0.0;
+
+    for (size_t s = 0; s <= t; s++) {
+        dp[s] = 0.0;
+        for (size_t i = 0; i < hs; i++)
+            dp[s] += dout[t * C + col + i] * qkv[s * 3 * C + 2 * C + col + i];
+        dot += p[s] * dp[s];
+    }
+    for (size_t s = 0; s <= t; s++) {
+        double ds = p[s] * (dp[s] - dot) / sqrt((double)hs);
+
+        for (size_t i = 0; i < hs; i++) {
+            dqkv[t * 3 * C + col + i] += ds * qkv[s * 3 * C + C + col + i];
+            dqkv[s * 3 * C + C + col + i] += ds * qkv[t * 3 * C + col + i];
+            dqkv[s * 3 * C + 2 * C + col + i] += p[s] * dout[t * C + col + i];
+        }
+    }
+}
+
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, size_t T, size_t C, size_t H)
+{
+    size_t  hs = C / H;
+    double *p = calloc(2 * T, sizeof *p);
+
+    assert(p && C % H == 0);
+    if (dout)
+        memset(dqkv, 0, T * 3 * C * sizeof *dqkv);
+    for (size_t h = 0; h < H; h++)
+        for (size_t t = 0; t < T; t++) {
+            attention_row(p, qkv, t, C, hs, h * hs);
+            for (size_t i = 0; i < hs; i++) {
+                double sum = 0.0;
+
+                for (size_t s = 0; s <= t; s++)
+                    sum += p[s] * qkv[s * 3 * C + 2 * C + h * hs + i];
+                out[t * C + h * hs + i] = sum;
+            }
+            if (dout)
+                attention_row_backward(dqkv, p, p + T, dout, qkv, t, C, hs, h * hs);
+        }
+    free(p);
+}
+
+void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k, int ta, int tb)
+{
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0.0;
+
+            for (size_t l = 0; l < k; l++)
+                sum += a[ta ? l * m + i : i * k + l] * b[tb ? j * k + l : l * n + j];
+            c[i * n + j] = sum;
+        }
+}
+
+double ref_excess(const float *a, const double *b, size_t n, double atol, double rtol)
+{
+    double worst = 0.0;
+
+    for (size_t i = 0; i < n; i++) {
+        double e = fabs((double)a[i] - b[i]) / (atol + rtol * fabs(b[i]));
+
+        if (!(e <= worst)) // a NaN too
+            worst = e == e ? e : INFINITY;
+    }
+    return worst;
+}

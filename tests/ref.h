@@ -1,0 +1,35 @@
+/* ref.h: what the kernels are tested against: naive kernels in double precision, and memory that ends at
+ * a page nobody may touch. Nothing here is fast, and nothing here shares code with kernels/. */
+#ifndef TESTS_REF_H
+#define TESTS_REF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* `bytes` of zeroed memory whose last byte is followed by a PROT_NONE page (and whose first page is preceded by one).
+ * Its address is as aligned as `bytes` is: that of an odd number of floats is a multiple of 4 only. */
+void *guard_alloc(size_t bytes);
+void guard_free(void *p); // NULL is fine
+
+/* Reproducible test data: uniform in [lo, hi), and a raw 64-bit number; `state` is the caller's. */
+uint64_t ref_random(uint64_t *state);
+void     ref_fill(float *x, size_t n, float lo, float hi, uint64_t *state);
+
+/* All arrays row-major, (n, C) or as said; every result is written, never added to. */
+void ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w, const double *b,
+                   size_t n, size_t C, double eps);
+void ref_layernorm_backward(double *dx, double *dw, double *db, const double *dout, const double *x,
+                            const double *w, size_t n, size_t C, double eps);
+double ref_gelu(double x);
+double ref_gelu_grad(double x);
+/* One row: the loss, and p - onehot in dlogits (V), not scaled. */
+double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
+/* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. */
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, size_t T, size_t C, size_t H);
+/* c (m, n) = op(a) op(b); element (i, l) of op(a) is a[l * m + i] if ta, else a[i * k + l]; b (k, n), if tb (n, k). */
+void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k, int ta, int tb);
+
+/* Largest |a - b| / (atol + rtol * |b|) over n elements: at most 1 where all are within tolerance; NaN counts as infinite. */
+double ref_excess(const float *a, const double *b, size_t n, double atol, double rtol);
+
+#endif
