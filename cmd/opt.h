@@ -1,0 +1,110 @@
+/* opt.h: the command line as rows. A row (name, type, where the value goes, default, limits, help) is all there is to an option:
+ * from it come parsing, the refusals, --help, the man page, the shell completion and the run's database rows. argtable2 stands behind
+ * it and nobody else includes it.
+ *
+ * A command is `struct opt_command`: parts (groups of rows with a title, each writing into a struct at an offset of the options struct).
+ *     static const struct opt_row rows[] = {
+ *         { "RUN",   OPT_ARG,  offsetof(struct x_opts, run), .help = "the run's folder" },
+ *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .min = 1, .help = "how many to write" },
+ *         { 0 } };
+ *     static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct x_opts, read) }, { 0 } };
+ *     const struct opt_command x_command = { "x", "RUN [--tokens N]", "what it does in a line", "more text", parts, sizeof(struct x_opts) };
+ *     int cmd_x(int argc, char **argv)
+ *     {
+ *         struct x_opts    o;
+ *         struct opt_given given;
+ *         int              rc = opt_start(&x_command, argc, argv, &o, &given);
+ *         if (rc >= 0)
+ *             return rc; // --help was printed (0) or the command line refused (2)
+ *         ...
+ *         opt_release(&x_command, &o);
+ *     }
+ */
+#ifndef CMD_OPT_H
+#define CMD_OPT_H
+
+#include "data/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum opt_type {
+    OPT_FLAG = 1, // int: 1 if given
+    OPT_STRING,   // const char *; NULL if there is no default
+    OPT_STRINGS,  // struct opt_strings; repeated
+    OPT_UINT,     // uint64_t
+    OPT_SIZE,     // uint64_t bytes; takes K, M, G, T (powers of 1024)
+    OPT_DOUBLE,   // double
+    OPT_RATIO,    // double; takes % ("2%" is 0.02)
+    OPT_WORD,     // int: the index in `words`
+    OPT_WARMUP,   // struct opt_warmup: steps, or a part of the horizon
+    OPT_ARG,      // const char *: a positional argument, required; name is what it is called, in capitals
+    OPT_ARGS,     // struct opt_strings: one or more positional arguments
+    OPT_LATER,    // known to the design, refused: not in this version; help says what would work
+};
+
+struct opt_strings { const char **item; size_t n; };
+struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
+
+struct opt_row {
+    const char   *name;   // without "--"
+    enum opt_type type;
+    size_t        offset; // in the part's struct
+    const char   *def;    // as typed; NULL: 0, NULL or none
+    const char   *words;  // OPT_WORD: "a|b|c"
+    const char   *later;  // OPT_WORD: words refused as not in this version
+    double        min, max; // of numbers; max 0: none
+    int           below;  // max itself is refused
+    const char   *arg;    // what --help calls the value; NULL: by type
+    const char   *help;
+};
+
+struct opt_part {
+    const char           *title;
+    const struct opt_row *rows;   // ends with { 0 }
+    size_t                offset; // of the part's struct in the options struct
+};
+
+struct opt_command {
+    const char            *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
+    const struct opt_part *parts; // ends with { 0 }; NULL: a later command
+    size_t                 size;  // of the options struct
+};
+
+enum { OPT_MAX_ROWS = 128 };
+
+/* Which rows were on the command line, in the order of parts and rows. */
+struct opt_given { unsigned char row[OPT_MAX_ROWS]; };
+
+/* Fill *options: defaults, then the command line (argv[0] is the command's name). 0; 1 if --help was asked for; or -EINVAL with a
+ * misuse sentence that names what would work (then there is nothing to release). given may be NULL. */
+int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err);
+/* opt_parse, and print help or the refusal: -1 to go on, else the exit code. */
+int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given);
+/* Free the strings. Accepts what opt_parse filled, once. */
+void opt_release(const struct opt_command *cmd, void *options);
+
+/* Was --name given? Asserts that there is such a row. */
+int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, const char *name);
+/* Set one option from its text, as read back from run.db; a misuse sentence if it does not take it. */
+int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text, struct err *err);
+/* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: ""). A non-zero return stops and is passed on. */
+int opt_each(const struct opt_command *cmd, const void *options, int (*each)(void *ctx, const char *name, const char *text), void *ctx);
+
+uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
+
+/* "1.5G" and the like; shared by everything that prints bytes. */
+const char *opt_size_text(char *buf, size_t size, double bytes);
+
+/* Print the sentence as "siTrain NAME: ..." to stderr: 2 for misuse, else 1. */
+int opt_fail(const char *name, const struct err *err);
+
+void opt_help(const struct opt_command *cmd, FILE *out);
+void opt_man(const struct opt_command *cmd, FILE *out);                              // the command's section of the man page
+void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out);     // bash
+
+/* The word nearest to what was typed among n (by edit distance), or NULL if none is near. */
+const char *opt_nearest(const char *typed, const char *const *words, size_t n);
+
+#endif
