@@ -1,0 +1,22 @@
+/* traffic.h: what a step must move, computed (DESIGN.md, Traffic): bytes of payload per link, class and direction. */
+#ifndef OFFLOAD_TRAFFIC_H
+#define OFFLOAD_TRAFFIC_H
+
+#include "csd/link.h"
+#include "kernels/dtype.h"
+
+struct traffic_config {
+    int        on_host;       // base
+    int        in_memory;     // mem: nothing moves
+    size_t     n_blocks;      // embeddings, layers, final norm
+    const size_t *block_params;
+    size_t     frames;        // layer frames: the last `frames` layers of forward are still there in backward
+    enum dtype wire_dt;
+    int        moments;
+    double     compress;      // 0 dense
+};
+
+/* One step's payload, all devices together. */
+void traffic_computed(struct link_meter *out, const struct traffic_config *c);
+
+#endif
