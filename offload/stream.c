@@ -1,0 +1,57 @@
+/* stream.c: the calls of stream.h, each handed to the backend behind the stream. No state, no arithmetic: what a pass
+ * means stands in stream.h, how it is done in the backends. */
+#include "offload/stream.h"
+
+#include <assert.h>
+
+int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    assert(s && s->ops->begin);
+    return s->ops->begin(s, pass, step, err);
+}
+
+int stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
+{
+    return s->ops->acquire(s, block, wire, err);
+}
+
+void stream_release(struct stream *s, size_t block)
+{
+    s->ops->release(s, block);
+}
+
+int stream_grad(struct stream *s, size_t block, float **grad, struct err *err)
+{
+    return s->ops->grad(s, block, grad, err);
+}
+
+int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
+{
+    return s->ops->send_grad(s, block, norm, err);
+}
+
+int stream_update(struct stream *s, const struct stream_step *step, struct err *err)
+{
+    return s->ops->update(s, step, err);
+}
+
+int stream_drain(struct stream *s, struct err *err)
+{
+    return s->ops->drain(s, err);
+}
+
+uint64_t stream_applied(const struct stream *s)
+{
+    return s->ops->applied(s);
+}
+
+struct meter *stream_meter(struct stream *s)
+{
+    return s->ops->meter(s);
+}
+
+void stream_close(struct stream *s)
+{
+    if (s)
+        s->ops->close(s);
+}
