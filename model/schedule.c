@@ -1,0 +1,42 @@
+/* schedule.c: the learning rate as a function of the step alone: nothing is carried from step to step, so that a resumed run
+ * needs only its step number. */
+#include "model/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const names[] = { "cosine", "linear", "constant" };
+
+double schedule_lr(const struct schedule *s, uint64_t step)
+{
+    const double pi = 3.14159265358979323846;
+    double       f, length;
+
+    if (step < s->warmup)
+        return s->lr * (double)(step + 1) / (double)s->warmup;
+    if (s->kind == SCHEDULE_CONSTANT)
+        return s->lr;
+    length = s->horizon > s->warmup ? (double)(s->horizon - s->warmup) : 1.0;
+    f = fmin(1.0, (double)(step - s->warmup) / length);
+    if (s->kind == SCHEDULE_COSINE)
+        return s->min_lr + (s->lr - s->min_lr) * (1.0 + cos(pi * f)) / 2.0;
+    return s->min_lr + (s->lr - s->min_lr) * (1.0 - f);
+}
+
+double schedule_clip(double clip, double norm)
+{
+    return clip > 0 ? fmin(1.0, clip / (norm + 1e-6)) : 1.0;
+}
+
+const char *schedule_name(enum schedule_kind kind)
+{
+    return names[kind];
+}
+
+int schedule_parse(const char *word)
+{
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
+        if (strcmp(word, names[i]) == 0)
+            return i;
+    return -1;
+}
