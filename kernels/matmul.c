@@ -1,0 +1,162 @@
+/* matmul.c: the front of the dense products: which engine runs them, and which of its products an id means.
+ * The engines are matmul_onednn.c and matmul_openblas.c; equal shapes become one product here, so that neither
+ * needs to know. The caller's OpenMP thread setting is put aside while an engine runs, and put back. */
+#include "kernels/matmul.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/matmul_engine.h"
+
+struct matmul {
+    const struct matmul_ops *ops;
+    struct matmul_impl      *impl;
+    int     threads;
+    size_t  n_ids;
+    size_t *unique;              // (n_ids) the engine's product for each id
+    struct matmul_shape *shapes; // (n_ids) a copy; behind the unique ones, unused
+};
+
+static const char *const engine_names[] = {
+    [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn",
+};
+
+const char *matmul_engine_name(enum matmul_engine e)
+{
+    return engine_names[e];
+}
+
+int matmul_engine_parse(const char *word)
+{
+    for (int i = 0; i < (int)(sizeof engine_names / sizeof *engine_names); i++)
+        if (!strcmp(word, engine_names[i]))
+            return i;
+    return -1;
+}
+
+static int cpu_has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
+{
+    return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k && x->ab_dt == y->ab_dt &&
+           x->c_dt == y->c_dt && !x->bias == !y->bias && !x->accumulate == !y->accumulate;
+}
+
+static int shape_ok(const struct matmul_shape *s)
+{
+    int dt_ok = (s->ab_dt == DT_F32 && s->c_dt == DT_F32) ||
+                (s->ab_dt == DT_BF16 && (s->c_dt == DT_F32 || s->c_dt == DT_BF16));
+    int sum_ok = !s->accumulate || (s->c_dt == DT_F32 && !s->bias);
+
+    return dt_ok && sum_ok && s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT_MAX && s->n <= INT_MAX &&
+           s->k <= INT_MAX;
+}
+
+// Fill shapes[] with each different shape once and unique[] with where each id's stands; returns how many.
+static size_t share_equal(struct matmul *mm, const struct matmul_shape *shapes)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < mm->n_ids; i++) {
+        size_t j = 0;
+
+        while (j < n && !shape_equal(&mm->shapes[j], &shapes[i]))
+            j++;
+        if (j == n)
+            mm->shapes[n++] = shapes[i];
+        mm->unique[i] = j;
+    }
+    return n;
+}
+
+static int engine_start(struct matmul *mm, const struct matmul_ops *ops, size_t n, char *why, size_t why_size)
+{
+    int before = omp_get_max_threads(), rc;
+
+    mm->ops = ops;
+    omp_set_num_threads(mm->threads);
+    rc = ops->open(&mm->impl, mm->shapes, n, mm->threads, why, why_size);
+    omp_set_num_threads(before);
+    return rc;
+}
+
+int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
+                size_t n_shapes, int threads, char *why, size_t why_size)
+{
+    struct matmul *mm;
+    size_t         n;
+    int            rc;
+
+    *out = NULL;
+    for (size_t i = 0; i < n_shapes; i++)
+        if (!shape_ok(&shapes[i])) {
+            snprintf(why, why_size, "product %zu (%zu x %zu x %zu) has a size or a combination of formats that "
+                     "no engine runs", i, shapes[i].m, shapes[i].n, shapes[i].k);
+            return -EINVAL;
+        }
+    mm = calloc(1, sizeof *mm);
+    if (mm) {
+        mm->threads = threads > 0 ? threads : omp_get_max_threads();
+        mm->n_ids   = n_shapes;
+        mm->unique  = calloc(n_shapes + 1, sizeof *mm->unique);
+        mm->shapes  = calloc(n_shapes + 1, sizeof *mm->shapes);
+    }
+    if (!mm || !mm->unique || !mm->shapes) {
+        matmul_close(mm);
+        snprintf(why, why_size, "no memory for a list of %zu products", n_shapes);
+        return -ENOMEM;
+    }
+    n = share_equal(mm, shapes);
+    rc = -ENOTSUP;
+    if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && cpu_has_avx512()))
+        rc = engine_start(mm, &matmul_onednn, n, why, why_size);
+    if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
+        rc = engine_start(mm, &matmul_openblas, n, why, why_size);
+    if (rc) {
+        matmul_close(mm);
+        return rc;
+    }
+    *out = mm;
+    return 0;
+}
+
+void matmul_close(struct matmul *mm)
+{
+    if (!mm)
+        return;
+    if (mm->ops)
+        mm->ops->close(mm->impl);
+    free(mm->unique);
+    free(mm->shapes);
+    free(mm);
+}
+
+size_t matmul_scratch(const struct matmul *mm)
+{
+    return mm->impl->scratch_bytes;
+}
+
+void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
+                const void *bias, void *scratch)
+{
+    int before = omp_get_max_threads();
+
+    assert(id < mm->n_ids);
+    assert(!mm->shapes[mm->unique[id]].bias == !bias);
+    omp_set_num_threads(mm->threads);
+    mm->ops->run(mm->impl, mm->unique[id], c, a, b, bias, scratch);
+    omp_set_num_threads(before);
+}
+
+const char *matmul_describe(const struct matmul *mm)
+{
+    return mm->impl->describe;
+}

@@ -1,0 +1,165 @@
+/* matmul_openblas.c: the products on OpenBLAS's sgemm. It has no bf16 product here, so bf16 operands are widened into
+ * scratch, panel by panel, so that scratch stays small beside a vocabulary-sized operand. Panels have a fixed
+ * size and the sums over k go panel by panel in order, into C itself or an fp32 panel of it: at one number of
+ * threads the bits are always the same. */
+#include "kernels/matmul_engine.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PANEL = 2048 }; // rows and columns of a widened panel, at most: 16 MiB each
+
+struct blas_impl {
+    struct matmul_impl   base;
+    struct matmul_shape *shapes;
+};
+
+static size_t size_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+// Bytes of widened panels of A, B and, if C is bf16, C.
+static size_t shape_scratch(const struct matmul_shape *s)
+{
+    size_t m = size_min(s->m, PANEL), n = size_min(s->n, PANEL), k = size_min(s->k, PANEL);
+
+    if (s->ab_dt == DT_F32)
+        return 0;
+    return 4 * (m * k + k * n + (s->c_dt == DT_BF16 ? m * n : 0));
+}
+
+static void blas_close(struct matmul_impl *impl)
+{
+    struct blas_impl *bi = (struct blas_impl *)impl;
+
+    if (!bi)
+        return;
+    free(bi->shapes);
+    free(bi);
+}
+
+// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." says more than a row should hold: keep the version, add the core.
+static void describe(char *out, size_t size)
+{
+    const char *config = openblas_get_config();
+    char        version[32] = "";
+
+    if (sscanf(config, "OpenBLAS %31s", version) != 1)
+        snprintf(version, sizeof version, "?");
+    snprintf(out, size, "openblas %s %s", version, openblas_get_corename());
+}
+
+static int blas_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes, int threads,
+                     char *why, size_t why_size)
+{
+    struct blas_impl *bi = calloc(1, sizeof *bi);
+
+    *out = NULL;
+    if (bi)
+        bi->shapes = calloc(n_shapes + 1, sizeof *bi->shapes);
+    if (!bi || !bi->shapes) {
+        blas_close((struct matmul_impl *)bi);
+        snprintf(why, why_size, "no memory for a list of %zu products", n_shapes);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n_shapes; i++) {
+        bi->shapes[i] = shapes[i];
+        if (shape_scratch(&shapes[i]) > bi->base.scratch_bytes)
+            bi->base.scratch_bytes = shape_scratch(&shapes[i]);
+    }
+    openblas_set_num_threads(threads);
+    describe(bi->base.describe, sizeof bi->base.describe);
+    *out = &bi->base;
+    return 0;
+}
+
+// out (rows, cols) tight = rows of x, whose rows are ld elements apart.
+static void widen(float *out, const bf16 *x, size_t ld, size_t rows, size_t cols)
+{
+    #pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            out[i * cols + j] = bf16_to_f32(x[i * ld + j]);
+}
+
+static void narrow(bf16 *out, size_t ld, const float *x, size_t rows, size_t cols)
+{
+    #pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            out[i * ld + j] = bf16_from_f32(x[i * cols + j]);
+}
+
+// Each row of c = bias[first..first + cols).
+static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size_t first, size_t rows, size_t cols)
+{
+    #pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            c[i * ld + j] = dtype_get(bias, dt, first + j);
+}
+
+// c (m, n), rows ldc apart, = op(a) op(b) + beta c, with a and b tight or of leading dimensions lda, ldb.
+static void gemm(enum matmul_form form, size_t m, size_t n, size_t k, const float *a, size_t lda,
+                 const float *b, size_t ldb, float beta, float *c, size_t ldc)
+{
+    cblas_sgemm(CblasRowMajor, form == MATMUL_TN ? CblasTrans : CblasNoTrans,
+                form == MATMUL_NT ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
+                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+}
+
+/* One panel of C: rows i0.., columns j0... of a product with bf16 operands; k in panels, in order. */
+static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a, const bf16 *b,
+                      const void *bias, float *scratch)
+{
+    size_t m = size_min(s->m - i0, PANEL), n = size_min(s->n - j0, PANEL), kp = size_min(s->k, PANEL);
+    float *wa = scratch, *wb = wa + m * kp, *wc = (float *)c + i0 * s->n + j0;
+    size_t ldc = s->n;
+
+    if (s->c_dt == DT_BF16) {
+        wc  = wb + kp * n;
+        ldc = n;
+    }
+    if (bias)
+        fill_bias(wc, ldc, bias, s->ab_dt, j0, m, n);
+    for (size_t k0 = 0; k0 < s->k; k0 += PANEL) {
+        size_t k = size_min(s->k - k0, PANEL), lda = s->form == MATMUL_TN ? m : k;
+        size_t ldb = s->form == MATMUL_NT ? k : n;
+
+        if (s->form == MATMUL_TN)
+            widen(wa, a + k0 * s->m + i0, s->m, k, m);
+        else
+            widen(wa, a + i0 * s->k + k0, s->k, m, k);
+        if (s->form == MATMUL_NT)
+            widen(wb, b + j0 * s->k + k0, s->k, n, k);
+        else
+            widen(wb, b + k0 * s->n + j0, s->n, k, n);
+        gemm(s->form, m, n, k, wa, lda, wb, ldb, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc, ldc);
+    }
+    if (s->c_dt == DT_BF16)
+        narrow((bf16 *)c + i0 * s->n + j0, s->n, wc, m, n);
+}
+
+static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
+                     const void *bias, void *scratch)
+{
+    const struct matmul_shape *s = &((const struct blas_impl *)impl)->shapes[id];
+
+    if (s->ab_dt == DT_F32) {
+        if (bias)
+            fill_bias(c, s->n, bias, DT_F32, 0, s->m, s->n);
+        gemm(s->form, s->m, s->n, s->k, a, s->form == MATMUL_TN ? s->m : s->k, b,
+             s->form == MATMUL_NT ? s->k : s->n, bias || s->accumulate ? 1.0f : 0.0f, c, s->n);
+        return;
+    }
+    for (size_t j0 = 0; j0 < s->n; j0 += PANEL)
+        for (size_t i0 = 0; i0 < s->m; i0 += PANEL)
+            run_panel(s, i0, j0, c, a, b, bias, scratch);
+}
+
+const struct matmul_ops matmul_openblas = {
+    .name = "openblas", .open = blas_open, .run = blas_run, .close = blas_close,
+};

@@ -1,0 +1,240 @@
+/* Products against a naive double-precision one, on both engines, in odd shapes, all forms and formats; the same
+ * bits on each run; refusals with a sentence. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/matmul.h"
+
+static uint32_t state = 1;
+
+static float noise(void) // about uniform in [-1, 1]
+{
+    state = state * 1664525u + 1013904223u;
+    return (float)(int32_t)state / 2147483648.0f;
+}
+
+static void *buffer(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+
+    assert_non_null(p);
+    return p;
+}
+
+static void *noise_array(size_t n, enum dtype dt)
+{
+    void *p = buffer(n * dtype_bytes(dt));
+
+    for (size_t i = 0; i < n; i++)
+        dtype_put(p, dt, i, noise());
+    return p;
+}
+
+// One element of the product in double, and in *scale the sum of magnitudes that its error is measured by.
+static double naive(const struct matmul_shape *s, const void *a, const void *b, const void *bias, size_t i,
+                    size_t j, double *scale)
+{
+    double sum = bias ? (double)dtype_get(bias, s->ab_dt, j) : 0;
+
+    *scale = 1;
+    for (size_t p = 0; p < s->k; p++) {
+        double x = (double)dtype_get(a, s->ab_dt, s->form == MATMUL_TN ? p * s->m + i : i * s->k + p);
+        double y = (double)dtype_get(b, s->ab_dt, s->form == MATMUL_NT ? j * s->k + p : p * s->n + j);
+
+        sum += x * y;
+        *scale += fabs(x * y);
+    }
+    return sum;
+}
+
+// Run product `id` twice: right, and the same bits both times.
+static void check_product(const struct matmul *mm, size_t id, const struct matmul_shape *s, void *scratch)
+{
+    size_t n = s->m * s->n, bytes = n * dtype_bytes(s->c_dt);
+    void  *a = noise_array(s->m * s->k, s->ab_dt), *b = noise_array(s->k * s->n, s->ab_dt);
+    void  *bias = s->bias ? noise_array(s->n, s->ab_dt) : NULL, *c0 = noise_array(n, s->c_dt);
+    void  *c = buffer(bytes + 64), *again = buffer(bytes);
+    double tolerance = s->c_dt == DT_BF16 ? 4e-3 : 2e-6;
+
+    memcpy(c, c0, bytes);
+    memset((char *)c + bytes, 0x5a, 64);
+    memcpy(again, c0, bytes);
+    matmul_run(mm, id, c, a, b, bias, scratch);
+    matmul_run(mm, id, again, a, b, bias, scratch);
+    assert_memory_equal(c, again, bytes);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(((unsigned char *)c)[bytes + (size_t)i], 0x5a);
+    for (size_t t = 0; t < n; t += n < 20000 ? 1 : 997) {
+        double scale, want = naive(s, a, b, bias, t / s->n, t % s->n, &scale);
+
+        want += s->accumulate ? (double)dtype_get(c0, s->c_dt, t) : 0;
+        if (!(fabs((double)dtype_get(c, s->c_dt, t) - want) <= tolerance * scale))
+            fail_msg("product %zu, element %zu: %g, not %g", id, t, (double)dtype_get(c, s->c_dt, t), want);
+    }
+    free(a);
+    free(b);
+    free(bias);
+    free(c0);
+    free(c);
+    free(again);
+}
+
+// Every form and format of each size, and once more what was there already.
+static size_t all_shapes(struct matmul_shape *out, int with_bf16)
+{
+    static const size_t sizes[][3] = {
+        { 1, 1, 1 }, { 1, 65, 33 }, { 17, 5, 130 }, { 65, 66, 67 }, { 130, 33, 1 }, { 96, 2100, 64 },
+        { 2085, 40, 32 }, { 33, 17, 2101 },
+    };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int form = MATMUL_NN; form <= MATMUL_TN; form++)
+            for (int kind = 0; kind < (with_bf16 ? 8 : 3); kind++) {
+                struct matmul_shape s = { .form = (enum matmul_form)form, .m = sizes[i][0], .n = sizes[i][1],
+                                          .k = sizes[i][2] };
+
+                s.ab_dt      = kind < 3 ? DT_F32 : DT_BF16;
+                s.c_dt       = kind >= 6 ? DT_BF16 : DT_F32;
+                s.bias       = kind == 1 || kind == 4 || kind == 7;
+                s.accumulate = kind == 2 || kind == 5;
+                out[n++]     = s;
+            }
+    out[n++] = out[0];
+    return n;
+}
+
+static void check_engine(enum matmul_engine engine, int threads)
+{
+    struct matmul_shape shapes[8 * 3 * 8 + 1];
+    struct matmul      *mm;
+    char                why[256];
+    size_t              n = all_shapes(shapes, 1);
+    void               *scratch;
+    int                 rc = matmul_open(&mm, engine, shapes, n, threads, why, sizeof why);
+
+    if (rc == -ENOTSUP) { // no native bf16 for this engine here
+        assert_non_null(strstr(why, "onednn"));
+        n  = all_shapes(shapes, 0);
+        rc = matmul_open(&mm, engine, shapes, n, threads, why, sizeof why);
+    }
+    assert_int_equal(rc, 0);
+    scratch = buffer(matmul_scratch(mm));
+    for (size_t i = 0; i < n; i++)
+        check_product(mm, i, &shapes[i], scratch);
+    free(scratch);
+    matmul_close(mm);
+}
+
+static void test_onednn(void **unused)
+{
+    (void)unused;
+    check_engine(MATMUL_ONEDNN, 2);
+    check_engine(MATMUL_ONEDNN, 1);
+}
+
+static void test_openblas(void **unused)
+{
+    (void)unused;
+    check_engine(MATMUL_OPENBLAS, 2);
+    check_engine(MATMUL_OPENBLAS, 1);
+}
+
+static void test_auto(void **unused)
+{
+    (void)unused;
+    check_engine(MATMUL_AUTO, 2);
+}
+
+// A second object with the same shapes gives the bits of the first: what a resume relies on.
+static void test_same_bits_in_another_object(void **unused)
+{
+    static const enum matmul_engine engines[] = { MATMUL_OPENBLAS, MATMUL_AUTO };
+    const struct matmul_shape s = { .form = MATMUL_TN, .m = 200, .n = 300, .k = 150, .ab_dt = DT_BF16 };
+    void  *a = noise_array(s.m * s.k, s.ab_dt), *b = noise_array(s.k * s.n, s.ab_dt);
+    float *c[2];
+    char   why[256];
+
+    (void)unused;
+    for (size_t e = 0; e < 2; e++) {
+        for (int i = 0; i < 2; i++) {
+            struct matmul *mm;
+            void          *scratch;
+
+            assert_int_equal(matmul_open(&mm, engines[e], &s, 1, 2, why, sizeof why), 0);
+            scratch = buffer(matmul_scratch(mm));
+            c[i]    = buffer(s.m * s.n * 4);
+            matmul_run(mm, 0, c[i], a, b, NULL, scratch);
+            free(scratch);
+            matmul_close(mm);
+        }
+        assert_memory_equal(c[0], c[1], s.m * s.n * 4);
+        free(c[0]);
+        free(c[1]);
+    }
+    free(a);
+    free(b);
+}
+
+static void test_words(void **unused)
+{
+    struct matmul_shape s = { .m = 8, .n = 8, .k = 8 };
+    struct matmul      *mm;
+    char                why[256] = "";
+
+    (void)unused;
+    assert_int_equal(matmul_engine_parse("auto"), MATMUL_AUTO);
+    assert_int_equal(matmul_engine_parse("openblas"), MATMUL_OPENBLAS);
+    assert_int_equal(matmul_engine_parse("onednn"), MATMUL_ONEDNN);
+    assert_int_equal(matmul_engine_parse("mkl"), -1);
+    assert_string_equal(matmul_engine_name(MATMUL_ONEDNN), "onednn");
+    assert_int_equal(matmul_open(&mm, MATMUL_OPENBLAS, &s, 1, 1, why, sizeof why), 0);
+    assert_non_null(strstr(matmul_describe(mm), "openblas 0."));
+    matmul_close(mm);
+    assert_int_equal(matmul_open(&mm, MATMUL_ONEDNN, &s, 1, 1, why, sizeof why), 0);
+    assert_non_null(strstr(matmul_describe(mm), "onednn "));
+    matmul_close(mm);
+    matmul_close(NULL);
+}
+
+static void test_refusals(void **unused)
+{
+    struct matmul_shape bad[] = {
+        { .m = 0, .n = 8, .k = 8 },
+        { .m = 8, .n = 8, .k = 8, .c_dt = DT_BF16 },
+        { .m = 8, .n = 8, .k = 8, .ab_dt = DT_BF16, .c_dt = DT_BF16, .accumulate = 1 },
+        { .m = 8, .n = 8, .k = 8, .bias = 1, .accumulate = 1 },
+        { .m = 8, .n = 8, .k = 8, .ab_dt = DT_F16 },
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct matmul *mm = (struct matmul *)&bad;
+        char           why[256] = "";
+
+        assert_int_equal(matmul_open(&mm, MATMUL_AUTO, &bad[i], 1, 1, why, sizeof why), -EINVAL);
+        assert_null(mm);
+        assert_true(strlen(why) > 10);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_onednn),
+        cmocka_unit_test(test_openblas),
+        cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_same_bits_in_another_object),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
