@@ -1,0 +1,51 @@
+/* reduce.c: sums whose bits do not depend on threads or vector width. A block is summed in LANES separate
+ * partial sums, element i in lane i % LANES, the lanes are added in order, then the blocks in order. */
+#include "kernels/reduce.h"
+#include "kernels/simd.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum { LANES = 32 };
+
+static_assert(REDUCE_BLOCK % LANES == 0, "only the last block has a tail");
+
+SIMD_CLONES
+static double block_sumsq(const float *x, size_t n)
+{
+    double lane[LANES] = {0}, sum = 0.0;
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t l = 0; l < LANES; l++)
+        sum += lane[l];
+    return sum;
+}
+
+size_t reduce_scratch(size_t n)
+{
+    return (n + REDUCE_BLOCK - 1) / REDUCE_BLOCK * sizeof(double);
+}
+
+double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
+{
+    size_t  n_blocks = (n + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    double *part = scratch, sum = 0.0;
+
+#pragma omp parallel for schedule(static)
+    for (size_t b = 0; b < n_blocks; b++) {
+        size_t len = n - b * REDUCE_BLOCK < REDUCE_BLOCK ? n - b * REDUCE_BLOCK : REDUCE_BLOCK;
+
+        part[b] = block_sumsq(x + b * REDUCE_BLOCK, len);
+    }
+    for (size_t b = 0; b < n_blocks; b++)
+        sum += part[b];
+    // The largest square is 1.2e77: no sum of finite floats leaves a double's range.
+    if (!isfinite(sum))
+        *nonfinite = 1;
+    return sum;
+}
