@@ -12,6 +12,9 @@
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
+/* Open a regular file for reading (anything else is refused, and a FIFO does not block); caller closes *fd. */
+int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err);
+
 /* A new file beside `path` under an unpredictable name (mkstemp, mode by umask); commit: fsync, rename, fsync of the folder;
  * abort: unlink. Both free. */
 struct file_new { int fd; char *path, *temp; };

@@ -1,0 +1,334 @@
+/* test_tokens.c: token files as they are written, detected, refused, checked and dealt into batches; and file.h beneath them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/file.h"
+#include "data/json.h"
+#include "data/tokens.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char       dir[64];
+static struct err e;
+
+static const char *at(const char *name)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put(const char *name, const void *bytes, size_t n)
+{
+    FILE *f = fopen(at(name), "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/test_tokens.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int count_files(void)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *ent;
+    int            n = 0;
+
+    while ((ent = readdir(d)))
+        n += ent->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static int tear_down(void **state)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *ent;
+
+    (void)state;
+    while ((ent = readdir(d)))
+        unlink(at(ent->d_name));
+    closedir(d);
+    return rmdir(dir);
+}
+
+/* A file of ids 0..n (mod 65536), in odd pieces. */
+static void write_ids(const char *name, size_t n)
+{
+    struct tokens_writer *w;
+    uint64_t              count = 0;
+    int32_t               ids[1000];
+
+    assert_int_equal(tokens_writer_open(&w, at(name), &e), 0);
+    for (size_t done = 0, part = 1; done < n; done += part, part = part % 1000 + 1) {
+        if (part > n - done)
+            part = n - done;
+        for (size_t i = 0; i < part; i++)
+            ids[i] = (int32_t)((done + i) & 65535);
+        assert_int_equal(tokens_writer_add(w, ids, part, &e), 0);
+    }
+    assert_int_equal(tokens_writer_commit(w, &count, &e), 0);
+    assert_int_equal(count, n);
+    tokens_writer_close(w);
+}
+
+static void test_round_trip(void **state)
+{
+    struct tokens   *t;
+    enum tokens_kind kind;
+    struct stat      st;
+    int32_t         *ids = malloc(100001 * sizeof *ids);
+
+    (void)state;
+    write_ids("a.bin", 100001);
+    assert_int_equal(stat(at("a.bin"), &st), 0);
+    assert_int_equal(st.st_size, 1024 + 2 * 100001);
+    assert_int_equal(tokens_detect(at("a.bin"), &kind, &e), 0);
+    assert_int_equal(kind, TOKENS_LLMC);
+    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_count(t), 100001);
+    assert_int_equal(tokens_read(t, 0, 100001, 65536, ids, &e), 0);
+    for (int i = 0; i < 100001; i++)
+        assert_int_equal(ids[i], i & 65535);
+    assert_int_equal(tokens_read(t, 100000, 1, 65536, ids, &e), 0);
+    assert_int_equal(tokens_read(t, 100001, 0, 65536, ids, &e), 0);
+    assert_int_equal(tokens_read(t, 100000, 2, 65536, ids, &e), -EINVAL);
+    assert_int_equal(tokens_read(t, UINT64_MAX, 2, 65536, ids, &e), -EINVAL);
+    assert_int_equal(tokens_read(t, 0, 600, 500, ids, &e), -EINVAL);
+    assert_true(e.misuse && strstr(e.text, "id 500 at position 500"));
+    tokens_close(t);
+    free(ids);
+}
+
+static void test_writer_leaves_nothing(void **state)
+{
+    struct tokens_writer *w;
+    int32_t               bad[2] = { 65535, 65536 }, neg = -1;
+
+    (void)state;
+    assert_int_equal(tokens_writer_open(&w, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_writer_add(w, bad, 1, &e), 0);
+    assert_int_equal(tokens_writer_add(w, bad, 2, &e), -EINVAL);
+    assert_int_equal(tokens_writer_add(w, &neg, 1, &e), -EINVAL);
+    assert_int_equal(count_files(), 1);
+    tokens_writer_close(w);
+    assert_int_equal(count_files(), 0);
+    tokens_writer_close(NULL);
+    assert_true(tokens_writer_open(&w, at("no/such/folder.bin"), &e) < 0);
+}
+
+static void test_new_file(void **state)
+{
+    struct file_new f = { 0 };
+    struct stat     st;
+    mode_t          mask = umask(027);
+
+    (void)state;
+    file_new_abort(&f); // the zero state
+    assert_int_equal(file_new_open(&f, at("x"), &e), 0);
+    assert_int_equal(file_pwrite(f.fd, "hello", 5, 0, "x", &e), 0);
+    assert_true(access(at("x"), F_OK) != 0);
+    assert_int_equal(file_new_commit(&f, &e), 0);
+    file_new_abort(&f);
+    umask(mask);
+    assert_int_equal(stat(at("x"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(count_files(), 1);
+}
+
+static void test_refusals(void **state)
+{
+    struct tokens *t;
+    int32_t        header[256] = { 20240520, 1, 10 };
+
+    (void)state;
+    put("short.bin", header, 100);
+    assert_int_equal(tokens_open(&t, at("short.bin"), &e), -EINVAL);
+    put("size.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, at("size.bin"), &e), -EINVAL);
+    assert_non_null(strstr(e.text, "1044"));
+    assert_non_null(strstr(e.text, "1024"));
+    header[2] = -512;
+    put("neg.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, at("neg.bin"), &e), -EINVAL);
+    header[1] = 7;
+    put("version.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, at("version.bin"), &e), -EINVAL);
+    put("odd.bin", "abc", 3);
+    assert_int_equal(tokens_open(&t, at("odd.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, at("absent.bin"), &e), -ENOENT);
+    assert_int_equal(tokens_open(&t, dir, &e), -EINVAL);
+    assert_null(t);
+    assert_int_equal(mkfifo(at("fifo"), 0600), 0);
+    assert_int_equal(tokens_open(&t, at("fifo"), &e), -EINVAL); // and does not hang
+}
+
+static void test_detect(void **state)
+{
+    enum tokens_kind kind;
+    size_t           n = ((size_t)1 << 20) + 4;
+    char            *big = malloc(n);
+
+    (void)state;
+    put("t", "na\xc3\xafve\n", 7);
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    assert_int_equal(kind, TOKENS_TEXT);
+    put("t", "a\0b\0", 4);
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    assert_int_equal(kind, TOKENS_NANOGPT);
+    put("t", "abc\xe2\x82", 5); // cut off at the end: not text, and odd
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), -EINVAL);
+    put("t", "\xed\xa0\x80\x20", 4); // a surrogate
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    assert_int_equal(kind, TOKENS_NANOGPT);
+    put("t", "", 0);
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), -EINVAL);
+    memset(big, 'x', n);
+    memcpy(big + (1 << 20) - 1, "\xe2\x82\xac", 3); // across the piece
+    put("t", big, n);
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    assert_int_equal(kind, TOKENS_TEXT);
+    big[n - 1] = 0;
+    put("t", big, n);
+    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    assert_int_equal(kind, TOKENS_NANOGPT);
+    free(big);
+}
+
+static void test_sums(void **state)
+{
+    struct tokens *t;
+    uint32_t       sums[8];
+    int32_t        id;
+    int            fd;
+
+    (void)state;
+    write_ids("a.bin", 1300000);
+    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_sums(t), 3);
+    assert_int_equal(tokens_hash(t, sums, &e), 0);
+    tokens_close(t);
+    fd = open(at("a.bin"), O_WRONLY);
+    assert_int_equal(pwrite(fd, "\xff", 1, (1 << 20) + 77), 1);
+    close(fd);
+    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_expect(t, sums, 2, &e), -EIO);
+    assert_int_equal(tokens_expect(t, sums, 3, &e), 0);
+    assert_int_equal(tokens_read(t, 0, 1, 65536, &id, &e), 0);
+    assert_int_equal(tokens_read(t, 600000, 1, 65536, &id, &e), -EIO);
+    assert_non_null(strstr(e.text, "1048576"));
+    assert_int_equal(tokens_read(t, 1200000, 1, 65536, &id, &e), 0);
+    assert_int_equal(id, 1200000 & 65535);
+    tokens_close(t);
+}
+
+static void test_sequential(void **state)
+{
+    struct tokens_order o = { .batch = 2, .seq = 7, .grad_accum = 3 };
+    struct tokens      *t;
+    int32_t             x[14], y[14];
+    uint64_t            row = 0;
+
+    (void)state;
+    write_ids("a.bin", 36); // floor(35 / 7) = 5 rows: the last target is id 35
+    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    for (uint64_t s = 0; s < 9; s++)
+        for (size_t a = 0; a < 3; a++) {
+            assert_int_equal(tokens_batch(t, &o, s, a, 36, x, y, &e), 0);
+            for (size_t i = 0; i < 14; i++) {
+                int32_t want = (int32_t)((row + i / 7) % 5 * 7 + i % 7);
+
+                assert_int_equal(x[i], want);
+                assert_int_equal(y[i], want + 1);
+            }
+            row += 2;
+        }
+    o.seq = 36;
+    assert_int_equal(tokens_batch(t, &o, 0, 0, 36, x, y, &e), -EINVAL);
+    tokens_close(t);
+}
+
+/* Every row once an epoch, in another order each epoch and for each seed, the same order when asked again. */
+static void test_shuffled(void **state)
+{
+    struct tokens_order o = { .shuffled = 1, .seed = 5, .batch = 1, .seq = 3, .grad_accum = 1 };
+    struct tokens      *t;
+    int                 order[3][97], differs[2] = { 0 };
+    int32_t             x[3], y[3];
+
+    (void)state;
+    write_ids("a.bin", 97 * 3 + 2);
+    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    for (int k = 0; k < 3; k++) { // epochs 0 and 1, then epoch 0 of another seed
+        char seen[97] = { 0 };
+
+        o.seed = k == 2 ? 6 : 5;
+        for (int i = 0; i < 97; i++) {
+            assert_int_equal(tokens_batch(t, &o, (uint64_t)(k == 1 ? 97 + i : i), 0, 65536, x, y, &e), 0);
+            assert_int_equal(x[0] % 3, 0);
+            assert_int_equal(x[2], x[0] + 2);
+            assert_int_equal(y[0], x[1]);
+            assert_int_equal(y[2], x[0] + 3);
+            order[k][i] = x[0] / 3;
+            assert_false(seen[order[k][i]]++);
+        }
+    }
+    for (int i = 0; i < 97; i++) {
+        differs[0] += order[0][i] != order[1][i];
+        differs[1] += order[0][i] != order[2][i];
+    }
+    assert_true(differs[0] > 50 && differs[1] > 50);
+    tokens_close(t);
+}
+
+static void test_json(void **state)
+{
+    json_t *v;
+    char    deep[10000];
+
+    (void)state;
+    assert_int_equal(json_parse(&v, "{\"a\": [1, 2.5]}", 15, "text", &e), 0);
+    assert_int_equal(json_write(v, at("a.json"), &e), 0);
+    json_decref(v);
+    assert_int_equal(json_read(&v, at("a.json"), 1000, &e), 0);
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(v, "a"), 0)), 1);
+    json_decref(v);
+    assert_int_equal(json_read(&v, at("a.json"), 5, &e), -EINVAL);
+    assert_int_equal(json_read(&v, at("absent.json"), 5, &e), -ENOENT);
+    put("b.json", "{\n\"a\": 1,\n\"a\": 2}", 18);
+    assert_int_equal(json_read(&v, at("b.json"), 1000, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "line 3"));
+    memset(deep, '[', sizeof deep);
+    assert_int_equal(json_parse(&v, deep, sizeof deep, "deep", &e), -EINVAL);
+    assert_int_equal(json_parse(&v, "", 0, "nothing", &e), -EINVAL);
+    assert_null(v);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_round_trip), T(test_writer_leaves_nothing), T(test_new_file),   T(test_refusals), T(test_detect),
+        T(test_sums),       T(test_sequential),            T(test_shuffled),   T(test_json),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
