@@ -1,0 +1,88 @@
+/* prepare.c: text to a token file, or text to a tokenizer. */
+#include "cmd/cmd.h"
+#include "cmd/tokenise.h"
+#include "data/bpe_train.h"
+
+#include <stdio.h>
+
+struct prepare_opts {
+    struct opt_strings files;
+    const char        *tokenizer, *out;
+    int                train;
+    uint64_t           vocab;
+};
+
+static const struct opt_row rows[] = {
+    { "FILE", OPT_ARGS, offsetof(struct prepare_opts, files), .help = "texts: valid UTF-8 without NUL bytes" },
+    { "out", OPT_STRING, offsetof(struct prepare_opts, out), .arg = "PATH", .help = "the token file, or with --train-tokenizer the folder, to write" },
+    { "tokenizer", OPT_STRING, offsetof(struct prepare_opts, tokenizer), .arg = "DIR",
+      .help = "a folder with tokenizer.json, or vocab.json and merges.txt" },
+    { "train-tokenizer", OPT_FLAG, offsetof(struct prepare_opts, train), .help = "train a byte-level BPE on the texts instead" },
+    { "vocab", OPT_UINT, offsetof(struct prepare_opts, vocab), "8192", .min = 257, .max = 65536, .help = "ids of the tokenizer to train" },
+    { 0 }
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+const struct opt_command prepare_command = {
+    "prepare", "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out DIR",
+    "write a token file, or train a tokenizer",
+    "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a text, one <|endoftext|> between two files.",
+    parts, sizeof(struct prepare_opts)
+};
+
+static int train_tokenizer(const struct prepare_opts *o, struct err *err)
+{
+    struct bpe_train *b = NULL;
+    struct tokenizer *tok = NULL;
+    int               rc = bpe_train_open(&b, err);
+
+    for (size_t i = 0; i < o->files.n && !rc; i++)
+        rc = bpe_train_file(b, o->files.item[i], err);
+    if (!rc)
+        rc = bpe_train_finish(b, o->vocab, &tok, err);
+    if (!rc)
+        rc = tokenizer_save(tok, o->out, err);
+    if (!rc)
+        printf("%s: a tokenizer of %zu ids\n", o->out, tokenizer_vocab(tok));
+    tokenizer_close(tok);
+    bpe_train_close(b);
+    return rc;
+}
+
+static int write_tokens(const struct prepare_opts *o, struct err *err)
+{
+    struct tokenizer *tok = NULL;
+    uint64_t          count = 0;
+    int               rc = tokenizer_open(&tok, o->tokenizer, err);
+
+    if (!rc)
+        rc = tokenise_files(tok, o->files.item, o->files.n, o->out, &count, err);
+    if (!rc)
+        printf("%s: %llu tokens\n", o->out, (unsigned long long)count);
+    tokenizer_close(tok);
+    return rc;
+}
+
+static int prepare(const struct prepare_opts *o, struct err *err)
+{
+    if (!o->out)
+        return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the folder, to write");
+    if (o->train && o->tokenizer)
+        return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
+    if (!o->train && !o->tokenizer)
+        return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
+    return o->train ? train_tokenizer(o, err) : write_tokens(o, err);
+}
+
+int cmd_prepare(int argc, char **argv)
+{
+    struct prepare_opts o;
+    struct err          err = { 0 };
+    int                 code = opt_start(&prepare_command, argc, argv, &o, NULL);
+
+    if (code >= 0)
+        return code;
+    code = prepare(&o, &err) ? opt_fail("prepare", &err) : 0;
+    opt_release(&prepare_command, &o);
+    return code;
+}

@@ -1,0 +1,493 @@
+/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from gpt.c's table alone; here stand only the
+ * names' prefixes, the keys of config.json, and the refusal of what we would compute differently: a folder that opens
+ * gives transformers' logits. */
+#include "model/hf.h"
+
+#include "data/file.h"
+#include "data/json.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_MAX_BYTES = 128, PATH_BYTES = 4096, PIECE = 1 << 16, CONFIG_MAX = 1 << 20 };
+
+struct hf {
+    struct gpt_config        gpt;
+    struct safetensors      *st;
+    const struct st_tensor **tensor; // [block * GPT_TENSORS + enum gpt_tensor]
+};
+
+/* ---- config.json ---- */
+
+static int path_join(char *out, const char *dir, const char *name, struct err *err)
+{
+    if (snprintf(out, PATH_BYTES, "%s/%s", dir, name) >= PATH_BYTES)
+        return err_set(err, -ENAMETOOLONG, "%s/%s: the path is too long", dir, name);
+    return 0;
+}
+
+int hf_is_folder(const char *dir)
+{
+    char        path[PATH_BYTES];
+    struct stat st;
+
+    return snprintf(path, sizeof path, "%s/config.json", dir) < PATH_BYTES && stat(path, &st) == 0;
+}
+
+static int size_key(size_t *out, const json_t *config, const char *path, const char *key, struct err *err)
+{
+    const json_t *v = json_object_get(config, key);
+
+    if (!json_is_integer(v) || json_integer_value(v) <= 0 || json_integer_value(v) > INT32_MAX)
+        return err_misuse(err, "%s: \"%s\" must be a positive whole number", path, key);
+    *out = (size_t)json_integer_value(v);
+    return 0;
+}
+
+/* A key that may be absent or null, else must have the one value that we compute. */
+static int flag_key(const json_t *config, const char *path, const char *key, int expected, struct err *err)
+{
+    const json_t *v = json_object_get(config, key);
+
+    if (!v || json_is_null(v) || (json_is_boolean(v) && json_is_true(v) == expected))
+        return 0;
+    return err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path, key, expected ? "true" : "false");
+}
+
+static int word_key(const json_t *config, const char *path, const char *key, const char *word, const char *other, struct err *err)
+{
+    const json_t *v = json_object_get(config, key);
+    const char   *s = json_string_value(v);
+
+    if (!v || json_is_null(v) || (s && (!strcmp(s, word) || (other && !strcmp(s, other)))))
+        return 0;
+    return err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only", path, key, s ? s : "?", word);
+}
+
+static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
+{
+    static const struct { const char *key; int expected; } flags[] = {
+        { "scale_attn_weights", 1 },
+        { "scale_attn_by_inverse_layer_idx", 0 },
+        { "add_cross_attention", 0 },
+        { "tie_word_embeddings", 1 },
+    };
+    const json_t *inner = json_object_get(config, "n_inner");
+    int           rc = word_key(config, path, "model_type", "gpt2", NULL, err);
+
+    if (!rc)
+        rc = word_key(config, path, "activation_function", "gelu_new", "gelu_pytorch_tanh", err);
+    for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++)
+        rc = flag_key(config, path, flags[i].key, flags[i].expected, err);
+    if (!rc && inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * n_embd))
+        rc = err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", path, 4 * n_embd);
+    return rc;
+}
+
+static int config_sizes(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
+{
+    const json_t *eps = json_object_get(config, "layer_norm_epsilon");
+    int           rc;
+
+    if ((rc = size_key(&g->n_layer, config, path, "n_layer", err)) ||
+        (rc = size_key(&g->n_head, config, path, "n_head", err)) ||
+        (rc = size_key(&g->n_embd, config, path, "n_embd", err)) ||
+        (rc = size_key(&g->vocab, config, path, "vocab_size", err)) ||
+        (rc = size_key(&g->n_positions, config, path, json_object_get(config, "n_positions") ? "n_positions" : "n_ctx", err)))
+        return rc;
+    g->norm_eps = 1e-5f;
+    if (eps && (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
+        return err_misuse(err, "%s: \"layer_norm_epsilon\" must be a number between 0 and 1", path);
+    if (eps)
+        g->norm_eps = (float)json_number_value(eps);
+    return 0;
+}
+
+int hf_config(struct gpt_config *out, const char *dir, struct err *err)
+{
+    char        path[PATH_BYTES];
+    json_t     *config = NULL;
+    struct stat st;
+    int         rc = path_join(path, dir, "config.json", err);
+
+    if (rc)
+        return rc;
+    if (stat(path, &st))
+        return err_misuse(err, "%s: %s: a Hugging Face folder with config.json and model.safetensors is needed", path, strerror(errno));
+    rc = json_read(&config, path, CONFIG_MAX, err);
+    if (rc)
+        return rc;
+    if (!json_is_object(config))
+        rc = err_misuse(err, "%s: a JSON object is expected", path);
+    if (!rc)
+        rc = config_sizes(out, config, path, err);
+    if (!rc)
+        rc = config_variants(config, path, out->n_embd, err);
+    json_decref(config);
+    return rc ? rc : gpt_check(out, err);
+}
+
+/* ---- tensors by name ---- */
+
+static void tensor_name(char out[NAME_MAX_BYTES], const char *prefix, size_t block, enum gpt_tensor t)
+{
+    if (gpt_params[t].block == GPT_LAYER)
+        snprintf(out, NAME_MAX_BYTES, "%sh.%zu.%s", prefix, block - 1, gpt_params[t].name);
+    else
+        snprintf(out, NAME_MAX_BYTES, "%s%s", prefix, gpt_params[t].name);
+}
+
+static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const struct st_tensor *st, const char *dir, struct err *err)
+{
+    size_t rows = gpt_rows(g, t), cols = gpt_cols(g, t);
+    int    vector = gpt_params[t].rows == '1';
+
+    if (st->dtype == ST_OTHER)
+        return err_misuse(err, "%s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
+    if (vector ? st->n_dims == 1 && st->dims[0] == cols : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
+        return 0;
+    if (vector)
+        return err_misuse(err, "%s: tensor %s does not have the shape [%zu] that config.json asks for", dir, st->name, cols);
+    return err_misuse(err, "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for", dir, st->name, rows, cols);
+}
+
+static int ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* What transformers' older files hold beside parameters: the causal mask, and the tied head once more. */
+static int tensor_is_extra(const char *name)
+{
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") || !strcmp(name, "lm_head.weight");
+}
+
+static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
+{
+    size_t n_known = gpt_blocks(&h->gpt) * GPT_TENSORS;
+
+    for (size_t i = 0; i < safetensors_count(h->st); i++) {
+        const struct st_tensor *st = safetensors_at(h->st, i);
+        int                     known = tensor_is_extra(st->name);
+
+        for (size_t k = 0; k < n_known && !known; k++)
+            known = h->tensor[k] == st;
+        if (!known)
+            return err_misuse(err, "%s: tensor %s does not belong to a GPT-2 of %zu layers with a tied head", dir, st->name, h->gpt.n_layer);
+    }
+    return 0;
+}
+
+static int find_tensors(struct hf *h, const char *dir, struct err *err)
+{
+    const char *prefix = safetensors_find(h->st, "transformer.wte.weight") ? "transformer." : "";
+    int         rc = 0;
+
+    for (size_t b = 0; b < gpt_blocks(&h->gpt); b++) {
+        enum gpt_tensor first, end;
+
+        gpt_block_tensors(&h->gpt, b, &first, &end);
+        for (enum gpt_tensor t = first; t < end && !rc; t++) {
+            const struct st_tensor **slot = &h->tensor[b * GPT_TENSORS + t];
+            char                     name[NAME_MAX_BYTES];
+
+            tensor_name(name, prefix, b, t);
+            *slot = safetensors_find(h->st, name);
+            if (!*slot)
+                return err_misuse(err, "%s: tensor %s is missing", dir, name);
+            rc = tensor_check(&h->gpt, t, *slot, dir, err);
+        }
+    }
+    return rc ? rc : refuse_unknown(h, dir, err);
+}
+
+int hf_open(struct hf **out, const char *dir, struct err *err)
+{
+    struct hf *h = calloc(1, sizeof *h);
+    int        rc;
+
+    *out = NULL;
+    if (!h)
+        return err_set(err, -ENOMEM, "%s: out of memory", dir);
+    rc = hf_config(&h->gpt, dir, err);
+    if (!rc)
+        rc = safetensors_open(&h->st, dir, err);
+    if (!rc) {
+        h->tensor = calloc(gpt_blocks(&h->gpt) * GPT_TENSORS, sizeof *h->tensor);
+        rc = h->tensor ? find_tensors(h, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
+    }
+    if (!rc)
+        rc = safetensors_verify(h->st, err);
+    if (rc) {
+        hf_close(h);
+        return rc;
+    }
+    *out = h;
+    return 0;
+}
+
+void hf_close(struct hf *h)
+{
+    if (!h)
+        return;
+    safetensors_close(h->st);
+    free(h->tensor);
+    free(h);
+}
+
+const struct gpt_config *hf_gpt(const struct hf *h)
+{
+    return &h->gpt;
+}
+
+static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    struct hf      *h = ctx;
+    enum gpt_tensor t, end;
+    int             rc = 0;
+
+    assert(first + n <= gpt_block_size(&h->gpt, block));
+    gpt_block_tensors(&h->gpt, block, &t, &end);
+    for (; t < end && n && !rc; t++) {
+        size_t at = gpt_offset(&h->gpt, t), size = gpt_size(&h->gpt, t);
+
+        if (first >= at + size)
+            continue;
+        size_t take = at + size - first < n ? at + size - first : n;
+
+        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], first - at, take, out, err);
+        out += take;
+        first += take;
+        n -= take;
+    }
+    return rc;
+}
+
+struct params_source hf_source(struct hf *h)
+{
+    return (struct params_source){ .read = source_read, .ctx = h };
+}
+
+/* ---- writing ---- */
+
+static int copy_file(const char *from, const char *to, struct err *err)
+{
+    struct file_new f = { 0 };
+    char           *buf = malloc(PIECE);
+    uint64_t        off = 0;
+    int             fd = open(from, O_RDONLY | O_CLOEXEC), rc = 0;
+
+    if (!buf || fd < 0)
+        rc = err_set(err, -errno, "open %s: %s", from, strerror(errno));
+    if (!rc)
+        rc = file_new_open(&f, to, err);
+    while (!rc) {
+        ssize_t got = read(fd, buf, PIECE);
+
+        if (got < 0)
+            rc = err_set(err, -errno, "read %s: %s", from, strerror(errno));
+        if (got <= 0)
+            break;
+        rc = file_pwrite(f.fd, buf, (size_t)got, off, to, err);
+        off += (uint64_t)got;
+    }
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f);
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    return rc;
+}
+
+int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
+{
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe",
+                                         "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" };
+    int rc = 0;
+
+    *copied = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
+        char src[PATH_BYTES], dst[PATH_BYTES];
+
+        if ((rc = path_join(src, from, names[i], err)) || (rc = path_join(dst, to, names[i], err)))
+            return rc;
+        if (access(src, F_OK))
+            continue;
+        rc = copy_file(src, dst, err);
+        *copied += 1;
+    }
+    return rc;
+}
+
+static const char *dtype_word(enum st_dtype d)
+{
+    return d == ST_F16 ? "float16" : d == ST_BF16 ? "bfloat16" : "float32";
+}
+
+static json_t *token_id(long id)
+{
+    return id >= 0 ? json_integer(id) : json_null();
+}
+
+/* The shortest decimal that is this float again: 1e-05, not 9.99999975e-06. */
+static double decimal(float f)
+{
+    char text[32];
+
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)f);
+        if (strtof(text, NULL) == f)
+            break;
+    }
+    return strtod(text, NULL);
+}
+
+static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
+{
+    const struct gpt_config *g = &x->gpt;
+    char                     path[PATH_BYTES];
+    json_t *config = json_pack("{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o}",
+        "model_type", "gpt2", "architectures", "GPT2LMHeadModel", "activation_function", "gelu_new",
+        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd", (json_int_t)g->n_embd, "n_inner",
+        "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
+        "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
+        "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0, "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
+        "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext), "eos_token_id", token_id(x->endoftext));
+    json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1, "bos_token_id", token_id(x->endoftext),
+                                   "eos_token_id", token_id(x->endoftext));
+    int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
+
+    if (!rc && !(rc = path_join(path, dir, "config.json", err)))
+        rc = json_write(config, path, err);
+    if (!rc && !(rc = path_join(path, dir, "generation_config.json", err)))
+        rc = json_write(generation, path, err);
+    json_decref(config);
+    json_decref(generation);
+    return rc;
+}
+
+static int declare_tensors(struct safetensors_writer *w, const struct gpt_config *g, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t b = 0; b < gpt_blocks(g); b++) {
+        enum gpt_tensor t, end;
+
+        gpt_block_tensors(g, b, &t, &end);
+        for (; t < end && !rc; t++) {
+            uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
+            int      vector = gpt_params[t].rows == '1';
+            char     name[NAME_MAX_BYTES];
+
+            tensor_name(name, "transformer.", b, t);
+            rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
+        }
+    }
+    return rc;
+}
+
+static int write_tensors(const char *path, const struct hf_export *x, struct err *err)
+{
+    struct safetensors_writer *w = NULL;
+    float                     *piece = malloc(PIECE * sizeof *piece);
+    int                        rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
+
+    if (!rc)
+        rc = safetensors_writer_open(&w, path, x->dtype, err);
+    if (!rc)
+        rc = declare_tensors(w, &x->gpt, err);
+    for (size_t b = 0; b < gpt_blocks(&x->gpt) && !rc; b++) {
+        size_t size = gpt_block_size(&x->gpt, b);
+
+        for (size_t at = 0, n; at < size && !rc; at += n) {
+            n = size - at < PIECE ? size - at : PIECE;
+            rc = x->source.read(x->source.ctx, b, at, n, piece, err);
+            if (!rc)
+                rc = safetensors_writer_add(w, piece, n, err);
+        }
+    }
+    if (!rc)
+        rc = safetensors_writer_commit(w, err);
+    safetensors_writer_close(w);
+    free(piece);
+    return rc;
+}
+
+static int write_folder(const char *dir, const struct hf_export *x, struct err *err)
+{
+    char path[PATH_BYTES];
+    int  copied, rc = path_join(path, dir, "model.safetensors", err);
+
+    if (!rc)
+        rc = write_tensors(path, x, err);
+    if (!rc && x->tokenizer)
+        rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
+    return rc ? rc : write_configs(dir, x, err);
+}
+
+/* Remove what write_folder made in a folder that nobody else knows. */
+static void remove_folder(const char *dir)
+{
+    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "vocab.json",
+                                         "merges.txt", "encoder.json", "vocab.bpe", "tokenizer_config.json",
+                                         "special_tokens_map.json", "added_tokens.json" };
+    char path[PATH_BYTES];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < PATH_BYTES)
+            unlink(path);
+    rmdir(dir);
+}
+
+/* A folder that may be written: one that is not there, or an empty one, whose place rename takes. */
+static int check_target(const char *dir, struct err *err)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    int            empty = 1;
+
+    if (!d && errno == ENOENT)
+        return 0;
+    if (!d)
+        return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir, strerror(errno));
+    while ((e = readdir(d)))
+        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    closedir(d);
+    return empty ? 0 : err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty", dir);
+}
+
+int hf_export(const char *dir, const struct hf_export *x, struct err *err)
+{
+    char     temp[PATH_BYTES];
+    uint32_t salt = 0;
+    size_t   len = strlen(dir);
+    int      rc = check_target(dir, err);
+
+    if (rc)
+        return rc;
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    if (getrandom(&salt, sizeof salt, 0) != sizeof salt)
+        return err_set(err, -EIO, "getrandom: %s", strerror(errno));
+    if (snprintf(temp, sizeof temp, "%.*s.new-%08x", (int)len, dir, salt) >= (int)sizeof temp - 64)
+        return err_set(err, -ENAMETOOLONG, "%s: the path is too long", dir);
+    if (mkdir(temp, 0777))
+        return err_set(err, -errno, "mkdir %s: %s", temp, strerror(errno));
+    rc = write_folder(temp, x, err);
+    if (!rc && rename(temp, dir))
+        rc = err_set(err, -errno, "rename %s to %s: %s", temp, dir, strerror(errno));
+    if (rc)
+        remove_folder(temp);
+    return rc;
+}

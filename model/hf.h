@@ -1,0 +1,43 @@
+/* hf.h: Hugging Face's GPT-2 folders: config.json and model.safetensors, read as a source of parameters and written so that
+ * `transformers` loads them. Streams: never more than a piece of a tensor in memory. */
+#ifndef MODEL_HF_H
+#define MODEL_HF_H
+
+#include "data/err.h"
+#include "data/safetensors.h"
+#include "model/gpt.h"
+#include "offload/run.h"
+
+struct hf; // an open folder
+
+/* Is there a config.json in dir? */
+int hf_is_folder(const char *dir);
+
+/* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused, naming the key. */
+int hf_config(struct gpt_config *out, const char *dir, struct err *err);
+
+/* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its name, of the
+ * right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own exports are verified. */
+int  hf_open(struct hf **out, const char *dir, struct err *err);
+void hf_close(struct hf *h); // NULL is fine
+const struct gpt_config *hf_gpt(const struct hf *h);
+
+/* The parameters by blocks, as fp32. Lives as long as h; one thread at a time. */
+struct params_source hf_source(struct hf *h);
+
+/* Copy the tokenizer's files in `from` (those that are there) into the folder `to`. *copied says how many. */
+int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err);
+
+struct hf_export {
+    struct gpt_config    gpt;
+    enum st_dtype        dtype;
+    struct params_source source;
+    const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
+    long                 endoftext;  // id of <|endoftext|>, or -1
+};
+
+/* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be empty. The same
+ * parameters give the same model.safetensors. On failure nothing is left. */
+int hf_export(const char *dir, const struct hf_export *x, struct err *err);
+
+#endif
