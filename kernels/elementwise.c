@@ -1,0 +1,156 @@
+/* elementwise.c: passes whose time is that of reading and writing. Each is cut into chunks that threads
+ * share out; inside a chunk a plain loop of one dtype, which the compiler turns into vectors. */
+#include "kernels/elementwise.h"
+#include "kernels/simd.h"
+
+#include <immintrin.h>
+
+enum {
+    CHUNK = 32768, // elements of one thread's turn
+    VIA   = 512,   // elements that pass through fp32 at a time, between the two 16-bit formats
+};
+
+SIMD_CLONES
+static void f32_to_bf16(bf16 *restrict out, const float *restrict x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = bf16_from_f32(x[i]);
+}
+
+SIMD_CLONES
+static void bf16_to_f32s(float *restrict out, const bf16 *restrict x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = bf16_to_f32(x[i]);
+}
+
+/* fp16 has instructions of its own (F16C, part of the baseline), eight elements each. */
+static void f32_to_f16(uint16_t *out, const float *x, size_t n)
+{
+    float    in[8] = {0};
+    uint16_t tail[8];
+    size_t   i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    memcpy(in, x + i, (n - i) * sizeof *in);
+    _mm_storeu_si128((__m128i *)(void *)tail, _mm256_cvtps_ph(_mm256_loadu_ps(in), _MM_FROUND_TO_NEAREST_INT));
+    memcpy(out + i, tail, (n - i) * sizeof *tail);
+}
+
+static void f16_to_f32(float *out, const uint16_t *x, size_t n)
+{
+    uint16_t in[8] = {0};
+    float    tail[8];
+    size_t   i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+    memcpy(in, x + i, (n - i) * sizeof *in);
+    _mm256_storeu_ps(tail, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)in)));
+    memcpy(out + i, tail, (n - i) * sizeof *tail);
+}
+
+static void from_f32(void *out, enum dtype dt, const float *x, size_t n)
+{
+    if (dt == DT_F32)
+        memcpy(out, x, n * sizeof *x);
+    else if (dt == DT_BF16)
+        f32_to_bf16(out, x, n);
+    else
+        f32_to_f16(out, x, n);
+}
+
+static void to_f32(float *out, const void *x, enum dtype dt, size_t n)
+{
+    if (dt == DT_BF16)
+        bf16_to_f32s(out, x, n);
+    else
+        f16_to_f32(out, x, n);
+}
+
+static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtype x_dt, size_t n)
+{
+    float via[VIA];
+
+    if (x_dt == out_dt) {
+        memcpy(out, x, n * dtype_bytes(x_dt));
+    } else if (x_dt == DT_F32) {
+        from_f32(out, out_dt, (const float *)(const void *)x, n);
+    } else if (out_dt == DT_F32) {
+        to_f32((float *)(void *)out, x, x_dt, n);
+    } else {
+        for (size_t i = 0; i < n; i += VIA) {
+            size_t len = n - i < VIA ? n - i : VIA;
+
+            to_f32(via, x + 2 * i, x_dt, len);
+            from_f32(out + 2 * i, out_dt, via, len);
+        }
+    }
+}
+
+void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n)
+{
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (size_t i = 0; i < n; i += CHUNK)
+        convert_chunk((char *)out + i * dtype_bytes(out_dt), out_dt, (const char *)x + i * dtype_bytes(x_dt), x_dt,
+                      n - i < CHUNK ? n - i : CHUNK);
+}
+
+SIMD_CLONES
+static void residual_chunk(float *out, const float *a, const float *b, size_t n)
+{
+#pragma omp simd // out may be a or b, which no vector minds
+    for (size_t i = 0; i < n; i++)
+        out[i] = a[i] + b[i];
+}
+
+void residual_add(float *out, const float *a, const float *b, size_t n)
+{
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (size_t i = 0; i < n; i += CHUNK)
+        residual_chunk(out + i, a + i, b + i, n - i < CHUNK ? n - i : CHUNK);
+}
+
+SIMD_CLONES
+static void group_f32(float *restrict sum, const float *restrict dy, size_t rows, size_t C)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < C; j++)
+            sum[j] += dy[r * C + j];
+}
+
+SIMD_CLONES
+static void group_bf16(float *restrict sum, const bf16 *restrict dy, size_t rows, size_t C)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < C; j++)
+            sum[j] += bf16_to_f32(dy[r * C + j]);
+}
+
+size_t colsum_scratch(size_t n, size_t C)
+{
+    return (n + COLSUM_ROWS - 1) / COLSUM_ROWS * C * sizeof(float);
+}
+
+void colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch)
+{
+    enum { COLUMNS = 256 };
+    size_t groups = (n + COLSUM_ROWS - 1) / COLSUM_ROWS;
+    float *part = scratch; // (groups, C)
+
+#pragma omp parallel for schedule(static)
+    for (size_t g = 0; g < groups; g++) {
+        size_t rows = n - g * COLSUM_ROWS < COLSUM_ROWS ? n - g * COLSUM_ROWS : COLSUM_ROWS;
+
+        memset(part + g * C, 0, C * sizeof *part);
+        if (dt == DT_F32)
+            group_f32(part + g * C, (const float *)dy + g * COLSUM_ROWS * C, rows, C);
+        else
+            group_bf16(part + g * C, (const bf16 *)dy + g * COLSUM_ROWS * C, rows, C);
+    }
+#pragma omp parallel for schedule(static)
+    for (size_t j = 0; j < C; j += COLUMNS)
+        for (size_t g = 0; g < groups; g++)
+            group_f32(db + j, part + g * C + j, 1, C - j < COLUMNS ? C - j : COLUMNS);
+}
