@@ -1,0 +1,221 @@
+/* acts.c: lays the arena out. Each part has one function that takes its buffers one after the other; run without memory it gives
+ * the part's size, run with it the pointers, so that plan and arena cannot disagree. */
+#include "model/acts.h"
+
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/layernorm.h"
+#include "model/products.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGN = 64 };
+
+struct acts {
+    struct acts_options o;
+    struct acts_sizes   sizes;
+    char    *arena;
+    uint64_t arena_bytes;
+    float   *inputs; // (n_layer + 1, accum, N, C); (accum, N, C) when not training
+    char    *kept;
+    struct acts_layer shared;
+    size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: nobody's
+    struct acts_work work;
+    struct acts_head head;
+};
+
+struct cursor { char *base; uint64_t used; }; // base NULL: only measuring
+
+static void *take(struct cursor *c, size_t bytes)
+{
+    void *p = c->base ? c->base + c->used : NULL;
+
+    c->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return p;
+}
+
+static size_t tokens(const struct acts_options *o)
+{
+    return o->batch * o->seq;
+}
+
+static size_t at_most(size_t n, size_t limit)
+{
+    return n < limit ? n : limit;
+}
+
+static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_options *o)
+{
+    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
+
+    l->ln1_mean = take(c, N * sizeof(float));
+    l->ln1_rstd = take(c, N * sizeof(float));
+    l->qkv      = take(c, N * 3 * C * e);
+    l->attn     = take(c, N * C * e);
+    l->lse      = take(c, N * o->gpt.n_head * sizeof(float));
+    l->x_mid    = take(c, N * C * sizeof(float));
+    l->ln2_mean = take(c, N * sizeof(float));
+    l->ln2_rstd = take(c, N * sizeof(float));
+    l->fc       = take(c, N * 4 * C * e);
+}
+
+static size_t sums_bytes(size_t rows, size_t C)
+{
+    size_t column = colsum_scratch(rows, 4 * C), norm = layernorm_scratch(rows, C);
+
+    return column > norm ? column : norm;
+}
+
+static void lay_backward(struct cursor *c, struct acts_work *w, const struct acts_options *o, size_t R)
+{
+    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
+
+    w->dx    = take(c, o->grad_accum * N * C * sizeof(float));
+    w->dy    = take(c, R * C * e);
+    w->dgelu = take(c, R * 4 * C * sizeof(float));
+    w->dfc   = take(c, R * 4 * C * e);
+    w->dattn = take(c, N * C * e);
+    w->dqkv  = take(c, N * 3 * C * e);
+    w->sums  = take(c, sums_bytes(R, C));
+}
+
+static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared, const struct acts_options *o)
+{
+    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = at_most(N, CHUNK_ROWS);
+
+    w->x    = take(c, o->grad_accum * N * sizeof(int32_t));
+    w->y    = take(c, o->grad_accum * N * sizeof(int32_t));
+    w->ln   = take(c, R * C * e);
+    w->proj = take(c, R * C * sizeof(float));
+    w->gelu = take(c, R * 4 * C * e);
+    w->attention = take(c, attention_scratch(o->batch, o->seq, C, o->gpt.n_head, o->threads));
+    if (o->training)
+        lay_backward(c, w, o, R);
+    lay_layer(c, shared, o);
+}
+
+static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
+{
+    size_t R = at_most(tokens(o), HEAD_ROWS), C = o->gpt.n_embd, V = o->gpt.vocab, e = dtype_bytes(o->dtype);
+
+    if (o->no_head)
+        return;
+    h->ln     = take(c, R * C * e);
+    h->mean   = take(c, R * sizeof(float));
+    h->rstd   = take(c, R * sizeof(float));
+    h->logits = take(c, R * V * sizeof(float));
+    h->losses = take(c, R * sizeof(float));
+    if (!o->training)
+        return;
+    h->dlogits = o->dtype == DT_F32 ? h->logits : take(c, R * V * e);
+    h->dln     = take(c, R * C * sizeof(float));
+}
+
+struct acts_sizes acts_sizes(const struct acts_options *o)
+{
+    struct cursor     kept = { NULL, 0 }, work = { NULL, 0 }, head = { NULL, 0 };
+    struct acts_layer l;
+    struct acts_work  w;
+    struct acts_head  h;
+    uint64_t          input = (uint64_t)o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float);
+
+    lay_layer(&kept, &l, o);
+    lay_work(&work, &w, &l, o);
+    lay_head(&head, &h, o);
+    input = (input + ALIGN - 1) / ALIGN * ALIGN;
+    return (struct acts_sizes){ .inputs = o->training ? (o->gpt.n_layer + 1) * input : input,
+                                .kept_per_layer = o->training ? o->grad_accum * kept.used : 0,
+                                .work = work.used, .head = head.used };
+}
+
+int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
+{
+    struct acts  *a = calloc(1, sizeof *a);
+    struct cursor c = { NULL, 0 };
+
+    *out = NULL;
+    if (!a)
+        return err_set(err, -ENOMEM, "out of memory for the activations");
+    assert(o->kept <= o->gpt.n_layer);
+    a->o = *o;
+    a->sizes = acts_sizes(o);
+    a->arena_bytes = a->sizes.inputs + o->kept * a->sizes.kept_per_layer + a->sizes.work + a->sizes.head;
+    a->arena = mmap(NULL, a->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (a->arena == MAP_FAILED) {
+        int rc = err_set(err, -errno, "the activations need %llu bytes of memory: %s", (unsigned long long)a->arena_bytes,
+                         strerror(errno));
+        free(a);
+        return rc;
+    }
+    c.base   = a->arena;
+    a->inputs = take(&c, a->sizes.inputs);
+    a->kept   = take(&c, o->kept * a->sizes.kept_per_layer);
+    lay_work(&c, &a->work, &a->shared, o);
+    lay_head(&c, &a->head, o);
+    assert(c.used == a->arena_bytes);
+    *out = a;
+    return 0;
+}
+
+void acts_close(struct acts *a)
+{
+    if (!a)
+        return;
+    munmap(a->arena, a->arena_bytes);
+    free(a);
+}
+
+float *acts_input(const struct acts *a, size_t block, size_t micro)
+{
+    size_t one = tokens(&a->o) * a->o.gpt.n_embd, input = a->o.training ? block - 1 : 0;
+
+    assert(block >= 1 && block <= a->o.gpt.n_layer + 1 && micro < a->o.grad_accum);
+    return a->inputs + (input * a->o.grad_accum + micro) * one;
+}
+
+/* Whether layer `layer` has a place of its own: one of the last `kept`. */
+static int is_kept(const struct acts *a, size_t layer)
+{
+    return a->o.training && layer + a->o.kept > a->o.gpt.n_layer;
+}
+
+struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro)
+{
+    struct acts_layer l = a->shared;
+    struct cursor     c;
+
+    if (!is_kept(a, layer))
+        return l;
+    c.base = a->kept + (layer + a->o.kept - a->o.gpt.n_layer - 1) * a->sizes.kept_per_layer
+           + micro * (a->sizes.kept_per_layer / a->o.grad_accum);
+    c.used = 0;
+    lay_layer(&c, &l, &a->o);
+    return l;
+}
+
+int acts_holds(const struct acts *a, size_t layer, size_t micro)
+{
+    return is_kept(a, layer) || (a->shared_layer == layer && a->shared_micro == micro);
+}
+
+void acts_hold(struct acts *a, size_t layer, size_t micro)
+{
+    if (is_kept(a, layer))
+        return;
+    a->shared_layer = layer;
+    a->shared_micro = micro;
+}
+
+const struct acts_work *acts_work(const struct acts *a)
+{
+    return &a->work;
+}
+
+const struct acts_head *acts_head(const struct acts *a)
+{
+    return &a->head;
+}

@@ -1,0 +1,82 @@
+/* acts.h: the activations of a step and the workspaces of its arithmetic, all in one arena that is made at open: a step
+ * allocates nothing.
+ *
+ * Of every block the fp32 input is held, for all micro-batches of the step. Of the last `kept` layers also what backward needs
+ * (struct acts_layer); the others share one set, and their backward first computes theirs once more from the input. The same
+ * arithmetic twice gives the same bits, so `kept` changes time and memory, nothing else. */
+#ifndef MODEL_ACTS_H
+#define MODEL_ACTS_H
+
+#include "data/err.h"
+#include "model/gpt.h"
+
+struct acts_options {
+    struct gpt_config gpt;
+    size_t     batch, seq, grad_accum;
+    enum dtype dtype;
+    int        threads;
+    size_t     kept;     // of the last layers, 0..n_layer
+    int        training; // 0: forward only: one input a micro-batch, overwritten by each block's output, nothing for backward
+    int        no_head;  // no buffers for the head (generation has its own)
+};
+
+/* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the run's dtype. */
+struct acts_layer {
+    float *ln1_mean, *ln1_rstd; // (N)
+    void  *qkv;                 // (N, 3C) dt, bias included
+    void  *attn;                // (N, C) dt: attention's output, before its projection
+    float *lse;                 // (B, H, T)
+    float *x_mid;               // (N, C): the residual stream after attention
+    float *ln2_mean, *ln2_rstd; // (N)
+    void  *fc;                  // (N, 4C) dt: what goes into GELU
+};
+
+/* Workspaces of one layer; R = min(N, CHUNK_ROWS). Those of backward are NULL in an evaluating model. */
+struct acts_work {
+    int32_t *x, *y;     // (accum, N): tokens and targets
+    void    *ln;        // (R, C) dt: normalised rows
+    float   *proj;      // (R, C): a projection's output, or the gradient of normalised rows
+    void    *gelu;      // (R, 4C) dt
+    float   *dx;        // (accum, N, C): the gradient of the residual stream
+    void    *dy;        // (R, C) dt: a chunk of dx as products take it
+    float   *dgelu;     // (R, 4C)
+    void    *dfc;       // (R, 4C) dt
+    void    *dattn;     // (N, C) dt
+    void    *dqkv;      // (N, 3C) dt
+    void    *attention; // attention_scratch
+    void    *sums;      // colsum_scratch, layernorm_scratch
+};
+
+/* A chunk of the head; R = min(N, HEAD_ROWS). */
+struct acts_head {
+    void  *ln;          // (R, C) dt
+    float *mean, *rstd; // (R)
+    float *logits;      // (R, V)
+    void  *dlogits;     // (R, V) dt; the same memory as logits in fp32
+    float *dln;         // (R, C)
+    float *losses;      // (R)
+};
+
+struct acts; // opaque
+
+/* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a kept layer takes
+ * kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. */
+struct acts_sizes { uint64_t inputs, kept_per_layer, work, head; };
+struct acts_sizes acts_sizes(const struct acts_options *o);
+
+int  acts_open(struct acts **out, const struct acts_options *o, struct err *err);
+void acts_close(struct acts *a);
+
+/* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
+float *acts_input(const struct acts *a, size_t block, size_t micro);
+
+/* Where layer `layer`'s activations stand. They are there for backward if acts_holds; if not, forward computes them again
+ * into the same place and says so with acts_hold. */
+struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro);
+int  acts_holds(const struct acts *a, size_t layer, size_t micro);
+void acts_hold(struct acts *a, size_t layer, size_t micro);
+
+const struct acts_work *acts_work(const struct acts *a);
+const struct acts_head *acts_head(const struct acts *a);
+
+#endif

@@ -1,0 +1,207 @@
+/* block.c: one transformer layer of GPT-2 (Radford et al. 2019), pre-norm:
+ *
+ *     x_mid = x     + attention(ln_1(x) Wqkv + bqkv) Wproj + bproj
+ *     x_out = x_mid + gelu(ln_2(x_mid) Wfc + bfc) Wmlp + bmlp
+ *
+ * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always: sums over tokens then have one
+ * order, whatever the run's memory or devices, and the workspaces are a chunk's size. The residual stream and its gradient are
+ * fp32; what goes into a product is of the run's dtype. Normalised rows and GELU's output are not saved, backward makes them
+ * again from what is. */
+#include "model/block.h"
+
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gelu.h"
+#include "kernels/layernorm.h"
+
+#include <assert.h>
+
+void embed_forward(struct model *m, size_t micro, const void *wire)
+{
+    const int32_t *x = acts_work(m->acts)->x + micro * model_tokens(m);
+
+    embedding_forward(acts_input(m->acts, 1, micro), model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype,
+                      x, m->o.batch, m->o.seq, m->o.gpt.n_embd, 0);
+}
+
+void embed_backward(struct model *m, size_t micro, float *grad)
+{
+    const struct acts_work *w = acts_work(m->acts);
+    size_t N = model_tokens(m), C = m->o.gpt.n_embd;
+
+    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), w->dx + micro * N * C, w->x + micro * N,
+                       m->o.batch, m->o.seq, C);
+}
+
+/* A layer at work: one micro-batch of it. */
+struct layer {
+    const struct model     *m;
+    const struct acts_work *w;
+    struct acts_layer       a;
+    const void *wire;
+    float      *grad;        // backward only
+    float      *x, *x_out;   // (N, C): in and out of the residual stream
+    float      *dx;          // (N, C): backward only
+    size_t      N, C;
+    enum dtype  dt;
+};
+
+static struct layer layer_of(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
+{
+    struct layer l = { .m = m, .w = acts_work(m->acts), .a = acts_layer(m->acts, layer, micro), .wire = wire, .grad = grad,
+                       .x = acts_input(m->acts, layer, micro), .x_out = acts_input(m->acts, layer + 1, micro),
+                       .N = model_tokens(m), .C = m->o.gpt.n_embd, .dt = m->o.dtype };
+
+    if (m->o.training)
+        l.dx = l.w->dx + micro * l.N * l.C;
+    return l;
+}
+
+static const void *param(const struct layer *l, enum gpt_tensor t)
+{
+    return model_wire(l->m, l->wire, t);
+}
+
+static float *dparam(const struct layer *l, enum gpt_tensor t)
+{
+    return model_grad(l->m, l->grad, t);
+}
+
+/* Row i of an array of the run's dtype with `width` columns. */
+static void *row(const struct layer *l, const void *base, size_t i, size_t width)
+{
+    return model_at(l->m, base, i * width);
+}
+
+static size_t chunk_rows(const struct layer *l, size_t i)
+{
+    return l->N - i < CHUNK_ROWS ? l->N - i : CHUNK_ROWS;
+}
+
+/* Tokens [i, i + n): qkv = ln_1(x) Wqkv + bqkv. */
+static void qkv_forward(const struct layer *l, size_t i, size_t n)
+{
+    layernorm_forward(l->w->ln, l->dt, l->a.ln1_mean + i, l->a.ln1_rstd + i, l->x + i * l->C, param(l, GPT_LN1_W),
+                      param(l, GPT_LN1_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
+    model_product(l->m, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln, param(l, GPT_QKV_W), param(l, GPT_QKV_B));
+}
+
+/* x_mid = x + attn Wproj + bproj; fc = ln_2(x_mid) Wfc + bfc. */
+static void fc_forward(const struct layer *l, size_t i, size_t n)
+{
+    float *x_mid = l->a.x_mid + i * l->C;
+
+    model_product(l->m, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C), param(l, GPT_ATTN_PROJ_W),
+                  param(l, GPT_ATTN_PROJ_B));
+    residual_add(x_mid, l->x + i * l->C, l->w->proj, n * l->C);
+    layernorm_forward(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B),
+                      l->dt, n, l->C, l->m->o.gpt.norm_eps);
+    model_product(l->m, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln, param(l, GPT_FC_W), param(l, GPT_FC_B));
+}
+
+/* x_out = x_mid + gelu(fc) Wmlp + bmlp. */
+static void mlp_forward(const struct layer *l, size_t i, size_t n)
+{
+    gelu_forward(l->w->gelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n * 4 * l->C);
+    model_product(l->m, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu, param(l, GPT_MLP_PROJ_W), param(l, GPT_MLP_PROJ_B));
+    residual_add(l->x_out + i * l->C, l->a.x_mid + i * l->C, l->w->proj, n * l->C);
+}
+
+/* Everything that backward needs; with `output` also the layer's output, which recomputation has no use for. */
+static void layer_forward(const struct layer *l, int output)
+{
+    const struct model_options *o = &l->m->o;
+
+    for (size_t i = 0; i < l->N; i += CHUNK_ROWS)
+        qkv_forward(l, i, chunk_rows(l, i));
+    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, o->batch, o->seq, l->C, o->gpt.n_head, l->w->attention);
+    for (size_t i = 0; i < l->N; i += CHUNK_ROWS) {
+        fc_forward(l, i, chunk_rows(l, i));
+        if (output)
+            mlp_forward(l, i, chunk_rows(l, i));
+    }
+}
+
+void block_forward(struct model *m, size_t layer, size_t micro, const void *wire)
+{
+    struct layer l = layer_of(m, layer, micro, wire, NULL);
+
+    layer_forward(&l, 1);
+    acts_hold(m->acts, layer, micro);
+}
+
+/* A chunk of dx as the products take it. */
+static const void *dx_rows(const struct layer *l, size_t i, size_t n)
+{
+    if (l->dt == DT_F32)
+        return l->dx + i * l->C;
+    convert(l->w->dy, l->dt, l->dx + i * l->C, DT_F32, n * l->C);
+    return l->w->dy;
+}
+
+/* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
+static void mlp_backward(const struct layer *l, size_t i, size_t n)
+{
+    const struct acts_work *w = l->w;
+    const void *fc = row(l, l->a.fc, i, 4 * l->C), *dy = dx_rows(l, i, n);
+    const float *x_mid = l->a.x_mid + i * l->C, *mean = l->a.ln2_mean + i, *rstd = l->a.ln2_rstd + i;
+    float       *dx = l->dx + i * l->C;
+
+    colsum_add(dparam(l, GPT_MLP_PROJ_B), dx, DT_F32, n, l->C, w->sums);
+    gelu_forward(w->gelu, fc, l->dt, n * 4 * l->C);
+    model_product(l->m, PRODUCT_D_MLP_PROJ_W, n, dparam(l, GPT_MLP_PROJ_W), w->gelu, dy, NULL);
+    model_product(l->m, PRODUCT_D_GELU, n, w->dgelu, dy, param(l, GPT_MLP_PROJ_W), NULL);
+    gelu_backward(w->dfc, w->dgelu, fc, l->dt, n * 4 * l->C);
+
+    colsum_add(dparam(l, GPT_FC_B), w->dfc, l->dt, n, 4 * l->C, w->sums);
+    layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n, l->C);
+    model_product(l->m, PRODUCT_D_FC_W, n, dparam(l, GPT_FC_W), w->ln, w->dfc, NULL);
+    model_product(l->m, PRODUCT_D_LN2, n, w->proj, w->dfc, param(l, GPT_FC_W), NULL);
+    layernorm_backward(dx, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid, param(l, GPT_LN2_W), l->dt, mean, rstd,
+                       n, l->C, w->sums);
+}
+
+/* dattn from dx, which is that of x_mid by now. */
+static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
+{
+    const void *dy = dx_rows(l, i, n);
+
+    colsum_add(dparam(l, GPT_ATTN_PROJ_B), l->dx + i * l->C, DT_F32, n, l->C, l->w->sums);
+    model_product(l->m, PRODUCT_D_ATTN_PROJ_W, n, dparam(l, GPT_ATTN_PROJ_W), row(l, l->a.attn, i, l->C), dy, NULL);
+    model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy, param(l, GPT_ATTN_PROJ_W), NULL);
+}
+
+/* The gradient of x through attention is added to dx. */
+static void qkv_backward(const struct layer *l, size_t i, size_t n)
+{
+    const struct acts_work *w = l->w;
+    const void  *dqkv = row(l, w->dqkv, i, 3 * l->C);
+    const float *x = l->x + i * l->C, *mean = l->a.ln1_mean + i, *rstd = l->a.ln1_rstd + i;
+
+    colsum_add(dparam(l, GPT_QKV_B), dqkv, l->dt, n, 3 * l->C, w->sums);
+    layernorm_apply(w->ln, l->dt, mean, rstd, x, param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C);
+    model_product(l->m, PRODUCT_D_QKV_W, n, dparam(l, GPT_QKV_W), w->ln, dqkv, NULL);
+    model_product(l->m, PRODUCT_D_LN1, n, w->proj, dqkv, param(l, GPT_QKV_W), NULL);
+    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, x, param(l, GPT_LN1_W), l->dt,
+                       mean, rstd, n, l->C, w->sums);
+}
+
+void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
+{
+    struct layer l = layer_of(m, layer, micro, wire, grad);
+
+    assert(m->o.training);
+    if (!acts_holds(m->acts, layer, micro)) {
+        layer_forward(&l, 0);
+        acts_hold(m->acts, layer, micro);
+    }
+    for (size_t i = 0; i < l.N; i += CHUNK_ROWS) {
+        mlp_backward(&l, i, chunk_rows(&l, i));
+        attn_proj_backward(&l, i, chunk_rows(&l, i));
+    }
+    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, m->o.batch, m->o.seq, l.C, m->o.gpt.n_head,
+                       l.w->attention);
+    for (size_t i = 0; i < l.N; i += CHUNK_ROWS)
+        qkv_backward(&l, i, chunk_rows(&l, i));
+}

@@ -1,0 +1,99 @@
+/* head.c: the loss. A chunk's logits are made, turned into losses and their gradient, multiplied back both ways, and gone. */
+#include "model/head.h"
+
+#include "kernels/layernorm.h"
+#include "kernels/softmax.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A chunk of the head: tokens [first, first + n) of a micro-batch. */
+struct chunk {
+    const struct model *m;
+    size_t         n, C, V;
+    const float   *x;       // (n, C)
+    float         *dx;      // (n, C); backward only
+    const int32_t *targets; // (n)
+    const void    *wire, *embed_wire;
+};
+
+static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, const void *wire, const void *embed_wire)
+{
+    const struct acts_work *w = acts_work(m->acts);
+    size_t       N = model_tokens(m), C = m->o.gpt.n_embd;
+    struct chunk c = { .m = m, .n = N - first < HEAD_ROWS ? N - first : HEAD_ROWS, .C = C, .V = m->o.gpt.vocab,
+                       .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
+                       .targets = w->y + micro * N + first, .wire = wire, .embed_wire = embed_wire };
+
+    if (m->o.training)
+        c.dx = w->dx + (micro * N + first) * C;
+    return c;
+}
+
+/* logits = ln_f(x) wte'. */
+static void chunk_logits(const struct chunk *c)
+{
+    const struct acts_head *h = acts_head(c->m->acts);
+    const struct model     *m = c->m;
+
+    layernorm_forward(h->ln, m->o.dtype, h->mean, h->rstd, c->x, model_wire(m, c->wire, GPT_LNF_W),
+                      model_wire(m, c->wire, GPT_LNF_B), m->o.dtype, c->n, c->C, m->o.gpt.norm_eps);
+    model_product(m, PRODUCT_LOGITS, c->n, h->logits, h->ln, model_wire(m, c->embed_wire, GPT_WTE), NULL);
+}
+
+static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad)
+{
+    const struct acts_head *h = acts_head(c->m->acts);
+    const struct model     *m = c->m;
+
+    model_product(m, PRODUCT_D_WTE, c->n, model_grad(m, embed_grad, GPT_WTE), h->dlogits, h->ln, NULL);
+    model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, model_wire(m, c->embed_wire, GPT_WTE), NULL);
+    memset(c->dx, 0, c->n * c->C * sizeof(float));
+    layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B), h->dln, c->x,
+                       model_wire(m, c->wire, GPT_LNF_W), m->o.dtype, h->mean, h->rstd, c->n, c->C, acts_work(m->acts)->sums);
+}
+
+static double sum_losses(double sum, const struct chunk *c, const float *losses, uint64_t *counted)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        sum += (double)losses[i];
+        *counted += c->targets[i] >= 0;
+    }
+    return sum;
+}
+
+double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *losses, uint64_t *counted)
+{
+    const struct acts_head *h = acts_head(m->acts);
+    double sum = 0;
+
+    for (size_t i = 0; i < model_tokens(m); i += HEAD_ROWS) {
+        struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
+
+        chunk_logits(&c);
+        softmax_xent(h->losses, NULL, DT_F32, h->logits, c.targets, c.n, c.V, 1.0f);
+        sum = sum_losses(sum, &c, h->losses, counted);
+        if (losses)
+            memcpy(losses + i, h->losses, c.n * sizeof(float));
+    }
+    return sum;
+}
+
+double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *grad, float *embed_grad,
+                 float scale)
+{
+    const struct acts_head *h = acts_head(m->acts);
+    double   sum = 0;
+    uint64_t counted = 0;
+
+    assert(m->o.training);
+    for (size_t i = 0; i < model_tokens(m); i += HEAD_ROWS) {
+        struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
+
+        chunk_logits(&c);
+        softmax_xent(h->losses, h->dlogits, m->o.dtype, h->logits, c.targets, c.n, c.V, scale);
+        sum = sum_losses(sum, &c, h->losses, &counted);
+        chunk_backward(&c, grad, embed_grad);
+    }
+    return sum;
+}

@@ -1,0 +1,102 @@
+/* model.c: opens the products and the activations of a model once, before the first pass. */
+#include "model/model.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct acts_options model_acts(const struct model_options *o)
+{
+    return (struct acts_options){ .gpt = o->gpt, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum, .dtype = o->dtype,
+                                  .threads = o->threads ? o->threads : omp_get_max_threads(), .kept = o->training ? o->kept : 0,
+                                  .training = o->training, .no_head = o->logits > 0 };
+}
+
+static int check(const struct model_options *o, struct err *err)
+{
+    int rc = gpt_check(&o->gpt, err);
+
+    if (rc)
+        return rc;
+    if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)
+        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu", o->batch, o->seq, o->grad_accum);
+    if (o->seq > o->gpt.n_positions)
+        return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq, o->gpt.n_positions);
+    if (o->kept > o->gpt.n_layer)
+        return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept, o->gpt.n_layer);
+    if (o->dtype != DT_F32 && o->dtype != DT_BF16)
+        return err_misuse(err, "a model runs in fp32 or bf16");
+    return 0;
+}
+
+static int scratch_open(struct model *m, struct err *err)
+{
+    m->scratch_bytes = matmul_scratch(products_matmul(m->products));
+    if (m->scratch_bytes == 0)
+        return 0;
+    m->scratch = mmap(NULL, m->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->scratch != MAP_FAILED)
+        return 0;
+    m->scratch = NULL;
+    return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s", m->scratch_bytes, strerror(errno));
+}
+
+int model_open(struct model **out, const struct model_options *o, struct err *err)
+{
+    struct acts_options acts = model_acts(o);
+    struct products_options products = { .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine, .threads = acts.threads,
+                                         .training = o->training, .tokens = o->batch * o->seq, .logits = o->logits,
+                                         .no_head_chunks = o->logits > 0 };
+    struct model *m;
+    int           rc = check(o, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return err_set(err, -ENOMEM, "out of memory for the model");
+    m->o = *o;
+    m->o.threads = acts.threads;
+    omp_set_num_threads(acts.threads);
+    rc = products_open(&m->products, &products, err);
+    if (!rc)
+        rc = scratch_open(m, err);
+    if (!rc)
+        rc = acts_open(&m->acts, &acts, err);
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+void model_close(struct model *m)
+{
+    if (!m)
+        return;
+    acts_close(m->acts);
+    if (m->scratch)
+        munmap(m->scratch, m->scratch_bytes);
+    products_close(m->products);
+    free(m);
+}
+
+const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor t)
+{
+    return model_at(m, wire, gpt_offset(&m->o.gpt, t));
+}
+
+float *model_grad(const struct model *m, float *grad, enum gpt_tensor t)
+{
+    return grad + gpt_offset(&m->o.gpt, t);
+}
+
+void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a, const void *b,
+                   const void *bias)
+{
+    products_run(m->products, which, rows, c, a, b, bias, m->scratch);
+}

@@ -1,0 +1,52 @@
+/* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It holds no parameter: those are
+ * lent by a stream, block by block. Shared by training, evaluation and generation. One thread uses a model at a time. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "kernels/matmul.h"
+#include "model/acts.h"
+#include "model/gpt.h"
+#include "model/products.h"
+
+struct model_options {
+    struct gpt_config  gpt;
+    size_t             batch, seq, grad_accum;
+    enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
+    enum matmul_engine engine;
+    int                threads;  // of OpenMP; 0: as many as it has
+    size_t             kept;     // layers whose activations stay in RAM (acts.h)
+    int                training; // 0: no backward
+    size_t             logits;   // generation: rows of logits at once; then there are no head chunks
+};
+
+struct model {
+    struct model_options o;
+    struct products *products;
+    struct acts     *acts;
+    void            *scratch;       // of matmul_run
+    size_t           scratch_bytes;
+};
+
+/* Memory that model_open takes beside the products' own: acts_sizes of these options. */
+struct acts_options model_acts(const struct model_options *o);
+
+int  model_open(struct model **out, const struct model_options *o, struct err *err); // sets OpenMP's number of threads
+void model_close(struct model *m);
+
+/* Tensor t inside its block's flat wire parameters, or flat gradient. */
+const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor t);
+float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
+
+/* Product `which` on rows tokens. */
+void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a, const void *b,
+                   const void *bias);
+
+static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; } // of a micro-batch
+
+/* Element `i` of an array of the model's dtype. */
+static inline void *model_at(const struct model *m, const void *base, size_t i)
+{
+    return (char *)(uintptr_t)base + i * dtype_bytes(m->o.dtype);
+}
+
+#endif

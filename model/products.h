@@ -1,0 +1,41 @@
+/* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is the ONE list of them. A product
+ * runs on a number of rows (tokens), and rows come in classes: a whole chunk, and what remains of a micro-batch. */
+#ifndef MODEL_PRODUCTS_H
+#define MODEL_PRODUCTS_H
+
+#include "kernels/matmul.h"
+#include "model/gpt.h"
+
+/* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
+enum { CHUNK_ROWS = 1024, HEAD_ROWS = 256 };
+
+enum product {
+    PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,                      // forward: y = x W + b
+    PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,                      // dx = dy W'
+    PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W,      // dW += x' dy
+    PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE,                                      // the tied head
+    PRODUCTS
+};
+
+struct products_options {
+    struct gpt_config  gpt;
+    enum dtype         dtype;
+    enum matmul_engine engine;
+    int                threads;
+    int                training;      // 0: forward only
+    size_t             tokens;        // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
+    size_t             logits;        // rows of another product with the head, without gradient (generation); 0: none
+    int                no_head_chunks; // generation: logits of the last position only
+};
+
+struct products; // opaque
+
+int  products_open(struct products **out, const struct products_options *o, struct err *err);
+void products_close(struct products *p);
+struct matmul *products_matmul(const struct products *p);
+
+/* Run product `which` on `rows` rows, one of the numbers that the options announced. */
+void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a, const void *b,
+                  const void *bias, void *scratch);
+
+#endif
