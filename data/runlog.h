@@ -19,8 +19,9 @@ enum runlog_phase {
 };
 extern const char *const runlog_phase_names[PHASES];
 
-/* Create path (must not exist; the caller renames it when the run is complete) or open an existing one. durable: synchronous=FULL,
- * else OFF. Locks the run against a second process for writing; a busy one is refused with the holder's pid and host (kept in a table). */
+/* Create path (must not exist; the caller closes it, then renames it, when the run is complete: an open one has its WAL beside it, by
+ * name) or open an existing one. durable: synchronous=FULL, else OFF. Unless read_only, holds run.lock in the same folder against a second
+ * process; a busy one is refused with the holder's pid and host (written in run.lock, which stays). */
 int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int  runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
@@ -58,7 +59,7 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
 
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk, uint64_t bytes, struct err *err);
 
-/* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero return stops. */
+/* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero return stops and is passed on. */
 int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);
 

@@ -1,0 +1,592 @@
+/* runlog.c: the run's database: its connection, the schema of the measuring tables and their bounded size.
+ *
+ * The lock is a file of its own beside the database (run.lock, flock): SQLite locks run.db itself with fcntl, and a second descriptor on
+ * run.db closed by us would drop those. flock goes with the process, so a killed run leaves nothing to clean up; the file stays, for
+ * removing it would let two processes hold two different files of that name.
+ *
+ * Size: a step is stored whole when it comes, being the newest; `whole` lists the steps that will have to be folded once 100 newer ones
+ * exist. So nothing is searched: each runlog_measure folds the one step (or, after a gap, the few) that fell out of the window.
+ *
+ * Invariants: statements are prepared once; every sentence names the file; the caller owns transactions. */
+#include "data/runlog.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RUN_ID = 0x73695472, RUN_VERSION = 1 };       // "siTr"
+enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
+
+const char *const runlog_phase_names[PHASES] = {
+    [PHASE_SETUP] = "setup", [PHASE_FORWARD] = "forward", [PHASE_BACKWARD] = "backward", [PHASE_LOSS] = "loss",
+    [PHASE_GRAD_COMPRESS] = "grad_compress", [PHASE_GRAD_WRITE] = "grad_write", [PHASE_UPDATE] = "update",
+    [PHASE_UPDATE_READ] = "update_read", [PHASE_UPDATE_COMPUTE] = "update_compute", [PHASE_UPDATE_WRITE] = "update_write",
+    [PHASE_PARAM_READ] = "param_read", [PHASE_ACT_WRITE] = "act_write", [PHASE_ACT_READ] = "act_read",
+    [PHASE_OPTIMIZER_WAIT] = "optimizer_wait", [PHASE_DATA] = "data", [PHASE_COMMIT] = "commit", [PHASE_EVAL] = "eval",
+    [PHASE_REDO] = "redo",
+};
+
+/* Views. phase_seconds: time spent, summed (folded steps included). phase_wall: the union of a phase's spans, by device, of the
+ * steps kept whole. breakdown: the paper's three bars, as the training thread saw them: what the update really cost is the
+ * time waited for it (in mode mem, where it runs on that thread, the update itself) and the commits. */
+static const char schema[] =
+    "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT);"
+    "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
+    "CREATE TABLE steps (step INTEGER PRIMARY KEY, tokens INTEGER, loss REAL, lr REAL, grad_norm REAL, clipped INTEGER,"
+    "  skipped INTEGER, seconds REAL, peak_rss INTEGER);"
+    "CREATE TABLE spans (step INTEGER, phase TEXT, block INTEGER, device INTEGER, start_ns INTEGER, end_ns INTEGER, bytes INTEGER);"
+    "CREATE INDEX spans_step ON spans (step);"
+    "CREATE TABLE traffic (step INTEGER, phase TEXT, link TEXT, device INTEGER, class TEXT, direction TEXT, bytes INTEGER,"
+    "  padding_bytes INTEGER);"
+    "CREATE INDEX traffic_step ON traffic (step);"
+    "CREATE TABLE whole (step INTEGER PRIMARY KEY);"
+    "CREATE TABLE evals (step INTEGER, name TEXT, value REAL, PRIMARY KEY (step, name));"
+    "CREATE TABLE devices (device INTEGER PRIMARY KEY, path TEXT, backend TEXT, disk TEXT, bytes INTEGER);"
+    "CREATE VIEW phase_seconds AS SELECT step, phase, sum(end_ns - start_ns) / 1e9 AS seconds, sum(bytes) AS bytes"
+    "  FROM spans GROUP BY step, phase;"
+    "CREATE VIEW phase_wall AS SELECT step, phase, device, sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds,"
+    "    sum(bytes) AS bytes FROM (SELECT *, max(end_ns) OVER (PARTITION BY step, phase, device ORDER BY start_ns, end_ns"
+    "      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM spans WHERE start_ns > 0)"
+    "  GROUP BY step, phase, device;"
+    "CREATE VIEW breakdown AS SELECT step, seconds, fw, bw_grad, \"update\", max(0, seconds - fw - bw_grad - \"update\") AS other FROM ("
+    "  SELECT s.step, s.seconds, coalesce(sum(p.seconds) FILTER (WHERE phase = 'forward'), 0) AS fw,"
+    "    coalesce(sum(p.seconds) FILTER (WHERE phase IN ('loss', 'backward', 'grad_compress')), 0) AS bw_grad,"
+    "    coalesce(sum(p.seconds) FILTER (WHERE phase IN ('optimizer_wait', 'commit') OR (phase = 'update'"
+    "      AND (SELECT value FROM runs WHERE key = 'mode') = 'mem')), 0) AS \"update\""
+    "  FROM steps s JOIN phase_seconds p USING (step) WHERE s.seconds > 0 GROUP BY s.step);"
+    "CREATE VIEW device_bandwidth AS SELECT device, phase, sum(bytes) AS bytes, sum(seconds) AS busy_seconds,"
+    "    sum(bytes) / sum(seconds) AS bytes_per_second FROM phase_wall WHERE device >= 0 AND bytes > 0"
+    "  GROUP BY device, phase HAVING sum(seconds) > 0;"
+    "CREATE VIEW traffic_per_step AS SELECT step, link, class, direction, sum(bytes) AS bytes, sum(padding_bytes) AS padding_bytes"
+    "  FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval') GROUP BY step, link, class, direction;";
+
+enum sql {
+    SQL_BEGIN, SQL_COMMIT, SQL_SET, SQL_GET, SQL_NOTICE, SQL_STEP, SQL_STEP_DONE, SQL_EVAL, SQL_DEVICE,
+    SQL_SPAN, SQL_TRAFFIC, SQL_SPANS_DELETE, SQL_TRAFFIC_DELETE, SQL_WHOLE_ADD, SQL_WHOLE_DELETE, SQL_WHOLE_NEXT,
+    SQL_SPANS_LAST, SQL_SPANS_FOLD, SQL_SPANS_DROP, SQL_TRAFFIC_LAST, SQL_TRAFFIC_FOLD, SQL_TRAFFIC_DROP, SQLS
+};
+
+static const char *const sql_texts[SQLS] = {
+    [SQL_BEGIN]          = "BEGIN IMMEDIATE",
+    [SQL_COMMIT]         = "COMMIT",
+    [SQL_SET]            = "INSERT OR REPLACE INTO runs VALUES (?, ?)",
+    [SQL_GET]            = "SELECT value FROM runs WHERE key = ?",
+    [SQL_NOTICE]         = "INSERT INTO notices (time, text) VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ?)",
+    [SQL_STEP]           = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_STEP_DONE]      = "UPDATE steps SET seconds = ?, peak_rss = ? WHERE step = ?",
+    [SQL_EVAL]           = "INSERT OR REPLACE INTO evals VALUES (?, ?, ?)",
+    [SQL_DEVICE]         = "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?)",
+    [SQL_SPAN]           = "INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [SQL_TRAFFIC]        = "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_SPANS_DELETE]   = "DELETE FROM spans WHERE step = ?",
+    [SQL_TRAFFIC_DELETE] = "DELETE FROM traffic WHERE step = ?",
+    [SQL_WHOLE_ADD]      = "INSERT OR IGNORE INTO whole VALUES (?)",
+    [SQL_WHOLE_DELETE]   = "DELETE FROM whole WHERE step = ?",
+    [SQL_WHOLE_NEXT]     = "SELECT step FROM whole WHERE step <= ? ORDER BY step LIMIT 1",
+    [SQL_SPANS_LAST]     = "SELECT coalesce(max(rowid), 0) FROM spans",
+    [SQL_SPANS_FOLD]     = "INSERT INTO spans SELECT step, phase, -1, -1, 0, sum(end_ns - start_ns), sum(bytes) FROM spans"
+                           " WHERE step = ? GROUP BY phase",
+    [SQL_SPANS_DROP]     = "DELETE FROM spans WHERE step = ? AND rowid <= ?",
+    [SQL_TRAFFIC_LAST]   = "SELECT coalesce(max(rowid), 0) FROM traffic",
+    [SQL_TRAFFIC_FOLD]   = "INSERT INTO traffic SELECT step, phase, link, -1, class, direction, sum(bytes), sum(padding_bytes)"
+                           " FROM traffic WHERE step = ? GROUP BY phase, link, class, direction",
+    [SQL_TRAFFIC_DROP]   = "DELETE FROM traffic WHERE step = ? AND rowid <= ?",
+};
+
+struct runlog {
+    sqlite3      *db;
+    sqlite3_stmt *stmt[SQLS];
+    int           lock_fd; // -1: not held
+    char         *path;
+};
+
+/* ---- sentences ---- */
+
+/* The sentence of SQLite's last error while `doing` something. */
+static int db_fail(struct runlog *log, const char *doing, struct err *err)
+{
+    const char *p = log->path, *why = log->db ? sqlite3_errmsg(log->db) : "out of memory";
+    int         code = log->db ? sqlite3_extended_errcode(log->db) : SQLITE_NOMEM;
+    int         os = log->db ? sqlite3_system_errno(log->db) : 0;
+
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+        return err_set(err, -ENOSPC, "%s: the disk is full (while %s); free some space and go on from the last commit", p, doing);
+    case SQLITE_CORRUPT:
+        return err_set(err, -EBADMSG, "%s: the database is damaged (while %s: %s)", p, doing, why);
+    case SQLITE_NOTADB:
+        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run", p);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try again", p, doing);
+    case SQLITE_READONLY:
+        return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing, why);
+    case SQLITE_CANTOPEN:
+        return err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", p, doing, os ? strerror(os) : why);
+    case SQLITE_NOMEM:
+        return err_set(err, -ENOMEM, "%s: out of memory (while %s)", p, doing);
+    case SQLITE_IOERR:
+        return err_set(err, os ? -os : -EIO, "%s: %s failed: %s%s%s", p, doing, why, os ? ": " : "", os ? strerror(os) : "");
+    default:
+        return err_set(err, -EIO, "%s: %s failed: %s", p, doing, why);
+    }
+}
+
+/* ---- statements ---- */
+
+/* Prepare once, bind by letters: i int64, d double, t text. */
+static int sql_bind(struct runlog *log, enum sql id, const char *doing, struct err *err, const char *types, va_list ap)
+{
+    sqlite3_stmt *st = log->stmt[id];
+    int           rc = SQLITE_OK;
+
+    if (!st) {
+        rc = sqlite3_prepare_v3(log->db, sql_texts[id], -1, SQLITE_PREPARE_PERSISTENT, &st, NULL);
+        if (rc)
+            return db_fail(log, doing, err);
+        log->stmt[id] = st;
+    }
+    for (int i = 1; *types && !rc; types++, i++) {
+        if (*types == 'i')
+            rc = sqlite3_bind_int64(st, i, va_arg(ap, sqlite3_int64));
+        else if (*types == 'd')
+            rc = sqlite3_bind_double(st, i, va_arg(ap, double));
+        else
+            rc = sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
+    }
+    return rc ? db_fail(log, doing, err) : 0;
+}
+
+/* Run a statement that gives no rows. */
+static int sql_run(struct runlog *log, enum sql id, const char *doing, struct err *err, const char *types, ...)
+{
+    va_list ap;
+    int     rc;
+
+    va_start(ap, types);
+    rc = sql_bind(log, id, doing, err, types, ap);
+    va_end(ap);
+    if (!rc && sqlite3_step(log->stmt[id]) != SQLITE_DONE)
+        rc = db_fail(log, doing, err);
+    if (log->stmt[id])
+        sqlite3_reset(log->stmt[id]);
+    return rc;
+}
+
+/* Step to the first row: 1, or 0 if there is none. The caller resets the statement when it has read the row. */
+static int sql_row(struct runlog *log, enum sql id, const char *doing, struct err *err, const char *types, ...)
+{
+    va_list ap;
+    int     rc, got;
+
+    va_start(ap, types);
+    rc = sql_bind(log, id, doing, err, types, ap);
+    va_end(ap);
+    if (rc)
+        return rc;
+    got = sqlite3_step(log->stmt[id]);
+    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(log, doing, err);
+}
+
+static int db_exec(struct runlog *log, const char *text, const char *doing, struct err *err)
+{
+    return sqlite3_exec(log->db, text, NULL, NULL, NULL) ? db_fail(log, doing, err) : 0;
+}
+
+/* ---- the lock ---- */
+
+static int lock_refuse(const char *path, int fd, struct err *err)
+{
+    char    holder[128] = "";
+    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
+
+    while (n > 0 && (holder[n - 1] == '\n' || holder[n - 1] == '\0'))
+        n--;
+    holder[n > 0 ? n : 0] = '\0';
+    return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it", path, n > 0 ? holder : "another process");
+}
+
+static int lock_take(struct runlog *log, struct err *err)
+{
+    const char *slash = strrchr(log->path, '/');
+    int         dir_len = slash ? (int)(slash - log->path) + 1 : 0;
+    char       *path = NULL, host[64] = "", text[128];
+    int         rc = 0, n;
+
+    if (asprintf(&path, "%.*srun.lock", dir_len, log->path) < 0)
+        return err_set(err, -ENOMEM, "%s: out of memory", log->path);
+    log->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (log->lock_fd < 0) {
+        rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+        goto out;
+    }
+    if (flock(log->lock_fd, LOCK_EX | LOCK_NB)) {
+        rc = errno == EWOULDBLOCK ? lock_refuse(log->path, log->lock_fd, err)
+                                  : err_set(err, -errno, "lock %s: %s", path, strerror(errno));
+        close(log->lock_fd);
+        log->lock_fd = -1;
+        goto out;
+    }
+    gethostname(host, sizeof host - 1);
+    n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
+    if (ftruncate(log->lock_fd, 0) || pwrite(log->lock_fd, text, (size_t)n, 0) != n)
+        rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path, strerror(errno));
+out:
+    free(path);
+    return rc;
+}
+
+/* ---- open and close ---- */
+
+/* On read-only media a WAL database without a WAL can only be read as immutable. */
+static int db_open_immutable(struct runlog *log)
+{
+    char *uri = NULL, *wal = NULL;
+    int   rc = SQLITE_CANTOPEN;
+
+    if (asprintf(&wal, "%s-wal", log->path) >= 0 && access(wal, F_OK) && !strpbrk(log->path, "?#%") &&
+        asprintf(&uri, "file:%s?immutable=1", log->path) >= 0) {
+        sqlite3_close(log->db);
+        rc = sqlite3_open_v2(uri, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    }
+    free(uri);
+    free(wal);
+    return rc;
+}
+
+static int db_connect(struct runlog *log, int read_only, struct err *err)
+{
+    const char *probe = "SELECT count(*) FROM sqlite_master";
+    int         flags = read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    int         rc = sqlite3_open_v2(log->path, &log->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+
+    if (!rc) {
+        sqlite3_extended_result_codes(log->db, 1);
+        sqlite3_busy_timeout(log->db, 5000);
+        rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
+    }
+    if (read_only && ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && !db_open_immutable(log))
+        rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
+    return rc ? db_fail(log, "opening", err) : 0;
+}
+
+static int pragma_number(void *ctx, int n, char **values, char **names)
+{
+    (void)n, (void)names;
+    *(long *)ctx = values[0] ? strtol(values[0], NULL, 10) : 0;
+    return 0;
+}
+
+static int db_check_run(struct runlog *log, struct err *err)
+{
+    long id = 0, version = 0;
+
+    if (sqlite3_exec(log->db, "PRAGMA application_id", pragma_number, &id, NULL) ||
+        sqlite3_exec(log->db, "PRAGMA user_version", pragma_number, &version, NULL))
+        return db_fail(log, "reading its header", err);
+    if (id != RUN_ID)
+        return err_misuse(err, "%s is a SQLite database but not of a siTrain run", log->path);
+    if (version != RUN_VERSION)
+        return err_misuse(err, "%s has format %ld; this version of siTrain reads format %d", log->path, version, RUN_VERSION);
+    return 0;
+}
+
+static int db_set_durable(struct runlog *log, int durable, struct err *err)
+{
+    int rc = db_exec(log, "PRAGMA journal_mode=WAL", "switching to WAL", err);
+
+    return rc ? rc : db_exec(log, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF", "setting synchronous", err);
+}
+
+static struct runlog *log_new(const char *path)
+{
+    struct runlog *log = calloc(1, sizeof *log);
+
+    if (!log)
+        return NULL;
+    log->lock_fd = -1;
+    log->path = strdup(path);
+    if (log->path)
+        return log;
+    free(log);
+    return NULL;
+}
+
+static void log_unlink(const char *path)
+{
+    const char *const tails[] = { "", "-wal", "-shm" };
+    char             *p;
+
+    for (size_t i = 0; i < 3; i++)
+        if (asprintf(&p, "%s%s", path, tails[i]) >= 0) {
+            unlink(p);
+            free(p);
+        }
+}
+
+static int db_create(struct runlog *log, int durable, struct err *err)
+{
+    char head[96];
+    int  rc = db_connect(log, 0, err);
+
+    snprintf(head, sizeof head, "PRAGMA application_id=%d; PRAGMA user_version=%d", RUN_ID, RUN_VERSION);
+    if (!rc)
+        rc = db_set_durable(log, durable, err);
+    if (!rc)
+        rc = db_exec(log, "BEGIN IMMEDIATE", "creating", err);
+    if (!rc)
+        rc = db_exec(log, head, "creating", err);
+    if (!rc)
+        rc = db_exec(log, schema, "creating", err);
+    return rc ? rc : db_exec(log, "COMMIT", "creating", err);
+}
+
+int runlog_create(struct runlog **out, const char *path, int durable, struct err *err)
+{
+    struct runlog *log = log_new(path);
+    int            rc, fd;
+
+    *out = NULL;
+    if (!log)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    rc = lock_take(log, err);
+    if (rc)
+        goto out;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); // SQLite opens an empty file as an empty database
+    if (fd < 0) {
+        rc = err_set(err, -errno, "create %s: %s", path, strerror(errno));
+        goto out;
+    }
+    close(fd);
+    rc = db_create(log, durable, err);
+    if (rc) {
+        sqlite3_close(log->db);
+        log->db = NULL;
+        log_unlink(path);
+    }
+out:
+    if (rc)
+        runlog_close(log);
+    else
+        *out = log;
+    return rc;
+}
+
+int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err)
+{
+    struct runlog *log;
+    struct stat    st;
+    int            rc;
+
+    *out = NULL;
+    if (stat(path, &st))
+        return err_set(err, -errno, "%s: %s", path, errno == ENOENT ? "no such file; expected a run's database" : strerror(errno));
+    if (!S_ISREG(st.st_mode) || !st.st_size)
+        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run", path);
+    log = log_new(path);
+    if (!log)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    rc = read_only ? 0 : lock_take(log, err);
+    if (!rc)
+        rc = db_connect(log, read_only, err);
+    if (!rc)
+        rc = db_check_run(log, err);
+    if (!rc && !read_only)
+        rc = db_set_durable(log, durable, err);
+    if (rc)
+        runlog_close(log);
+    else
+        *out = log;
+    return rc;
+}
+
+void runlog_close(struct runlog *log)
+{
+    if (!log)
+        return;
+    runlog_rollback(log);
+    for (int i = 0; i < SQLS; i++)
+        sqlite3_finalize(log->stmt[i]);
+    if (log->db && log->lock_fd >= 0)
+        sqlite3_wal_checkpoint_v2(log->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL); // best effort: the WAL is as durable
+    sqlite3_close_v2(log->db);
+    if (log->lock_fd >= 0)
+        close(log->lock_fd);
+    free(log->path);
+    free(log);
+}
+
+struct sqlite3 *runlog_db(struct runlog *log)
+{
+    return log->db;
+}
+
+/* ---- transactions ---- */
+
+int runlog_begin(struct runlog *log, struct err *err)
+{
+    return sql_run(log, SQL_BEGIN, "beginning a transaction", err, "");
+}
+
+int runlog_commit(struct runlog *log, struct err *err)
+{
+    return sql_run(log, SQL_COMMIT, "committing", err, "");
+}
+
+void runlog_rollback(struct runlog *log)
+{
+    if (log->db && !sqlite3_get_autocommit(log->db))
+        sqlite3_exec(log->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+/* ---- rows ---- */
+
+int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err)
+{
+    return sql_run(log, SQL_SET, "writing a setting", err, "tt", key, value);
+}
+
+int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err)
+{
+    int         rc = sql_row(log, SQL_GET, "reading a setting", err, "t", key);
+    const char *text = rc > 0 ? (const char *)sqlite3_column_text(log->stmt[SQL_GET], 0) : NULL;
+
+    if (rc >= 0)
+        rc = text ? 0 : -ENOENT;
+    if (!rc && (size_t)snprintf(buf, size, "%s", text) >= size)
+        rc = err_set(err, -E2BIG, "%s: the setting %s has %zu bytes; at most %zu were expected", log->path, key, strlen(text), size - 1);
+    if (log->stmt[SQL_GET])
+        sqlite3_reset(log->stmt[SQL_GET]);
+    return rc;
+}
+
+int runlog_notice(struct runlog *log, const char *text, struct err *err)
+{
+    return sql_run(log, SQL_NOTICE, "writing a notice", err, "t", text);
+}
+
+int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err)
+{
+    return sql_run(log, SQL_STEP, "writing a step's row", err, "iidddiidi", (sqlite3_int64)s->step, (sqlite3_int64)s->tokens, s->loss,
+                   s->lr, s->grad_norm, (sqlite3_int64)s->clipped, (sqlite3_int64)s->skipped, s->seconds, (sqlite3_int64)s->peak_rss);
+}
+
+int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss, struct err *err)
+{
+    return sql_run(log, SQL_STEP_DONE, "writing a step's row", err, "dii", seconds, (sqlite3_int64)peak_rss, (sqlite3_int64)step);
+}
+
+int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err)
+{
+    return sql_run(log, SQL_EVAL, "writing an evaluation", err, "itd", (sqlite3_int64)step, name, value);
+}
+
+int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk, uint64_t bytes, struct err *err)
+{
+    return sql_run(log, SQL_DEVICE, "writing a device", err, "ittti", (sqlite3_int64)device, path, backend, disk, (sqlite3_int64)bytes);
+}
+
+/* ---- measurements ---- */
+
+/* Folded rows are appended, then the step's rows that were there before are dropped: theirs are the rowids up to `last`. */
+static int fold_step(struct runlog *log, sqlite3_int64 step, struct err *err)
+{
+    static const enum sql of[2][3] = { { SQL_SPANS_LAST, SQL_SPANS_FOLD, SQL_SPANS_DROP },
+                                       { SQL_TRAFFIC_LAST, SQL_TRAFFIC_FOLD, SQL_TRAFFIC_DROP } };
+    const char *doing = "folding an old step";
+
+    for (int t = 0; t < 2; t++) {
+        sqlite3_int64 last = 0;
+        int           rc = sql_row(log, of[t][0], doing, err, "");
+
+        if (rc > 0)
+            last = sqlite3_column_int64(log->stmt[of[t][0]], 0);
+        sqlite3_reset(log->stmt[of[t][0]]);
+        if (rc >= 0)
+            rc = sql_run(log, of[t][1], doing, err, "i", step);
+        if (!rc)
+            rc = sql_run(log, of[t][2], doing, err, "ii", step, last);
+        if (rc)
+            return rc;
+    }
+    return sql_run(log, SQL_WHOLE_DELETE, doing, err, "i", step);
+}
+
+static int fold_old(struct runlog *log, uint64_t newest, struct err *err)
+{
+    sqlite3_int64 step = 0, until = (sqlite3_int64)newest - KEEP_LAST;
+    int           rc;
+
+    while ((rc = sql_row(log, SQL_WHOLE_NEXT, "folding an old step", err, "i", until)) > 0) {
+        step = sqlite3_column_int64(log->stmt[SQL_WHOLE_NEXT], 0);
+        sqlite3_reset(log->stmt[SQL_WHOLE_NEXT]);
+        rc = fold_step(log, step, err);
+        if (rc)
+            return rc;
+    }
+    sqlite3_reset(log->stmt[SQL_WHOLE_NEXT]);
+    return rc;
+}
+
+int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans, size_t n_spans,
+                   const struct runlog_traffic *traffic, size_t n_traffic, struct err *err)
+{
+    const char   *doing = "writing a step's measurements";
+    sqlite3_int64 at = (sqlite3_int64)step;
+    int           rc = sql_run(log, SQL_SPANS_DELETE, doing, err, "i", at);
+
+    if (!rc)
+        rc = sql_run(log, SQL_TRAFFIC_DELETE, doing, err, "i", at);
+    for (size_t i = 0; i < n_spans && !rc; i++) {
+        const struct runlog_span *s = &spans[i];
+
+        rc = sql_run(log, SQL_SPAN, doing, err, "itiiiii", at, runlog_phase_names[s->phase], (sqlite3_int64)s->block,
+                     (sqlite3_int64)s->device, (sqlite3_int64)s->start_ns, (sqlite3_int64)s->end_ns, (sqlite3_int64)s->bytes);
+    }
+    for (size_t i = 0; i < n_traffic && !rc; i++) {
+        const struct runlog_traffic *t = &traffic[i];
+
+        rc = sql_run(log, SQL_TRAFFIC, doing, err, "ittittii", at, runlog_phase_names[t->phase], t->link, (sqlite3_int64)t->device,
+                     t->cls, t->dir, (sqlite3_int64)t->bytes, (sqlite3_int64)t->padding_bytes);
+    }
+    if (!rc && step >= KEEP_FIRST && step % KEEP_EVERY)
+        rc = sql_run(log, SQL_WHOLE_ADD, doing, err, "i", at);
+    return rc ? rc : fold_old(log, step, err);
+}
+
+/* ---- reports ---- */
+
+int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
+                 struct err *err)
+{
+    enum { COLUMNS = 64 };
+    const char   *values[COLUMNS], *names[COLUMNS];
+    sqlite3_stmt *st = NULL;
+    int           n, got, rc = 0;
+
+    if (sqlite3_prepare_v2(log->db, sql, -1, &st, NULL))
+        return db_fail(log, "a query", err);
+    n = sqlite3_column_count(st);
+    assert(sqlite3_stmt_readonly(st) && n <= COLUMNS);
+    while (!rc && (got = sqlite3_step(st)) != SQLITE_DONE) {
+        if (got != SQLITE_ROW) {
+            rc = db_fail(log, "a query", err);
+            break;
+        }
+        for (int i = 0; i < n; i++) {
+            values[i] = (const char *)sqlite3_column_text(st, i);
+            names[i] = sqlite3_column_name(st, i);
+        }
+        rc = row(ctx, n, values, names);
+    }
+    sqlite3_finalize(st);
+    return rc;
+}

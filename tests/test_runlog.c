@@ -1,0 +1,319 @@
+/* test_runlog.c: the run's database: rows, folding of old steps, the lock, refusals, views. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/runlog.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char       dir[64], path[96];
+static struct err err;
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/test_runlog.XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/run.db", dir);
+    memset(&err, 0, sizeof err);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char command[192];
+
+    (void)state;
+    snprintf(command, sizeof command, "chmod -R u+w %s && rm -rf %s", dir, dir);
+    return system(command);
+}
+
+static struct runlog *create(int durable)
+{
+    struct runlog *log = NULL;
+
+    assert_int_equal(runlog_create(&log, path, durable, &err), 0);
+    return log;
+}
+
+static int take_int(void *ctx, int n, const char **values, const char **names)
+{
+    (void)names;
+    assert_true(n >= 1);
+    *(int64_t *)ctx = values[0] ? strtoll(values[0], NULL, 10) : INT64_MIN;
+    return 0;
+}
+
+static int64_t number(struct runlog *log, const char *sql)
+{
+    int64_t v = INT64_MIN + 1;
+
+    assert_int_equal(runlog_query(log, sql, take_int, &v, &err), 0);
+    return v;
+}
+
+static void test_settings(void **state)
+{
+    struct runlog *log = create(1);
+    char           buf[32];
+
+    (void)state;
+    assert_int_equal(runlog_set(log, "mode", "su+o", &err), 0);
+    assert_int_equal(runlog_set(log, "mode", "base", &err), 0);
+    assert_int_equal(runlog_get(log, "mode", buf, sizeof buf, &err), 0);
+    assert_string_equal(buf, "base");
+    assert_int_equal(runlog_get(log, "none", buf, sizeof buf, &err), -ENOENT);
+    assert_string_equal(err.text, "");
+    assert_int_equal(runlog_get(log, "mode", buf, 3, &err), -E2BIG);
+    assert_non_null(strstr(err.text, "run.db"));
+    assert_int_equal(runlog_notice(log, "something fell back", &err), 0);
+    assert_int_equal(runlog_device(log, 0, "/d0", "emu", "sync", 4096, &err), 0);
+    assert_int_equal(runlog_eval(log, 3, "loss", 2.5, &err), 0);
+    assert_int_equal(number(log, "SELECT count(*) FROM notices"), 1);
+    runlog_close(log);
+    assert_int_equal(runlog_open(&log, path, 1, 1, &err), 0);
+    assert_int_equal(runlog_get(log, "mode", buf, sizeof buf, &err), 0);
+    assert_string_equal(buf, "base");
+    assert_int_equal(number(log, "SELECT bytes FROM devices"), 4096);
+    runlog_close(log);
+    runlog_close(NULL);
+}
+
+static void test_step_rows_and_transactions(void **state)
+{
+    struct runlog     *log = create(0);
+    struct runlog_step s = { .step = 7, .tokens = 8, .loss = 1.5, .lr = 0.1, .grad_norm = NAN };
+
+    (void)state;
+    assert_int_equal(runlog_begin(log, &err), 0);
+    assert_int_equal(runlog_step(log, &s, &err), 0);
+    runlog_rollback(log);
+    runlog_rollback(log);
+    assert_int_equal(number(log, "SELECT count(*) FROM steps"), 0);
+    assert_int_equal(runlog_begin(log, &err), 0);
+    assert_int_equal(runlog_step(log, &s, &err), 0);
+    assert_int_equal(runlog_step(log, &s, &err), 0);
+    assert_int_equal(runlog_step_done(log, 7, 0.25, 1234, &err), 0);
+    assert_int_equal(runlog_commit(log, &err), 0);
+    assert_int_equal(number(log, "SELECT count(*) FROM steps"), 1);
+    assert_int_equal(number(log, "SELECT peak_rss FROM steps WHERE seconds = 0.25 AND loss = 1.5"), 1234);
+    assert_int_equal(number(log, "SELECT grad_norm FROM steps"), INT64_MIN); // NaN is NULL
+    runlog_close(log);
+}
+
+/* Three spans and two rows of traffic for a step. */
+static void measure(struct runlog *log, uint64_t step)
+{
+    const struct runlog_span    spans[] = { { step, PHASE_FORWARD, 1, -1, 100, 150, 0 }, { step, PHASE_FORWARD, 2, -1, 150, 170, 0 },
+                                            { step, PHASE_UPDATE_READ, 1, 1, 110, 120, 64 } };
+    const struct runlog_traffic traffic[] = { { step, PHASE_PARAM_READ, "host", 0, "wire", "read", 10, 1 },
+                                              { step, PHASE_PARAM_READ, "host", 1, "wire", "read", 20, 2 } };
+
+    assert_int_equal(runlog_measure(log, step, spans, 3, traffic, 2, &err), 0);
+}
+
+static void test_folding(void **state)
+{
+    struct runlog *log = create(0);
+
+    (void)state;
+    assert_int_equal(runlog_begin(log, &err), 0);
+    for (uint64_t s = 0; s < 1300; s++)
+        measure(log, s);
+    measure(log, 1299); // again: replaces
+    assert_int_equal(runlog_commit(log, &err), 0);
+    assert_int_equal(number(log, "SELECT count(DISTINCT step) FROM spans"), 1300);
+    assert_int_equal(number(log, "SELECT count(*) FROM (SELECT step FROM spans GROUP BY step HAVING count(*) = 3)"), 201);
+    assert_int_equal(number(log, "SELECT count(*) FROM (SELECT step FROM spans GROUP BY step HAVING count(*) = 2)"), 1099);
+    assert_int_equal(number(log, "SELECT count(*) FROM spans WHERE step IN (99, 1000, 1200)"), 9);
+    assert_int_equal(number(log, "SELECT count(*) FROM spans WHERE step IN (100, 999, 1199) AND device = -1 AND start_ns = 0"), 6);
+    assert_int_equal(number(log, "SELECT end_ns FROM spans WHERE step = 500 AND phase = 'forward'"), 70);
+    assert_int_equal(number(log, "SELECT bytes FROM spans WHERE step = 500 AND phase = 'update_read'"), 64);
+    assert_int_equal(number(log, "SELECT bytes * 100 + padding_bytes FROM traffic WHERE step = 500"), 3003);
+    assert_int_equal(number(log, "SELECT count(*) FROM traffic WHERE step = 1250"), 2);
+    assert_int_equal(number(log, "SELECT bytes FROM traffic_per_step WHERE step = 3"), 30);
+    assert_int_equal(number(log, "SELECT count(*) FROM whole"), 100);
+    runlog_close(log);
+    assert_int_equal(runlog_open(&log, path, 0, 0, &err), 0);
+    measure(log, 1500); // a gap: everything up to 1400 is folded
+    assert_int_equal(number(log, "SELECT count(*) FROM whole"), 1);
+    runlog_close(log);
+}
+
+static void test_views(void **state)
+{
+    struct runlog           *log = create(0);
+    const struct runlog_span spans[] = { { 5, PHASE_FORWARD, 1, -1, 1000, 1000 + 1000000000u, 0 },
+                                         { 5, PHASE_BACKWARD, 1, -1, 1, 1 + 2000000000u, 0 },
+                                         { 5, PHASE_OPTIMIZER_WAIT, 0, -1, 1, 1 + 1000000000u, 0 },
+                                         { 5, PHASE_UPDATE_READ, 1, 2, 1, 1 + 1000000000u, 500 },
+                                         { 5, PHASE_UPDATE_READ, 2, 2, 500000001, 1 + 2000000000u, 500 } };
+    struct runlog_step       s = { .step = 5, .seconds = 5 };
+
+    (void)state;
+    assert_int_equal(runlog_step(log, &s, &err), 0);
+    assert_int_equal(runlog_measure(log, 5, spans, 5, NULL, 0, &err), 0);
+    assert_int_equal(number(log, "SELECT fw FROM breakdown"), 1);
+    assert_int_equal(number(log, "SELECT bw_grad FROM breakdown"), 2);
+    assert_int_equal(number(log, "SELECT \"update\" FROM breakdown"), 1);
+    assert_int_equal(number(log, "SELECT other FROM breakdown"), 1);
+    assert_int_equal(number(log, "SELECT busy_seconds FROM device_bandwidth WHERE device = 2"), 2); // overlapping spans count once
+    assert_int_equal(number(log, "SELECT bytes_per_second FROM device_bandwidth"), 500);
+    runlog_close(log);
+}
+
+static void test_lock(void **state)
+{
+    struct runlog *log = create(1), *second = NULL, *reader = NULL;
+    char           pid[64], host[64] = "";
+    pid_t          child;
+    int            status = -1;
+
+    (void)state;
+    child = fork();
+    if (!child) {
+        struct runlog *other = NULL;
+
+        gethostname(host, sizeof host - 1);
+        snprintf(pid, sizeof pid, "process %ld on", (long)getppid());
+        status = runlog_open(&other, path, 0, 1, &err);
+        _exit(status == -EBUSY && strstr(err.text, pid) && strstr(err.text, host) && strstr(err.text, path) ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(runlog_open(&second, path, 0, 1, &err), -EBUSY);
+    assert_null(second);
+    assert_int_equal(runlog_open(&reader, path, 1, 1, &err), 0); // reading beside the writer is fine
+    assert_int_equal(runlog_set(log, "a", "b", &err), 0);
+    assert_int_equal(number(reader, "SELECT count(*) FROM runs"), 1);
+    runlog_close(reader);
+    runlog_close(log);
+    assert_int_equal(runlog_open(&second, path, 0, 1, &err), 0);
+    runlog_close(second);
+}
+
+static void write_text(const char *text, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    fclose(f);
+}
+
+static void refuse(int rc, int misuse, const char *says)
+{
+    struct runlog *log = NULL;
+
+    for (int read_only = 0; read_only < 2; read_only++) {
+        memset(&err, 0, sizeof err);
+        assert_int_equal(runlog_open(&log, path, read_only, 1, &err), rc);
+        assert_null(log);
+        assert_int_equal(err.misuse, misuse);
+        assert_non_null(strstr(err.text, path));
+        assert_non_null(strstr(err.text, says));
+    }
+}
+
+static void test_refusals(void **state)
+{
+    char           garbage[8192];
+    struct runlog *log;
+    sqlite3       *db = NULL;
+
+    (void)state;
+    refuse(-ENOENT, 0, "no such file");
+    write_text("", 0);
+    refuse(-EINVAL, 1, "not a SQLite database");
+    memset(garbage, 'x', sizeof garbage);
+    write_text(garbage, sizeof garbage);
+    refuse(-EINVAL, 1, "not a SQLite database");
+    assert_int_equal(runlog_create(&log, path, 1, &err), -EEXIST);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE t (a)", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    refuse(-EINVAL, 1, "not of a siTrain run");
+}
+
+static void test_corruption(void **state)
+{
+    struct runlog *log = create(0);
+    FILE          *f;
+    char           junk[4096];
+    int            rc = 0;
+
+    (void)state;
+    for (uint64_t s = 0; s < 99; s++)
+        measure(log, s);
+    runlog_close(log);
+    f = fopen(path, "r+b");
+    memset(junk, 0x5a, sizeof junk);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    for (long pages = ftell(f) / 4096, p = 1; p < pages; p++) {
+        fseek(f, p * 4096, SEEK_SET);
+        assert_int_equal(fwrite(junk, 1, sizeof junk, f), sizeof junk);
+    }
+    fclose(f);
+    rc = runlog_open(&log, path, 0, 0, &err);
+    if (!rc)
+        rc = runlog_measure(log, 99, NULL, 0, NULL, 0, &err);
+    assert_int_equal(rc, -EBADMSG);
+    assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, "damaged"));
+    runlog_close(rc && log ? log : NULL);
+}
+
+static void test_full_disk(void **state)
+{
+    struct runlog *log = create(0);
+    int            rc = 0;
+
+    (void)state;
+    assert_int_equal(number(log, "PRAGMA max_page_count = 60"), 60); // SQLite's own way to be full
+    assert_int_equal(runlog_begin(log, &err), 0);
+    for (uint64_t s = 0; s < 100000 && !rc; s++)
+        rc = runlog_notice(log, dir, &err);
+    assert_int_equal(rc, -ENOSPC);
+    assert_non_null(strstr(err.text, path));
+    runlog_close(log);
+}
+
+static void test_read_only_folder(void **state)
+{
+    struct runlog *log = create(1);
+
+    (void)state;
+    runlog_set(log, "a", "b", &err);
+    runlog_close(log);
+    if (!geteuid())
+        skip(); // root writes anywhere
+    chmod(dir, 0555);
+    assert_int_equal(runlog_open(&log, path, 1, 1, &err), 0);
+    assert_int_equal(number(log, "SELECT count(*) FROM runs"), 1);
+    runlog_close(log);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
+        CASE(test_refusals), CASE(test_corruption), CASE(test_full_disk), CASE(test_read_only_folder),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
