@@ -1,0 +1,280 @@
+/* step.c: one training step from top to bottom. READ THIS FIRST.
+ *
+ * Parameters come from the stream block by block and go back at once; the order of blocks is the stream's contract
+ * (offload/stream.h), it reads ahead along it. All micro-batches pass a block before the next block is touched, so a step reads
+ * the parameters twice whatever grad_accum is. A block's gradient is handed over when its last micro-batch is through, and
+ * travels while the block before it computes. */
+#include "model/step.h"
+
+#include "data/clock.h"
+#include "model/block.h"
+#include "model/head.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct trainer {
+    struct trainer_options o;
+    struct model  *model;
+    struct stream *stream;
+};
+
+/* ---- the step ------------------------------------------------------------------------------------------------------- */
+
+static int  read_batches(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, struct err *err);
+static int  forward_pass(struct trainer *t, uint64_t step, size_t micros, struct err *err);
+static int  head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm, struct err *err);
+static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
+static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
+static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm, struct step_result *out,
+                       struct stream_step *update);
+
+int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out, struct err *err)
+{
+    struct stream_norm norm = { 0 };
+    struct stream_step update;
+    int                rc;
+
+    assert(t->o.model.training);
+    *out = (struct step_result){ .tokens = t->o.model.grad_accum * model_tokens(t->model) };
+
+    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads of the first blocks start as their updates end
+    if (!rc)
+        rc = read_batches(t, step, data, step, t->o.model.grad_accum, err);
+    if (!rc)
+        rc = forward_pass(t, step, t->o.model.grad_accum, err); // blocks 0, 1..L
+    if (!rc)
+        rc = head_pass(t, step, &out->loss, &norm, err); // final norm, logits by chunks, loss, dx
+    if (!rc)
+        rc = backward_pass(t, step, &norm, err); // blocks L..1
+    if (!rc)
+        rc = embed_pass(t, step, &norm, err); // needs no parameters; block 0's gradient is complete last
+    if (rc)
+        return rc;
+
+    step_scale(t, step, &norm, out, &update);
+    return stream_update(t->stream, &update, err); // commit A; devices update, block 0 first
+}
+
+static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, size_t block, uint64_t start_ns)
+{
+    meter_span(stream_meter(t->stream), step, phase, (int)block, -1, start_ns, clock_ns(), 0);
+}
+
+static int read_batches(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, struct err *err)
+{
+    const struct acts_work *w = acts_work(t->model->acts);
+    uint64_t start_ns = clock_ns();
+    size_t   N = model_tokens(t->model);
+    int      rc = 0;
+
+    for (size_t a = 0; !rc && a < micros; a++)
+        rc = data->batch(data->ctx, pass, a, w->x + a * N, w->y + a * N, err);
+    record(t, step, PHASE_DATA, 0, start_ns);
+    return rc;
+}
+
+static int forward_pass(struct trainer *t, uint64_t step, size_t micros, struct err *err)
+{
+    for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
+        const void *wire;
+        uint64_t    start_ns;
+        int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and b's read, asks for b + 1
+
+        if (rc)
+            return rc;
+        start_ns = clock_ns();
+        for (size_t a = 0; a < micros; a++) { // layer-major: parameters are read once
+            if (b == 0)
+                embed_forward(t->model, a, wire);
+            else
+                block_forward(t->model, b, a, wire);
+        }
+        record(t, step, PHASE_FORWARD, b, start_ns);
+        stream_release(t->stream, b);
+    }
+    return 0;
+}
+
+/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. */
+static int head_acquire(struct trainer *t, const void **wire, const void **embed_wire, struct err *err)
+{
+    int rc = stream_acquire(t->stream, t->o.model.gpt.n_layer + 1, wire, err);
+
+    return rc ? rc : stream_acquire(t->stream, 0, embed_wire, err);
+}
+
+static void head_release(struct trainer *t)
+{
+    stream_release(t->stream, t->o.model.gpt.n_layer + 1);
+    stream_release(t->stream, 0);
+}
+
+static int head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm, struct err *err)
+{
+    size_t      final = t->o.model.gpt.n_layer + 1;
+    double      tokens = (double)(t->o.model.grad_accum * model_tokens(t->model)), sum = 0;
+    const void *wire, *embed_wire;
+    float      *grad, *embed_grad;
+    uint64_t    start_ns;
+    int         rc = head_acquire(t, &wire, &embed_wire, err);
+
+    if (!rc)
+        rc = stream_grad(t->stream, final, &grad, err);
+    if (!rc)
+        rc = stream_grad(t->stream, 0, &embed_grad, err);
+    if (rc)
+        return rc;
+    start_ns = clock_ns();
+    for (size_t a = 0; a < t->o.model.grad_accum; a++)
+        sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, (float)(1.0 / tokens));
+    *loss = sum / tokens;
+    record(t, step, PHASE_LOSS, final, start_ns);
+    head_release(t);
+    return stream_send_grad(t->stream, final, norm, err);
+}
+
+static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err)
+{
+    for (size_t b = t->o.model.gpt.n_layer; b >= 1; b--) {
+        const void *wire;
+        float      *grad;
+        uint64_t    start_ns;
+        int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
+
+        if (!rc)
+            rc = stream_grad(t->stream, b, &grad, err);
+        if (rc)
+            return rc;
+        start_ns = clock_ns();
+        for (size_t a = 0; a < t->o.model.grad_accum; a++)
+            block_backward(t->model, b, a, wire, grad);
+        record(t, step, PHASE_BACKWARD, b, start_ns);
+        stream_release(t->stream, b);
+        rc = stream_send_grad(t->stream, b, norm, err); // norm, Top-K, write
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err)
+{
+    uint64_t start_ns;
+    float   *grad;
+    int      rc = stream_grad(t->stream, 0, &grad, err);
+
+    if (rc)
+        return rc;
+    start_ns = clock_ns();
+    for (size_t a = 0; a < t->o.model.grad_accum; a++)
+        embed_backward(t->model, a, grad);
+    record(t, step, PHASE_BACKWARD, 0, start_ns);
+    return stream_send_grad(t->stream, 0, norm, err);
+}
+
+/* Norm, rate, clip factor, and whether to skip: all that the update needs and commit A records. */
+static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm, struct step_result *out,
+                       struct stream_step *update)
+{
+    const struct trainer_options *o = &t->o;
+
+    out->grad_norm = sqrt(norm->sumsq);
+    out->skipped = norm->nonfinite || !isfinite(out->grad_norm) || !isfinite(out->loss);
+    out->lr = schedule_lr(&o->schedule, step);
+    out->clip_factor = out->skipped ? 1.0 : schedule_clip(o->clip, out->grad_norm);
+    out->clipped = out->clip_factor < 1.0;
+
+    *update = (struct stream_step){ .skip = out->skipped };
+    update->row = (struct runlog_step){ .step = step, .tokens = out->tokens, .loss = out->loss, .lr = out->lr,
+                                        .grad_norm = out->grad_norm, .clipped = out->clipped, .skipped = out->skipped };
+    optim_scalars(&update->optim, o->optim, out->lr, o->beta1, o->beta2, o->eps, out->clip_factor, stream_applied(t->stream) + 1);
+}
+
+/* ---- an evaluating pass ---------------------------------------------------------------------------------------------- */
+
+int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, float *losses,
+              struct eval_result *out, struct err *err)
+{
+    const void *wire, *embed_wire;
+    uint64_t    start_ns = clock_ns();
+    size_t      N = model_tokens(t->model);
+    int         rc;
+
+    assert(micros >= 1 && micros <= t->o.model.grad_accum);
+    rc = stream_begin(t->stream, STREAM_EVAL, step, err);
+    if (!rc)
+        rc = read_batches(t, step, data, pass, micros, err);
+    if (!rc)
+        rc = forward_pass(t, step, micros, err);
+    if (!rc)
+        rc = head_acquire(t, &wire, &embed_wire, err);
+    if (rc)
+        return rc;
+    for (size_t a = 0; a < micros; a++)
+        out->loss_sum += head_loss(t->model, a, wire, embed_wire, losses ? losses + a * N : NULL, &out->tokens);
+    head_release(t);
+    record(t, step, PHASE_EVAL, 0, start_ns);
+    return 0;
+}
+
+/* ---- the trainer ----------------------------------------------------------------------------------------------------- */
+
+static int check(const struct trainer_options *o, struct err *err)
+{
+    if (!o->model.training)
+        return 0;
+    if (!(o->schedule.lr >= 0) || !(o->schedule.min_lr >= 0) || !isfinite(o->schedule.lr) || !isfinite(o->schedule.min_lr))
+        return err_misuse(err, "learning rates must be finite and not negative, not %g and %g", o->schedule.lr, o->schedule.min_lr);
+    if (!(o->clip >= 0))
+        return err_misuse(err, "the clipping norm must be 0 (none) or positive, not %g", o->clip);
+    if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
+        return err_misuse(err, "beta1 and beta2 must be in [0, 1), not %g and %g", o->beta1, o->beta2);
+    if (!(o->eps >= 0))
+        return err_misuse(err, "eps must not be negative: %g", o->eps);
+    return 0;
+}
+
+int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream, struct err *err)
+{
+    struct trainer *t;
+    int             rc = check(o, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return err_set(err, -ENOMEM, "out of memory for the trainer");
+    t->o = *o;
+    t->stream = stream;
+    rc = model_open(&t->model, &o->model, err);
+    if (rc) {
+        trainer_close(t);
+        return rc;
+    }
+    *out = t;
+    return 0;
+}
+
+void trainer_close(struct trainer *t)
+{
+    if (!t)
+        return;
+    model_close(t->model);
+    free(t);
+}
+
+const char *trainer_engine(const struct trainer *t)
+{
+    return matmul_describe(products_matmul(t->model->products));
+}
+
+struct acts_sizes trainer_sizes(const struct trainer_options *o)
+{
+    struct acts_options acts = model_acts(&o->model);
+
+    return acts_sizes(&acts);
+}
