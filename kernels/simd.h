@@ -20,4 +20,13 @@
 /* Independent partial sums of a reduction: four AVX-512 registers of floats, eight of AVX2. */
 enum { SIMD_LANES = 64 };
 
+/* The sum of all lanes, by halves; `lane` is spent. */
+SIMD_INLINE float simd_sum(float lane[SIMD_LANES])
+{
+    for (int half = SIMD_LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            lane[l] += lane[l + half];
+    return lane[0];
+}
+
 #endif

@@ -1,0 +1,82 @@
+/* gelu.c: GELU's tanh form through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing
+ * where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', with u = k (x + 0.044715 x^3). */
+#include "kernels/gelu.h"
+#include "kernels/simd.h"
+#include "kernels/vexp.h"
+
+enum { CHUNK = 16384 }; // elements of one thread's turn
+
+static const float two_k = 1.59576912160573071f; // 2 sqrt(2 / pi)
+static const float cubic = 0.044715f;
+
+SIMD_INLINE float minus_2u(float x)
+{
+    return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f);
+}
+
+SIMD_INLINE float gelu_value(float x)
+{
+    return x / (1.0f + vexpf(minus_2u(x)));
+}
+
+/* Far out the slope is 0 or 1 and its formula infinity times nothing. */
+SIMD_INLINE float gelu_slope(float x)
+{
+    float t = minus_2u(x), e = vexpf(t), s = 1.0f / (1.0f + e);
+    float du = two_k * __builtin_fmaf(3.0f * cubic * x, x, 1.0f);
+    float slope = s * __builtin_fmaf(x * du, e * s, 1.0f); // 1 - s = e s
+
+    slope = t > 80.0f ? 0.0f : slope;
+    return t < -80.0f ? 1.0f : slope;
+}
+
+SIMD_INLINE void forward_as(void *out, const void *x, enum dtype dt, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        dtype_put(out, dt, i, gelu_value(dtype_get(x, dt, i)));
+}
+
+SIMD_INLINE void backward_as(void *dx, const float *dout, const void *x, enum dtype dt, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        dtype_put(dx, dt, i, dout[i] * gelu_slope(dtype_get(x, dt, i)));
+}
+
+SIMD_CLONES
+static void forward_chunk(void *out, const void *x, enum dtype dt, size_t n)
+{
+    if (dt == DT_F32)
+        forward_as(out, x, DT_F32, n);
+    else
+        forward_as(out, x, DT_BF16, n);
+}
+
+SIMD_CLONES
+static void backward_chunk(void *dx, const float *dout, const void *x, enum dtype dt, size_t n)
+{
+    if (dt == DT_F32)
+        backward_as(dx, dout, x, DT_F32, n);
+    else
+        backward_as(dx, dout, x, DT_BF16, n);
+}
+
+void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
+{
+    size_t bytes = dtype_bytes(dt);
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += CHUNK)
+        forward_chunk((char *)out + i * bytes, (const char *)x + i * bytes, dt, n - i < CHUNK ? n - i : CHUNK);
+}
+
+void gelu_backward(void *dx, const float *dout, const void *x, enum dtype dt, size_t n)
+{
+    size_t bytes = dtype_bytes(dt);
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += CHUNK)
+        backward_chunk((char *)dx + i * bytes, dout + i, (const char *)x + i * bytes, dt,
+                       n - i < CHUNK ? n - i : CHUNK);
+}
