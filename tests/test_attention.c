@@ -1,0 +1,245 @@
+/* Attention against the definition in double, forward, gradients and one token at a time; the same bits for any
+ * number of threads and in any batch; nothing outside its arrays is touched. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+#include "kernels/attention.h"
+#include "tests/ref.h"
+
+struct run { // one call's arrays, of dt; and what the oracle saw and said
+    enum dtype dt;
+    size_t     B, T, C, H;
+    void   *qkv, *out, *dout, *dqkv, *scratch;
+    float  *lse;
+    double *qkv64, *dout64, *out64, *dqkv64;
+};
+
+static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint64_t *state)
+{
+    void  *p = guard_alloc(n * dtype_bytes(dt));
+    float *x = malloc(n * sizeof *x);
+
+    *as_double = malloc(n * sizeof **as_double);
+    assert_true(x && *as_double);
+    ref_fill(x, n, -range, range, state);
+    for (size_t i = 0; i < n; i++) {
+        dtype_put(p, dt, i, x[i]);
+        (*as_double)[i] = (double)dtype_get(p, dt, i);
+    }
+    free(x);
+    return p;
+}
+
+static void *scratch_alloc(size_t B, size_t T, size_t C, size_t H, int threads)
+{
+    void *p = guard_alloc((attention_scratch(B, T, C, H, threads) + 63) / 64 * 64);
+
+    memset(p, 0xff, attention_scratch(B, T, C, H, threads)); // NaNs: nothing may be read before it is written
+    return p;
+}
+
+static void run_init(struct run *r, enum dtype dt, size_t B, size_t T, size_t hs, size_t H, float range)
+{
+    uint64_t state = T * 1000 + hs;
+    size_t   n = B * T * hs * H;
+
+    *r = (struct run){ .dt = dt, .B = B, .T = T, .C = hs * H, .H = H };
+    r->qkv     = fill(3 * n, dt, range, &r->qkv64, &state);
+    r->dout    = fill(n, dt, 1.0f, &r->dout64, &state);
+    r->out     = guard_alloc(n * dtype_bytes(dt));
+    r->dqkv    = guard_alloc(3 * n * dtype_bytes(dt));
+    r->lse     = guard_alloc(B * H * T * sizeof(float));
+    r->out64   = malloc(n * sizeof(double));
+    r->dqkv64  = malloc(3 * n * sizeof(double));
+    r->scratch = scratch_alloc(B, T, r->C, H, 3);
+    assert_true(r->out64 && r->dqkv64);
+}
+
+static void run_release(struct run *r)
+{
+    guard_free(r->qkv);
+    guard_free(r->dout);
+    guard_free(r->out);
+    guard_free(r->dqkv);
+    guard_free(r->lse);
+    guard_free(r->scratch);
+    free(r->qkv64);
+    free(r->dout64);
+    free(r->out64);
+    free(r->dqkv64);
+}
+
+static void run_kernels(struct run *r)
+{
+    attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->scratch);
+    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->scratch);
+}
+
+static void run_oracle(struct run *r)
+{
+    size_t n = r->T * r->C;
+
+    for (size_t b = 0; b < r->B; b++)
+        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n, r->qkv64 + 3 * b * n, r->T, r->C,
+                      r->H);
+}
+
+// Every element within tol of the largest magnitude of its array.
+static void check_close(const char *what, const struct run *r, const void *got, const double *want, size_t n,
+                        double tol)
+{
+    double largest = 0;
+
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(want[i]));
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)dtype_get(got, r->dt, i) - want[i]) <= tol * largest))
+            fail_msg("%s, B %zu T %zu C %zu H %zu: element %zu is %g, not %g", what, r->B, r->T, r->C, r->H, i,
+                     (double)dtype_get(got, r->dt, i), want[i]);
+}
+
+static void check_against_oracle(enum dtype dt, double tol)
+{
+    static const size_t lengths[] = { 1, 17, 64, 65, 130 }, heads[] = { 1, 3 }, sizes[] = { 1, 5, 33, 64, 80, 129 };
+
+    for (size_t t = 0; t < 5; t++)
+        for (size_t h = 0; h < 2; h++)
+            for (size_t s = 0; s < 6; s++) {
+                struct run r;
+
+                run_init(&r, dt, h ? 3 : 1, lengths[t], sizes[s], heads[h], 2.0f);
+                run_kernels(&r);
+                run_oracle(&r);
+                check_close("out", &r, r.out, r.out64, r.B * r.T * r.C, tol);
+                check_close("dqkv", &r, r.dqkv, r.dqkv64, 3 * r.B * r.T * r.C, tol);
+                run_release(&r);
+            }
+}
+
+static void test_fp32(void **unused)
+{
+    (void)unused;
+    check_against_oracle(DT_F32, 1e-5);
+}
+
+static void test_bf16(void **unused)
+{
+    (void)unused;
+    check_against_oracle(DT_BF16, 2e-2);
+}
+
+static void test_threads_do_not_matter(void **unused)
+{
+    int before = omp_get_max_threads();
+
+    (void)unused;
+    for (int dt = DT_F32; dt <= DT_BF16; dt++) {
+        struct run one, more;
+        size_t     bytes = 2 * 150 * 3 * 40 * dtype_bytes((enum dtype)dt);
+
+        run_init(&one, (enum dtype)dt, 2, 150, 40, 3, 2.0f);
+        run_init(&more, (enum dtype)dt, 2, 150, 40, 3, 2.0f);
+        omp_set_num_threads(1);
+        run_kernels(&one);
+        omp_set_num_threads(3);
+        run_kernels(&more);
+        omp_set_num_threads(before);
+        assert_memory_equal(one.out, more.out, bytes);
+        assert_memory_equal(one.dqkv, more.dqkv, 3 * bytes);
+        assert_memory_equal(one.lse, more.lse, 2 * 3 * 150 * 4);
+        run_release(&one);
+        run_release(&more);
+    }
+}
+
+// A row's result does not depend on the rows it stands beside: row 1 of 3, and the same row alone.
+static void test_batch_does_not_matter(void **unused)
+{
+    struct run all, one;
+    size_t     bytes = 70 * 2 * 24 * 4;
+
+    (void)unused;
+    run_init(&all, DT_F32, 3, 70, 24, 2, 2.0f);
+    run_init(&one, DT_F32, 1, 70, 24, 2, 2.0f);
+    memcpy(one.qkv, (char *)all.qkv + 3 * bytes, 3 * bytes);
+    memcpy(one.dout, (char *)all.dout + bytes, bytes);
+    run_kernels(&all);
+    run_kernels(&one);
+    assert_memory_equal((char *)all.out + bytes, one.out, bytes);
+    assert_memory_equal((char *)all.dqkv + 3 * bytes, one.dqkv, 3 * bytes);
+    run_release(&all);
+    run_release(&one);
+}
+
+// Scores of thousands: the softmax is all but a choice, and nothing overflows.
+static void test_large_scores(void **unused)
+{
+    struct run r;
+
+    (void)unused;
+    run_init(&r, DT_F32, 1, 130, 64, 2, 100.0f);
+    run_kernels(&r);
+    run_oracle(&r);
+    check_close("out", &r, r.out, r.out64, r.T * r.C, 2e-3);
+    for (size_t i = 0; i < 3 * r.T * r.C; i++)
+        assert_true(isfinite(((float *)r.dqkv)[i]));
+    for (size_t i = 0; i < r.H * r.T; i++)
+        assert_true(isfinite(r.lse[i]));
+    run_release(&r);
+}
+
+// Each position decoded from a cache gives the row that forward gives, whatever stands behind it in the cache.
+static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
+{
+    enum { T = 131, MAX_T = 140, B = 2 };
+    size_t     C = hs * H, e = dtype_bytes(dt);
+    struct run r;
+    char      *k = guard_alloc(B * MAX_T * C * e), *v = guard_alloc(B * MAX_T * C * e), *out = guard_alloc(B * C * e);
+
+    run_init(&r, dt, B, T, hs, H, 2.0f);
+    run_oracle(&r);
+    memset(k, 0xff, B * MAX_T * C * e);
+    memset(v, 0xff, B * MAX_T * C * e);
+    for (size_t t = 0; t < T; t++) {
+        for (size_t b = 0; b < B; b++) {
+            memcpy(k + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + C) * e, C * e);
+            memcpy(v + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + 2 * C) * e, C * e);
+        }
+        attention_decode(out, (char *)r.qkv + t * 3 * C * e, T * 3 * C, k, v, dt, B, t + 1, MAX_T, C, H, r.scratch);
+        for (size_t b = 0; b < B; b++)
+            check_close("decode", &r, out + b * C * e, r.out64 + (b * T + t) * C, C, tol);
+    }
+    guard_free(k);
+    guard_free(v);
+    guard_free(out);
+    run_release(&r);
+}
+
+static void test_decode(void **unused)
+{
+    (void)unused;
+    check_decode(DT_F32, 64, 1, 1e-5);
+    check_decode(DT_F32, 33, 3, 1e-5);
+    check_decode(DT_BF16, 64, 2, 2e-2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fp32),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_batch_does_not_matter),
+        cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_decode),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
