@@ -1,0 +1,325 @@
+/* test_safetensors.c: what is written is read back, in every dtype and in pieces; hostile headers are refused with a sentence. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/half.h"
+#include "data/safetensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char       dir[64];
+static struct err e;
+
+static const char *at(const char *name)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/test_safetensors.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *ent;
+
+    (void)state;
+    while ((ent = readdir(d)))
+        unlink(at(ent->d_name));
+    closedir(d);
+    return rmdir(dir);
+}
+
+/* Tensors a (3, 1000), b () and an empty one, c (20000); values from a seed. */
+static float value(size_t i)
+{
+    uint32_t x = (uint32_t)i * 2654435761u + 12345;
+
+    x ^= x >> 15;
+    return (float)(int32_t)(x * 2246822519u) / 2147483648.0f;
+}
+
+static void write_model(const char *name, enum st_dtype dtype, size_t piece)
+{
+    struct safetensors_writer *w;
+    size_t                     n = 3000 + 1 + 20000;
+    float                     *v = malloc(n * sizeof *v);
+
+    unlink(at(name));
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = value(i);
+    assert_int_equal(safetensors_writer_open(&w, at(name), dtype, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "z.a\"\xc3\xa9", 2, (uint64_t[]){ 3, 1000 }, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "b", 0, NULL, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "empty", 2, (uint64_t[]){ 0, 5 }, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "c", 1, (uint64_t[]){ 20000 }, &e), 0);
+    for (size_t i = 0; i < n; i += piece)
+        assert_int_equal(safetensors_writer_add(w, v + i, piece < n - i ? piece : n - i, &e), 0);
+    assert_true(access(at(name), F_OK) != 0);
+    assert_int_equal(safetensors_writer_commit(w, &e), 0);
+    safetensors_writer_close(w);
+    free(v);
+}
+
+static char *slurp(const char *name, size_t *n)
+{
+    FILE *f = fopen(at(name), "rb");
+    char *p = malloc(1 << 20);
+
+    assert_non_null(f);
+    *n = fread(p, 1, 1 << 20, f);
+    fclose(f);
+    return p;
+}
+
+static void spew(const char *name, const void *p, size_t n)
+{
+    FILE *f = fopen(at(name), "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(p, 1, n, f), n);
+    fclose(f);
+}
+
+static float expected(size_t i, enum st_dtype dtype)
+{
+    return dtype == ST_F32 ? value(i) : dtype == ST_F16 ? half_from_f16(half_to_f16(value(i)))
+                                                        : half_from_bf16(half_to_bf16(value(i)));
+}
+
+static void test_round_trip(void **state)
+{
+    float *v = malloc(20000 * sizeof *v);
+
+    (void)state;
+    for (int d = ST_F32; d <= ST_BF16; d++) {
+        struct safetensors     *s;
+        const struct st_tensor *t;
+
+        write_model("model.safetensors", (enum st_dtype)d, 4999);
+        assert_int_equal(safetensors_open(&s, dir, &e), 0);
+        assert_int_equal(safetensors_count(s), 4);
+        t = safetensors_find(s, "z.a\"\xc3\xa9");
+        assert_non_null(t);
+        assert_true(t->n_dims == 2 && t->dims[0] == 3 && t->dims[1] == 1000 && t->count == 3000 && (int)t->dtype == d);
+        assert_int_equal(safetensors_read(s, t, 7, 2900, v, &e), 0);
+        for (size_t i = 0; i < 2900; i++)
+            assert_true(v[i] == expected(7 + i, (enum st_dtype)d));
+        t = safetensors_find(s, "c");
+        assert_int_equal(safetensors_read(s, t, 0, 20000, v, &e), 0);
+        for (size_t i = 0; i < 20000; i++)
+            assert_true(v[i] == expected(3001 + i, (enum st_dtype)d));
+        assert_int_equal(safetensors_find(s, "b")->n_dims, 0);
+        assert_int_equal(safetensors_find(s, "empty")->count, 0);
+        assert_null(safetensors_find(s, "absent"));
+        assert_int_equal(safetensors_verify(s, &e), 0);
+        safetensors_close(s);
+    }
+    free(v);
+}
+
+static void test_same_bytes(void **state)
+{
+    size_t n, m;
+    char  *a, *b;
+
+    (void)state;
+    write_model("a", ST_BF16, 1);
+    write_model("b", ST_BF16, 100000);
+    a = slurp("a", &n);
+    b = slurp("b", &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    assert_int_equal((unsigned char)a[0] % 8, 0);
+    free(a);
+    free(b);
+}
+
+static void test_corruption_is_found(void **state)
+{
+    struct safetensors *s;
+    size_t              n;
+    char               *p;
+
+    (void)state;
+    write_model("model.safetensors", ST_F32, 100000);
+    p = slurp("model.safetensors", &n);
+    p[n - 5000] ^= 1;
+    spew("model.safetensors", p, n);
+    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_verify(s, &e), -EIO);
+    assert_non_null(strstr(e.text, "tensor c"));
+    safetensors_close(s);
+    spew("model.safetensors", p, n - 1);
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    free(p);
+}
+
+static void test_rounding(void **state)
+{
+    (void)state;
+    assert_int_equal(half_to_bf16(1.0f + 0x1p-8f), 0x3f80);                     // tie to even, down
+    assert_int_equal(half_to_bf16(1.0f + 3 * 0x1p-8f), 0x3f82);                 // tie to even, up
+    assert_int_equal(half_to_bf16(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81);
+    assert_int_equal(half_to_bf16(INFINITY), 0x7f80);
+    assert_int_equal(half_to_bf16(3.4e38f), 0x7f80);
+    assert_true(isnan(half_from_bf16(half_to_bf16(NAN))));
+    assert_int_equal(half_to_f16(1.0f + 0x1p-11f), 0x3c00);
+    assert_int_equal(half_to_f16(65504.0f), 0x7bff);
+    assert_int_equal(half_to_f16(0x1p-24f), 1);                                 // subnormal
+}
+
+static void test_writer_refusals(void **state)
+{
+    struct safetensors_writer *w;
+    float                      v[3] = { 1, 70000, 3 };
+
+    (void)state;
+    assert_int_equal(safetensors_writer_open(&w, at("m"), ST_F16, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "t", 1, (uint64_t[]){ 3 }, &e), 0);
+    assert_int_equal(safetensors_writer_add(w, v, 2, &e), -ERANGE);
+    safetensors_writer_close(w);
+    assert_int_equal(safetensors_writer_open(&w, at("m"), ST_F32, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "t", 1, (uint64_t[]){ 3 }, &e), 0);
+    assert_int_equal(safetensors_writer_add(w, v, 2, &e), 0);
+    assert_int_equal(safetensors_writer_commit(w, &e), -EINVAL);
+    assert_int_equal(safetensors_writer_add(w, v, 2, &e), -EINVAL);
+    safetensors_writer_close(w);
+    safetensors_writer_close(NULL);
+    assert_true(access(at("m"), F_OK) != 0);
+}
+
+/* A file of this header and n bytes of data. */
+static void write_header(const char *name, const char *header, size_t n)
+{
+    uint64_t len = strlen(header);
+    char    *p = calloc(1, 8 + len + n);
+
+    memcpy(p, &len, 8);
+    memcpy(p + 8, header, len);
+    spew(name, p, 8 + len + n);
+    free(p);
+}
+
+static void test_hostile_headers(void **state)
+{
+    static const char *const bad[] = {
+        "", "[]", "{", "{}", "{\"a\": 1}", "{\"__metadata__\": 3}", "{\"__metadata__\": {\"sitrain.crc32c\": \"{\"}}",
+        "{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [-1], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1.5], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 0]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [16, 20]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [-4, 0]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [4294967296, 4294967297], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [4611686018427387905], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,1], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}, \"a\": {\"dtype\": \"F32\", \"shape\": [1], "
+        "\"data_offsets\": [4, 8]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}, \"b\": {\"dtype\": \"F32\", \"shape\": [1], "
+        "\"data_offsets\": [4, 8]}}",
+    };
+    struct safetensors *s;
+    uint64_t            huge = UINT64_MAX;
+
+    (void)state;
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_header("model.safetensors", bad[i], 16);
+        assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+        assert_null(s);
+        assert_true(e.misuse);
+        assert_non_null(strstr(e.text, "model.safetensors"));
+    }
+    spew("model.safetensors", &huge, 8);
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    spew("model.safetensors", &huge, 7);
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+}
+
+static void test_other_dtype(void **state)
+{
+    struct safetensors *s;
+    float               v;
+
+    (void)state;
+    write_header("model.safetensors", "{\"m\": {\"dtype\": \"BOOL\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 4);
+    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_at(s, 0)->dtype, ST_OTHER);
+    assert_int_equal(safetensors_read(s, safetensors_at(s, 0), 0, 1, &v, &e), -EINVAL);
+    assert_int_equal(safetensors_verify(s, &e), 0); // a foreign file: nothing to compare
+    safetensors_close(s);
+}
+
+static void put_index(const char *text)
+{
+    spew("model.safetensors.index.json", text, strlen(text));
+}
+
+static void test_shards(void **state)
+{
+    static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}";
+    struct safetensors *s;
+
+    (void)state;
+    write_header("s1", one, 4);
+    write_model("s2", ST_F16, 100000);
+    put_index("{\"weight_map\": {\"a\": \"s1\", \"b\": \"s2\", \"c\": \"s2\"}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_count(s), 5);
+    assert_int_equal(safetensors_find(s, "a")->file, 0);
+    assert_int_equal(safetensors_find(s, "c")->file, 1);
+    assert_int_equal(safetensors_verify(s, &e), 0);
+    safetensors_close(s);
+    put_index("{\"weight_map\": {\"a\": \"s1\", \"b\": \"s1\"}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    put_index("{\"weight_map\": {\"a\": \"../s1\"}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    put_index("{\"weight_map\": {\"a\": \"..\"}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    put_index("{\"weight_map\": {\"a\": 3}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    put_index("{\"weight_map\": []}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    put_index("[]");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    put_index("{\"weight_map\": {\"a\": \"absent\"}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -ENOENT);
+    write_header("s3", one, 4);
+    put_index("{\"weight_map\": {\"a\": \"s1\", \"x\": \"s3\"}}");
+    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "two files"));
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_round_trip),      T(test_same_bytes),  T(test_corruption_is_found), T(test_rounding), T(test_writer_refusals),
+        T(test_hostile_headers), T(test_other_dtype), T(test_shards),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
