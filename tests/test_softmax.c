@@ -1,0 +1,87 @@
+/* Losses and gradients of logits against double: odd sizes, both dtypes, in place, ignored targets. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/softmax.h"
+#include "tests/ref.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void check(enum dtype dt, size_t n, size_t V, float reach, int in_place, uint64_t *seed)
+{
+    const float scale = 0.125f;
+    float      *x = guard_alloc(n * V * 4), *losses = guard_alloc(n * 4), *only = guard_alloc(n * 4), *got = malloc(V * 4);
+    void       *dx = in_place ? x : guard_alloc(n * V * dtype_bytes(dt));
+    int32_t    *targets = guard_alloc(n * 4);
+    double     *wide = malloc(n * V * 8), *want = malloc(V * 8);
+
+    ref_fill(x, n * V, -reach, reach, seed);
+    for (size_t i = 0; i < n * V; i++)
+        wide[i] = (double)x[i];
+    for (size_t i = 0; i < n; i++)
+        targets[i] = i % 4 == 3 ? -1 : (int32_t)(ref_random(seed) % V);
+    softmax_xent(only, NULL, dt, x, targets, n, V, scale);
+    softmax_xent(losses, dx, dt, x, targets, n, V, scale);
+    assert_memory_equal(losses, only, n * 4);
+    for (size_t i = 0; i < n; i++) {
+        double loss = 0.0;
+
+        memset(want, 0, V * 8);
+        if (targets[i] >= 0)
+            loss = ref_xent(want, wide + i * V, V, (size_t)targets[i]);
+        for (size_t j = 0; j < V; j++) {
+            want[j] *= (double)scale;
+            got[j] = dtype_get(dx, dt, i * V + j);
+        }
+        assert_true(ref_excess(losses + i, &loss, 1, 1e-6, 1e-6) <= 1.0);
+        assert_true(ref_excess(got, want, V, 1e-8, dt == DT_F32 ? 1e-5 : 1.0 / 256) <= 1.0);
+    }
+    guard_free(in_place ? NULL : dx);
+    guard_free(x);
+    guard_free(losses);
+    guard_free(only);
+    guard_free(targets);
+    free(got);
+    free(wide);
+    free(want);
+}
+
+static void test_against_double(void **state)
+{
+    static const size_t sizes[] = { 1, 2, 63, 64, 65, 257, 4095, 4097, 50257 };
+    uint64_t            seed = 1;
+
+    (void)state;
+    for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++)
+        for (int dt = DT_F32; dt <= DT_BF16; dt++) {
+            check((enum dtype)dt, 5, sizes[j], 5.0f, 0, &seed);
+            check((enum dtype)dt, 2, sizes[j], 300.0f, 0, &seed);
+            check(DT_F32, 3, sizes[j], 5.0f, 1, &seed);
+        }
+}
+
+/* A NaN among the logits is not hidden by the maximum. */
+static void test_nan(void **state)
+{
+    float         x[100] = {0}, loss;
+    const int32_t target = 3;
+
+    (void)state;
+    x[70] = NAN;
+    softmax_xent(&loss, NULL, DT_F32, x, &target, 1, 100, 1.0f);
+    assert_true(isnan(loss));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_double),
+        cmocka_unit_test(test_nan),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
