@@ -71,5 +71,6 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
 /* Used by run.c. */
 int stream_mem_open(struct stream **out, const struct run_config *cfg, struct err *err);
 int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err);
+int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 
 #endif

@@ -1,0 +1,192 @@
+/* commit.c: when a commit is due, and what it writes (DESIGN.md, Storage: commits A and B).
+ *
+ * One commit is on its way at a time. It begins with a flush of every device, submitted after the writes it covers were reaped; when all
+ * flushes are back it is one transaction in run.db. Without durability the flushes are left out. */
+#include "offload/scheduler.h"
+
+#include "data/clock.h"
+
+#include <sys/resource.h>
+
+static uint64_t peak_rss(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (uint64_t)u.ru_maxrss * 1024;
+}
+
+/* A: all gradients of the step are on the devices (or it is skipped), and the step before is committed. */
+static int due_a(const struct scheduler *s)
+{
+    if (s->ask != ASK_WAITING || s->to_commit > 0)
+        return 0;
+    return s->grads_written == s->grads_sent;
+}
+
+/* B: the update is complete, or some class has used half of its spares. */
+int commit_due_b(const struct scheduler *s)
+{
+    size_t uncommitted = 0;
+
+    for (size_t c = 0; c < s->dev.store.n_classes; c++) {
+        const struct store_class *k = &s->dev.store.classes[c];
+
+        uncommitted += s->free[c].uncommitted;
+        if (s->free[c].uncommitted * 2 >= k->slots - k->subs)
+            return 1;
+    }
+    return uncommitted > 0 && s->to_update == 0;
+}
+
+static void flush_submit(struct scheduler *s)
+{
+    s->unflushed = 0;
+    for (size_t d = 0; s->cfg.durable && d < s->dev.n; d++) {
+        s->flushes[d] = (struct task){ .kind = TASK_FLUSH, .sub = d, .job = { .kind = CSD_FLUSH } };
+        s->unflushed++;
+        s->dev.csd[d]->ops->submit(s->dev.csd[d], &s->flushes[d].job);
+    }
+}
+
+/* Mark what this commit covers: an update that ends after the flush was submitted is left to the next. */
+static void cover(struct scheduler *s)
+{
+    for (size_t i = 0; i < s->dev.store.n_subs; i++)
+        if (s->subs[i].state == SUB_UPDATED)
+            s->subs[i].state = SUB_COVERED;
+}
+
+static int write_a(struct scheduler *s, struct err *err)
+{
+    struct runlog *log = s->cfg.log;
+    struct journal_state next = s->state;
+    int rc;
+
+    next.next_step = s->asked.row.step + 1;
+    if (!s->asked.skip) {
+        next.applied++;
+        next.optim = s->asked.optim;
+    }
+    rc = runlog_begin(log, err);
+    for (size_t i = 0; !rc && !s->asked.skip && i < s->dev.store.n_subs; i++)
+        rc = journal_put_grad(s->journal, i, &s->subs[i].grad, err);
+    if (!rc)
+        rc = journal_put_state(s->journal, &next, err);
+    if (!rc)
+        rc = runlog_step(log, &s->asked.row, err);
+    if (!rc && s->asked.skip)
+        rc = meter_flush(s->meter, s->asked.row.step, log, err);
+    if (!rc)
+        rc = runlog_commit(log, err);
+    if (rc) {
+        runlog_rollback(log);
+        return rc;
+    }
+    s->state = next;
+    return 0;
+}
+
+static int write_b(struct scheduler *s, int last, struct err *err)
+{
+    struct runlog *log = s->cfg.log;
+    uint64_t step = s->state.next_step - 1;
+    int rc = runlog_begin(log, err);
+
+    for (size_t i = 0; !rc && i < s->dev.store.n_subs; i++)
+        if (s->subs[i].state == SUB_COVERED)
+            rc = journal_put_sub(s->journal, i, &s->subs[i].newest, err);
+    if (!rc && last && !s->redo)
+        rc = runlog_step_done(log, step, s->asked.row.seconds, peak_rss(), err);
+    if (!rc && last)
+        rc = meter_flush(s->meter, step, log, err);
+    if (!rc)
+        rc = runlog_commit(log, err);
+    if (rc)
+        runlog_rollback(log);
+    return rc;
+}
+
+/* The transaction of A is through: the update may run. */
+static void after_a(struct scheduler *s)
+{
+    s->grads_sent = s->grads_written = 0;
+    if (s->asked.skip) {
+        s->ask = ASK_NONE;
+        return;
+    }
+    s->ask = ASK_RUNNING;
+    s->running_version = s->state.applied;
+    s->to_update = s->to_commit = s->dev.store.n_subs;
+    for (size_t d = 0; d < s->dev.n; d++)
+        s->queue_next[d] = s->queue_first[d];
+}
+
+/* The transaction of B is through: the slots of the versions before are free. */
+static void after_b(struct scheduler *s)
+{
+    for (size_t i = 0; i < s->dev.store.n_subs; i++) {
+        struct sub *u = &s->subs[i];
+        struct class_free *f = &s->free[s->dev.store.subs[i].class_];
+
+        if (u->state != SUB_COVERED)
+            continue;
+        f->slots[f->n++] = u->old_slot;
+        f->uncommitted--;
+        u->state = SUB_CLEAN;
+        s->to_commit--;
+    }
+    if (s->to_commit == 0) {
+        s->ask = ASK_NONE;
+        s->redo = 0;
+    }
+}
+
+static size_t covered(const struct scheduler *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->dev.store.n_subs; i++)
+        n += s->subs[i].state == SUB_COVERED;
+    return n;
+}
+
+int commit_advance(struct scheduler *s, int *progress, struct err *err)
+{
+    enum commit_kind kind = s->commit;
+    uint64_t step;
+    int rc, last;
+
+    if (kind == COMMIT_NONE) {
+        s->commit = due_a(s) ? COMMIT_A : commit_due_b(s) ? COMMIT_B : COMMIT_NONE;
+        if (s->commit == COMMIT_NONE)
+            return 0;
+        *progress = 1;
+        s->commit_ns = clock_ns();
+        if (s->commit == COMMIT_B)
+            cover(s);
+        flush_submit(s);
+        return 0;
+    }
+    if (s->unflushed > 0)
+        return 0;
+    last = kind == COMMIT_A ? s->asked.skip : covered(s) == s->to_commit;
+    step = kind == COMMIT_A ? s->asked.row.step : s->state.next_step - 1;
+    if (last) // its transaction carries the step's spans: only the flush can be among them
+        meter_span(s->meter, step, PHASE_COMMIT, -1, -1, s->commit_ns, clock_ns(), 0);
+    pthread_mutex_unlock(&s->mutex); // what the transaction reads is changed by this thread alone
+    rc = kind == COMMIT_A ? write_a(s, err) : write_b(s, last, err);
+    pthread_mutex_lock(&s->mutex);
+    if (rc)
+        return rc;
+    if (!last)
+        meter_span(s->meter, step, PHASE_COMMIT, -1, -1, s->commit_ns, clock_ns(), 0);
+    *progress = 1;
+    s->commit = COMMIT_NONE;
+    if (kind == COMMIT_A)
+        after_a(s);
+    else
+        after_b(s);
+    pthread_cond_broadcast(&s->changed);
+    return 0;
+}

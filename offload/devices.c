@@ -1,0 +1,213 @@
+/* devices.c: finds, opens and checks the devices of a run. */
+#include "offload/devices.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int devices_layout(struct store *s, const struct run_config *cfg, struct err *err)
+{
+    struct store_config layout = {
+        .n_blocks = cfg->n_blocks, .block_params = cfg->block_params, .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem,
+        .moments = optim_moments(cfg->optim), .wire_dt = cfg->wire_dt, .compress = cfg->compress,
+    };
+
+    return store_init(s, &layout, err);
+}
+
+/* The file or block device behind device i: a folder gets a file named after the run. */
+static int device_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
+{
+    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    struct stat st;
+    int         n;
+
+    *out = NULL;
+    if (!given) {
+        char *dir;
+
+        if (asprintf(&dir, "%s/dev%zu", cfg->dir, i) < 0)
+            return err_set(err, -ENOMEM, "out of memory for a path");
+        if (create && mkdir(dir, 0777) && errno != EEXIST) {
+            int rc = err_set(err, -errno, "make the device folder %s: %s", dir, strerror(errno));
+
+            free(dir);
+            return rc;
+        }
+        n = asprintf(out, "%s/states", dir);
+        free(dir);
+        return n < 0 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
+    }
+    if (stat(given, &st)) {
+        if (errno != ENOENT || !create)
+            return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device", given, strerror(errno));
+        n = asprintf(out, "%s", given); // a new file
+    } else if (S_ISDIR(st.st_mode)) {
+        n = asprintf(out, "%s/sitrain-%.8s-dev%zu", given, cfg->id, i);
+    } else if (S_ISBLK(st.st_mode) || !create) {
+        n = asprintf(out, "%s", given);
+    } else {
+        return err_misuse(err, "--device %s exists; expected a folder, a block device or the name of a new file", given);
+    }
+    return n < 0 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
+}
+
+static int is_block_device(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+static int links_open(struct devices *d, const struct run_config *cfg, struct err *err)
+{
+    if (cfg->link_bw > 0) {
+        d->host_link = link_new((double[LINK_DIRS]){ cfg->link_bw, cfg->link_bw }, NULL);
+        if (!d->host_link)
+            return err_set(err, -ENOMEM, "out of memory for the host link");
+    }
+    for (size_t i = 0; i < d->n && (cfg->csd_read_bw > 0 || cfg->csd_write_bw > 0); i++) {
+        d->internal[i] = link_new((double[LINK_DIRS]){ [LINK_READ] = cfg->csd_read_bw, [LINK_WRITE] = cfg->csd_write_bw }, NULL);
+        if (!d->internal[i])
+            return err_set(err, -ENOMEM, "out of memory for the internal links");
+    }
+    return 0;
+}
+
+static void job_done_or_wait(struct devices *d, size_t i, uint64_t *seen)
+{
+    struct csd_job *done;
+
+    while (d->csd[i]->ops->reap(d->csd[i], &done, 1) == 0)
+        *seen = csd_bell_wait(&d->bell, *seen, 1000000000u);
+}
+
+int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err)
+{
+    uint64_t seen = 0;
+
+    d->csd[i]->ops->submit(d->csd[i], job);
+    job_done_or_wait(d, i, &seen);
+    return job->status ? err_set(err, job->status, "%s", job->why) : 0;
+}
+
+/* A superblock tells whose device this is; on a block device about to be taken, that it is nobody's. */
+static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create, struct err *err)
+{
+    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
+    struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
+    int                rc;
+
+    if (d->csd[i]->ops->flags & CSD_FAKE)
+        return 0;
+    snprintf(want.id, sizeof want.id, "%s", cfg->id);
+    if (!create || is_block_device(d->paths[i])) {
+        rc = devices_run(d, i, &job, err);
+        if (rc || !create)
+            return rc ? rc : store_super_check(d->page, &want, d->paths[i], err);
+        if (store_super_present(d->page))
+            return err_misuse(err, "%s already holds the states of a siTrain run; wipe its first 4 KiB to use it for another", d->paths[i]);
+    }
+    store_super_pack(d->page, &want);
+    job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
+    return devices_run(d, i, &job, err);
+}
+
+static int device_open(struct devices *d, const struct run_config *cfg, size_t i, enum devices_how how, const struct iovec *buffers,
+                       unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
+{
+    int create = how == DEVICES_CREATE;
+    int rc = device_path(&d->paths[i], cfg, i, create, err);
+
+    if (rc)
+        return rc;
+    if (create && !(cfg->csd->flags & CSD_FAKE)) {
+        rc = disk_probe(d->paths[i], err);
+        if (rc)
+            return rc;
+    }
+    struct csd_config c = {
+        .id = (int)i, .path = d->paths[i], .bytes = d->store.device_bytes[i],
+        .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ, .disk = cfg->disk,
+        .mem = cfg->csd_mem, .update_params = d->store.max_pad, .moments = d->store.moments, .wire_dt = cfg->wire_dt,
+        .naive = cfg->mode == RUN_SU, .update_on_host = cfg->mode == RUN_BASE, .host = d->host_link,
+        .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell,
+    };
+    rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
+    return rc ? rc : superblock(d, cfg, i, create, err);
+}
+
+int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers,
+                 unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
+{
+    size_t opened = 0;
+    int    rc;
+
+    *d = (struct devices){ .n = cfg->n_devices };
+    if (notice_size)
+        notice[0] = '\0';
+    csd_bell_init(&d->bell);
+    rc = devices_layout(&d->store, cfg, err);
+    if (rc)
+        goto out;
+    d->internal = calloc(d->n, sizeof *d->internal);
+    d->csd = calloc(d->n, sizeof *d->csd);
+    d->paths = calloc(d->n, sizeof *d->paths);
+    d->page = aligned_alloc(STORE_SUPERBLOCK, STORE_SUPERBLOCK);
+    if (!d->internal || !d->csd || !d->paths || !d->page) {
+        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
+        goto out;
+    }
+    rc = links_open(d, cfg, err);
+    for (; !rc && opened < d->n; opened++) {
+        char said[512] = "";
+
+        rc = device_open(d, cfg, opened, how, buffers, n_buffers, said, sizeof said, err);
+        if (said[0] && notice_size)
+            snprintf(notice, notice_size, "%s", said);
+    }
+
+out:
+    if (rc) {
+        int mine = how == DEVICES_CREATE;
+
+        for (size_t i = 0; mine && i < opened; i++) // the last one that failed removes what it made itself, unless it was open
+            if (d->csd[i] && !is_block_device(d->paths[i]) && !(cfg->csd->flags & CSD_FAKE))
+                unlink(d->paths[i]);
+        devices_close(d);
+    }
+    return rc;
+}
+
+void devices_remove(const struct run_config *cfg)
+{
+    for (size_t i = 0; i < cfg->n_devices; i++) {
+        char *path = NULL;
+
+        if (device_path(&path, cfg, i, 0, NULL) == 0 && !is_block_device(path))
+            unlink(path);
+        free(path);
+    }
+}
+
+void devices_close(struct devices *d)
+{
+    for (size_t i = 0; d->csd && i < d->n; i++)
+        if (d->csd[i])
+            d->csd[i]->ops->close(d->csd[i]);
+    for (size_t i = 0; d->internal && i < d->n; i++)
+        link_free(d->internal[i]);
+    link_free(d->host_link);
+    for (size_t i = 0; d->paths && i < d->n; i++)
+        free(d->paths[i]);
+    free(d->csd);
+    free(d->internal);
+    free(d->paths);
+    free(d->page);
+    store_release(&d->store);
+    csd_bell_release(&d->bell);
+    *d = (struct devices){ 0 };
+}

@@ -1,0 +1,36 @@
+/* devices.h: the opened devices of a run: their files found and checked, their links modelled, one bell for all. */
+#ifndef OFFLOAD_DEVICES_H
+#define OFFLOAD_DEVICES_H
+
+#include "offload/run.h"
+#include "offload/store.h"
+
+struct devices {
+    struct store     store;
+    struct csd_bell  bell;
+    struct link     *host_link;
+    struct link    **internal; // (n)
+    struct csd     **csd;      // (n)
+    char           **paths;    // (n) of files or block devices
+    size_t           n;
+    void            *page;     // 4 KiB for superblocks
+};
+
+enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
+
+/* Lay out, open, and (unless creating) check the superblocks. buffers: host memory that jobs will point into. After a failure
+ * nothing is open, and what DEVICES_CREATE made is removed. */
+int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers,
+                  unsigned n_buffers, char *notice, size_t notice_size, struct err *err);
+void devices_close(struct devices *d); // accepts the zero state
+
+/* Run one job on device i to its end. */
+int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err);
+
+/* Remove the files that DEVICES_CREATE made (after devices_close of a failed creation: paths must be kept by the caller). */
+void devices_remove(const struct run_config *cfg);
+
+/* The layout alone, without opening anything. */
+int devices_layout(struct store *s, const struct run_config *cfg, struct err *err);
+
+#endif

@@ -1,0 +1,97 @@
+/* grads.c: norm, Top-K and checksums of gradients before they leave for the devices. */
+#include "offload/grads.h"
+
+#include "csd/grad_wire.h"
+#include "data/crc32c.h"
+#include "kernels/reduce.h"
+
+void grads_norm(struct stream_norm *norm, const float *grad, size_t n, void *scratch)
+{
+    norm->sumsq += reduce_sumsq(grad, n, &norm->nonfinite, scratch);
+}
+
+void grads_dense(struct grads_part *parts, const struct store *s, size_t block, float *grad)
+{
+    size_t first = s->block_sub[block], end = s->block_sub[block + 1];
+
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = first; i < end; i++) {
+        const struct store_sub *u = &s->subs[i];
+        struct grads_part      *p = &parts[i - first];
+
+        *p = (struct grads_part){ .bytes = grad + u->first, .n_bytes = 4 * u->n_pad, .payload = 4 * u->n };
+        p->crc = crc32c(0, p->bytes, p->n_bytes);
+    }
+}
+
+/* Where the pairs of index >= bound begin in sorted pairs[0..k). */
+static size_t pairs_from(const struct topk_pair *pairs, size_t k, size_t bound)
+{
+    size_t lo = 0, hi = k;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (pairs[mid].index < bound)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad, void *pack, void *scratch)
+{
+    size_t            n = s->block_params[block];
+    size_t            k = topk_count(n, s->compress);
+    struct topk_pair *pairs = scratch;
+    char             *to = pack;
+
+    topk_select(pairs, grad, n, k, pairs + k);
+    for (size_t i = s->block_sub[block]; i < s->block_sub[block + 1]; i++) {
+        const struct store_sub *u = &s->subs[i];
+        struct grads_part      *p = &parts[i - s->block_sub[block]];
+        size_t                  from = pairs_from(pairs, k, u->first);
+
+        p->pairs = pairs_from(pairs, k, u->first + u->n) - from;
+        p->payload = p->pairs * sizeof *pairs;
+        p->n_bytes = grad_wire_bytes(p->pairs);
+        p->bytes = to;
+        grad_wire_pack(to, pairs + from, p->pairs, u->first, u->n);
+        p->crc = crc32c(0, to, p->n_bytes);
+        to += p->n_bytes;
+    }
+}
+
+size_t grads_pack_bytes(const struct store *s, size_t first, size_t end)
+{
+    size_t most = 0;
+
+    for (size_t b = first; s->compress > 0 && b < end; b++) {
+        size_t subs = s->block_sub[b + 1] - s->block_sub[b];
+        size_t bytes = topk_count(s->block_params[b], s->compress) * sizeof(struct topk_pair) +
+                       subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN);
+
+        bytes = (bytes + GRAD_WIRE_ALIGN - 1) / GRAD_WIRE_ALIGN * GRAD_WIRE_ALIGN;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+size_t grads_scratch(const struct store *s)
+{
+    size_t most = 0;
+
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        size_t n = s->block_params[b], bytes = reduce_scratch(n);
+
+        if (s->compress > 0) {
+            size_t k = topk_count(n, s->compress);
+            size_t pairs = k * sizeof(struct topk_pair) + topk_scratch(n, k);
+
+            bytes = pairs > bytes ? pairs : bytes;
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most + 64;
+}

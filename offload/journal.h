@@ -1,0 +1,42 @@
+/* journal.h: the commits. The journal's tables in run.db say, for each subgroup, which slot holds its newest committed state and
+ * at which version, and what the last commit A decided. Every row carries a checksum of its own. DESIGN.md, Storage, states the
+ * protocol; the caller keeps it (flush before commit), this file keeps the rows.
+ *
+ * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be updated with.
+ * Commit B: these subgroups are at version `applied` now. A step that is skipped is one A that leaves nothing pending. */
+#ifndef OFFLOAD_JOURNAL_H
+#define OFFLOAD_JOURNAL_H
+
+#include "data/runlog.h"
+#include "kernels/optim.h"
+
+/* The committed state of one subgroup. */
+struct journal_sub { uint32_t slot, states_crc, wire_crc; uint64_t version; };
+/* Its gradient of the last A. pairs: with compression. */
+struct journal_grad { uint32_t crc; uint64_t pairs; };
+
+struct journal_state {
+    uint64_t next_step;      // the step after the last A
+    uint64_t applied;        // updates that A has decided on; subgroups below it are still to be updated
+    struct optim_step optim; // with these numbers
+};
+
+struct journal;
+
+/* Make the tables and the first rows (inside the caller's transaction). */
+int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs, struct err *err);
+
+/* Read everything; a damaged or missing row is named. subs, grads: (n_subs), filled. */
+int  journal_open(struct journal **out, struct runlog *log, size_t n_subs, struct journal_state *state,
+                  struct journal_sub *subs, struct journal_grad *grads, struct err *err);
+void journal_close(struct journal *j);
+
+/* All inside the caller's transaction. */
+int journal_put_state(struct journal *j, const struct journal_state *state, struct err *err);
+int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g, struct err *err);
+int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, struct err *err);
+
+/* The position alone. */
+int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);
+
+#endif

@@ -1,0 +1,235 @@
+/* run.c: makes the states of a run, says where it stands, and opens it for training or reading, whichever its mode. */
+#include "offload/run.h"
+
+#include "data/crc32c.h"
+#include "kernels/elementwise.h"
+#include "offload/devices.h"
+#include "offload/journal.h"
+#include "offload/stream_mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- creation on devices */
+
+/* A buffer for the largest slot: [master, moments, wire]. */
+static void *slot_buffer(const struct store *st, struct err *err)
+{
+    void *p = aligned_alloc(4096, store_state_bytes(st, st->max_pad) + store_wire_bytes(st, st->max_pad));
+
+    if (!p)
+        err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters", st->max_pad);
+    return p;
+}
+
+/* Subgroup i's first state into its slot; what the journal is to say of it into *row. */
+static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct params_source *init, char *buf,
+                      struct journal_sub *row, struct err *err)
+{
+    const struct store     *st = &d->store;
+    const struct store_sub *u = &st->subs[i];
+    size_t                  states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = buf, .bytes = states + wire,
+                                    .payload = states + wire, .off = store_slot_off(st, u->class_, slot) };
+    int                     rc;
+
+    memset(buf, 0, states + wire);
+    rc = init->read(init->ctx, u->block, u->first, u->n, (float *)buf, err);
+    if (rc)
+        return rc;
+    convert(buf + states, st->wire_dt, buf, DT_F32, u->n_pad);
+    *row = (struct journal_sub){ .slot = slot, .states_crc = crc32c(0, buf, states), .wire_crc = crc32c(0, buf + states, wire) };
+    return devices_run(d, u->device, &job, err);
+}
+
+static int all_format(struct devices *d, const struct params_source *init, struct journal_sub *rows, struct err *err)
+{
+    uint32_t *next = calloc(d->store.n_classes, sizeof *next);
+    char     *buf = slot_buffer(&d->store, err);
+    int       rc = buf && next ? 0 : -ENOMEM;
+
+    for (size_t i = 0; !rc && i < d->store.n_subs; i++)
+        rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows[i], err);
+    for (size_t i = 0; !rc && i < d->n; i++) {
+        struct csd_job flush = { .kind = CSD_FLUSH };
+
+        rc = devices_run(d, i, &flush, err);
+    }
+    free(next);
+    free(buf);
+    return rc;
+}
+
+static int csd_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+{
+    struct devices      d;
+    struct journal_sub *rows = NULL;
+    char                notice[512];
+    int                 rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+
+    if (rc)
+        return rc;
+    rows = calloc(d.store.n_subs, sizeof *rows);
+    rc = rows ? all_format(&d, init, rows, err) : err_set(err, -ENOMEM, "out of memory for %zu subgroups", d.store.n_subs);
+    if (!rc)
+        rc = runlog_begin(cfg->log, err);
+    if (!rc) {
+        rc = journal_format(cfg->log, d.store.n_subs, rows, err);
+        for (size_t i = 0; !rc && i < d.n; i++)
+            rc = runlog_device(cfg->log, (int)i, d.paths[i], cfg->csd->name, cfg->disk, d.store.device_bytes[i], err);
+        if (!rc)
+            rc = runlog_commit(cfg->log, err);
+        if (rc)
+            runlog_rollback(cfg->log);
+    }
+    free(rows);
+    devices_close(&d);
+    if (rc)
+        devices_remove(cfg);
+    return rc;
+}
+
+/* ---- reading masters from devices */
+
+struct run_reader {
+    struct devices      dev;
+    struct mem_reader  *mem; // instead of devices, in mem
+    struct journal_sub *subs;
+    char               *buf;
+    size_t              held; // the subgroup whose states are in buf; SIZE_MAX: none
+};
+
+/* The subgroup that holds parameter `at` of a block. */
+static size_t sub_find(const struct store *st, size_t block, size_t at)
+{
+    size_t i = st->block_sub[block];
+
+    while (at >= st->subs[i].first + st->subs[i].n)
+        i++;
+    return i;
+}
+
+static int sub_load(struct run_reader *r, size_t i, struct err *err)
+{
+    const struct store     *st = &r->dev.store;
+    const struct store_sub *u = &st->subs[i];
+    size_t                  states = store_state_bytes(st, u->n_pad);
+    struct csd_job          job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = r->buf, .bytes = states, .payload = states,
+                                    .off = store_slot_off(st, u->class_, r->subs[i].slot) };
+    int                     rc;
+
+    if (r->held == i)
+        return 0;
+    r->held = SIZE_MAX;
+    rc = devices_run(&r->dev, u->device, &job, err);
+    if (rc)
+        return rc;
+    if (crc32c(0, r->buf, states) != r->subs[i].states_crc)
+        return err_set(err, -EBADMSG, "device %zu (%s): the states of block %zu at offset %llu are damaged (checksum differs)", u->device,
+                       r->dev.paths[u->device], u->block, (unsigned long long)job.off);
+    r->held = i;
+    return 0;
+}
+
+static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    struct run_reader *r = ctx;
+
+    while (n > 0) {
+        size_t                  i = sub_find(&r->dev.store, block, first);
+        const struct store_sub *u = &r->dev.store.subs[i];
+        size_t                  part = u->first + u->n - first < n ? u->first + u->n - first : n;
+        int                     rc = sub_load(r, i, err);
+
+        if (rc)
+            return rc;
+        memcpy(out, r->buf + 4 * (first - u->first), 4 * part);
+        out += part;
+        first += part;
+        n -= part;
+    }
+    return 0;
+}
+
+static int csd_reader(struct run_reader *r, struct params_source *source, const struct run_config *cfg, struct err *err)
+{
+    struct journal      *journal = NULL;
+    struct journal_state state;
+    struct journal_grad *grads = NULL;
+    char                 notice[512];
+    int                  rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+
+    if (rc)
+        return rc;
+    r->held = SIZE_MAX;
+    r->buf = slot_buffer(&r->dev.store, err);
+    r->subs = calloc(r->dev.store.n_subs, sizeof *r->subs);
+    grads = calloc(r->dev.store.n_subs, sizeof *grads);
+    rc = !r->buf ? -ENOMEM : !r->subs || !grads ? err_set(err, -ENOMEM, "out of memory for the journal") : 0;
+    if (!rc)
+        rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->subs, grads, err);
+    for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
+        if (r->subs[i].version != state.applied)
+            rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; `siTrain pretrain --resume` finishes it", cfg->dir,
+                         (unsigned long long)state.next_step - 1);
+    journal_close(journal);
+    free(grads);
+    *source = (struct params_source){ .read = reader_read, .ctx = r };
+    return rc;
+}
+
+/* ---- by mode */
+
+int run_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+{
+    return cfg->mode == RUN_MEM ? stream_mem_format(cfg, init, err) : csd_format(cfg, init, err);
+}
+
+int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied, struct err *err)
+{
+    return cfg->mode == RUN_MEM ? stream_mem_position(cfg, next_step, applied, err)
+                                : journal_position(cfg->log, next_step, applied, err);
+}
+
+int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
+{
+    if (notice_size)
+        notice[0] = '\0';
+    return cfg->mode == RUN_MEM ? stream_mem_open(out, cfg, err) : stream_csd_open(out, cfg, notice, notice_size, err);
+}
+
+int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
+{
+    if (cfg->mode != RUN_MEM)
+        return stream_csd_memory(cfg, out, err);
+    *out = (struct run_memory){ 0 };
+    stream_mem_memory(cfg, out);
+    return 0;
+}
+
+int run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg, struct err *err)
+{
+    struct run_reader *r = calloc(1, sizeof *r);
+    int                rc;
+
+    if (!r)
+        return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
+    rc = cfg->mode == RUN_MEM ? stream_mem_reader(&r->mem, source, cfg, err) : csd_reader(r, source, cfg, err);
+    if (rc)
+        run_reader_close(r);
+    else
+        *out = r;
+    return rc;
+}
+
+void run_reader_close(struct run_reader *r)
+{
+    if (!r)
+        return;
+    stream_mem_reader_close(r->mem);
+    devices_close(&r->dev);
+    free(r->subs);
+    free(r->buf);
+    free(r);
+}

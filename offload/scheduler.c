@@ -1,0 +1,319 @@
+/* scheduler.c: THE scheduler: one thread that moves blocks between devices and buffers. Each turn it reaps what is done, then
+ * submits whatever has become possible, and otherwise sleeps on the bell of the devices:
+ *
+ *   updates    after commit A, block 0 first, as long as a slot of the class is free
+ *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
+ *   gradients  as soon as the model has sent them and the step before is committed (its redo would need the old ones)
+ *   commits    (commit.c)
+ *
+ * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept, and every call returns it. */
+#include "offload/scheduler.h"
+
+#include "data/clock.h"
+#include "data/crc32c.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void scheduler_fail(struct scheduler *s, int rc, const struct err *err)
+{
+    if (!s->failed) {
+        s->failed = rc;
+        s->error = *err;
+    }
+    pthread_cond_broadcast(&s->changed);
+}
+
+static void submit(struct scheduler *s, size_t device, struct task *t)
+{
+    s->dev.csd[device]->ops->submit(s->dev.csd[device], &t->job);
+}
+
+/* ---- updates */
+
+/* Subgroup i's update into a free slot. */
+static void update_submit(struct scheduler *s, size_t i)
+{
+    const struct store     *st = &s->dev.store;
+    const struct store_sub *g = &st->subs[i];
+    struct class_free      *f = &s->free[g->class_];
+    struct sub             *u = &s->subs[i];
+    uint32_t                slot = f->slots[--f->n];
+
+    u->state = SUB_UPDATING;
+    u->old_slot = u->newest.slot;
+    u->update = (struct task){ .kind = TASK_UPDATE, .sub = i, .step = s->state.next_step - 1, .phase = s->redo ? PHASE_REDO : PHASE_UPDATE };
+    u->update.job = (struct csd_job){
+        .kind = CSD_UPDATE,
+        .tag = slot,
+        .update = {
+            .src_off = store_slot_off(st, g->class_, u->old_slot), .dst_off = store_slot_off(st, g->class_, slot),
+            .grad_off = g->grad_off, .n = g->n, .n_pad = g->n_pad,
+            .grad_form = st->compress > 0 ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE, .pairs = u->grad.pairs,
+            .src_crc = u->newest.states_crc, .grad_crc = u->grad.crc, .step = s->state.optim,
+            .segments = u->segments, .n_segments = u->n_segments,
+        },
+    };
+    submit(s, g->device, &u->update);
+}
+
+static int updates_advance(struct scheduler *s)
+{
+    int progress = 0;
+
+    if (s->ask != ASK_RUNNING)
+        return 0;
+    for (size_t d = 0; d < s->dev.n; d++) {
+        while (s->queue_next[d] < s->queue_first[d + 1]) {
+            size_t i = s->queue[s->queue_next[d]];
+
+            if (s->subs[i].newest.version >= s->running_version) { // a redo: this one was committed before the crash
+                s->queue_next[d]++;
+                continue;
+            }
+            if (s->free[s->dev.store.subs[i].class_].n == 0)
+                break; // until a commit B
+            update_submit(s, i);
+            s->queue_next[d]++;
+            progress = 1;
+        }
+    }
+    return progress;
+}
+
+static void update_done(struct scheduler *s, struct task *t)
+{
+    struct sub              *u = &s->subs[t->sub];
+    const struct csd_update *r = &t->job.update;
+
+    u->newest = (struct journal_sub){ .slot = (uint32_t)t->job.tag, .states_crc = r->dst_crc, .wire_crc = r->wire_crc,
+                                      .version = s->running_version };
+    u->state = SUB_UPDATED;
+    s->free[s->dev.store.subs[t->sub].class_].uncommitted++;
+    s->to_update--;
+}
+
+size_t scheduler_version_lag(const struct scheduler *s, size_t block)
+{
+    size_t lag = 0;
+
+    for (size_t i = s->dev.store.block_sub[block]; i < s->dev.store.block_sub[block + 1]; i++)
+        lag += s->subs[i].newest.version < s->applied;
+    return lag;
+}
+
+/* ---- reads */
+
+static void read_submit(struct scheduler *s, struct frame *f, size_t i)
+{
+    const struct store     *st = &s->dev.store;
+    const struct store_sub *g = &st->subs[i];
+    struct sub             *u = &s->subs[i];
+    size_t                  e = dtype_bytes(st->wire_dt);
+
+    u->read = (struct task){ .kind = TASK_READ, .sub = i, .step = s->pass_step,
+                             .phase = s->pass == STREAM_EVAL ? PHASE_EVAL : PHASE_PARAM_READ };
+    u->read.job = (struct csd_job){
+        .kind = CSD_READ, .cls = CLASS_WIRE, .buf = (char *)f->wire + g->first * e,
+        .off = store_slot_off(st, g->class_, u->newest.slot) + store_state_bytes(st, g->n_pad),
+        .bytes = g->n_pad * e, .payload = g->n * e, .tag = u->newest.wire_crc,
+    };
+    submit(s, g->device, &u->read);
+}
+
+/* Read on into a frame: its block's subgroups that are updated by now. */
+static int frame_read(struct scheduler *s, struct frame *f)
+{
+    size_t end, before = f->next_sub;
+
+    if (f->block == SIZE_MAX)
+        return 0;
+    for (end = s->dev.store.block_sub[f->block + 1]; f->next_sub < end; f->next_sub++) {
+        if (s->subs[f->next_sub].newest.version < f->version)
+            break;
+        read_submit(s, f, f->next_sub);
+    }
+    return f->next_sub != before;
+}
+
+/* Give frames to the pass's next uses, in order, as far as they are free. */
+static int reads_advance(struct scheduler *s)
+{
+    int progress = 0;
+
+    for (; s->next_read < s->n_uses; s->next_read++) {
+        const struct order_use *use = &s->uses[s->next_read];
+        struct frame           *f = &s->frames[use->frame];
+
+        if (f->block == use->block && f->version == s->applied) { // still there
+            f->users++;
+        } else {
+            if (f->users > 0 || f->unread > 0)
+                break;
+            *f = (struct frame){ .wire = f->wire, .block = use->block, .version = s->applied, .users = 1,
+                                 .next_sub = s->dev.store.block_sub[use->block],
+                                 .unread = s->dev.store.block_sub[use->block + 1] - s->dev.store.block_sub[use->block] };
+        }
+        progress = 1;
+    }
+    for (size_t i = 0; i < s->n_frames + 2; i++)
+        progress |= frame_read(s, &s->frames[i]);
+    return progress;
+}
+
+static void read_done(struct scheduler *s, const struct task *t)
+{
+    size_t block = s->dev.store.subs[t->sub].block;
+
+    s->frames[order_frame(block, s->n_layer, s->n_frames)].unread--;
+}
+
+/* ---- gradients */
+
+static int grads_advance(struct scheduler *s)
+{
+    int progress = 0;
+
+    for (size_t i = 0; s->to_commit == 0 && i < s->n_gbufs + 2; i++) {
+        struct gbuf *g = &s->gbufs[i];
+        size_t       first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
+
+        if (g->state != GBUF_QUEUED)
+            continue;
+        g->state = GBUF_WRITING;
+        g->unwritten = end - first;
+        for (size_t k = first; k < end; k++) {
+            const struct grads_part *p = &g->parts[k - first];
+            struct sub              *u = &s->subs[k];
+
+            u->grad = (struct journal_grad){ .crc = p->crc, .pairs = p->pairs };
+            u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = s->pass_step, .phase = PHASE_GRAD_WRITE };
+            u->write.job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,
+                                             .off = s->dev.store.subs[k].grad_off, .bytes = p->n_bytes, .payload = p->payload,
+                                             .user = g };
+            submit(s, s->dev.store.subs[k].device, &u->write);
+        }
+        progress = 1;
+    }
+    return progress;
+}
+
+static void grad_done(struct scheduler *s, const struct task *t)
+{
+    struct gbuf *g = t->job.user;
+
+    if (--g->unwritten == 0) {
+        g->state = GBUF_FREE;
+        s->grads_written++;
+    }
+}
+
+/* ---- the thread */
+
+/* What a job moved and how long it took, and whether it failed; before the mutex is taken. */
+static int task_check(struct scheduler *s, struct task *t, int device, struct err *err)
+{
+    const struct csd_job *j = &t->job;
+    static const enum runlog_phase part_phase[CSD_SPANS] = {
+        [SPAN_READ] = PHASE_UPDATE_READ, [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE, [SPAN_WRITE] = PHASE_UPDATE_WRITE,
+    };
+    int block = (int)s->dev.store.subs[t->sub].block;
+
+    if (j->status)
+        return err_set(err, j->status, "%s", j->why);
+    if (t->kind == TASK_FLUSH)
+        return 0;
+    meter_traffic(s->meter, t->step, t->phase, device, &j->meter);
+    meter_span(s->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB], j->end_ns[SPAN_JOB], j->payload);
+    for (int p = SPAN_READ; t->kind == TASK_UPDATE && t->phase != PHASE_REDO && p < CSD_SPANS; p++)
+        meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p], 0);
+    if (t->kind == TASK_READ && !(s->dev.csd[device]->ops->flags & CSD_FAKE) && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
+        return err_set(err, -EBADMSG, "device %d (%s): the wire parameters of block %d at offset %llu are damaged (checksum differs)",
+                       device, s->dev.paths[device], block, (unsigned long long)j->off);
+    return 0;
+}
+
+static void task_done(struct scheduler *s, struct task *t)
+{
+    switch (t->kind) {
+    case TASK_READ:
+        read_done(s, t);
+        break;
+    case TASK_GRAD:
+        grad_done(s, t);
+        break;
+    case TASK_UPDATE:
+        update_done(s, t);
+        break;
+    case TASK_FLUSH:
+        s->unflushed--;
+        break;
+    }
+}
+
+/* Reap every device once; the mutex is not held while results are checked. */
+static int reap(struct scheduler *s, struct err *err)
+{
+    enum { MAX = 64 };
+    struct csd_job *done[MAX];
+    int             progress = 0;
+
+    for (size_t d = 0; d < s->dev.n; d++) {
+        int n = s->dev.csd[d]->ops->reap(s->dev.csd[d], done, MAX);
+        int rc = 0;
+
+        for (int i = 0; !rc && i < n; i++)
+            rc = task_check(s, (struct task *)done[i], (int)d, err);
+        if (rc)
+            return rc;
+        if (n == 0)
+            continue;
+        pthread_mutex_lock(&s->mutex);
+        for (int i = 0; i < n; i++)
+            task_done(s, (struct task *)done[i]);
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->mutex);
+        progress = 1;
+    }
+    return progress;
+}
+
+static int advance(struct scheduler *s, struct err *err)
+{
+    int progress = 0, rc;
+
+    pthread_mutex_lock(&s->mutex);
+    progress |= updates_advance(s);
+    progress |= reads_advance(s);
+    progress |= grads_advance(s);
+    rc = commit_advance(s, &progress, err);
+    if (progress)
+        pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+    return rc ? rc : progress;
+}
+
+void *scheduler_thread(void *scheduler)
+{
+    struct scheduler *s = scheduler;
+    struct err        err = { 0 };
+    uint64_t          seen = 0;
+
+    for (;;) {
+        int reaped, moved = 0, stop;
+
+        reaped = reap(s, &err);
+        if (reaped >= 0)
+            moved = advance(s, &err);
+        pthread_mutex_lock(&s->mutex);
+        if (reaped < 0 || moved < 0)
+            scheduler_fail(s, reaped < 0 ? reaped : moved, &err);
+        stop = s->stop || s->failed;
+        pthread_mutex_unlock(&s->mutex);
+        if (stop)
+            return NULL;
+        if (!reaped && !moved)
+            seen = csd_bell_wait(&s->dev.bell, seen, 1000000000u);
+    }
+}

@@ -1,0 +1,131 @@
+/* scheduler.h: the state of a training stream over devices, private to scheduler.c (its thread: what is submitted when),
+ * commit.c (what is durable when) and stream_csd.c (the model's side).
+ *
+ * Division of labour. The model's thread asks (acquire, send_grad, update) and waits on `changed`; the scheduler's thread alone talks
+ * to the devices and to run.db. All fields below `mutex` are guarded by it, but for buffers that a state gives to one side. */
+#ifndef OFFLOAD_SCHEDULER_H
+#define OFFLOAD_SCHEDULER_H
+
+#include "offload/devices.h"
+#include "offload/grads.h"
+#include "offload/journal.h"
+#include "offload/meter.h"
+#include "offload/order.h"
+
+#include <pthread.h>
+
+/* A job with what the scheduler needs when it comes back. */
+enum task_kind { TASK_READ, TASK_GRAD, TASK_UPDATE, TASK_FLUSH };
+struct task {
+    struct csd_job   job; // first member
+    enum task_kind   kind;
+    size_t           sub; // of a flush: the device
+    uint64_t         step;
+    enum runlog_phase phase;
+};
+
+/* A buffer that blocks stream through. `users`: uses in the current pass that have been given it and not released it. */
+struct frame {
+    void    *wire;
+    size_t   block;      // whose parameters it holds or is getting; SIZE_MAX: none
+    uint64_t version;
+    size_t   unread;     // subgroups still to be read
+    size_t   next_sub;   // the next of them to be submitted
+    unsigned users;
+};
+
+/* A gradient buffer: FREE -> LENT (model) -> QUEUED (scheduler) -> WRITING -> FREE. */
+enum gbuf_state { GBUF_FREE, GBUF_LENT, GBUF_QUEUED, GBUF_WRITING };
+struct gbuf {
+    float          *grad;
+    void           *pack;  // compressed form
+    enum gbuf_state state;
+    size_t          block;
+    size_t          unwritten;
+    struct grads_part *parts; // one for each subgroup of its block
+};
+
+/* A subgroup: CLEAN (newest slot committed) -> UPDATING (job out, to new_slot) -> UPDATED (newest slot not committed) -> COVERED (a commit B of it
+ * is on its way) -> CLEAN. */
+enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED };
+struct sub {
+    enum sub_state      state;
+    struct journal_sub  newest;
+    uint32_t            old_slot; // to be freed by the commit
+    struct journal_grad grad;
+    struct task         read, write, update;
+    const struct csd_segment *segments;
+    size_t              n_segments;
+};
+
+struct class_free { uint32_t *slots; size_t n, uncommitted; };
+
+/* An update that was asked for: ASKED until its gradients are on the devices, then commit A, then RUNNING until its last commit B. */
+enum ask_state { ASK_NONE, ASK_WAITING, ASK_RUNNING };
+
+enum commit_kind { COMMIT_NONE, COMMIT_A, COMMIT_B };
+
+struct scheduler {
+    struct stream     base;
+    struct run_config cfg; // pointers borrowed
+    struct devices    dev;
+    struct journal   *journal;
+    struct meter     *meter;
+    size_t            n_layer;
+    void             *arena; // frames, gradients, packed gradients
+    size_t            arena_bytes;
+    void             *scratch;
+    struct csd_segment *segments;
+    pthread_t         thread;
+    int               thread_started;
+
+    pthread_mutex_t   mutex;
+    pthread_cond_t    changed;
+    int               stop, failed; // failed: -errno
+    struct err        error;
+
+    // the pass
+    enum stream_pass  pass;
+    uint64_t          pass_step;
+    struct order_use *uses;
+    size_t            n_uses, next_read, next_acquire;
+    struct frame     *frames; // n_frames layer frames, embeddings, final norm
+    size_t            n_frames;
+
+    // gradients of the current step
+    struct gbuf      *gbufs; // n_gbufs layer buffers, embeddings, final norm
+    size_t            n_gbufs;
+    size_t            grads_sent, grads_written; // blocks
+
+    // updates
+    struct sub       *subs;
+    struct class_free *free;
+    uint32_t         *free_slots;   // backing of all free lists
+    size_t           *queue, *queue_first; // subgroups of each device in order of blocks: queue[queue_first[d]..queue_first[d+1])
+    size_t           *queue_next;   // (n devices)
+    enum ask_state    ask;
+    struct stream_step asked;
+    struct journal_state state;     // of the last commit A
+    uint64_t          applied;      // asked for, the running one included
+    uint64_t          running_version;
+    size_t            to_update, to_commit; // subgroups of the running update
+    int               redo;
+    uint64_t          asked_ns;
+
+    // the commit on its way: its flushes are out
+    enum commit_kind  commit;
+    struct task      *flushes; // (n devices)
+    size_t            unflushed;
+    uint64_t          commit_ns;
+};
+
+/* scheduler.c */
+void *scheduler_thread(void *scheduler);
+void  scheduler_fail(struct scheduler *s, int rc, const struct err *err); // mutex held
+size_t scheduler_version_lag(const struct scheduler *s, size_t block); // subgroups of block not yet at `applied`; mutex held
+
+/* commit.c; all with the mutex held. */
+int  commit_advance(struct scheduler *s, int *progress, struct err *err); // start the next due commit, or end the one whose flushes are back
+int  commit_due_b(const struct scheduler *s);
+
+#endif

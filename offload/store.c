@@ -1,0 +1,188 @@
+/* store.c: the layout of a run on its devices. */
+#include "offload/store.h"
+
+#include "csd/grad_wire.h"
+#include "data/crc32c.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The most parameters of a subgroup: twice into the device's memory, at most STORE_MAX_SUBGROUP. */
+static size_t sub_max(const struct store_config *cfg)
+{
+    size_t unit = csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0);
+    size_t n = cfg->csd_mem / unit * CSD_ALIGN_PARAMS;
+
+    return n < STORE_MAX_SUBGROUP ? n : STORE_MAX_SUBGROUP;
+}
+
+/* Device d's class of slots of n_pad parameters, made if it is new. */
+static size_t class_find(struct store *s, size_t device, size_t n_pad)
+{
+    for (size_t c = 0; c < s->n_classes; c++)
+        if (s->classes[c].device == device && s->classes[c].n_pad == n_pad)
+            return c;
+    s->classes[s->n_classes] = (struct store_class){ .device = device, .n_pad = n_pad };
+    return s->n_classes++;
+}
+
+/* Cut the shard [begin, end) of a block into equal subgroups. */
+static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end, size_t max)
+{
+    size_t shard = end - begin;
+    size_t len = store_pad(ceil_div(shard, ceil_div(shard, max)));
+    size_t class_ = class_find(s, device, len);
+
+    for (size_t first = begin; first < end; first += len) {
+        size_t n = end - first < len ? end - first : len;
+
+        s->subs[s->n_subs++] = (struct store_sub){
+            .block = block, .device = device, .first = first, .n = n, .n_pad = store_pad(n), .class_ = class_,
+        };
+        s->classes[class_].subs++;
+        if (store_pad(n) > s->max_pad)
+            s->max_pad = store_pad(n);
+    }
+}
+
+/* Every subgroup of every block, in order; returns their number. With s->subs NULL they are only counted. */
+static size_t blocks_cut(struct store *s, size_t max)
+{
+    size_t count = 0;
+
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        size_t n = s->block_params[b];
+        size_t shard = store_pad(ceil_div(n, s->n_devices));
+
+        s->block_sub[b] = s->n_subs;
+        for (size_t d = 0; d < s->n_devices && d * shard < n; d++) {
+            size_t end = (d + 1) * shard < n ? (d + 1) * shard : n;
+
+            if (s->subs)
+                shard_cut(s, b, d, d * shard, end, max);
+            else
+                count += ceil_div(end - d * shard, store_pad(ceil_div(end - d * shard, ceil_div(end - d * shard, max))));
+        }
+    }
+    s->block_sub[s->n_blocks] = s->n_subs;
+    return count;
+}
+
+/* Places on each device: the superblock, the slots by class, the gradient areas by subgroup. */
+static void places(struct store *s)
+{
+    for (size_t d = 0; d < s->n_devices; d++)
+        s->device_bytes[d] = STORE_SUPERBLOCK;
+    for (size_t c = 0; c < s->n_classes; c++) {
+        struct store_class *k = &s->classes[c];
+        size_t spares = ceil_div(k->subs, 2);
+
+        k->slots = k->subs + (spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES);
+        k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
+        k->off = s->device_bytes[k->device];
+        s->device_bytes[k->device] += k->slots * k->slot_bytes;
+    }
+    for (size_t i = 0; i < s->n_subs; i++) {
+        struct store_sub *u = &s->subs[i];
+
+        u->grad_bytes = 4 * u->n_pad;
+        if (s->compress > 0) {
+            size_t k = topk_count(s->block_params[u->block], s->compress);
+
+            k = k < u->n ? k : u->n;
+            s->max_sub_pairs = k > s->max_sub_pairs ? k : s->max_sub_pairs;
+            u->grad_bytes = grad_wire_bytes(k);
+        }
+        u->grad_off = s->device_bytes[u->device];
+        s->device_bytes[u->device] += u->grad_bytes;
+    }
+}
+
+int store_init(struct store *s, const struct store_config *cfg, struct err *err)
+{
+    size_t max = sub_max(cfg);
+    size_t count;
+
+    *s = (struct store){ .n_blocks = cfg->n_blocks, .n_devices = cfg->n_devices, .moments = cfg->moments,
+                         .wire_dt = cfg->wire_dt, .compress = cfg->compress };
+    if (max == 0)
+        return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes", cfg->csd_mem,
+                          csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0));
+    s->block_params = malloc(s->n_blocks * sizeof *s->block_params);
+    s->block_sub = calloc(s->n_blocks + 1, sizeof *s->block_sub);
+    s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
+    if (!s->block_params || !s->block_sub || !s->device_bytes)
+        goto nomem;
+    memcpy(s->block_params, cfg->block_params, s->n_blocks * sizeof *s->block_params);
+    count = blocks_cut(s, max);
+    s->subs = calloc(count, sizeof *s->subs);
+    s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes);
+    if (!s->subs || !s->classes)
+        goto nomem;
+    blocks_cut(s, max);
+    places(s);
+    return 0;
+
+nomem:
+    store_release(s);
+    return err_set(err, -ENOMEM, "out of memory for the layout of %zu blocks", cfg->n_blocks);
+}
+
+void store_release(struct store *s)
+{
+    free(s->block_params);
+    free(s->block_sub);
+    free(s->subs);
+    free(s->classes);
+    free(s->device_bytes);
+    *s = (struct store){ 0 };
+}
+
+/* ---- the superblock: a line of text that a person can read, then zeros, then a checksum */
+
+static const char super_magic[] = "siTrain device 1\n";
+
+void store_super_pack(void *page, const struct store_super *s)
+{
+    char    *p = page;
+    uint32_t crc;
+
+    memset(p, 0, STORE_SUPERBLOCK);
+    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n", super_magic, s->id, s->device, s->n_devices,
+             (unsigned long long)s->bytes);
+    crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
+    memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
+}
+
+int store_super_present(const void *page)
+{
+    return memcmp(page, "siTrain device ", 15) == 0;
+}
+
+int store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err)
+{
+    const char *p = page;
+    char        expected[STORE_SUPERBLOCK];
+    uint32_t    crc;
+
+    if (!store_super_present(page))
+        return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)", path);
+    if (memcmp(page, super_magic, sizeof super_magic - 1) != 0)
+        return err_set(err, -EBADMSG, "%s was made by another version of siTrain", path);
+    memcpy(&crc, p + STORE_SUPERBLOCK - 4, 4);
+    if (crc != crc32c(0, p, STORE_SUPERBLOCK - 4))
+        return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
+    store_super_pack(expected, want);
+    if (memcmp(page, expected, STORE_SUPERBLOCK) != 0)
+        return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found '%.*s', expected run %s device %u of %u",
+                       path, (int)strcspn(p + sizeof super_magic - 1, "\n"), p + sizeof super_magic - 1, want->id, want->device,
+                       want->n_devices);
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* store.h: where everything lies on the devices: blocks -> shards -> subgroups -> slots and gradient areas. Pure arithmetic from
+ * a run's settings; fixed when the run is created, the same every time after.
+ *
+ * A device: [superblock | slots of each size class | a gradient area for each subgroup]. Everything starts at multiples
+ * of 4 KiB; a subgroup's range starts at a multiple of CSD_ALIGN_PARAMS parameters of its block. */
+#ifndef OFFLOAD_STORE_H
+#define OFFLOAD_STORE_H
+
+#include "csd/csd.h"
+#include "data/err.h"
+
+enum { STORE_SUPERBLOCK = 4096, STORE_MAX_SUBGROUP = 4 << 20, STORE_MIN_SPARES = 4 };
+
+struct store_sub {
+    size_t   block, device;
+    size_t   first, n, n_pad; // parameters [first, first + n) of its block
+    size_t   class_;          // of its slots, on its device
+    uint64_t grad_off;        // its gradient area
+    size_t   grad_bytes;      // size of that area
+};
+
+/* Slots of one size on one device. */
+struct store_class {
+    size_t   device, n_pad;
+    size_t   subs, slots; // slots - subs of them are spare
+    uint64_t off, slot_bytes;
+};
+
+struct store {
+    size_t   n_blocks, n_devices, n_subs, n_classes;
+    int      moments;
+    enum dtype wire_dt;
+    double   compress;
+    size_t  *block_params; // (n_blocks)
+    size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b], block_sub[b+1]), rising by first
+    struct store_sub   *subs;
+    struct store_class *classes;
+    uint64_t *device_bytes; // (n_devices)
+    size_t   max_pad;       // the largest n_pad
+    size_t   max_sub_pairs; // the most pairs one subgroup can get
+};
+
+struct store_config {
+    size_t n_blocks;
+    const size_t *block_params;
+    size_t n_devices, csd_mem;
+    int    moments;
+    enum dtype wire_dt;
+    double compress; // 0: dense
+};
+
+int  store_init(struct store *s, const struct store_config *cfg, struct err *err); // misuse: csd_mem too small
+void store_release(struct store *s);
+
+static inline uint64_t store_slot_off(const struct store *s, size_t class_, size_t slot)
+{
+    return s->classes[class_].off + slot * s->classes[class_].slot_bytes;
+}
+
+/* Bytes of a subgroup's states (master and moments), and of its wire behind them. */
+static inline size_t store_state_bytes(const struct store *s, size_t n_pad)
+{
+    return (size_t)(1 + s->moments) * 4 * n_pad;
+}
+
+static inline size_t store_wire_bytes(const struct store *s, size_t n_pad)
+{
+    return dtype_bytes(s->wire_dt) * n_pad;
+}
+
+static inline size_t store_pad(size_t n)
+{
+    return (n + CSD_ALIGN_PARAMS - 1) / CSD_ALIGN_PARAMS * CSD_ALIGN_PARAMS;
+}
+
+/* The superblock of a device: who it belongs to. */
+struct store_super { char id[33]; uint32_t device, n_devices; uint64_t bytes; };
+void store_super_pack(void *page, const struct store_super *s);                  // STORE_SUPERBLOCK bytes
+int  store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err);
+int  store_super_present(const void *page); // whether it is one of ours at all
+
+#endif

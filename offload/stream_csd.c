@@ -1,0 +1,495 @@
+/* stream_csd.c: the training stream over devices (base, su, su+o): the model's side of the scheduler, and its set-up. */
+#include "offload/scheduler.h"
+
+#include "data/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_SPANS = 16384 };
+
+static struct scheduler *of(struct stream *s)
+{
+    return (struct scheduler *)s;
+}
+
+static int failed(struct scheduler *s, struct err *err)
+{
+    if (s->failed && err)
+        *err = s->error;
+    return s->failed;
+}
+
+/* ---- what the model calls */
+
+static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    struct scheduler *s = of(stream);
+    int               rc;
+
+    pthread_mutex_lock(&s->mutex);
+    assert(s->next_acquire == s->n_uses); // the pass before is through
+    rc = failed(s, err);
+    s->pass = pass;
+    s->pass_step = step;
+    s->n_uses = order_uses(s->uses, pass, s->n_layer, s->n_frames);
+    s->next_read = s->next_acquire = 0;
+    pthread_mutex_unlock(&s->mutex);
+    csd_bell_ring(&s->dev.bell);
+    return rc;
+}
+
+static int csd_acquire(struct stream *stream, size_t block, const void **wire, struct err *err)
+{
+    struct scheduler *s = of(stream);
+    struct frame     *f;
+    uint64_t          start = clock_ns();
+    int               waited = 0, lagged;
+
+    pthread_mutex_lock(&s->mutex);
+    assert(s->next_acquire < s->n_uses && s->uses[s->next_acquire].block == block);
+    f = &s->frames[s->uses[s->next_acquire].frame];
+    lagged = scheduler_version_lag(s, block) > 0;
+    while (!s->failed && (s->next_read <= s->next_acquire || f->unread > 0)) {
+        pthread_cond_wait(&s->changed, &s->mutex);
+        waited = 1;
+    }
+    s->next_acquire++;
+    *wire = f->wire;
+    pthread_mutex_unlock(&s->mutex);
+    if (waited)
+        meter_span(s->meter, s->pass_step, lagged ? PHASE_OPTIMIZER_WAIT : PHASE_PARAM_READ, (int)block, -1, start, clock_ns(), 0);
+    return failed(s, err);
+}
+
+static void csd_release(struct stream *stream, size_t block)
+{
+    struct scheduler *s = of(stream);
+
+    pthread_mutex_lock(&s->mutex);
+    s->frames[order_frame(block, s->n_layer, s->n_frames)].users--;
+    pthread_mutex_unlock(&s->mutex);
+    csd_bell_ring(&s->dev.bell);
+}
+
+static struct gbuf *gbuf_of(struct scheduler *s, size_t block)
+{
+    if (block == 0)
+        return &s->gbufs[s->n_gbufs];
+    if (block == s->n_layer + 1)
+        return &s->gbufs[s->n_gbufs + 1];
+    return &s->gbufs[block % s->n_gbufs];
+}
+
+static int csd_grad(struct stream *stream, size_t block, float **grad, struct err *err)
+{
+    struct scheduler *s = of(stream);
+    struct gbuf      *g = gbuf_of(s, block);
+    uint64_t          start = clock_ns();
+    int               waited = 0, fresh = 0;
+
+    pthread_mutex_lock(&s->mutex);
+    if (g->state != GBUF_LENT || g->block != block) {
+        while (!s->failed && g->state != GBUF_FREE) {
+            pthread_cond_wait(&s->changed, &s->mutex);
+            waited = 1;
+        }
+        g->state = GBUF_LENT;
+        g->block = block;
+        fresh = 1;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    if (waited)
+        meter_span(s->meter, s->pass_step, PHASE_GRAD_WRITE, (int)block, -1, start, clock_ns(), 0);
+    if (fresh)
+        memset(g->grad, 0, 4 * store_pad(s->cfg.block_params[block]));
+    *grad = g->grad;
+    return failed(s, err);
+}
+
+static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm *norm, struct err *err)
+{
+    struct scheduler *s = of(stream);
+    struct gbuf      *g = gbuf_of(s, block);
+    uint64_t          start = clock_ns();
+
+    assert(g->state == GBUF_LENT && g->block == block);
+    grads_norm(norm, g->grad, s->cfg.block_params[block], s->scratch);
+    if (!norm->nonfinite && s->cfg.compress > 0)
+        grads_pairs(g->parts, &s->dev.store, block, g->grad, g->pack, s->scratch);
+    else if (!norm->nonfinite)
+        grads_dense(g->parts, &s->dev.store, block, g->grad);
+    meter_span(s->meter, s->pass_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), 4 * s->cfg.block_params[block]);
+
+    pthread_mutex_lock(&s->mutex);
+    s->grads_sent++;
+    if (norm->nonfinite) { // the step will be skipped: nothing of it is written from here on
+        g->state = GBUF_FREE;
+        s->grads_written++;
+    } else {
+        g->state = GBUF_QUEUED;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    csd_bell_ring(&s->dev.bell);
+    return failed(s, err);
+}
+
+static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
+{
+    struct scheduler *s = of(stream);
+    uint64_t          now = clock_ns();
+
+    pthread_mutex_lock(&s->mutex);
+    while (!s->failed && s->ask != ASK_NONE) // the last commit of the step before
+        pthread_cond_wait(&s->changed, &s->mutex);
+    s->asked = *step;
+    s->asked.row.seconds = (double)(now - s->asked_ns) * 1e-9;
+    s->asked_ns = now;
+    s->ask = ASK_WAITING;
+    if (!step->skip)
+        s->applied++;
+    pthread_mutex_unlock(&s->mutex);
+    csd_bell_ring(&s->dev.bell);
+    return failed(s, err);
+}
+
+static int csd_drain(struct stream *stream, struct err *err)
+{
+    struct scheduler *s = of(stream);
+
+    pthread_mutex_lock(&s->mutex);
+    while (!s->failed && s->ask != ASK_NONE)
+        pthread_cond_wait(&s->changed, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+    return failed(s, err);
+}
+
+static uint64_t csd_applied(const struct stream *stream)
+{
+    return ((const struct scheduler *)stream)->applied;
+}
+
+static struct meter *csd_meter(struct stream *stream)
+{
+    return of(stream)->meter;
+}
+
+/* ---- set-up */
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Of one frame, gradient buffer and packed gradient for the blocks [first, end). */
+struct buffer_sizes { size_t wire, grad, pack; };
+static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct store *st, size_t first, size_t end)
+{
+    struct buffer_sizes b = { 0 };
+
+    for (size_t i = first; i < end; i++) {
+        size_t pad = store_pad(cfg->block_params[i]);
+
+        b.wire = pad * dtype_bytes(cfg->wire_dt) > b.wire ? pad * dtype_bytes(cfg->wire_dt) : b.wire;
+        b.grad = pad * 4 > b.grad ? pad * 4 : b.grad;
+    }
+    b.pack = grads_pack_bytes(st, first, end);
+    return b;
+}
+
+static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
+{
+    size_t L = cfg->n_blocks - 2;
+    struct buffer_sizes e = buffers_of(cfg, st, 0, 1), l = buffers_of(cfg, st, 1, L + 1), f = buffers_of(cfg, st, L + 1, L + 2);
+
+    return e.wire + e.grad + e.pack + f.wire + f.grad + f.pack + cfg->frames * l.wire + cfg->grad_buffers * (l.grad + l.pack);
+}
+
+static void *carve(char **at, size_t bytes)
+{
+    void *p = *at;
+
+    *at += bytes;
+    return p;
+}
+
+/* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final norm's). */
+static int arena_open(struct scheduler *s, struct err *err)
+{
+    const struct run_config *cfg = &s->cfg;
+    struct store            *st = &s->dev.store;
+    size_t                   L = s->n_layer;
+    struct buffer_sizes kind[3] = { buffers_of(cfg, st, 1, L + 1), buffers_of(cfg, st, 0, 1), buffers_of(cfg, st, L + 1, L + 2) };
+    char *at;
+
+    s->arena = mmap(NULL, s->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s->arena == MAP_FAILED) {
+        s->arena = NULL;
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of frames and gradient buffers", s->arena_bytes);
+    }
+    madvise(s->arena, s->arena_bytes, MADV_HUGEPAGE);
+    at = s->arena;
+    for (size_t i = 0; i < s->n_frames + 2; i++) {
+        const struct buffer_sizes *k = &kind[i < s->n_frames ? 0 : i - s->n_frames + 1];
+
+        s->frames[i] = (struct frame){ .wire = carve(&at, k->wire), .block = SIZE_MAX };
+    }
+    for (size_t i = 0; i < s->n_gbufs + 2; i++) {
+        const struct buffer_sizes *k = &kind[i < s->n_gbufs ? 0 : i - s->n_gbufs + 1];
+
+        s->gbufs[i].grad = carve(&at, k->grad);
+        s->gbufs[i].pack = carve(&at, k->pack);
+    }
+    return 0;
+}
+
+static int tables_open(struct scheduler *s, struct err *err)
+{
+    const struct store *st = &s->dev.store;
+    size_t              slots = 0, most_subs = 0;
+
+    for (size_t c = 0; c < st->n_classes; c++)
+        slots += st->classes[c].slots;
+    for (size_t b = 0; b < st->n_blocks; b++)
+        most_subs = st->block_sub[b + 1] - st->block_sub[b] > most_subs ? st->block_sub[b + 1] - st->block_sub[b] : most_subs;
+    s->uses = calloc(order_max(s->n_layer), sizeof *s->uses);
+    s->frames = calloc(s->n_frames + 2, sizeof *s->frames);
+    s->gbufs = calloc(s->n_gbufs + 2, sizeof *s->gbufs);
+    s->subs = calloc(st->n_subs, sizeof *s->subs);
+    s->free = calloc(st->n_classes, sizeof *s->free);
+    s->free_slots = calloc(slots, sizeof *s->free_slots);
+    s->queue = calloc(st->n_subs, sizeof *s->queue);
+    s->queue_first = calloc(st->n_devices + 1, sizeof *s->queue_first);
+    s->queue_next = calloc(st->n_devices, sizeof *s->queue_next);
+    s->flushes = calloc(st->n_devices, sizeof *s->flushes);
+    s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
+    s->meter = meter_new(MAX_SPANS, st->n_devices);
+    if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots || !s->queue || !s->queue_first ||
+        !s->queue_next || !s->flushes || !s->scratch || !s->meter)
+        return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
+    for (size_t i = 0; i < s->n_gbufs + 2; i++) {
+        s->gbufs[i].parts = calloc(most_subs, sizeof *s->gbufs[i].parts);
+        if (!s->gbufs[i].parts)
+            return err_set(err, -ENOMEM, "out of memory for gradient buffers");
+    }
+    return 0;
+}
+
+/* Each device's subgroups in order of blocks: the order of its updates. */
+static void queues_fill(struct scheduler *s)
+{
+    size_t n = 0;
+
+    for (size_t d = 0; d < s->dev.n; d++) {
+        s->queue_first[d] = n;
+        for (size_t i = 0; i < s->dev.store.n_subs; i++)
+            if (s->dev.store.subs[i].device == d)
+                s->queue[n++] = i;
+    }
+    s->queue_first[s->dev.n] = n;
+}
+
+/* Collects weight-decay pieces; counts only while `segments` is NULL. */
+struct decay_collect { struct csd_segment *segments; size_t n; };
+static void decay_emit(void *ctx, size_t offset, size_t count, float weight_decay)
+{
+    struct decay_collect *c = ctx;
+
+    if (c->segments)
+        c->segments[c->n] = (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
+    c->n++;
+}
+
+static int segments_fill(struct scheduler *s, struct err *err)
+{
+    const struct store  *st = &s->dev.store;
+    struct decay_collect c = { 0 };
+
+    for (size_t i = 0; i < st->n_subs; i++)
+        s->cfg.decay(s->cfg.decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit, &c);
+    s->segments = calloc(c.n, sizeof *s->segments);
+    if (!s->segments)
+        return err_set(err, -ENOMEM, "out of memory for %zu weight-decay ranges", c.n);
+    c = (struct decay_collect){ .segments = s->segments };
+    for (size_t i = 0; i < st->n_subs; i++) {
+        size_t from = c.n;
+
+        s->cfg.decay(s->cfg.decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit, &c);
+        s->subs[i].segments = s->segments + from;
+        s->subs[i].n_segments = c.n - from;
+    }
+    return 0;
+}
+
+/* The journal's map into subs; every slot that it does not name is free. */
+static int map_fill(struct scheduler *s, struct err *err)
+{
+    const struct store  *st = &s->dev.store;
+    struct journal_sub  *subs = calloc(st->n_subs, sizeof *subs);
+    struct journal_grad *grads = calloc(st->n_subs, sizeof *grads);
+    uint32_t            *at = s->free_slots;
+    int                  rc;
+
+    rc = subs && grads ? journal_open(&s->journal, s->cfg.log, st->n_subs, &s->state, subs, grads, err)
+                       : err_set(err, -ENOMEM, "out of memory for the journal");
+    for (size_t c = 0; !rc && c < st->n_classes; c++) {
+        s->free[c].slots = at;
+        for (uint32_t slot = 0; slot < st->classes[c].slots; slot++) {
+            int taken = 0;
+
+            for (size_t i = 0; i < st->n_subs && !taken; i++)
+                taken = st->subs[i].class_ == c && subs[i].slot == slot;
+            if (!taken)
+                s->free[c].slots[s->free[c].n++] = slot;
+        }
+        if (s->free[c].n != st->classes[c].slots - st->classes[c].subs)
+            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives one slot of device %zu to two subgroups", s->cfg.dir, st->classes[c].device);
+        at += st->classes[c].slots;
+    }
+    for (size_t i = 0; !rc && i < st->n_subs; i++) {
+        s->subs[i].newest = subs[i];
+        s->subs[i].grad = grads[i];
+        if (subs[i].version < s->state.applied)
+            s->to_update++;
+        if (subs[i].version > s->state.applied || subs[i].version + 1 < s->state.applied)
+            rc = err_set(err, -EBADMSG, "%s/run.db: subgroup %zu is at version %llu, but the last commit at %llu", s->cfg.dir, i,
+                         (unsigned long long)subs[i].version, (unsigned long long)s->state.applied);
+    }
+    free(subs);
+    free(grads);
+    return rc;
+}
+
+/* What commit A decided and a crash left undone is done first, as soon as the thread runs. */
+static void redo_begin(struct scheduler *s)
+{
+    s->applied = s->running_version = s->state.applied;
+    s->to_commit = s->to_update;
+    if (s->to_update == 0)
+        return;
+    s->redo = 1;
+    s->ask = ASK_RUNNING;
+    for (size_t d = 0; d < s->dev.n; d++)
+        s->queue_next[d] = s->queue_first[d];
+}
+
+static void csd_close(struct stream *stream)
+{
+    struct scheduler *s = of(stream);
+
+    if (s->thread_started) {
+        pthread_mutex_lock(&s->mutex);
+        s->stop = 1;
+        pthread_mutex_unlock(&s->mutex);
+        csd_bell_ring(&s->dev.bell);
+        pthread_join(s->thread, NULL);
+    }
+    devices_close(&s->dev); // waits for jobs in flight: their buffers go after it
+    journal_close(s->journal);
+    meter_free(s->meter);
+    for (size_t i = 0; s->gbufs && i < s->n_gbufs + 2; i++)
+        free(s->gbufs[i].parts);
+    if (s->arena)
+        munmap(s->arena, s->arena_bytes);
+    free(s->scratch);
+    free(s->segments);
+    free(s->uses);
+    free(s->frames);
+    free(s->gbufs);
+    free(s->subs);
+    free(s->free);
+    free(s->free_slots);
+    free(s->queue);
+    free(s->queue_first);
+    free(s->queue_next);
+    free(s->flushes);
+    pthread_mutex_destroy(&s->mutex);
+    pthread_cond_destroy(&s->changed);
+    free(s);
+}
+
+static const struct stream_ops csd_ops_ = {
+    .name = "csd", .begin = csd_begin, .acquire = csd_acquire, .release = csd_release, .grad = csd_grad, .send_grad = csd_send_grad,
+    .update = csd_update, .drain = csd_drain, .applied = csd_applied, .meter = csd_meter, .close = csd_close,
+};
+
+int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
+{
+    struct scheduler *s = calloc(1, sizeof *s);
+    struct iovec      buffers;
+    int               rc;
+
+    if (!s)
+        return err_set(err, -ENOMEM, "out of memory for the stream");
+    s->base.ops = &csd_ops_;
+    s->cfg = *cfg;
+    s->n_layer = cfg->n_blocks - 2;
+    s->n_frames = cfg->frames;
+    s->n_gbufs = cfg->grad_buffers;
+    s->asked_ns = clock_ns();
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->changed, NULL);
+
+    rc = devices_layout(&s->dev.store, cfg, err);
+    if (rc)
+        goto out;
+    s->arena_bytes = arena_bytes(cfg, &s->dev.store);
+    rc = tables_open(s, err);
+    if (!rc)
+        rc = arena_open(s, err);
+    if (rc)
+        goto out;
+    store_release(&s->dev.store); // devices_open lays out anew
+    buffers = (struct iovec){ .iov_base = s->arena, .iov_len = s->arena_bytes };
+    rc = devices_open(&s->dev, cfg, DEVICES_TRAIN, &buffers, 1, notice, notice_size, err);
+    if (!rc)
+        rc = segments_fill(s, err);
+    if (!rc)
+        rc = map_fill(s, err);
+    if (rc)
+        goto out;
+    queues_fill(s);
+    redo_begin(s);
+    rc = -pthread_create(&s->thread, NULL, scheduler_thread, s);
+    if (rc)
+        err_set(err, rc, "start the scheduler's thread: %s", strerror(-rc));
+    s->thread_started = !rc;
+
+out:
+    if (rc)
+        csd_close(&s->base);
+    else
+        *out = &s->base;
+    return rc;
+}
+
+int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
+{
+    struct store        st;
+    struct buffer_sizes e, l, f;
+    size_t              L = cfg->n_blocks - 2;
+    int                 rc = devices_layout(&st, cfg, err);
+
+    if (rc)
+        return rc;
+    e = buffers_of(cfg, &st, 0, 1);
+    l = buffers_of(cfg, &st, 1, L + 1);
+    f = buffers_of(cfg, &st, L + 1, L + 2);
+    *out = (struct run_memory){
+        .layer_frame = l.wire,
+        .layer_grad = l.grad + l.pack,
+        .frames = e.wire + f.wire + cfg->frames * l.wire,
+        .grads = e.grad + e.pack + f.grad + f.pack + cfg->grad_buffers * (l.grad + l.pack),
+        .compress = grads_scratch(&st),
+        .spans = 2 * MAX_SPANS * sizeof(struct runlog_span),
+        .arenas = cfg->n_devices * csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
+    };
+    for (size_t d = 0; d < cfg->n_devices; d++)
+        out->device_bytes += st.device_bytes[d];
+    store_release(&st);
+    return 0;
+}
