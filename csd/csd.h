@@ -72,7 +72,8 @@ struct csd_config {
     const char *path;          // file or block device (a directory was resolved by the caller)
     uint64_t    bytes;
     int         create, read_only;
-    const char *disk;          // "uring", "sync", "null"
+    const char *disk;          // "uring", "sync", "null" (null: checksums are not compared, nothing being stored)
+    const struct disk_ops *disk_ops; // if set, instead of disk: how tests put a faulty disk under a device
     size_t      mem;           // memory limit; the arena must fit, else a sentence with what would
     size_t      update_params; // largest n_pad of any update
     int         moments;

@@ -21,8 +21,7 @@ struct disk_req {
     void        *user;   // the owner's
     // the backend's own
     struct disk_req *next;
-    size_t           done;
-    uint64_t         ns;
+    size_t           cut, through; // bytes handed to the kernel, and come back, so far
 };
 
 struct disk_config {
@@ -48,7 +47,7 @@ struct disk_ops {
     void (*close)(struct disk *d); // waits for requests in flight; accepts NULL
 };
 
-extern const struct disk_ops disk_uring, disk_sync, disk_null;
+extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads leave the buffer as it is
 
 /* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is forbidden or unsupported the sync disk is
  * opened instead and a sentence saying so is put in notice[0..size) (else it is made empty). */

@@ -1,0 +1,273 @@
+/* disk.c: the family of disks: choice by name, the announced fall-back, and what all of real files share: a file is
+ * created completely (every block allocated, so that a run never dies of a full disk) or not at all. */
+#include "csd/disk.h"
+#include "csd/disk_file.h"
+
+#include <assert.h>
+#include <blkid/blkid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* ---- the calls ---- */
+
+static const struct disk_ops *disk_find(const char *name)
+{
+    static const struct disk_ops *const all[] = { &disk_uring, &disk_sync, &disk_null };
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+int disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice, size_t size,
+              struct err *err)
+{
+    const struct disk_ops *ops = disk_find(name);
+    struct err             why = { 0 };
+    int                    rc;
+
+    if (size > 0)
+        notice[0] = 0;
+    if (!ops)
+        return err_misuse(err, "there is no disk called %s: uring, sync and null are", name);
+    rc = ops->open(out, cfg, &why);
+    if (rc == -EOPNOTSUPP && ops == &disk_uring) {
+        if (size > 0)
+            snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead", why.text, cfg->path);
+        return disk_sync.open(out, cfg, err);
+    }
+    if (rc && err)
+        *err = why;
+    return rc;
+}
+
+int disk_submit(struct disk *d, struct disk_req *r)
+{
+    assert(r->op == DISK_FLUSH || (r->bytes > 0 && r->bytes % d->align == 0 && r->off % d->align == 0));
+    assert(r->op == DISK_FLUSH || (uintptr_t)r->buf % d->align == 0);
+    return d->ops->submit(d, r);
+}
+
+int disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns)
+{
+    return d->ops->reap(d, done, max, wait_ns);
+}
+
+void disk_wake(struct disk *d)
+{
+    d->ops->wake(d);
+}
+
+void disk_close(struct disk *d)
+{
+    if (d)
+        d->ops->close(d);
+}
+
+/* ---- lists of requests ---- */
+
+void disk_list_init(struct disk_list *l)
+{
+    l->first = NULL;
+    l->last = &l->first;
+}
+
+void disk_list_push(struct disk_list *l, struct disk_req *r)
+{
+    r->next = NULL;
+    *l->last = r;
+    l->last = &r->next;
+}
+
+struct disk_req *disk_list_pop(struct disk_list *l)
+{
+    struct disk_req *r = l->first;
+
+    if (r) {
+        l->first = r->next;
+        if (!l->first)
+            l->last = &l->first;
+        r->next = NULL;
+    }
+    return r;
+}
+
+void disk_list_remove(struct disk_list *l, struct disk_req *r)
+{
+    struct disk_req **at = &l->first;
+
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    if (!r->next)
+        l->last = at;
+    r->next = NULL;
+}
+
+int disk_list_take(struct disk_list *l, struct disk_req **out, int max)
+{
+    int n = 0;
+
+    while (n < max && l->first)
+        out[n++] = disk_list_pop(l);
+    return n;
+}
+
+/* ---- files ---- */
+
+/* Make the name durable, not only the file. */
+static int folder_sync(const char *path)
+{
+    char *copy = strdup(path);
+    int   fd, rc;
+
+    if (!copy)
+        return -ENOMEM;
+    fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (fd < 0)
+        return -errno;
+    rc = fsync(fd) ? -errno : 0;
+    close(fd);
+    return rc == -EINVAL ? 0 : rc; // some file systems have nothing to do here
+}
+
+static int file_allocate(int fd, const struct disk_config *cfg, struct err *err)
+{
+    struct statvfs fs;
+    int            rc = cfg->bytes ? posix_fallocate(fd, 0, (off_t)cfg->bytes) : 0;
+
+    if (rc == ENOSPC && fstatvfs(fd, &fs) == 0) // what the failed attempt took is given back by the removal
+        return err_set(err, -rc, "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left", cfg->path,
+                       cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
+    if (rc)
+        return err_set(err, -rc, "allocate %" PRIu64 " bytes for %s: %s", cfg->bytes, cfg->path, strerror(rc));
+    return 0;
+}
+
+/* Refuse early where the space is plainly not there: an attempt would fill the disk for everybody first. */
+static int file_room(const struct disk_config *cfg, struct err *err)
+{
+    char          *copy = strdup(cfg->path);
+    struct statvfs fs;
+    int            rc = 0;
+
+    if (copy && statvfs(dirname(copy), &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < cfg->bytes)
+        rc = err_set(err, -ENOSPC, "%s needs %" PRIu64 " bytes, and its file system has %" PRIu64 " free", cfg->path,
+                     cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
+    free(copy);
+    return rc;
+}
+
+static int file_create(const struct disk_config *cfg, struct err *err)
+{
+    int fd, rc = file_room(cfg, err);
+
+    if (rc)
+        return rc;
+    fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, -errno, "create %s: %s", cfg->path, strerror(errno));
+    rc = file_allocate(fd, cfg, err);
+    close(fd);
+    if (rc == 0 && (rc = folder_sync(cfg->path)) != 0)
+        err_set(err, rc, "sync the folder of %s: %s", cfg->path, strerror(-rc));
+    if (rc)
+        unlink(cfg->path);
+    return rc;
+}
+
+static int file_check(int fd, const struct disk_config *cfg, struct err *err)
+{
+    struct stat st;
+    uint64_t    bytes;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
+    if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+        return err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
+    bytes = (uint64_t)st.st_size;
+    if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
+        return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
+    if (bytes < cfg->bytes)
+        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path, bytes, cfg->bytes);
+    return 0;
+}
+
+int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
+{
+    struct stat st;
+    int         fd, rc, is_block = stat(cfg->path, &st) == 0 && S_ISBLK(st.st_mode), made = cfg->create && !is_block;
+
+    if (made && (rc = file_create(cfg, err)) != 0)
+        return rc;
+    flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (is_block ? O_EXCL : 0);
+    fd = open(cfg->path, flags);
+    if (fd < 0) {
+        rc = errno == EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : -errno;
+        err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s", cfg->path,
+                strerror(errno));
+    } else {
+        rc = file_check(fd, cfg, err);
+    }
+    if (rc) {
+        if (fd >= 0)
+            close(fd);
+        if (made)
+            unlink(cfg->path);
+        return rc;
+    }
+    return fd;
+}
+
+/* ---- what already lives on a block device ---- */
+
+static int probe_signature(const char *path, struct err *err)
+{
+    blkid_probe pr = blkid_new_probe_from_filename(path);
+    const char *type = NULL;
+    int         rc;
+
+    if (!pr)
+        return err_set(err, -EIO, "%s cannot be probed for what it holds", path);
+    blkid_probe_enable_partitions(pr, 1);
+    rc = blkid_do_safeprobe(pr); // 0 found, 1 nothing, -2 several, -1 failed
+    if (rc == 0 && blkid_probe_lookup_value(pr, "TYPE", &type, NULL) &&
+        blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL))
+        type = "unknown";
+    if (rc == 0)
+        rc = err_set(err, -EBUSY, "%s holds data: its signature is %s; --force-device overwrites it", path, type);
+    else if (rc == -2)
+        rc = err_set(err, -EBUSY, "%s holds data of several signatures; --force-device overwrites it", path);
+    else
+        rc = rc < 0 ? err_set(err, -EIO, "%s cannot be probed for what it holds", path) : 0;
+    blkid_free_probe(pr);
+    return rc;
+}
+
+int disk_probe(const char *path, struct err *err)
+{
+    struct stat st;
+    int         fd;
+
+    if (stat(path, &st) || !S_ISBLK(st.st_mode))
+        return 0;
+    fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+    if (fd < 0 && errno == EBUSY)
+        return err_set(err, -EBUSY, "%s is mounted or in use", path);
+    if (fd < 0)
+        return err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    close(fd);
+    return probe_signature(path, err);
+}

@@ -1,0 +1,400 @@
+/* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's buffers registered.
+ *
+ * A request waits in `queue` until all of it is cut into pieces. Free pieces are given to the waiting requests in turn, one
+ * each: large requests fill the ring together, and a small one never waits behind a large one. A piece that came back short is
+ * continued; a piece that failed ends its request once the others in flight are back. The kernel is entered by reap alone:
+ * one call submits all that was prepared and waits. Memory that could not be registered (RLIMIT_MEMLOCK) is used unregistered.
+ *
+ * Invariant: a request that is not cut up stands in `queue`; one that is has through < cut, or stands in `done`. */
+#include "csd/disk.h"
+#include "csd/disk_file.h"
+#include "data/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <liburing.h>
+#include <linux/stat.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { URING_ALIGN = 4096, FILE_INDEX = 0, BUFFER_MAX = 1 << 30 /* the kernel's, of one registered buffer */ };
+
+struct piece {
+    struct disk_req *r;
+    char            *buf;
+    size_t           bytes; // left
+    uint64_t         off;
+    struct piece    *next;  // free, or to be prepared again
+};
+
+struct uring {
+    struct disk      base;
+    struct io_uring  ring;
+    int              fd, wake_fd;
+    uint64_t         wake_count; // where the pending read of wake_fd writes
+    int              armed, woken;
+    unsigned         depth, n_requests; // submitted and not yet reaped
+    unsigned         n_flying;          // pieces in the kernel or prepared for it
+    struct disk_list queue, done;
+    struct piece    *pieces, *free, *again;
+    struct iovec    *registered;
+    unsigned         n_registered;
+};
+
+/* ---- opening ---- */
+
+/* Register cfg's buffers, in parts of what the kernel takes; on failure none is. */
+static int buffers_register(struct uring *d, const struct disk_config *cfg)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < cfg->n_buffers; i++)
+        n += (unsigned)((cfg->buffers[i].iov_len + BUFFER_MAX - 1) / BUFFER_MAX);
+    if (n == 0)
+        return 0;
+    d->registered = calloc(n, sizeof *d->registered);
+    if (!d->registered)
+        return -ENOMEM;
+    for (unsigned i = 0; i < cfg->n_buffers; i++) {
+        const struct iovec *b = &cfg->buffers[i];
+
+        for (size_t at = 0; at < b->iov_len; at += BUFFER_MAX) {
+            size_t left = b->iov_len - at;
+
+            d->registered[d->n_registered++] =
+                (struct iovec){ (char *)b->iov_base + at, left < BUFFER_MAX ? left : BUFFER_MAX };
+        }
+    }
+    if (io_uring_register_buffers(&d->ring, d->registered, d->n_registered) != 0)
+        d->n_registered = 0;
+    return 0;
+}
+
+/* The alignment that the file asks for; -EOPNOTSUPP if it takes no direct transfers, or only of larger units than ours. */
+static int file_align(int fd, const char *path, size_t *align, struct err *err)
+{
+    struct statx stx;
+
+    *align = URING_ALIGN;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) != 0 || !(stx.stx_mask & STATX_DIOALIGN))
+        return 0;
+    *align = stx.stx_dio_mem_align > stx.stx_dio_offset_align ? stx.stx_dio_mem_align : stx.stx_dio_offset_align;
+    if (stx.stx_dio_offset_align == 0 || *align > URING_ALIGN)
+        return err_set(err, -EOPNOTSUPP, "%s takes no direct transfers in units of %d bytes", path, (int)URING_ALIGN);
+    return 0;
+}
+
+static void uring_free(struct uring *d)
+{
+    if (d->ring.ring_fd > 0)
+        io_uring_queue_exit(&d->ring);
+    if (d->fd >= 0)
+        close(d->fd);
+    if (d->wake_fd >= 0)
+        close(d->wake_fd);
+    free(d->registered);
+    free(d->pieces);
+    free(d);
+}
+
+static struct uring *uring_new(const struct disk_config *cfg)
+{
+    struct uring *d = calloc(1, sizeof *d);
+
+    if (!d)
+        return NULL;
+    d->fd = d->wake_fd = d->ring.ring_fd = -1;
+    d->depth = cfg->depth;
+    d->pieces = calloc(cfg->depth, sizeof *d->pieces);
+    disk_list_init(&d->queue);
+    disk_list_init(&d->done);
+    if (!d->pieces) {
+        uring_free(d);
+        return NULL;
+    }
+    for (unsigned i = 0; i < cfg->depth; i++) {
+        d->pieces[i].next = d->free;
+        d->free = &d->pieces[i];
+    }
+    return d;
+}
+
+static int uring_open(struct disk **out, const struct disk_config *cfg, struct err *err)
+{
+    struct uring *d = uring_new(cfg);
+    int           rc, made = 0;
+
+    if (!d)
+        return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
+    rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // the pieces and the read of wake_fd
+    if (rc) {
+        d->ring.ring_fd = -1;
+        rc = err_set(err, -EOPNOTSUPP, "io_uring cannot be used here (%s)", strerror(-rc));
+        goto out;
+    }
+    d->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (d->wake_fd < 0) {
+        rc = err_set(err, -errno, "eventfd: %s", strerror(errno));
+        goto out;
+    }
+    rc = d->fd = disk_file_open(cfg, O_DIRECT, err);
+    if (rc < 0)
+        goto out;
+    made = cfg->create;
+    rc = file_align(d->fd, cfg->path, &d->base.align, err);
+    if (rc)
+        goto out;
+    rc = io_uring_register_files(&d->ring, &d->fd, 1);
+    if (rc == 0)
+        rc = buffers_register(d, cfg);
+    if (rc)
+        err_set(err, rc, "register %s with io_uring: %s", cfg->path, strerror(-rc));
+out:
+    if (rc < 0) {
+        if (made)
+            unlink(cfg->path);
+        uring_free(d);
+        return rc;
+    }
+    d->base.ops = &disk_uring;
+    *out = &d->base;
+    return 0;
+}
+
+/* ---- pieces on their way into the ring ---- */
+
+/* Index of the registered buffer that p lies in, or -1. */
+static int piece_buffer(const struct uring *d, const struct piece *p)
+{
+    for (unsigned i = 0; i < d->n_registered; i++) {
+        uintptr_t from = (uintptr_t)d->registered[i].iov_base, at = (uintptr_t)p->buf;
+
+        if (at >= from && at + p->bytes <= from + d->registered[i].iov_len)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void piece_prepare(struct uring *d, struct piece *p)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring); // never NULL: as many entries as pieces
+    enum disk_op         op = p->r->op;
+    int                  buffer = op == DISK_FLUSH ? -1 : piece_buffer(d, p);
+    unsigned             n = (unsigned)p->bytes;
+
+    if (op == DISK_FLUSH)
+        io_uring_prep_fsync(sqe, FILE_INDEX, IORING_FSYNC_DATASYNC);
+    else if (op == DISK_READ && buffer >= 0)
+        io_uring_prep_read_fixed(sqe, FILE_INDEX, p->buf, n, p->off, buffer);
+    else if (op == DISK_READ)
+        io_uring_prep_read(sqe, FILE_INDEX, p->buf, n, p->off);
+    else if (buffer >= 0)
+        io_uring_prep_write_fixed(sqe, FILE_INDEX, p->buf, n, p->off, buffer);
+    else
+        io_uring_prep_write(sqe, FILE_INDEX, p->buf, n, p->off);
+    io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+    io_uring_sqe_set_data(sqe, p);
+}
+
+/* Cut one piece off the first request of the queue, which goes to the end if anything is left of it. */
+static void piece_cut(struct uring *d)
+{
+    struct piece    *p = d->free;
+    struct disk_req *r = disk_list_pop(&d->queue);
+    size_t           left = disk_req_total(r) - r->cut, bytes = left < DISK_PIECE ? left : DISK_PIECE;
+
+    d->free = p->next;
+    *p = (struct piece){ .r = r, .bytes = bytes, .off = r->off + r->cut };
+    if (r->op != DISK_FLUSH)
+        p->buf = (char *)r->buf + r->cut;
+    r->cut += bytes;
+    if (!disk_req_cut_up(r))
+        disk_list_push(&d->queue, r);
+    d->n_flying++;
+    piece_prepare(d, p);
+}
+
+static void pieces_fill(struct uring *d)
+{
+    while (d->again) {
+        struct piece *p = d->again;
+
+        d->again = p->next;
+        piece_prepare(d, p);
+    }
+    while (d->queue.first && d->free)
+        piece_cut(d);
+}
+
+static void ring_fill(struct uring *d)
+{
+    pieces_fill(d);
+    if (!d->armed) {
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring);
+
+        io_uring_prep_read(sqe, d->wake_fd, &d->wake_count, sizeof d->wake_count, 0);
+        io_uring_sqe_set_data(sqe, NULL);
+        d->armed = 1;
+    }
+}
+
+/* ---- pieces on their way back ---- */
+
+/* res bytes of p came through. Returns 1 if p is over, else it is to be prepared again. */
+static int piece_advance(struct uring *d, struct piece *p, int res)
+{
+    struct disk_req *r = p->r;
+    size_t           n;
+
+    if (r->op != DISK_FLUSH && (res == -EINTR || res == -EAGAIN))
+        return 0;
+    if (r->op != DISK_FLUSH && res >= 0 && (size_t)res < p->bytes) {
+        n = (size_t)res / d->base.align * d->base.align;
+        if (n > 0) {
+            p->buf += n;
+            p->off += n;
+            p->bytes -= n;
+            r->through += n;
+            return 0;
+        }
+        res = -EIO; // the end of the file, or of the space
+    }
+    if (res < 0 && r->status == 0) {
+        if (!disk_req_cut_up(r))
+            disk_list_remove(&d->queue, r);
+        r->status = res;
+    }
+    r->through += p->bytes;
+    return 1;
+}
+
+static void piece_returned(struct uring *d, struct piece *p, int res)
+{
+    struct disk_req *r = p->r;
+
+    if (!piece_advance(d, p, res)) {
+        p->next = d->again;
+        d->again = p;
+        return;
+    }
+    p->next = d->free;
+    d->free = p;
+    d->n_flying--;
+    if (disk_req_over(r))
+        disk_list_push(&d->done, r);
+}
+
+static void ring_drain(struct uring *d)
+{
+    struct io_uring_cqe *cqe;
+
+    while (io_uring_peek_cqe(&d->ring, &cqe) == 0) {
+        struct piece *p = io_uring_cqe_get_data(cqe);
+        int           res = cqe->res;
+
+        io_uring_cqe_seen(&d->ring, cqe);
+        if (p) {
+            piece_returned(d, p, res);
+        } else { // a wake; or its read was cancelled with the thread that had asked for it
+            d->armed = 0;
+            d->woken = 1;
+        }
+    }
+}
+
+/* Submit what is prepared and wait for a completion until end_ns (0: not at all, UINT64_MAX: for ever). 0 or -errno. */
+static int ring_enter(struct uring *d, uint64_t end_ns)
+{
+    struct io_uring_cqe     *cqe;
+    struct __kernel_timespec ts;
+    uint64_t                 now = end_ns == 0 ? 0 : clock_ns(), left = end_ns > now ? end_ns - now : 0;
+    int                      rc;
+
+    if (end_ns == 0) {
+        rc = io_uring_sq_ready(&d->ring) > 0 ? io_uring_submit(&d->ring) : 0;
+    } else if (end_ns == UINT64_MAX) {
+        rc = io_uring_submit_and_wait(&d->ring, 1);
+    } else {
+        ts = (struct __kernel_timespec){ (int64_t)(left / 1000000000u), (long long)(left % 1000000000u) };
+        rc = io_uring_submit_and_wait_timeout(&d->ring, &cqe, 1, &ts, NULL);
+    }
+    if (rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY) // the last two: completions must be taken first
+        return 0;
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- the calls ---- */
+
+static int uring_submit(struct disk *base, struct disk_req *r)
+{
+    struct uring *d = (struct uring *)base;
+
+    if (d->n_requests == d->depth)
+        return -EAGAIN;
+    d->n_requests++;
+    r->status = 0;
+    r->cut = r->through = 0;
+    disk_list_push(&d->queue, r);
+    return 0;
+}
+
+static int uring_reap(struct disk *base, struct disk_req **done, int max, int64_t wait_ns)
+{
+    struct uring *d = (struct uring *)base;
+    uint64_t      end = wait_ns < 0 ? UINT64_MAX : wait_ns > 0 ? clock_ns() + (uint64_t)wait_ns : 0;
+    int           n, rc;
+
+    for (;;) {
+        ring_drain(d);
+        ring_fill(d);
+        n = disk_list_take(&d->done, done, max);
+        rc = ring_enter(d, n > 0 || d->woken ? 0 : end);
+        if (rc)
+            return rc;
+        if (n > 0 || d->woken || wait_ns == 0 || (wait_ns > 0 && clock_ns() >= end))
+            break;
+    }
+    if (n == 0) { // what came back at the last entry
+        ring_drain(d);
+        ring_fill(d);
+        n = disk_list_take(&d->done, done, max);
+        rc = ring_enter(d, 0);
+    }
+    if (wait_ns != 0)
+        d->woken = 0;
+    d->n_requests -= (unsigned)n;
+    return rc ? rc : n;
+}
+
+static void uring_wake(struct disk *base)
+{
+    struct uring *d = (struct uring *)base;
+    uint64_t      one = 1;
+
+    while (write(d->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+/* The ring must hold nothing that points into memory when it goes. */
+static void uring_close(struct disk *base)
+{
+    struct uring *d = (struct uring *)base;
+
+    uring_wake(base);
+    for (;;) {
+        ring_drain(d);
+        if (!d->armed && d->n_flying == 0 && !d->queue.first)
+            break;
+        pieces_fill(d);
+        if (ring_enter(d, UINT64_MAX))
+            break;
+    }
+    uring_free(d);
+}
+
+const struct disk_ops disk_uring = { .name = "uring", .open = uring_open, .submit = uring_submit, .reap = uring_reap,
+                                     .wake = uring_wake, .close = uring_close };

@@ -1,0 +1,74 @@
+/* link.c: meters and models of links. The model is a queue in each direction: a transfer starts when those before it are
+ * over, and lasts bytes / bandwidth; it is over when it is on the slowest of its link and the links above. */
+#include "csd/link.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+const char *const link_kind_names[LINK_KINDS] = { "host", "internal" };
+const char *const link_dir_names[LINK_DIRS] = { "read", "write" };
+const char *const link_class_names[LINK_CLASSES] = { "states", "gradient", "wire", "activation", "residual" };
+
+void link_meter_add(struct link_meter *to, const struct link_meter *from)
+{
+    for (int k = 0; k < LINK_KINDS; k++)
+        for (int c = 0; c < LINK_CLASSES; c++)
+            for (int d = 0; d < LINK_DIRS; d++) {
+                to->bytes[k][c][d] += from->bytes[k][c][d];
+                to->padding[k][c][d] += from->padding[k][c][d];
+            }
+}
+
+struct link {
+    struct link    *parent;
+    double          bytes_per_s[LINK_DIRS];
+    pthread_mutex_t mutex;
+    uint64_t        free_ns[LINK_DIRS]; // when all that was reserved is over; under the mutex
+};
+
+struct link *link_new(const double bytes_per_s[LINK_DIRS], struct link *parent)
+{
+    struct link *l = calloc(1, sizeof *l);
+
+    if (!l)
+        return NULL;
+    l->parent = parent;
+    for (int d = 0; d < LINK_DIRS; d++)
+        l->bytes_per_s[d] = bytes_per_s[d];
+    pthread_mutex_init(&l->mutex, NULL);
+    return l;
+}
+
+void link_free(struct link *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
+
+static uint64_t link_occupy(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
+{
+    uint64_t end;
+
+    if (l->bytes_per_s[dir] <= 0)
+        return now_ns;
+    pthread_mutex_lock(&l->mutex);
+    end = l->free_ns[dir] > now_ns ? l->free_ns[dir] : now_ns;
+    end += (uint64_t)((double)bytes * 1e9 / l->bytes_per_s[dir]);
+    l->free_ns[dir] = end;
+    pthread_mutex_unlock(&l->mutex);
+    return end;
+}
+
+uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
+{
+    uint64_t over = now_ns;
+
+    for (; l; l = l->parent) {
+        uint64_t end = link_occupy(l, dir, bytes, now_ns);
+
+        over = end > over ? end : over;
+    }
+    return over;
+}
