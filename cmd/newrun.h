@@ -1,0 +1,29 @@
+/* newrun.h: makes a run's folder: nothing has its final name, run.db, until everything is complete. */
+#ifndef CMD_NEWRUN_H
+#define CMD_NEWRUN_H
+
+#include "cmd/session.h"
+
+struct newrun {
+    const char       *dir;
+    struct gpt_config gpt;
+    const struct train_opts *o;       // checked; seq, threads, schedule_steps resolved where they are known
+    const char       *init;           // a Hugging Face folder; NULL: gpt_init_values of o->seed
+    const char       *tokenizer;      // a folder, or NULL
+    const char       *data, *eval_data; // token files or texts; NULL: none
+    int               argc;
+    char            **argv;
+};
+
+/* Refusals that need no folder: data that is neither tokens nor text, text without a tokenizer, ids that the vocabulary does not
+ * have, files too short for a row; a folder that exists. Nothing on disk is changed. */
+int newrun_check(const struct newrun *n, struct err *err);
+
+/* Make it. On failure what was made is removed again; a kill leaves a folder without run.db, which the next newrun_create of
+ * the same name starts over. */
+int newrun_create(const struct newrun *n, struct err *err);
+
+/* --data FILE (what "data") or --eval-data FILE (what "eval") into an existing run: text is tokenised into RUN, token files are used in place. */
+int newrun_add_data(struct session *s, const char *what, const char *path, struct err *err);
+
+#endif

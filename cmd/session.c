@@ -1,0 +1,430 @@
+/* session.c: a run's stored settings and what follows from them. The database's keys stand in session.h; run_config is derived anew at
+ * each open, so that the stored options are the one truth. */
+#include "cmd/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct opt_part    stored_parts[] = { { "Training", train_rows, 0 }, { 0 } };
+static const struct opt_command stored = { .name = "run", .usage = "", .summary = "", .parts = stored_parts,
+                                           .size = sizeof(struct train_opts) };
+
+/* ---- keys and values ---- */
+
+char *session_get(struct session *s, const char *key)
+{
+    struct err err;
+
+    for (size_t size = 4096; size <= (size_t)1 << 30; size *= 8) {
+        char *buf = malloc(size);
+        int   rc = buf ? runlog_get(s->log, key, buf, size, &err) : -ENOMEM;
+
+        if (!rc && strlen(buf) + 1 < size)
+            return buf;
+        free(buf);
+        if (rc == -ENOENT || rc == -ENOMEM)
+            return NULL;
+    }
+    return NULL;
+}
+
+int session_set(struct session *s, const char *key, const char *value, struct err *err)
+{
+    return runlog_set(s->log, key, value, err);
+}
+
+int session_notice(struct session *s, const char *text, struct err *err)
+{
+    fprintf(stderr, "siTrain: %s\n", text);
+    return runlog_notice(s->log, text, err);
+}
+
+/* ---- the model ---- */
+
+static const struct { const char *key; size_t offset; } config_keys[] = {
+    { "config.n_layer", offsetof(struct gpt_config, n_layer) }, { "config.n_head", offsetof(struct gpt_config, n_head) },
+    { "config.n_embd", offsetof(struct gpt_config, n_embd) },   { "config.vocab", offsetof(struct gpt_config, vocab) },
+    { "config.n_positions", offsetof(struct gpt_config, n_positions) },
+};
+enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
+
+int session_store_config(struct session *s, struct err *err)
+{
+    char text[64];
+    int  rc = 0;
+
+    for (size_t i = 0; i < CONFIG_KEYS && !rc; i++) {
+        snprintf(text, sizeof text, "%zu", *(size_t *)((char *)&s->gpt + config_keys[i].offset));
+        rc = session_set(s, config_keys[i].key, text, err);
+    }
+    snprintf(text, sizeof text, "%.9g", (double)s->gpt.norm_eps);
+    return rc ? rc : session_set(s, "config.norm_eps", text, err);
+}
+
+int session_load_config(struct session *s, struct err *err)
+{
+    char text[64];
+
+    for (size_t i = 0; i < CONFIG_KEYS; i++) {
+        if (runlog_get(s->log, config_keys[i].key, text, sizeof text, err))
+            return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, config_keys[i].key);
+        *(size_t *)((char *)&s->gpt + config_keys[i].offset) = (size_t)strtoull(text, NULL, 10);
+    }
+    if (runlog_get(s->log, "config.norm_eps", text, sizeof text, err))
+        return err_set(err, -EBADMSG, "%s/run.db has no config.norm_eps", s->dir);
+    s->gpt.norm_eps = strtof(text, NULL);
+    return gpt_check(&s->gpt, err);
+}
+
+/* ---- options ---- */
+
+struct store_ctx { struct session *s; struct err *err; };
+
+/* Paths of devices are kept absolute: a resume may start elsewhere. */
+static char *absolute_lines(const char *text)
+{
+    char       *cwd = getcwd(NULL, 0), *out = NULL, *at;
+    size_t      lines = 1;
+
+    for (const char *p = text; *p; p++)
+        lines += *p == '\n';
+    if (cwd)
+        out = malloc(strlen(text) + lines * (strlen(cwd) + 2) + 1);
+    for (at = out; out;) {
+        size_t n = strcspn(text, "\n");
+
+        if (n && *text != '/')
+            at += sprintf(at, "%s/", cwd);
+        memcpy(at, text, n + 1);
+        at += n;
+        if (!text[n])
+            break;
+        at++;
+        text += n + 1;
+    }
+    free(cwd);
+    return out;
+}
+
+static int store_option(void *ctx, const char *name, const char *text)
+{
+    struct store_ctx *c = ctx;
+    char              key[80], *lines = !strcmp(name, "device") && *text ? absolute_lines(text) : NULL;
+    int               rc;
+
+    snprintf(key, sizeof key, "option.%s", name);
+    rc = session_set(c->s, key, lines ? lines : text, c->err);
+    free(lines);
+    return rc;
+}
+
+int session_store_options(struct session *s, struct err *err)
+{
+    struct store_ctx c = { s, err };
+
+    return opt_each(&stored, &s->o, store_option, &c);
+}
+
+static int load_options(struct session *s, struct err *err)
+{
+    char *argv[] = { (char *)(uintptr_t)"run", NULL };
+    int   rc = opt_parse(&stored, 1, argv, &s->o, NULL, err);
+
+    if (rc)
+        return rc;
+    s->has_opts = 1;
+    for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
+        char  key[80], *text;
+
+        if (row->type == OPT_LATER)
+            continue;
+        snprintf(key, sizeof key, "option.%s", row->name);
+        text = session_get(s, key); // absent in a run of an older version: its default
+        if (text && *text)
+            rc = opt_set(&stored, &s->o, row->name, text, err);
+        free(text);
+    }
+    return rc;
+}
+
+/* What the places on the devices depend on: fixed when the run is made, trained or not. */
+static int is_layout(const char *name)
+{
+    static const char *const names[] = { "mode", "csd", "devices", "device", "csd-mem", "optimizer", "dtype", "compress",
+                                         "error-feedback" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
+static int is_train_row(const char *name)
+{
+    for (const struct opt_row *row = train_rows; row->name; row++)
+        if (row->type != OPT_LATER && !strcmp(row->name, name))
+            return 1;
+    return 0;
+}
+
+struct overlay_ctx {
+    struct session           *s;
+    const struct opt_command *cmd;
+    const struct opt_given   *given;
+    int                       first;
+    struct err               *err;
+};
+
+static int overlay_option(void *ctx, const char *name, const char *text)
+{
+    struct overlay_ctx *c = ctx;
+    char                key[80], *old, *lines = NULL;
+    int                 rc = 0, same;
+
+    if (!is_train_row(name) || !opt_was_given(c->cmd, c->given, name))
+        return 0;
+    if (!strcmp(name, "device") && (lines = absolute_lines(text)))
+        text = lines;
+    snprintf(key, sizeof key, "option.%s", name);
+    old = session_get(c->s, key);
+    same = old && !strcmp(old, text);
+    if (!same && (train_opt_may_change(name) || (c->first && !is_layout(name))))
+        rc = opt_set(&stored, &c->s->o, name, text, c->err);
+    else if (!same)
+        rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option out, or make a new run with --%s %s",
+                        name, old && *old ? old : "not set", name, text);
+    free(old);
+    free(lines);
+    return rc;
+}
+
+int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts, int first,
+                    struct err *err)
+{
+    struct overlay_ctx c = { s, cmd, given, first, err };
+
+    return opt_each(cmd, opts, overlay_option, &c);
+}
+
+/* ---- run_config ---- */
+
+struct decay_ctx {
+    void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay);
+    void *ectx;
+    float weight_decay;
+};
+
+static void emit_decay(void *ctx, size_t offset, size_t count, int decays)
+{
+    struct decay_ctx *d = ctx;
+
+    d->emit(d->ectx, offset, count, decays ? d->weight_decay : 0.0f);
+}
+
+static void run_decay(void *ctx, size_t block, size_t first, size_t n,
+                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
+{
+    const struct session *s = ctx;
+    struct decay_ctx      d = { emit, ectx, (float)s->o.weight_decay };
+
+    gpt_decay_ranges(&s->gpt, block, first, n, s->o.decay == TRAIN_DECAY_ALL, emit_decay, &d);
+}
+
+static enum run_mode run_mode_of(int mode)
+{
+    assert(mode != TRAIN_SU_O_C);
+    return mode == TRAIN_MEM ? RUN_MEM : mode == TRAIN_BASE ? RUN_BASE : mode == TRAIN_SU ? RUN_SU : RUN_SUO;
+}
+
+int session_config(struct session *s, struct err *err)
+{
+    const struct train_opts *o = &s->o;
+    size_t                   n = gpt_blocks(&s->gpt);
+
+    free(s->block_params);
+    s->block_params = malloc(n * sizeof *s->block_params);
+    if (!s->block_params)
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    for (size_t b = 0; b < n; b++)
+        s->block_params[b] = gpt_block_size(&s->gpt, b);
+    s->run = (struct run_config){
+        .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode), .n_blocks = n, .block_params = s->block_params,
+        .decay = run_decay, .decay_ctx = s, .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
+        .compress = o->compress, .n_devices = o->device.n ? o->device.n : o->devices, .device_paths = o->device.n ? o->device.item : NULL,
+        .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
+        .link_bw = (double)o->link_bw, .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
+        .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
+        .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
+    };
+    if (!s->run.csd)
+        return err_misuse(err, "--csd %s is not in this build", train_csd_names[o->csd]);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+int session_is_run(const char *dir)
+{
+    char path[SESSION_PATH];
+
+    return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* --durability is stored in the database that it concerns. */
+static int open_log(struct session *s, struct err *err)
+{
+    char path[SESSION_PATH + 16], word[16] = "";
+    int  rc;
+
+    snprintf(path, sizeof path, "%s/run.db", s->dir);
+    rc = runlog_open(&s->log, path, 1, 1, err);
+    if (rc)
+        return rc;
+    runlog_get(s->log, "option.durability", word, sizeof word, err);
+    runlog_close(s->log);
+    s->log = NULL;
+    return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
+}
+
+int session_open(struct session *s, const char *dir, struct err *err)
+{
+    char *full = realpath(dir, NULL);
+    int   rc;
+
+    memset(s, 0, sizeof *s);
+    if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full)) {
+        free(full);
+        return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain --run or import makes it", dir);
+    }
+    snprintf(s->dir, sizeof s->dir, "%s", full);
+    free(full);
+    rc = open_log(s, err);
+    if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
+        rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
+    if (!rc)
+        rc = session_load_config(s, err);
+    if (!rc)
+        rc = load_options(s, err);
+    return rc ? rc : session_config(s, err);
+}
+
+void session_close(struct session *s)
+{
+    runlog_close(s->log);
+    free(s->block_params);
+    if (s->has_opts)
+        opt_release(&stored, &s->o);
+    memset(s, 0, sizeof *s);
+}
+
+int session_recover(struct session *s, struct err *err)
+{
+    struct stream *stream = NULL;
+    char           notice[512] = "";
+    int            rc;
+
+    if (s->run.mode == RUN_MEM) // a committed image is whole
+        return 0;
+    rc = run_train(&stream, &s->run, notice, sizeof notice, err);
+    if (!rc)
+        rc = stream_drain(stream, err);
+    stream_close(stream);
+    if (!rc && *notice)
+        rc = session_notice(s, notice, err);
+    return rc;
+}
+
+uint64_t session_threads(uint64_t asked)
+{
+    cpu_set_t set;
+
+    if (asked)
+        return asked;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
+}
+
+/* ---- token files ---- */
+
+int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
+{
+    struct tokens *t = NULL;
+    uint32_t      *sums = NULL;
+    char          *hex = NULL, key[32];
+    size_t         n = 0;
+    int            rc = tokens_open(&t, path, err);
+
+    if (!rc) {
+        n = tokens_sums(t);
+        sums = malloc((n + 1) * sizeof *sums);
+        hex = malloc(n * 8 + 1);
+        rc = sums && hex ? tokens_hash(t, sums, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    }
+    if (!rc) {
+        *hex = '\0';
+        for (size_t i = 0; i < n; i++)
+            snprintf(hex + 8 * i, 9, "%08" PRIx32, sums[i]);
+        snprintf(key, sizeof key, "%s.sums", what);
+        rc = session_set(s, key, hex, err);
+    }
+    if (!rc) {
+        size_t own = strlen(s->dir);
+
+        snprintf(key, sizeof key, "%s.path", what);
+        rc = session_set(s, key, !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path, err);
+    }
+    free(sums);
+    free(hex);
+    tokens_close(t);
+    return rc;
+}
+
+static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
+{
+    char      key[32], *hex;
+    uint32_t *sums;
+    size_t    n;
+    int       rc;
+
+    snprintf(key, sizeof key, "%s.sums", what);
+    hex = session_get(s, key);
+    n = hex ? strlen(hex) / 8 : 0;
+    sums = malloc((n + 1) * sizeof *sums);
+    for (size_t i = 0; sums && i < n; i++) {
+        char part[9] = { 0 };
+
+        memcpy(part, hex + 8 * i, 8);
+        sums[i] = (uint32_t)strtoul(part, NULL, 16);
+    }
+    rc = hex && sums ? tokens_expect(t, sums, n, err) : err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, key);
+    free(hex);
+    free(sums);
+    return rc;
+}
+
+int session_open_tokens(struct session *s, const char *what, struct tokens **out, struct err *err)
+{
+    char key[32], path[2 * SESSION_PATH], *name;
+    int  rc;
+
+    *out = NULL;
+    snprintf(key, sizeof key, "%s.path", what);
+    name = session_get(s, key);
+    if (!name)
+        return 0;
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/", name);
+    free(name);
+    rc = tokens_open(out, path, err);
+    if (!rc)
+        rc = expect_sums(s, what, *out, err);
+    if (rc) {
+        tokens_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}

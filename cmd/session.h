@@ -1,0 +1,64 @@
+/* session.h: a run as a command holds it: its folder, its database, its options and model as they were stored, and the run_config
+ * that follows from them. What is stored, under which key of run.db:
+ *     id                32 hex digits made at creation
+ *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps
+ *     option.NAME       every row of train_opts, as text that opt_set takes
+ *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex; data.text what it was made from
+ *     eval.path ...     the same of --eval-data
+ *     command created version host system cpu engine */
+#ifndef CMD_SESSION_H
+#define CMD_SESSION_H
+
+#include "cmd/train_opts.h"
+#include "data/tokens.h"
+#include "model/gpt.h"
+#include "offload/run.h"
+
+enum { SESSION_PATH = 4096 };
+
+struct session {
+    char              dir[SESSION_PATH];
+    char              id[33];
+    struct gpt_config gpt;
+    struct train_opts o;            // as stored
+    int               has_opts;
+    struct runlog    *log;
+    size_t           *block_params; // (gpt_blocks)
+    struct run_config run;          // borrows from this; frames and grad_buffers are set by memory.c
+};
+
+/* Open RUN for writing (the lock is taken), load what is stored. Closed by session_close also after a failure. */
+int  session_open(struct session *s, const char *dir, struct err *err);
+void session_close(struct session *s);
+
+/* Derive s->block_params and s->run from s->gpt, s->o, s->id, s->dir and s->log. Used by session_open, and by who makes a run. */
+int  session_config(struct session *s, struct err *err);
+
+/* A value of the database, malloced; NULL if there is none. */
+char *session_get(struct session *s, const char *key);
+int   session_set(struct session *s, const char *key, const char *value, struct err *err);
+int   session_notice(struct session *s, const char *text, struct err *err); // in the database, and a line on stderr
+
+/* Options that were given on cmd's line (whose train_opts part is *o) over the stored ones: those that may change replace them and are
+ * stored; another one that differs is refused by name. `first`: the run has not been trained yet, so that only what its
+ * layout depends on is fixed. */
+int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts, int first,
+                    struct err *err);
+int session_store_options(struct session *s, struct err *err);
+int session_store_config(struct session *s, struct err *err);
+int session_load_config(struct session *s, struct err *err);
+
+/* Write where the tokens of "data" or "eval" are and their checksums; open them and expect those. *out NULL if none was stored. */
+int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err);
+int session_open_tokens(struct session *s, const char *what, struct tokens **out, struct err *err);
+
+/* Finish the step of the last commit, so that the parameters can be read. */
+int session_recover(struct session *s, struct err *err);
+
+/* The threads to compute with: `asked`, or as many as this process may run on. */
+uint64_t session_threads(uint64_t asked);
+
+/* RUN/run.db there? */
+int session_is_run(const char *dir);
+
+#endif
