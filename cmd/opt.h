@@ -100,9 +100,15 @@ const char *opt_size_text(char *buf, size_t size, double bytes);
 /* Print the sentence as "siTrain NAME: ..." to stderr: 2 for misuse, else 1. */
 int opt_fail(const char *name, const struct err *err);
 
+/* Row i over all parts, with its offset in the options struct (offset may be NULL); NULL past the end. */
+const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t *offset);
+
 void opt_help(const struct opt_command *cmd, FILE *out);
 void opt_man(const struct opt_command *cmd, FILE *out);                              // the command's section of the man page
 void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out);     // bash
+
+/* "a, b or c" from "a|b|c". */
+const char *opt_words_text(char *buf, size_t size, const char *words);
 
 /* The word nearest to what was typed among n (by edit distance), or NULL if none is near. */
 const char *opt_nearest(const char *typed, const char *const *words, size_t n);
