@@ -25,6 +25,16 @@ static void bf16_to_f32s(float *restrict out, const bf16 *restrict x, size_t n)
 }
 
 /* fp16 has instructions of its own (F16C, part of the baseline), eight elements each. */
+SIMD_INLINE void f32_to_f16_8(uint16_t out[8], const float x[8])
+{
+    _mm_storeu_si128((__m128i *)(void *)out, _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT));
+}
+
+SIMD_INLINE void f16_to_f32_8(float out[8], const uint16_t x[8])
+{
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x)));
+}
+
 static void f32_to_f16(uint16_t *out, const float *x, size_t n)
 {
     float    in[8] = {0};
@@ -32,9 +42,9 @@ static void f32_to_f16(uint16_t *out, const float *x, size_t n)
     size_t   i = 0;
 
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+        f32_to_f16_8(out + i, x + i);
     memcpy(in, x + i, (n - i) * sizeof *in);
-    _mm_storeu_si128((__m128i *)(void *)tail, _mm256_cvtps_ph(_mm256_loadu_ps(in), _MM_FROUND_TO_NEAREST_INT));
+    f32_to_f16_8(tail, in);
     memcpy(out + i, tail, (n - i) * sizeof *tail);
 }
 
@@ -45,9 +55,9 @@ static void f16_to_f32(float *out, const uint16_t *x, size_t n)
     size_t   i = 0;
 
     for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+        f16_to_f32_8(out + i, x + i);
     memcpy(in, x + i, (n - i) * sizeof *in);
-    _mm256_storeu_ps(tail, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)in)));
+    f16_to_f32_8(tail, in);
     memcpy(out + i, tail, (n - i) * sizeof *tail);
 }
 
@@ -93,8 +103,8 @@ void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (size_t i = 0; i < n; i += CHUNK)
-        convert_chunk((char *)out + i * dtype_bytes(out_dt), out_dt, (const char *)x + i * dtype_bytes(x_dt), x_dt,
-                      n - i < CHUNK ? n - i : CHUNK);
+        convert_chunk((char *)out + i * dtype_bytes(out_dt), out_dt,
+                      (const char *)x + i * dtype_bytes(x_dt), x_dt, n - i < CHUNK ? n - i : CHUNK);
 }
 
 SIMD_CLONES

@@ -55,6 +55,7 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
         if (to > C)
             to = C;
         for (size_t i = 0; i < B * T && from < to; i++)
-            row_backward(dwte + (size_t)tokens[i] * C + from, dwpe + i % T * C + from, dout + i * C + from, to - from);
+            row_backward(dwte + (size_t)tokens[i] * C + from, dwpe + i % T * C + from, dout + i * C + from,
+                         to - from);
     }
 }

@@ -79,7 +79,8 @@ void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const floa
 {
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i++)
-        row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], x + i * C, w, b, w_dt, C);
+        row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], x + i * C,
+                  w, b, w_dt, C);
 }
 
 /* The two sums over a row that its dx needs: sums[0] of w dout, sums[1] of w dout h, h the normalised x. */

@@ -1,5 +1,5 @@
-/* softmax.c: a row of logits is read from memory once and then, twice more, from cache: its maximum, its sum
- * of exponentials, its gradient. Exponentials are computed twice rather than stored: dlogits may have 8 bits. */
+/* softmax.c: a row of logits is read from memory once and then, twice more, from cache: its maximum, its
+ * sum of exponentials, its gradient. Exponentials are computed twice, not stored: dlogits may be bf16. */
 #include "kernels/softmax.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"

@@ -66,7 +66,7 @@ static uint32_t keys_at(struct keys a, size_t i)
     return key_of(x);
 }
 
-/* The rank in the sample whose key is taken as the bound: where k falls, and three deviations and a bit more. */
+/* The rank in the sample whose key is taken as the bound: where k falls, three deviations, a bit more. */
 static size_t sample_rank(size_t n, size_t k, size_t n_sample)
 {
     double hits = (double)k * (double)n_sample / (double)n;
@@ -154,7 +154,8 @@ static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n
     for (size_t i = 0; i < s->n_sample; i++) {
         size_t lo = n * i / s->n_sample, hi = n * (i + 1) / s->n_sample;
 
-        hash = hash * 6364136223846793005u + 1442695040888963407u; // strides meet the rows of matrices; noise does not
+        // Equal strides would meet the rows of matrices; noise does not.
+        hash = hash * 6364136223846793005u + 1442695040888963407u;
         s->sample[i] = x[lo + (size_t)((hash >> 32) * (hi - lo) >> 32)];
     }
     return threshold_find((struct keys){ (const char *)s->sample, sizeof(float), s->n_sample },

@@ -1,6 +1,7 @@
 /* vexp.h: exp and tanh of floats in branch-free code that the compiler turns into vectors; libm's are
- * calls, one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a polynomial for
- * e^r (minimax by reweighted least squares, 3e-9 before rounding), and n added to the exponent. Error: < 1e-7 relative (exp), < 2e-7 (tanh); NaN stays NaN. */
+ * calls, one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a polynomial for e^r
+ * (minimax by reweighted least squares, 3e-9 before rounding), and n added to the exponent.
+ * Error: < 1e-7 relative (exp), < 2e-7 (tanh); NaN stays NaN. */
 #ifndef KERNELS_VEXP_H
 #define KERNELS_VEXP_H
 

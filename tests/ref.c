@@ -162,7 +162,8 @@ static void attention_row_backward(double *dqkv, const double *p, double *dp, co
     }
 }
 
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, size_t T, size_t C, size_t H)
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
+                   size_t T, size_t C, size_t H)
 {
     size_t  hs = C / H;
     double *p = calloc(2 * T, sizeof *p);
@@ -186,7 +187,8 @@ void ref_attention(double *out, double *dqkv, const double *dout, const double *
     free(p);
 }
 
-void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k, int ta, int tb)
+void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k,
+                int ta, int tb)
 {
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {

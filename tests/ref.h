@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `bytes` of zeroed memory whose last byte is followed by a PROT_NONE page (and whose first page is preceded by one).
- * Its address is as aligned as `bytes` is: that of an odd number of floats is a multiple of 4 only. */
+/* `bytes` of zeroed memory whose last byte is followed by a PROT_NONE page (and whose first page is
+ * preceded by one). Its address is as aligned as `bytes` is: an odd number of floats is at a multiple of 4. */
 void *guard_alloc(size_t bytes);
 void guard_free(void *p); // NULL is fine
 
@@ -25,11 +25,14 @@ double ref_gelu_grad(double x);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
 /* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. */
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, size_t T, size_t C, size_t H);
-/* c (m, n) = op(a) op(b); element (i, l) of op(a) is a[l * m + i] if ta, else a[i * k + l]; b (k, n), if tb (n, k). */
-void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k, int ta, int tb);
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
+                   size_t T, size_t C, size_t H);
+/* c (m, n) = op(a) op(b); a is (m, k), or (k, m) if ta; b is (k, n), or (n, k) if tb. */
+void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k,
+                int ta, int tb);
 
-/* Largest |a - b| / (atol + rtol * |b|) over n elements: at most 1 where all are within tolerance; NaN counts as infinite. */
+/* Largest |a - b| / (atol + rtol * |b|) over n elements: at most 1 where all are within tolerance; a NaN
+ * makes it infinite. */
 double ref_excess(const float *a, const double *b, size_t n, double atol, double rtol);
 
 #endif

@@ -67,8 +67,9 @@ static uint16_t nearest(float x, enum dtype dt)
 
 static void test_rounding(void **state)
 {
-    const float values[] = { 0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, -1.00390637f, 3.14159274f, 65519.0f, 1e-8f, 5.97e-8f,
-                             2.9802322e-8f, 2.98023259e-8f, -6.1e-5f, 1.00048828f, 1.00146484f, 0.333333343f };
+    const float values[] = { 0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, -1.00390637f, 3.14159274f, 65519.0f,
+                             1e-8f, 5.97e-8f, 2.9802322e-8f, 2.98023259e-8f, -6.1e-5f, 1.00048828f,
+                             1.00146484f, 0.333333343f };
     uint16_t    h;
 
     (void)state;

@@ -65,7 +65,8 @@ static void check_forward(const struct norm_case *c, enum dtype out_dt)
     float  *mean = guard_alloc(n * 4), *rstd = guard_alloc(n * 4), *wide = malloc(n * C * 4);
     double *want = malloc((n * C + 2 * n) * sizeof *want);
 
-    ref_layernorm(want, want + n * C, want + n * C + n, c->d, c->d + 2 * n * C, c->d + 2 * n * C + C, n, C, eps);
+    ref_layernorm(want, want + n * C, want + n * C + n, c->d, c->d + 2 * n * C, c->d + 2 * n * C + C,
+                  n, C, eps);
     layernorm_forward(out, out_dt, mean, rstd, c->x, c->w, c->b, c->w_dt, n, C, (float)eps);
     for (size_t i = 0; i < n * C; i++)
         wide[i] = dtype_get(out, out_dt, i);
@@ -111,7 +112,8 @@ static void check_backward(const struct norm_case *c, uint64_t *seed)
 
     ref_fill(sums, all, -1.0f, 1.0f, seed);
     memcpy(again, sums, all * 4);
-    ref_layernorm_backward(want, want + n * C, want + n * C + C, c->d + n * C, c->d, c->d + 2 * n * C, n, C, eps);
+    ref_layernorm_backward(want, want + n * C, want + n * C + C, c->d + n * C, c->d, c->d + 2 * n * C,
+                           n, C, eps);
     for (size_t i = 0; i < all; i++)
         want[i] += (double)sums[i];
     layernorm_forward(out, DT_F32, mean, rstd, c->x, c->w, c->b, c->w_dt, n, C, (float)eps);

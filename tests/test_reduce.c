@@ -13,7 +13,8 @@
 
 static void test_sum(void **state)
 {
-    static const size_t sizes[] = { 1, 2, 31, 32, 33, 1000, REDUCE_BLOCK - 1, REDUCE_BLOCK, REDUCE_BLOCK + 1, 100003 };
+    static const size_t sizes[] = { 1, 2, 31, 32, 33, 1000,
+                                    REDUCE_BLOCK - 1, REDUCE_BLOCK, REDUCE_BLOCK + 1, 100003 };
     uint64_t            seed = 1;
 
     (void)state;

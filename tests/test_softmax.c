@@ -14,7 +14,8 @@
 static void check(enum dtype dt, size_t n, size_t V, float reach, int in_place, uint64_t *seed)
 {
     const float scale = 0.125f;
-    float      *x = guard_alloc(n * V * 4), *losses = guard_alloc(n * 4), *only = guard_alloc(n * 4), *got = malloc(V * 4);
+    float      *x = guard_alloc(n * V * 4), *losses = guard_alloc(n * 4), *only = guard_alloc(n * 4);
+    float      *got = malloc(V * 4);
     void       *dx = in_place ? x : guard_alloc(n * V * dtype_bytes(dt));
     int32_t    *targets = guard_alloc(n * 4);
     double     *wide = malloc(n * V * 8), *want = malloc(V * 8);
