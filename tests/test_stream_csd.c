@@ -1,0 +1,243 @@
+/* test_stream_csd.c: the stream over devices against the one in memory, bit for bit, with a toy model whose gradients are a function of
+ * its parameters: modes, devices, subgroup sizes, frames, disks, compression, stops and resumes at any step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/crc32c.h"
+#include "offload/run.h"
+#include "offload/traffic.h"
+#include "tests/tempdir.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LAYERS = 4, BLOCKS = LAYERS + 2, STEPS = 6 };
+static const size_t sizes[BLOCKS] = { 30011, 17000, 17000, 17000, 17000, 77 };
+
+static int toy_init(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    (void)ctx, (void)err;
+    for (size_t i = 0; i < n; i++)
+        out[i] = 0.02f * sinf((float)(block * 1000 + first + i));
+    return 0;
+}
+
+/* Every third run of 700 parameters decays. */
+static void toy_decay(void *ctx, size_t block, size_t first, size_t n,
+                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
+{
+    (void)ctx, (void)block;
+    for (size_t at = first; at < first + n;) {
+        size_t end = (at / 700 + 1) * 700 < first + n ? (at / 700 + 1) * 700 : first + n;
+
+        emit(ectx, at - first, end - at, at / 700 % 3 ? 0.0f : 0.1f);
+        at = end;
+    }
+}
+
+struct toy { struct run_config cfg; struct err err; };
+
+static int must(struct toy *t, int rc)
+{
+    if (rc)
+        print_message("%s\n", t->err.text);
+    assert_int_equal(rc, 0);
+    return rc;
+}
+
+static float wire_get(const struct toy *t, const void *wire, size_t i)
+{
+    return dtype_get(wire, t->cfg.wire_dt, i);
+}
+
+/* One step; returns a sum over all wire parameters as seen, the toy's loss. `poison`: a NaN in a gradient. */
+static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poison)
+{
+    const void        *wire[BLOCKS];
+    float             *grad;
+    struct stream_norm norm = { 0 };
+    struct stream_step up = { .row = { .step = step } };
+    double             loss = 0;
+
+    must(t, stream_begin(s, STREAM_TRAIN, step, &t->err));
+    for (size_t b = 0; b < BLOCKS; b++) {
+        must(t, stream_acquire(s, b, &wire[b], &t->err));
+        for (size_t i = 0; i < sizes[b]; i++)
+            loss += wire_get(t, wire[b], i) * (double)(i % 13);
+        if (b < BLOCKS - 1)
+            stream_release(s, b);
+    }
+    must(t, stream_acquire(s, 0, &wire[0], &t->err));
+    for (size_t b = BLOCKS; b-- > 0;) {
+        if (b > 0 && b < BLOCKS - 1)
+            must(t, stream_acquire(s, b, &wire[b], &t->err));
+        must(t, stream_grad(s, b, &grad, &t->err));
+        for (size_t i = 0; i < sizes[b]; i++) {
+            float w = b ? wire_get(t, wire[b], i) : 0.01f * (float)(i % 7);
+
+            grad[i] += 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
+        }
+        if (poison && b == 2)
+            grad[5] = NAN;
+        if (b == BLOCKS - 1) {
+            stream_release(s, b);
+            stream_release(s, 0);
+        } else if (b > 0) {
+            stream_release(s, b);
+        }
+        must(t, stream_send_grad(s, b, &norm, &t->err));
+    }
+    assert_int_equal(norm.nonfinite, poison);
+    up.skip = norm.nonfinite;
+    optim_scalars(&up.optim, t->cfg.optim, 1e-2, 0.9, 0.95, 1e-8, 1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
+    up.row.loss = loss;
+    must(t, stream_update(s, &up, &t->err));
+    return loss;
+}
+
+/* What a run ends with. */
+struct outcome { double loss[STEPS]; uint32_t params; };
+
+static uint32_t params_sum(struct toy *t)
+{
+    struct run_reader   *r;
+    struct params_source src;
+    uint32_t             sum = 0;
+
+    must(t, run_reader(&r, &src, &t->cfg, &t->err));
+    for (size_t b = 0; b < BLOCKS; b++) {
+        float *p = malloc(4 * sizes[b]);
+
+        must(t, src.read(src.ctx, b, 0, sizes[b], p, &t->err));
+        sum = crc32c(sum, p, 4 * sizes[b]);
+        free(p);
+    }
+    run_reader_close(r);
+    return sum;
+}
+
+struct variant {
+    enum run_mode mode;
+    size_t        devices, csd_mem, frames, grad_buffers;
+    const char   *disk;
+    enum dtype    dt;
+    enum optim_kind optim;
+    double        compress;
+    int           stop_every; // close without drain after so many steps, and reopen
+    int           poison_step; // 0: none
+};
+
+static struct outcome toy_run(const struct variant *v)
+{
+    char           *dir = tempdir_new(), path[4096];
+    struct toy      t = { 0 };
+    struct outcome  out = { 0 };
+    struct stream  *s = NULL;
+    struct runlog  *log;
+    char            notice[512];
+    uint64_t        step = 0, applied, before = UINT64_MAX;
+    const struct params_source init = { .read = toy_init };
+
+    snprintf(path, sizeof path, "%s/run.db", dir);
+    must(&t, runlog_create(&log, path, 0, &t.err));
+    t.cfg = (struct run_config){
+        .dir = dir, .log = log, .id = "00112233445566778899aabbccddeeff", .mode = v->mode, .n_blocks = BLOCKS, .block_params = sizes,
+        .decay = toy_decay, .wire_dt = v->dt, .optim = v->optim, .compress = v->compress, .n_devices = v->devices, .csd = &csd_emu,
+        .disk = v->disk, .csd_mem = v->csd_mem, .frames = v->frames, .grad_buffers = v->grad_buffers, .commit_every = 1, .durable = 1,
+    };
+    must(&t, run_format(&t.cfg, &init, &t.err));
+    while (step < STEPS) {
+        must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
+        must(&t, run_position(&t.cfg, &step, &applied, &t.err));
+        int stuck = step == before; // stopped before its first commit A: let it through this time
+
+        before = step;
+        for (int n = 0; step < STEPS && (v->stop_every == 0 || n < v->stop_every); n++, step++)
+            out.loss[step] = toy_step(&t, s, step, v->poison_step && (int)step == v->poison_step);
+        if (step == STEPS || v->mode == RUN_MEM || stuck)
+            must(&t, stream_drain(s, &t.err));
+        stream_close(s);
+        must(&t, run_position(&t.cfg, &step, &applied, &t.err)); // what was not committed is computed again
+    }
+    assert_int_equal(step, STEPS);
+    out.params = params_sum(&t);
+    runlog_close(log);
+    tempdir_remove(dir);
+    return out;
+}
+
+static void same(const struct variant *v, const struct outcome *want)
+{
+    struct outcome got = toy_run(v);
+
+    // which one it was, should it fail
+    print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d\n", (int)v->mode, v->devices, v->csd_mem, v->frames, v->disk,
+                  v->stop_every);
+    assert_memory_equal(got.loss, want->loss, sizeof got.loss);
+    assert_int_equal(got.params, want->params);
+}
+
+static void all_modes_same_bits(void **state)
+{
+    (void)state;
+    static const enum optim_kind kinds[] = { OPTIM_ADAMW, OPTIM_ADAM, OPTIM_SGD, OPTIM_ADAGRAD };
+
+    for (size_t k = 0; k < 4; k++) {
+        enum dtype          dt = k % 2 ? DT_F32 : DT_BF16;
+        struct variant      mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", dt, kinds[k], 0, 0, 0 };
+        struct outcome      want = toy_run(&mem);
+        const struct variant v[] = {
+            { RUN_BASE, 2, 256 << 10, 3, 2, "uring", dt, kinds[k], 0, 0, 0 },
+            { RUN_SU, 1, 128 << 10, 2, 1, "uring", dt, kinds[k], 0, 0, 0 },
+            { RUN_SUO, 5, 128 << 10, 4, 2, "uring", dt, kinds[k], 0, 0, 0 },
+            { RUN_SUO, 1, 4 << 20, 1, 1, "sync", dt, kinds[k], 0, 2, 0 },
+            { RUN_SUO, 2, 200 << 10, 2, 2, "uring", dt, kinds[k], 0, 1, 0 },
+        };
+
+        for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+            same(&v[i], &want);
+    }
+}
+
+static void compressed_same_bits(void **state)
+{
+    (void)state;
+    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0 };
+    struct outcome       want = toy_run(&mem);
+    const struct variant v[] = {
+        { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0 },
+        { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, 0 },
+        { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+        same(&v[i], &want);
+}
+
+static void skipped_steps_leave_states_alone(void **state)
+{
+    (void)state;
+    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 3 };
+    struct outcome       want = toy_run(&mem);
+    const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 3 };
+
+    assert_false(isnan(want.loss[STEPS - 1]));
+    same(&v, &want);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_modes_same_bits),
+        cmocka_unit_test(compressed_same_bits),
+        cmocka_unit_test(skipped_steps_leave_states_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
