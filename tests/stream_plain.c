@@ -1,0 +1,216 @@
+/* stream_plain.c: see stream_plain.h. Blocks are flat and stand one after the other; block b begins at first[b]. */
+#include "tests/stream_plain.h"
+
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BLOCKS = 64 };
+
+struct stream_plain {
+    struct stream stream; // first
+    struct stream_plain_options o;
+    struct meter *meter;
+    size_t        blocks, first[MAX_BLOCKS + 1];
+    float        *params, *m, *v, *grads;
+    void         *lent[MAX_BLOCKS];
+    int           asked[MAX_BLOCKS], sent[MAX_BLOCKS]; // gradient, in this step
+    enum stream_pass pass;
+    size_t        acquired; // blocks lent so far in this pass
+    uint64_t      applied;
+    struct stream_step last;
+};
+
+static struct stream_plain *plain(const struct stream *s)
+{
+    return (struct stream_plain *)(uintptr_t)s;
+}
+
+static int plain_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+
+    (void)step;
+    (void)err;
+    meter_free(p->meter); // a meter holds two steps until a log takes them; there is no log here
+    p->meter = meter_new(256, 1);
+    assert(p->meter);
+    p->pass = pass;
+    p->acquired = 0;
+    memset(p->asked, 0, sizeof p->asked);
+    memset(p->sent, 0, sizeof p->sent);
+    for (size_t b = 0; b < p->blocks; b++)
+        assert(!p->lent[b]);
+    return 0;
+}
+
+/* The i-th block that a pass uses: 0, 1..L, L+1, 0, and in training L..1. */
+static size_t expected(const struct stream_plain *p, size_t i)
+{
+    size_t L = p->o.gpt.n_layer;
+
+    if (i <= L + 1)
+        return i;
+    assert(i == L + 2 || p->pass == STREAM_TRAIN);
+    return i == L + 2 ? 0 : L - (i - (L + 3));
+}
+
+static int plain_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+    size_t n = p->first[block + 1] - p->first[block], bytes = n * dtype_bytes(p->o.wire);
+
+    (void)err;
+    assert(block == expected(p, p->acquired));
+    assert(!p->lent[block]);
+    p->acquired++;
+    p->lent[block] = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    convert(p->lent[block], p->o.wire, p->params + p->first[block], DT_F32, n);
+    *wire = p->lent[block];
+    return 0;
+}
+
+static void plain_release(struct stream *s, size_t block)
+{
+    struct stream_plain *p = plain(s);
+
+    assert(p->lent[block]);
+    free(p->lent[block]);
+    p->lent[block] = NULL;
+}
+
+static int plain_grad(struct stream *s, size_t block, float **grad, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+
+    (void)err;
+    assert(!p->sent[block]);
+    *grad = p->grads + p->first[block];
+    if (!p->asked[block])
+        memset(*grad, 0, (p->first[block + 1] - p->first[block]) * sizeof(float));
+    p->asked[block] = 1;
+    return 0;
+}
+
+static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+    size_t n = p->first[block + 1] - p->first[block];
+    void  *scratch = malloc(reduce_scratch(n) + 1);
+
+    (void)err;
+    assert(p->asked[block] && !p->sent[block]);
+    for (size_t b = block + 1; b < p->blocks; b++)
+        assert(p->sent[b]); // L+1, L..1, 0
+    p->sent[block] = 1;
+    norm->sumsq += reduce_sumsq(p->grads + p->first[block], n, &norm->nonfinite, scratch);
+    free(scratch);
+    return 0;
+}
+
+struct piece { struct stream_plain *p; size_t first; };
+
+static void update_piece(void *ctx, size_t offset, size_t n, int decays)
+{
+    struct stream_plain *p = ((struct piece *)ctx)->p;
+    size_t i = ((struct piece *)ctx)->first + offset;
+
+    optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n, decays ? p->o.weight_decay : 0.0f, &p->last.optim);
+}
+
+static int plain_update(struct stream *s, const struct stream_step *step, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+
+    (void)err;
+    assert(p->sent[0]);
+    p->last = *step;
+    if (step->skip)
+        return 0;
+    for (size_t b = 0; b < p->blocks; b++) {
+        struct piece piece = { p, p->first[b] };
+
+        gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all, update_piece, &piece);
+    }
+    p->applied++;
+    return 0;
+}
+
+static int plain_drain(struct stream *s, struct err *err)
+{
+    (void)s;
+    (void)err;
+    return 0;
+}
+
+static uint64_t plain_applied(const struct stream *s)
+{
+    return plain(s)->applied;
+}
+
+static struct meter *plain_meter(struct stream *s)
+{
+    return plain(s)->meter;
+}
+
+static void plain_close(struct stream *s)
+{
+    struct stream_plain *p = plain(s);
+
+    for (size_t b = 0; b < p->blocks; b++)
+        free(p->lent[b]);
+    meter_free(p->meter);
+    free(p->params);
+    free(p->m);
+    free(p->v);
+    free(p->grads);
+    free(p);
+}
+
+static const struct stream_ops plain_ops = {
+    .name = "plain", .begin = plain_begin, .acquire = plain_acquire, .release = plain_release, .grad = plain_grad,
+    .send_grad = plain_send_grad, .update = plain_update, .drain = plain_drain, .applied = plain_applied, .meter = plain_meter,
+    .close = plain_close,
+};
+
+struct stream *stream_plain_open(const struct stream_plain_options *o)
+{
+    struct stream_plain *p = calloc(1, sizeof *p);
+    size_t total = gpt_total(&o->gpt);
+
+    assert(p && gpt_blocks(&o->gpt) <= MAX_BLOCKS);
+    p->stream.ops = &plain_ops;
+    p->o = *o;
+    p->blocks = gpt_blocks(&o->gpt);
+    p->params = malloc(total * sizeof(float));
+    p->m = calloc(total, sizeof(float));
+    p->v = calloc(total, sizeof(float));
+    p->grads = calloc(total, sizeof(float));
+    assert(p->params && p->m && p->v && p->grads);
+    for (size_t b = 0; b < p->blocks; b++) {
+        p->first[b + 1] = p->first[b] + gpt_block_size(&o->gpt, b);
+        if (!o->params)
+            gpt_init_values(p->params + p->first[b], &o->gpt, b, 0, gpt_block_size(&o->gpt, b), 1);
+    }
+    if (o->params)
+        memcpy(p->params, o->params, total * sizeof(float));
+    return &p->stream;
+}
+
+float *stream_plain_params(struct stream *s)
+{
+    return plain(s)->params;
+}
+
+const float *stream_plain_grads(struct stream *s)
+{
+    return plain(s)->grads;
+}
+
+const struct stream_step *stream_plain_last(struct stream *s)
+{
+    return &plain(s)->last;
+}

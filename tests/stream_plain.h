@@ -1,0 +1,27 @@
+/* stream_plain.h: the simplest stream there can be, for tests of the model: everything in RAM, a block's wire parameters are
+ * made when they are lent and freed when they come back, so that a use outside is seen by a sanitizer; the order of a pass is
+ * checked against stream.h's. */
+#ifndef TESTS_STREAM_PLAIN_H
+#define TESTS_STREAM_PLAIN_H
+
+#include "model/gpt.h"
+#include "offload/stream.h"
+
+struct stream_plain_options {
+    struct gpt_config gpt;
+    enum dtype        wire;
+    enum optim_kind   optim;
+    float             weight_decay;
+    int               decay_all;
+    const float      *params; // all blocks one after the other; NULL: gpt_init_values with seed 1
+};
+
+struct stream *stream_plain_open(const struct stream_plain_options *o);
+
+/* All master parameters, all gradients of the last step, blocks one after the other. */
+float       *stream_plain_params(struct stream *s);
+const float *stream_plain_grads(struct stream *s);
+/* The last update asked for. */
+const struct stream_step *stream_plain_last(struct stream *s);
+
+#endif

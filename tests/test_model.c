@@ -1,0 +1,397 @@
+/* test_model.c: the whole model against PyTorch (tests/fixtures): losses, every gradient, 24 steps of each optimizer; kept and
+ * recomputed activations give the same bits; what is not finite is skipped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/step.h"
+#include "tests/fixture.h"
+#include "tests/stream_plain.h"
+
+/* Batches from an array of micro-batches. */
+struct rows { const int32_t *x, *y; size_t micro_tokens, accum; };
+
+static int rows_batch(void *ctx, uint64_t step, size_t micro, int32_t *x, int32_t *y, struct err *err)
+{
+    struct rows *r = ctx;
+    size_t       at = (step * r->accum + micro) * r->micro_tokens;
+
+    (void)err;
+    memcpy(x, r->x + at, r->micro_tokens * sizeof *x);
+    memcpy(y, r->y + at, r->micro_tokens * sizeof *y);
+    return 0;
+}
+
+static struct gpt_config config_of(const struct fixture *f, size_t *batch, size_t *seq)
+{
+    const int32_t *c = fixture_i32(f, "config", 7);
+
+    *batch = (size_t)c[5];
+    *seq = (size_t)c[6];
+    return (struct gpt_config){ .n_layer = (size_t)c[0], .n_head = (size_t)c[1], .n_embd = (size_t)c[2], .vocab = (size_t)c[3],
+                                .n_positions = (size_t)c[4], .norm_eps = 1e-5f };
+}
+
+/* A stream and a trainer over it. */
+struct rig { struct stream *stream; struct trainer *trainer; };
+
+static struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay)
+{
+    struct stream_plain_options so = { .gpt = o->model.gpt, .wire = o->model.dtype, .optim = o->optim,
+                                       .weight_decay = weight_decay, .params = params };
+    struct rig r = { .stream = stream_plain_open(&so) };
+    struct err err = { 0 };
+
+    if (trainer_open(&r.trainer, o, r.stream, &err))
+        fail_msg("%s", err.text);
+    return r;
+}
+
+static void rig_close(struct rig *r)
+{
+    trainer_close(r->trainer);
+    stream_close(r->stream);
+}
+
+static struct trainer_options options(struct gpt_config gpt, size_t batch, size_t seq, enum dtype dtype, enum matmul_engine engine)
+{
+    return (struct trainer_options){
+        .model = { .gpt = gpt, .batch = batch, .seq = seq, .grad_accum = 1, .dtype = dtype, .engine = engine, .threads = 2,
+                   .kept = gpt.n_layer, .training = 1 },
+        .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 }, .optim = OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+    };
+}
+
+/* Distances over n elements, the third [skip, 2 skip) left out where skip is not 0. */
+static double max_distance(const float *a, const float *b, size_t n, size_t skip)
+{
+    double diff = 0, largest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (skip && i / skip == 1)
+            continue;
+        diff = fmax(diff, fabs((double)a[i] - (double)b[i]));
+        largest = fmax(largest, fabs((double)b[i]));
+    }
+    return largest > 0 ? diff / largest : diff;
+}
+
+static double norm_distance(const float *a, const float *b, size_t n, size_t skip)
+{
+    double diff = 0, norm = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (skip && i / skip == 1)
+            continue;
+        diff += pow((double)a[i] - (double)b[i], 2);
+        norm += pow((double)b[i], 2);
+    }
+    return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
+}
+
+/* Every tensor on its own. A key bias moves no output (softmax does not see it): its gradient is noise and left out. */
+static double compare(const struct gpt_config *g, const float *a, const float *b,
+                      double (*distance)(const float *, const float *, size_t, size_t), double tolerance)
+{
+    size_t at = 0;
+    double worst = 0;
+
+    for (size_t block = 0; block < gpt_blocks(g); block++) {
+        enum gpt_tensor t, end;
+
+        for (gpt_block_tensors(g, block, &t, &end); t < end; at += gpt_size(g, t), t++) {
+            double d = distance(a + at, b + at, gpt_size(g, t), t == GPT_QKV_B ? g->n_embd : 0);
+
+            if (!(d < tolerance))
+                fail_msg("block %zu %s: %g, tolerance %g", block, gpt_params[t].name, d, tolerance);
+            worst = fmax(worst, d);
+        }
+    }
+    return worst;
+}
+
+static void check_gradients(const char *path, const char *prefix, enum dtype dtype, enum matmul_engine engine, size_t kept,
+                            size_t wide_batch, size_t wide_seq)
+{
+    struct fixture *f = fixture_open(path);
+    size_t batch, seq, total;
+    struct gpt_config gpt = config_of(f, &batch, &seq);
+    struct trainer_options o;
+    struct rows   rows;
+    struct rig    rig;
+    struct step_result result;
+    struct err    err = { 0 };
+    char   name[64];
+    double expected, worst;
+
+    if (wide_batch) {
+        batch = wide_batch;
+        seq = wide_seq;
+    }
+    rows = (struct rows){ fixture_i32(f, wide_batch ? "wide_x" : "x", batch * seq), fixture_i32(f, wide_batch ? "wide_y" : "y", batch * seq),
+                          batch * seq, 1 };
+    o = options(gpt, batch, seq, dtype, engine);
+    o.model.kept = kept < gpt.n_layer ? kept : gpt.n_layer;
+    total = gpt_total(&gpt);
+    rig = rig_open(&o, fixture_f32(f, "params", total), 0);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+
+    snprintf(name, sizeof name, "%sloss", prefix);
+    expected = (double)fixture_f32(f, name, 1)[0];
+    assert_true(fabs(result.loss - expected) / expected < (dtype == DT_F32 ? 1e-5 : 5e-3));
+    snprintf(name, sizeof name, "%sgrads", prefix);
+    if (dtype == DT_F32)
+        worst = compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), max_distance, 1e-5);
+    else
+        worst = compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), norm_distance, 2e-2);
+    print_message("%s %s%s, %s: loss off by %.1e, worst gradient by %.1e\n", path, prefix, dtype == DT_F32 ? "fp32" : "bf16",
+                  trainer_engine(rig.trainer), fabs(result.loss - expected) / expected, worst);
+    assert_int_equal(result.tokens, batch * seq);
+    assert_false(result.skipped);
+    rig_close(&rig);
+    fixture_close(f);
+}
+
+static const enum matmul_engine engines[] = { MATMUL_OPENBLAS, MATMUL_ONEDNN };
+
+static void test_gradients_fp32(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < 2; e++)
+        for (size_t kept = 0; kept <= 3; kept += 3) {
+            check_gradients("tests/fixtures/gpt_a.fix", "", DT_F32, engines[e], kept, 0, 0);
+            check_gradients("tests/fixtures/gpt_b.fix", "", DT_F32, engines[e], kept, 0, 0);
+        }
+}
+
+/* 1,200 tokens: more than a chunk of the layers, a remainder of the head. */
+static void test_gradients_over_chunks(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < 2; e++)
+        check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_F32, engines[e], 1, 50, 24);
+}
+
+static void test_gradients_bf16(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < 2; e++) {
+        check_gradients("tests/fixtures/gpt_a.fix", "bf16_", DT_BF16, engines[e], 0, 0, 0);
+        check_gradients("tests/fixtures/gpt_b.fix", "bf16_", DT_BF16, engines[e], 3, 0, 0);
+    }
+}
+
+/* ---- 24 steps -------------------------------------------------------------------------------------------------------- */
+
+enum { STEPS = 24, ACCUM = 2 };
+
+struct trajectory { enum optim_kind kind; enum schedule_kind schedule; double lr, min_lr; float decay; double eps; };
+
+static const struct trajectory trajectories[] = { // as make_fixtures.py has them
+    { OPTIM_ADAMW,   SCHEDULE_COSINE, 2e-3, 2e-4, 0.1f,  1e-8 },
+    { OPTIM_ADAM,    SCHEDULE_LINEAR, 2e-3, 0.0,  0.01f, 1e-8 },
+    { OPTIM_SGD,     SCHEDULE_LINEAR, 5e-2, 5e-3, 0.01f, 0 },
+    { OPTIM_ADAGRAD, SCHEDULE_COSINE, 1e-2, 1e-3, 0.01f, 1e-10 },
+};
+
+/* Train 24 steps; params[0..total) as they end. losses and norms NULL: not compared. */
+static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, float *params, const float *losses, const float *norms)
+{
+    struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"), *steps = fixture_open("tests/fixtures/steps.fix");
+    size_t batch, seq, tokens;
+    struct gpt_config gpt = config_of(model, &batch, &seq);
+    struct trainer_options o = options(gpt, batch, seq, dtype, MATMUL_AUTO);
+    struct rows rows;
+    struct rig  rig;
+    struct step_result result;
+    struct err  err = { 0 };
+    int         clipped = 0;
+
+    tokens = STEPS * ACCUM * batch * seq;
+    rows = (struct rows){ fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM };
+    o.model.grad_accum = ACCUM;
+    o.model.kept = kept;
+    o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20 };
+    o.clip = 1.0;
+    o.optim = tr->kind;
+    o.eps = tr->eps;
+    rig = rig_open(&o, fixture_f32(model, "params", 0), tr->decay);
+    for (uint64_t s = 0; s < STEPS; s++) {
+        assert_int_equal(train_step(rig.trainer, s, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+        clipped += result.clipped;
+        if (losses && !(fabs(result.loss / (double)losses[s] - 1) < 1e-5))
+            fail_msg("%s step %d: loss %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.loss, (double)losses[s]);
+        if (norms && !(fabs(result.grad_norm / (double)norms[s] - 1) < 1e-4))
+            fail_msg("%s step %d: norm %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.grad_norm, (double)norms[s]);
+    }
+    assert_true(clipped > 0);
+    assert_int_equal(stream_applied(rig.stream), STEPS);
+    memcpy(params, stream_plain_params(rig.stream), gpt_total(&gpt) * sizeof *params);
+    rig_close(&rig);
+    fixture_close(model);
+    fixture_close(steps);
+}
+
+static void test_steps(void **state)
+{
+    struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"), *steps = fixture_open("tests/fixtures/steps.fix");
+    size_t batch, seq, total;
+    struct gpt_config gpt = config_of(model, &batch, &seq);
+    float *kept, *again;
+
+    (void)state;
+    total = gpt_total(&gpt);
+    kept = malloc(total * sizeof *kept);
+    again = malloc(total * sizeof *again);
+    assert_true(kept && again);
+    for (size_t i = 0; i < sizeof trajectories / sizeof trajectories[0]; i++) {
+        const char *name = optim_name(trajectories[i].kind);
+        char        key[3][64];
+
+        snprintf(key[0], sizeof key[0], "%s_losses", name);
+        snprintf(key[1], sizeof key[1], "%s_norms", name);
+        snprintf(key[2], sizeof key[2], "%s_params", name);
+        train(&trajectories[i], gpt.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS), fixture_f32(steps, key[1], STEPS));
+        print_message("%s: parameters off by %.1e\n", name,
+                      compare(&gpt, kept, fixture_f32(steps, key[2], total), max_distance, 1e-4));
+        train(&trajectories[i], 1, DT_F32, again, NULL, NULL);
+        assert_memory_equal(kept, again, total * sizeof *kept);
+        train(&trajectories[i], 0, DT_F32, again, NULL, NULL);
+        assert_memory_equal(kept, again, total * sizeof *kept);
+    }
+    train(&trajectories[0], gpt.n_layer, DT_BF16, kept, NULL, NULL);
+    train(&trajectories[0], 0, DT_BF16, again, NULL, NULL);
+    assert_memory_equal(kept, again, total * sizeof *kept);
+    free(kept);
+    free(again);
+    fixture_close(model);
+    fixture_close(steps);
+}
+
+/* ---- evaluation, skipping, sizes --------------------------------------------------------------------------------------- */
+
+static void test_eval(void **state)
+{
+    struct fixture *f = fixture_open("tests/fixtures/gpt_b.fix");
+    size_t batch, seq, N;
+    struct gpt_config gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, batch, seq, DT_F32, MATMUL_AUTO);
+    struct rows rows;
+    struct err  err = { 0 };
+    struct eval_result train_eval = { 0 }, plain_eval = { 0 };
+    struct rig  rig;
+    int32_t    *y;
+    float      *losses;
+
+    (void)state;
+    N = batch * seq;
+    y = malloc(N * sizeof *y);
+    losses = malloc(N * sizeof *losses);
+    memcpy(y, fixture_i32(f, "y", N), N * sizeof *y);
+    y[3] = -1; // a target that does not count
+    rows = (struct rows){ fixture_i32(f, "x", N), y, N, 1 };
+    for (o.model.training = 1; o.model.training >= 0; o.model.training--) {
+        struct eval_result *e = o.model.training ? &train_eval : &plain_eval;
+
+        rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
+        assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, 0, 1, losses, e, &err), 0);
+        assert_int_equal(e->tokens, N - 1);
+        assert_true(losses[3] == 0);
+        losses[3] = fixture_f32(f, "losses", N)[3];
+        assert_true(max_distance(losses, fixture_f32(f, "losses", N), N, 0) < 1e-5);
+        rig_close(&rig);
+    }
+    assert_true(train_eval.loss_sum == plain_eval.loss_sum);
+    free(y);
+    free(losses);
+    fixture_close(f);
+}
+
+static void test_not_finite_is_skipped(void **state)
+{
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
+    size_t batch, seq, total;
+    struct gpt_config gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, batch, seq, DT_F32, MATMUL_AUTO);
+    struct rows rows = { fixture_i32(f, "x", 0), fixture_i32(f, "y", 0), batch * seq, 0 };
+    struct rig  rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
+    struct err  err = { 0 };
+    struct step_result result;
+    float *before, *params = stream_plain_params(rig.stream), good = params[gpt_block_size(&gpt, 0) + 5];
+
+    (void)state;
+    total = gpt_total(&gpt);
+    before = malloc(total * sizeof *before);
+    params[gpt_block_size(&gpt, 0) + 5] = INFINITY;
+    memcpy(before, params, total * sizeof *before);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+    assert_true(result.skipped && !result.clipped && result.clip_factor == 1.0);
+    assert_true(stream_plain_last(rig.stream)->skip && stream_plain_last(rig.stream)->row.skipped);
+    assert_memory_equal(before, params, total * sizeof *before);
+    params[gpt_block_size(&gpt, 0) + 5] = good;
+    assert_int_equal(train_step(rig.trainer, 1, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+    assert_false(result.skipped);
+    assert_int_equal(stream_applied(rig.stream), 1);
+    assert_true(stream_plain_last(rig.stream)->optim.first); // Adam's t counts applied updates
+    free(before);
+    rig_close(&rig);
+    fixture_close(f);
+}
+
+static void test_bad_options(void **state)
+{
+    struct gpt_config gpt = { .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f };
+    struct trainer_options o = options(gpt, 1, 25, DT_F32, MATMUL_AUTO); // longer than the model's positions
+    struct trainer *t;
+    struct err err = { 0 };
+
+    (void)state;
+    assert_int_equal(trainer_open(&t, &o, NULL, &err), -EINVAL);
+    assert_true(err.misuse && err.text[0] && !t);
+    o.model.seq = 24;
+    o.beta1 = 1.0;
+    assert_int_equal(trainer_open(&t, &o, NULL, &err), -EINVAL);
+    trainer_close(NULL);
+}
+
+/* The plan's figures: what is kept is added layer by layer; a longer step needs more inputs, not more workspace a token. */
+static void test_sizes(void **state)
+{
+    struct gpt_config gpt;
+    struct trainer_options o;
+    struct acts_sizes one, two;
+
+    (void)state;
+    assert_int_equal(gpt_preset(&gpt, "gpt2"), 0);
+    o = options(gpt, 4, 1024, DT_BF16, MATMUL_AUTO);
+    one = trainer_sizes(&o);
+    o.model.grad_accum = 2;
+    o.model.kept = 0;
+    two = trainer_sizes(&o);
+    assert_int_equal(one.inputs, 13u * 4096 * 768 * 4);
+    assert_int_equal(two.inputs, 2 * one.inputs);
+    assert_int_equal(two.kept_per_layer, 2 * one.kept_per_layer);
+    assert_int_equal(one.kept_per_layer, 4096u * (8 * 768 * 2 + 768 * 4 + 12 * 4 + 4 * 4));
+    assert_int_equal(two.head, one.head);
+    assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients_fp32), cmocka_unit_test(test_gradients_over_chunks), cmocka_unit_test(test_gradients_bf16),
+        cmocka_unit_test(test_steps),          cmocka_unit_test(test_eval),                  cmocka_unit_test(test_not_finite_is_skipped),
+        cmocka_unit_test(test_bad_options),    cmocka_unit_test(test_sizes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
