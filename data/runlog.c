@@ -34,9 +34,11 @@ const char *const runlog_phase_names[PHASES] = {
     [PHASE_REDO] = "redo",
 };
 
-/* Views. phase_seconds: time spent, summed (folded steps included). phase_wall: the union of a phase's spans, by device, of the
- * steps kept whole. breakdown: the paper's three bars, as the training thread saw them: what the update really cost is the
- * time waited for it (in mode mem, where it runs on that thread, the update itself) and the commits. */
+/* Views. phase_seconds: time spent, summed, folded steps included. The others use the steps kept whole, spans of which none is
+ * missing or summed (start_ns 0). phase_wall: the union of a phase's spans, by device. breakdown: the paper's three bars as the training
+ * thread saw them: forward with its waits for parameters; loss, backward and what it did and waited to hand gradients over; the update as
+ * the time waited for it (in mode mem, where it runs on this thread, itself and its commits). device_rate: bytes moved by the time in
+ * which at least one transfer of that kind was under way; an update's reads and writes are timed as its parts. */
 static const char schema[] =
     "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT);"
     "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
@@ -52,19 +54,27 @@ static const char schema[] =
     "CREATE TABLE devices (device INTEGER PRIMARY KEY, path TEXT, backend TEXT, disk TEXT, bytes INTEGER);"
     "CREATE VIEW phase_seconds AS SELECT step, phase, sum(end_ns - start_ns) / 1e9 AS seconds, sum(bytes) AS bytes"
     "  FROM spans GROUP BY step, phase;"
+    "CREATE VIEW whole_spans AS SELECT * FROM spans WHERE step NOT IN (SELECT step FROM spans WHERE start_ns = 0);"
     "CREATE VIEW phase_wall AS SELECT step, phase, device, sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds,"
     "    sum(bytes) AS bytes FROM (SELECT *, max(end_ns) OVER (PARTITION BY step, phase, device ORDER BY start_ns, end_ns"
-    "      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM spans WHERE start_ns > 0)"
+    "      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM whole_spans)"
     "  GROUP BY step, phase, device;"
+    "CREATE VIEW host_spans AS SELECT w.step, phase, (end_ns - start_ns) / 1e9 AS seconds, start_ns < loss_ns AS in_forward"
+    "  FROM whole_spans w JOIN (SELECT step, min(start_ns) AS loss_ns FROM spans WHERE phase = 'loss' GROUP BY step) USING (step)"
+    "  WHERE device = -1;"
     "CREATE VIEW breakdown AS SELECT step, seconds, fw, bw_grad, \"update\", max(0, seconds - fw - bw_grad - \"update\") AS other FROM ("
-    "  SELECT s.step, s.seconds, coalesce(sum(p.seconds) FILTER (WHERE phase = 'forward'), 0) AS fw,"
-    "    coalesce(sum(p.seconds) FILTER (WHERE phase IN ('loss', 'backward', 'grad_compress')), 0) AS bw_grad,"
-    "    coalesce(sum(p.seconds) FILTER (WHERE phase IN ('optimizer_wait', 'commit') OR (phase = 'update'"
-    "      AND (SELECT value FROM runs WHERE key = 'mode') = 'mem')), 0) AS \"update\""
-    "  FROM steps s JOIN phase_seconds p USING (step) WHERE s.seconds > 0 GROUP BY s.step);"
-    "CREATE VIEW device_bandwidth AS SELECT device, phase, sum(bytes) AS bytes, sum(seconds) AS busy_seconds,"
-    "    sum(bytes) / sum(seconds) AS bytes_per_second FROM phase_wall WHERE device >= 0 AND bytes > 0"
-    "  GROUP BY device, phase HAVING sum(seconds) > 0;"
+    "  SELECT s.step, s.seconds,"
+    "    coalesce(sum(h.seconds) FILTER (WHERE phase = 'forward' OR (phase = 'param_read' AND in_forward)), 0) AS fw,"
+    "    coalesce(sum(h.seconds) FILTER (WHERE phase IN ('loss', 'backward', 'grad_compress', 'grad_write')"
+    "      OR (phase = 'param_read' AND NOT in_forward)), 0) AS bw_grad,"
+    "    coalesce(sum(h.seconds) FILTER (WHERE phase = 'optimizer_wait' OR (phase IN ('update', 'commit')"
+    "      AND (SELECT value FROM runs WHERE key = 'option.mode') = 'mem')), 0) AS \"update\""
+    "  FROM steps s JOIN host_spans h USING (step) WHERE s.seconds > 0 GROUP BY s.step);"
+    "CREATE VIEW device_rate AS SELECT device, link, direction, phase, sum(bytes) AS bytes, sum(seconds) AS busy_seconds,"
+    "    sum(bytes) / sum(seconds) AS bytes_per_second FROM (SELECT step, device, link, direction,"
+    "      iif(phase = 'update', 'update_' || direction, phase) AS phase, sum(bytes) AS bytes FROM traffic WHERE device >= 0"
+    "      GROUP BY step, device, link, direction, phase) JOIN (SELECT step, device, phase, seconds FROM phase_wall)"
+    "    USING (step, device, phase) GROUP BY device, link, direction, phase HAVING sum(seconds) > 0;"
     "CREATE VIEW traffic_per_step AS SELECT step, link, class, direction, sum(bytes) AS bytes, sum(padding_bytes) AS padding_bytes"
     "  FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval') GROUP BY step, link, class, direction;";
 

@@ -154,23 +154,30 @@ static void test_folding(void **state)
 
 static void test_views(void **state)
 {
-    struct runlog           *log = create(0);
-    const struct runlog_span spans[] = { { 5, PHASE_FORWARD, 1, -1, 1000, 1000 + 1000000000u, 0 },
-                                         { 5, PHASE_BACKWARD, 1, -1, 1, 1 + 2000000000u, 0 },
-                                         { 5, PHASE_OPTIMIZER_WAIT, 0, -1, 1, 1 + 1000000000u, 0 },
-                                         { 5, PHASE_UPDATE_READ, 1, 2, 1, 1 + 1000000000u, 500 },
-                                         { 5, PHASE_UPDATE_READ, 2, 2, 500000001, 1 + 2000000000u, 500 } };
-    struct runlog_step       s = { .step = 5, .seconds = 5 };
+    const uint64_t              s1 = 1000000000;
+    struct runlog              *log = create(0);
+    const struct runlog_span    spans[] = { { 5, PHASE_FORWARD, 1, -1, 1, 1 + s1, 0 },
+                                            { 5, PHASE_PARAM_READ, 1, -1, 2, 2 + s1, 0 }, // before the loss: part of forward
+                                            { 5, PHASE_LOSS, 3, -1, 5 * s1, 6 * s1, 0 },
+                                            { 5, PHASE_PARAM_READ, 1, -1, 7 * s1, 8 * s1, 0 },
+                                            { 5, PHASE_BACKWARD, 1, -1, 8 * s1, 9 * s1, 0 },
+                                            { 5, PHASE_OPTIMIZER_WAIT, 0, -1, 1, 1 + s1, 0 },
+                                            { 5, PHASE_UPDATE, 1, 2, 1, 1 + s1, 0 },
+                                            { 5, PHASE_UPDATE_READ, 1, 2, 1, 1 + s1, 0 },
+                                            { 5, PHASE_UPDATE_READ, 2, 2, 1 + s1 / 2, 1 + 2 * s1, 0 } };
+    const struct runlog_traffic traffic[] = { { 5, PHASE_UPDATE, "internal", 2, "states", "read", 600, 0 },
+                                              { 5, PHASE_UPDATE, "internal", 2, "gradient", "read", 400, 0 } };
+    struct runlog_step          s = { .step = 5, .seconds = 8 };
 
     (void)state;
     assert_int_equal(runlog_step(log, &s, &err), 0);
-    assert_int_equal(runlog_measure(log, 5, spans, 5, NULL, 0, &err), 0);
-    assert_int_equal(number(log, "SELECT fw FROM breakdown"), 1);
-    assert_int_equal(number(log, "SELECT bw_grad FROM breakdown"), 2);
+    assert_int_equal(runlog_measure(log, 5, spans, 9, traffic, 2, &err), 0);
+    assert_int_equal(number(log, "SELECT fw FROM breakdown"), 2);
+    assert_int_equal(number(log, "SELECT bw_grad FROM breakdown"), 3);
     assert_int_equal(number(log, "SELECT \"update\" FROM breakdown"), 1);
-    assert_int_equal(number(log, "SELECT other FROM breakdown"), 1);
-    assert_int_equal(number(log, "SELECT busy_seconds FROM device_bandwidth WHERE device = 2"), 2); // overlapping spans count once
-    assert_int_equal(number(log, "SELECT bytes_per_second FROM device_bandwidth"), 500);
+    assert_int_equal(number(log, "SELECT other FROM breakdown"), 2);
+    assert_int_equal(number(log, "SELECT busy_seconds FROM device_rate WHERE device = 2"), 2); // overlapping spans count once
+    assert_int_equal(number(log, "SELECT bytes_per_second FROM device_rate WHERE phase = 'update_read' AND direction = 'read'"), 500);
     runlog_close(log);
 }
 
