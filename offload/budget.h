@@ -40,6 +40,9 @@ struct budget {
  * --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 
+/* What the machine has available, less a tenth: the limit where host_mem is 0 (less the arenas, which it has to hold as well). */
+uint64_t budget_available(void);
+
 /* The table as text, one line an item, into buf (for `plan` and for refusals). */
 void budget_print(const struct budget *b, char *buf, size_t size);
 

@@ -1,0 +1,332 @@
+/* stream_read.c: the stream for evaluation and generation: masters of any source, read and converted by one thread that works ahead
+ * of the pass.
+ *
+ * Frames: layer b uses frame (b - 1) % frames; the embeddings and the final norm have frames of their own and are read once. A
+ * frame is claimed by the reader for a use of the announced pass and refilled for a later use only when that one was released.
+ * What a frame holds is never stale, since no version changes: a claim that finds its block there reads nothing, so with a frame for
+ * every layer nothing is read twice.
+ *
+ * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the reader while it is `filling`, to
+ * the caller while it is claimed and ready. After an error the reader ends, and acquire gives its sentence. */
+#include "data/clock.h"
+#include "kernels/elementwise.h"
+#include "offload/run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ALIGN        = 64,
+    PIECE_PARAMS = 65536, // read and converted at once, and in cache in between
+    MAX_SPANS    = 1024,
+};
+
+#define NO_BLOCK SIZE_MAX
+
+struct frame {
+    unsigned char *bytes;
+    size_t         holds;   // the block whose parameters are complete in it, or NO_BLOCK
+    uint64_t       claimed; // the pass in which a use of it is not released yet, or 0
+};
+
+struct stream_read {
+    struct stream        stream;
+    struct params_source source;
+    size_t               n_blocks, n_frames; // layer frames
+    size_t              *block_params;
+    enum dtype           dt;
+    struct meter        *meter;
+    struct frame        *frames; // [0] the embeddings, [1..n_frames] layers, [n_frames + 1] the final norm
+    float               *piece;
+    pthread_t            thread;
+    int                  started;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t  changed;
+    uint64_t        pass, step; // passes announced; the first one's step, under which all reading is recorded
+    size_t          next;       // block that the reader turns to, n_blocks when the pass is read
+    int             stop;
+    int             failed;     // -errno, with why
+    struct err      why;
+};
+
+static struct stream_read *of(struct stream *s)
+{
+    return (struct stream_read *)s;
+}
+
+static struct frame *frame_of(struct stream_read *r, size_t block)
+{
+    if (block == 0)
+        return &r->frames[0];
+    if (block == r->n_blocks - 1)
+        return &r->frames[r->n_frames + 1];
+    return &r->frames[1 + (block - 1) % r->n_frames];
+}
+
+/* The reader. */
+
+/* Without the mutex: the frame is the reader's alone. */
+static int fill_frame(struct stream_read *r, const struct frame *f, size_t block, uint64_t step, struct err *err)
+{
+    uint64_t start = clock_ns();
+    size_t   params = r->block_params[block];
+
+    for (size_t i = 0; i < params; i += PIECE_PARAMS) {
+        size_t n = params - i < PIECE_PARAMS ? params - i : PIECE_PARAMS;
+        float *fp32 = r->dt == DT_F32 ? (float *)(void *)f->bytes + i : r->piece;
+        int    rc = r->source.read(r->source.ctx, block, i, n, fp32, err);
+
+        if (rc)
+            return rc;
+        if (r->dt != DT_F32)
+            convert(f->bytes + i * dtype_bytes(r->dt), r->dt, fp32, DT_F32, n);
+    }
+    meter_span(r->meter, step, PHASE_PARAM_READ, (int)block, -1, start, clock_ns(), (uint64_t)params * dtype_bytes(r->dt));
+    return 0;
+}
+
+/* Claim the frame of r->next for the pass and fill it; waits while an earlier use of it is not released. */
+static void read_next(struct stream_read *r)
+{
+    size_t        block = r->next;
+    uint64_t      pass = r->pass, step = r->step;
+    struct frame *f = frame_of(r, block);
+
+    if (f->holds != block) {
+        struct err why = { 0 };
+        int        rc;
+
+        if (f->claimed == pass) {
+            pthread_cond_wait(&r->changed, &r->mutex);
+            return; // look again: the pass may be another one
+        }
+        f->holds = NO_BLOCK;
+        pthread_mutex_unlock(&r->mutex);
+        rc = fill_frame(r, f, block, step, &why);
+        pthread_mutex_lock(&r->mutex);
+        if (rc) {
+            r->failed = rc;
+            r->why = why;
+        } else {
+            f->holds = block;
+        }
+    }
+    if (r->pass == pass && !r->failed) {
+        f->claimed = pass;
+        r->next = block + 1;
+    }
+    pthread_cond_broadcast(&r->changed);
+}
+
+static void *reader_main(void *arg)
+{
+    struct stream_read *r = arg;
+
+    omp_set_num_threads(1); // a team of its own would fight with the one that computes
+    pthread_mutex_lock(&r->mutex);
+    while (!r->stop && !r->failed) {
+        if (r->pass == 0 || r->next == r->n_blocks)
+            pthread_cond_wait(&r->changed, &r->mutex);
+        else
+            read_next(r);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return NULL;
+}
+
+/* The pass. */
+
+static int no_training(struct err *err)
+{
+    return err_set(err, -ENOTSUP, "this stream only reads: it can evaluate and generate, not train");
+}
+
+/* A new pass takes back what an old one claimed and did not use. */
+static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    struct stream_read *r = of(s);
+
+    if (pass != STREAM_EVAL)
+        return no_training(err);
+    pthread_mutex_lock(&r->mutex);
+    if (r->pass == 0)
+        r->step = step;
+    r->pass++;
+    r->next = 0;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+    return 0;
+}
+
+static int read_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
+{
+    struct stream_read *r = of(s);
+    struct frame       *f = frame_of(r, block);
+    int                 rc = 0;
+
+    assert(block < r->n_blocks);
+    pthread_mutex_lock(&r->mutex);
+    assert(r->pass > 0);
+    while (!r->failed && (f->holds != block || f->claimed != r->pass))
+        pthread_cond_wait(&r->changed, &r->mutex);
+    if (r->failed) {
+        rc = r->failed;
+        if (err)
+            *err = r->why;
+    }
+    pthread_mutex_unlock(&r->mutex);
+    *wire = f->bytes;
+    return rc;
+}
+
+/* Layers give their claim back; the embeddings and the final norm keep theirs, being used again in the pass, and needing none. */
+static void read_release(struct stream *s, size_t block)
+{
+    struct stream_read *r = of(s);
+
+    assert(block < r->n_blocks);
+    if (block == 0 || block == r->n_blocks - 1)
+        return;
+    pthread_mutex_lock(&r->mutex);
+    assert(frame_of(r, block)->holds == block);
+    frame_of(r, block)->claimed = 0;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static int read_grad(struct stream *s, size_t block, float **grad, struct err *err)
+{
+    (void)s, (void)block, (void)grad;
+    return no_training(err);
+}
+
+static int read_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
+{
+    (void)s, (void)block, (void)norm;
+    return no_training(err);
+}
+
+static int read_update(struct stream *s, const struct stream_step *step, struct err *err)
+{
+    (void)s, (void)step;
+    return no_training(err);
+}
+
+static int read_drain(struct stream *s, struct err *err)
+{
+    (void)s, (void)err;
+    return 0;
+}
+
+static uint64_t read_applied(const struct stream *s)
+{
+    (void)s;
+    return 0;
+}
+
+static struct meter *read_meter(struct stream *s)
+{
+    return of(s)->meter;
+}
+
+static void read_close(struct stream *s)
+{
+    struct stream_read *r = of(s);
+
+    if (r->started) {
+        pthread_mutex_lock(&r->mutex);
+        r->stop = 1;
+        pthread_cond_broadcast(&r->changed);
+        pthread_mutex_unlock(&r->mutex);
+        pthread_join(r->thread, NULL);
+    }
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->mutex);
+    for (size_t i = 0; r->frames && i < r->n_frames + 2; i++)
+        free(r->frames[i].bytes);
+    free(r->frames);
+    free(r->piece);
+    free(r->block_params);
+    meter_free(r->meter);
+    free(r);
+}
+
+static const struct stream_ops stream_read_ops = {
+    .name = "read",
+    .begin = read_begin,
+    .acquire = read_acquire,
+    .release = read_release,
+    .grad = read_grad,
+    .send_grad = read_send_grad,
+    .update = read_update,
+    .drain = read_drain,
+    .applied = read_applied,
+    .meter = read_meter,
+    .close = read_close,
+};
+
+/* Opening. */
+
+static unsigned char *frame_alloc(const struct stream_read *r, size_t params)
+{
+    return aligned_alloc(ALIGN, (params * dtype_bytes(r->dt) + ALIGN - 1) / ALIGN * ALIGN);
+}
+
+static int open_frames(struct stream_read *r, const size_t *block_params, struct err *err)
+{
+    size_t layer = 0;
+
+    r->block_params = malloc(r->n_blocks * sizeof *r->block_params);
+    r->piece = aligned_alloc(ALIGN, PIECE_PARAMS * sizeof *r->piece);
+    r->frames = calloc(r->n_frames + 2, sizeof *r->frames);
+    r->meter = meter_new(MAX_SPANS, 0);
+    if (!r->block_params || !r->piece || !r->frames || !r->meter)
+        return err_set(err, -ENOMEM, "out of memory for a stream of %zu blocks", r->n_blocks);
+    memcpy(r->block_params, block_params, r->n_blocks * sizeof *r->block_params);
+    for (size_t b = 1; b + 1 < r->n_blocks; b++)
+        layer = block_params[b] > layer ? block_params[b] : layer;
+    for (size_t i = 0; i < r->n_frames + 2; i++) {
+        size_t params = i == 0 ? block_params[0] : i == r->n_frames + 1 ? block_params[r->n_blocks - 1] : layer;
+
+        r->frames[i] = (struct frame){ .bytes = frame_alloc(r, params), .holds = NO_BLOCK };
+        if (!r->frames[i].bytes)
+            return err_set(err, -ENOMEM, "out of memory for %zu frames of %zu parameters", r->n_frames, layer);
+    }
+    return 0;
+}
+
+int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks, const size_t *block_params,
+                     enum dtype dt, size_t frames, struct err *err)
+{
+    struct stream_read *r = calloc(1, sizeof *r);
+    int                 rc;
+
+    *out = NULL;
+    assert(n_blocks >= 2 && (frames > 0 || n_blocks == 2));
+    if (!r)
+        return err_set(err, -ENOMEM, "out of memory for a stream");
+    r->stream.ops = &stream_read_ops;
+    r->source = *source;
+    r->n_blocks = n_blocks;
+    r->n_frames = frames < n_blocks - 2 ? frames : n_blocks - 2;
+    r->dt = dt;
+    pthread_mutex_init(&r->mutex, NULL);
+    pthread_cond_init(&r->changed, NULL);
+    rc = open_frames(r, block_params, err);
+    if (!rc) {
+        rc = -pthread_create(&r->thread, NULL, reader_main, r);
+        r->started = rc == 0;
+        if (rc)
+            err_set(err, rc, "start a thread: %s", strerror(-rc));
+    }
+    if (rc)
+        read_close(&r->stream);
+    else
+        *out = &r->stream;
+    return rc;
+}

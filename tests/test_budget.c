@@ -1,0 +1,157 @@
+/* The memory plan: what fits is used in the stated order, what does not is refused with a size that then does. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "offload/budget.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Minimum: 20 + 154 + 2 x 14 + 28 + 50 + 60 + 70 + 2 = 412 MiB. */
+static struct budget_request small(uint64_t host_mem)
+{
+    return (struct budget_request){ .host_mem = host_mem, .process = 20 * MIB, .fixed_streams = 154 * MIB, .layer_frame = 14 * MIB,
+                                    .layer_grad = 28 * MIB, .n_layer = 12, .training = 1, .block_inputs = 50 * MIB,
+                                    .kept_per_layer = 100 * MIB, .work = 60 * MIB, .head = 70 * MIB, .spans = 2 * MIB, .keep = -1 };
+}
+
+static void plan(struct budget *b, uint64_t mib)
+{
+    struct budget_request r = small(mib * MIB);
+    struct err            err;
+    uint64_t              sum = 0;
+
+    assert_int_equal(budget_plan(b, &r, &err), 0);
+    for (size_t i = 0; i < b->n_items; i++)
+        sum += b->items[i].bytes;
+    assert_int_equal(sum, b->total);
+    assert_true(b->total <= b->limit);
+    assert_int_equal(b->limit, mib * MIB);
+}
+
+static void test_order(void **state)
+{
+    struct budget b;
+
+    (void)state;
+    plan(&b, 412);
+    assert_true(b.frames == 2 && b.grad_buffers == 1 && b.kept == 0);
+    plan(&b, 412 + 28); // first the second gradient buffer
+    assert_true(b.frames == 2 && b.grad_buffers == 2 && b.kept == 0);
+    plan(&b, 412 + 28 + 14);
+    assert_true(b.frames == 3 && b.grad_buffers == 2 && b.kept == 0);
+    plan(&b, 412 + 28 + 14 + 250);
+    assert_true(b.frames == 3 + 50 / 14 && b.grad_buffers == 2 && b.kept == 2);
+    plan(&b, 100000);
+    assert_true(b.frames == 12 && b.grad_buffers == 2 && b.kept == 12);
+}
+
+static void test_refusal(void **state)
+{
+    struct budget_request r = small(300 * MIB);
+    struct budget         b;
+    struct err            err = { 0 };
+
+    (void)state;
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_true(err.misuse);
+    assert_string_equal(err.text, "--host-mem 300M is too small: this run needs at least 412M, of which the embeddings and the final "
+                                  "norm take 154M");
+    r = small(411 * MIB);
+    r.process += 1; // and what it names is rounded up
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "at least 413M"));
+}
+
+static void test_keep(void **state)
+{
+    struct budget_request r = small((412 + 1200) * MIB);
+    struct budget         b;
+    struct err            err = { 0 };
+
+    (void)state;
+    r.keep = 1;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_int_equal(b.kept, 12);
+    r.host_mem -= 1;
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "at least 1612M, of which kept activations take 1200M"));
+    r.host_mem = 100000 * MIB;
+    r.keep = 0;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_int_equal(b.kept, 0);
+}
+
+static void test_shapes(void **state)
+{
+    struct budget_request r = small(412 * MIB);
+    struct budget         b;
+    struct err            err = { 0 };
+
+    (void)state;
+    r.n_layer = 1; // one frame is enough, and there is nothing to double
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.frames == 1 && b.grad_buffers == 1 && b.kept == 0);
+    r = small(800 * MIB);
+    r.training = 0;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.frames == 12 && b.grad_buffers == 0 && b.kept == 0);
+    r = small(2000 * MIB);
+    r.in_memory = 1; // nothing is a choice but the activations
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.frames == 12 && b.grad_buffers == 12);
+    r.host_mem = 800 * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "at least 860M"));
+}
+
+/* Without a limit the machine gives one, which has to hold the arenas too. */
+static void test_machine(void **state)
+{
+    struct budget_request r = { .process = 1, .n_layer = 1, .layer_frame = 1, .arenas = 1 << 20 };
+    struct budget         b;
+    struct err            err = { 0 };
+
+    (void)state;
+    assert_true(budget_available() > 0);
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_int_equal(b.arenas, 1 << 20);
+    assert_int_equal(b.total, 2);
+    r.arenas = UINT64_MAX / 2;
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "this machine has 0K of memory to spare"));
+}
+
+static void test_print(void **state)
+{
+    struct budget b;
+    char          text[4096], tiny[16];
+
+    (void)state;
+    plan(&b, 454);
+    b.arenas = 3 * MIB;
+    budget_print(&b, text, sizeof text);
+    assert_non_null(strstr(text, "the embeddings and the final norm       154.0 MiB  parameters and gradients\n"));
+    assert_non_null(strstr(text, "3 of 12 layers"));
+    assert_non_null(strstr(text, "total                                   454.0 MiB\n"));
+    assert_non_null(strstr(text, "arenas of emulated devices                3.0 MiB  on top of it\n"));
+    budget_print(&b, tiny, sizeof tiny); // cut, not overrun
+    assert_int_equal(strlen(tiny), sizeof tiny - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order), cmocka_unit_test(test_refusal), cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

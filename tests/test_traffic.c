@@ -1,0 +1,112 @@
+/* The computed traffic against the table of DESIGN.md, written out by hand for a small model. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "offload/traffic.h"
+
+#include <string.h>
+
+static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all
+
+static struct traffic_config small(void)
+{
+    return (struct traffic_config){ .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16, .moments = 2 };
+}
+
+static uint64_t sum(const struct link_meter *m)
+{
+    uint64_t bytes = 0;
+
+    for (int k = 0; k < LINK_KINDS; k++)
+        for (int c = 0; c < LINK_CLASSES; c++)
+            for (int d = 0; d < LINK_DIRS; d++)
+                bytes += m->bytes[k][c][d] + m->padding[k][c][d];
+    return bytes;
+}
+
+static void test_base(void **state)
+{
+    struct traffic_config c = small();
+    struct link_meter     m;
+    uint64_t            (*host)[LINK_DIRS] = m.bytes[LINK_HOST];
+
+    (void)state;
+    c.on_host = 1;
+    traffic_computed(&m, &c);
+    assert_int_equal(host[CLASS_STATES][LINK_READ], 12 * 2220);
+    assert_int_equal(host[CLASS_STATES][LINK_WRITE], 12 * 2220);
+    assert_int_equal(host[CLASS_GRADIENT][LINK_READ], 4 * 2220);
+    assert_int_equal(host[CLASS_GRADIENT][LINK_WRITE], 4 * 2220);
+    assert_int_equal(host[CLASS_WIRE][LINK_WRITE], 2 * 2220);
+    assert_int_equal(host[CLASS_WIRE][LINK_READ], 2 * (1020 + 2 * 2 * 300 + 2 * 300));
+    assert_int_equal(sum(&m), 34 * 2220 + 2 * 2820); // the internal link carries nothing
+}
+
+static void test_su(void **state)
+{
+    struct traffic_config c = small();
+    struct link_meter     m;
+
+    (void)state;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_STATES][LINK_READ], 0);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_READ], 0);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE], 4 * 2220);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_WIRE][LINK_WRITE], 0);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_WIRE][LINK_READ], 2 * 2820);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 12 * 2220);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_STATES][LINK_WRITE], 12 * 2220);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_GRADIENT][LINK_READ], 4 * 2220);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_WIRE][LINK_WRITE], 2 * 2220);
+    assert_int_equal(sum(&m), 34 * 2220 + 2 * 2820);
+}
+
+/* 2% of the bytes: 10, 3, 3, 3, 3 pairs, and one where 1% is less than one. */
+static void test_compressed(void **state)
+{
+    struct traffic_config c = small();
+    struct link_meter     m;
+
+    (void)state;
+    c.compress = 0.02;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE], 8 * 23);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_GRADIENT][LINK_READ], 8 * 23);
+    c.on_host = 1;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE], 8 * 23);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_READ], 8 * 23);
+}
+
+static void test_frames_and_formats(void **state)
+{
+    struct traffic_config c = small();
+    struct link_meter     m;
+
+    (void)state;
+    c.wire_dt = DT_F32;
+    c.moments = 1;
+    c.frames = 9; // more than layers: everything is read once
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_WIRE][LINK_READ], 4 * 2220);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_WIRE][LINK_WRITE], 4 * 2220);
+    assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 8 * 2220);
+    c.in_memory = 1;
+    traffic_computed(&m, &c);
+    assert_int_equal(sum(&m), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_base),
+        cmocka_unit_test(test_su),
+        cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_frames_and_formats),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
