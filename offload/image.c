@@ -1,0 +1,382 @@
+/* image.c: the files and the rows behind image.h. A file is nothing but floats, block after block, without header or padding: sizes
+ * come from the run's configuration, checksums from the journal.
+ *
+ * Invariants: a file is complete and, if the run is durable, on stable storage before a row names it; rows of an area change all
+ * together, in one transaction; the area that the newest rows name is never written to. */
+#include "offload/image.h"
+
+#include "data/crc32c.h"
+#include "data/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 20 }; // floats in one read or write: 4 MiB, large enough for any drive
+
+/* Rows of one area, as the journal has them. */
+struct area {
+    int      found;
+    uint64_t step, applied;
+    uint32_t *crc; // of each block
+};
+
+size_t image_block_floats(const struct run_config *cfg, size_t block)
+{
+    return (size_t)(1 + optim_moments(cfg->optim)) * cfg->block_params[block];
+}
+
+uint64_t image_block_offset(const struct run_config *cfg, size_t block)
+{
+    uint64_t bytes = 0;
+
+    for (size_t b = 0; b < block; b++)
+        bytes += (uint64_t)image_block_floats(cfg, b) * sizeof(float);
+    return bytes;
+}
+
+uint64_t image_bytes(const struct run_config *cfg)
+{
+    return image_block_offset(cfg, cfg->n_blocks);
+}
+
+void image_path(const struct run_config *cfg, unsigned area, char *path, size_t size)
+{
+    snprintf(path, size, "%s/image%u", cfg->dir, area);
+}
+
+/* The journal's rows. */
+
+static int db_fail(const struct run_config *cfg, const char *what, struct err *err)
+{
+    return err_set(err, -EIO, "run.db in %s: %s: %s", cfg->dir, what, sqlite3_errmsg(runlog_db(cfg->log)));
+}
+
+static uint32_t row_checksum(unsigned area, size_t block, size_t params, const struct image_state *s, uint32_t crc)
+{
+    uint64_t row[6] = { area, block, params, s->step, s->applied, crc };
+
+    return crc32c(0, row, sizeof row);
+}
+
+int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc, struct err *err)
+{
+    sqlite3_stmt *put = NULL;
+    int           rc = 0;
+
+    if (sqlite3_prepare_v2(runlog_db(cfg->log),
+                           "INSERT OR REPLACE INTO journal_image(area, block, step, applied, crc, row_crc) VALUES(?,?,?,?,?,?)",
+                           -1, &put, NULL))
+        return db_fail(cfg, "journal of images", err);
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+        sqlite3_bind_int64(put, 1, state->area);
+        sqlite3_bind_int64(put, 2, (sqlite3_int64)b);
+        sqlite3_bind_int64(put, 3, (sqlite3_int64)state->step);
+        sqlite3_bind_int64(put, 4, (sqlite3_int64)state->applied);
+        sqlite3_bind_int64(put, 5, crc[b]);
+        sqlite3_bind_int64(put, 6, row_checksum(state->area, b, cfg->block_params[b], state, crc[b]));
+        if (sqlite3_step(put) != SQLITE_DONE)
+            rc = db_fail(cfg, "journal of images", err);
+        sqlite3_reset(put);
+    }
+    sqlite3_finalize(put);
+    return rc;
+}
+
+static int row_read(const struct run_config *cfg, sqlite3_stmt *get, unsigned area, size_t row, struct area *out, struct err *err)
+{
+    struct image_state s = { .area = area, .step = (uint64_t)sqlite3_column_int64(get, 1),
+                             .applied = (uint64_t)sqlite3_column_int64(get, 2) };
+    uint32_t           crc = (uint32_t)sqlite3_column_int64(get, 3);
+
+    if (row >= cfg->n_blocks || (uint64_t)sqlite3_column_int64(get, 0) != row || (row > 0 && s.step != out->step) ||
+        (uint32_t)sqlite3_column_int64(get, 4) != row_checksum(area, row, cfg->block_params[row], &s, crc))
+        return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%u in the journal is damaged or of another run", cfg->dir, row,
+                       area);
+    out->found = 1;
+    out->step = s.step;
+    out->applied = s.applied;
+    out->crc[row] = crc;
+    return 0;
+}
+
+/* An area's rows; none at all leaves found 0. crc is allocated here, freed by area_release. */
+static int area_read(const struct run_config *cfg, unsigned area, struct area *out, struct err *err)
+{
+    sqlite3_stmt *get = NULL;
+    size_t        rows = 0;
+    int           rc = 0, s;
+
+    *out = (struct area){ .crc = calloc(cfg->n_blocks, sizeof *out->crc) };
+    if (!out->crc)
+        return err_set(err, -ENOMEM, "out of memory for the journal of images");
+    if (sqlite3_prepare_v2(runlog_db(cfg->log),
+                           "SELECT block, step, applied, crc, row_crc FROM journal_image WHERE area = ? ORDER BY block", -1, &get,
+                           NULL))
+        return db_fail(cfg, "journal of images", err);
+    sqlite3_bind_int64(get, 1, area);
+    while (!rc && (s = sqlite3_step(get)) != SQLITE_DONE)
+        rc = s == SQLITE_ROW ? row_read(cfg, get, area, rows++, out, err) : db_fail(cfg, "journal of images", err);
+    sqlite3_finalize(get);
+    if (!rc && rows != 0 && rows != cfg->n_blocks)
+        rc = err_set(err, -EBADMSG, "run.db in %s: the journal has %zu of %zu blocks of image%u", cfg->dir, rows, cfg->n_blocks, area);
+    return rc;
+}
+
+static void area_release(struct area *a)
+{
+    free(a->crc);
+    a->crc = NULL;
+}
+
+/* Both areas' rows; *newest is the committed one. */
+static int areas_read(const struct run_config *cfg, struct area areas[IMAGE_AREAS], unsigned *newest, struct err *err)
+{
+    int rc = 0, found = 0;
+
+    memset(areas, 0, IMAGE_AREAS * sizeof *areas);
+    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++) {
+        rc = area_read(cfg, a, &areas[a], err);
+        if (rc || !areas[a].found)
+            continue;
+        if (!found || areas[a].step > areas[*newest].step)
+            *newest = a;
+        found = 1;
+    }
+    if (!rc && !found)
+        rc = err_set(err, -ENOENT, "run.db in %s: the journal names no image: this run has no committed state", cfg->dir);
+    return rc;
+}
+
+static void areas_release(struct area areas[IMAGE_AREAS])
+{
+    for (unsigned a = 0; a < IMAGE_AREAS; a++)
+        area_release(&areas[a]);
+}
+
+int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err)
+{
+    struct area areas[IMAGE_AREAS];
+    unsigned    newest = 0;
+    int         rc = areas_read(cfg, areas, &newest, err);
+
+    if (!rc)
+        *out = (struct image_state){ .area = newest, .step = areas[newest].step, .applied = areas[newest].applied };
+    areas_release(areas);
+    return rc;
+}
+
+/* Reading. */
+
+/* Say it if the file ends before the last block does. */
+static int check_size(const struct run_config *cfg, int fd, const char *path, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    for (size_t b = 0; b < cfg->n_blocks; b++) {
+        uint64_t end = image_block_offset(cfg, b + 1);
+
+        if ((uint64_t)st.st_size < end)
+            return err_set(err, -EBADMSG, "%s: block %zu is cut off at offset %" PRIu64 ", it should end at %" PRIu64, path, b,
+                           (uint64_t)st.st_size, end);
+    }
+    return 0;
+}
+
+/* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */
+static int block_load(const struct run_config *cfg, int fd, const char *path, size_t b, uint32_t expected, float *out, float *piece,
+                      struct err *err)
+{
+    size_t   floats = image_block_floats(cfg, b);
+    uint64_t off = image_block_offset(cfg, b);
+    uint32_t crc = 0;
+
+    for (size_t i = 0; i < floats; i += PIECE) {
+        size_t n = floats - i < PIECE ? floats - i : PIECE;
+        float *to = out ? out + i : piece;
+        int    rc = file_pread(fd, to, n * sizeof *to, off + (uint64_t)i * sizeof *to, path, err);
+
+        if (rc)
+            return rc;
+        crc = crc32c(crc, to, n * sizeof *to);
+    }
+    if (crc != expected)
+        return err_set(err, -EBADMSG, "%s: block %zu at offset %" PRIu64 " is damaged: its checksum is %08x, the journal has %08x",
+                       path, b, off, crc, expected);
+    return 0;
+}
+
+static int area_load(const struct run_config *cfg, unsigned index, const struct area *a, float *const *states, struct err *err)
+{
+    char   path[PATH_MAX];
+    float *piece = states ? NULL : malloc(PIECE * sizeof *piece);
+    int    fd = -1, rc = 0;
+
+    if (!states && !piece)
+        return err_set(err, -ENOMEM, "out of memory for checking an image");
+    image_path(cfg, index, path, sizeof path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    if (!rc)
+        rc = check_size(cfg, fd, path, err);
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
+        rc = block_load(cfg, fd, path, b, a->crc[b], states ? states[b] : NULL, piece, err);
+    if (fd >= 0)
+        close(fd);
+    free(piece);
+    return rc;
+}
+
+/* Add to the sentence what is left of the run: silently going back would lose steps that were reported as committed. */
+static int say_what_is_left(const struct run_config *cfg, unsigned damaged, struct area areas[IMAGE_AREAS], int rc, struct err *err)
+{
+    unsigned   other = 1 - damaged;
+    char       text[sizeof err->text];
+    struct err ignored;
+
+    if (!err)
+        return rc;
+    memcpy(text, err->text, sizeof text);
+    if (areas[other].found && area_load(cfg, other, &areas[other], NULL, &ignored) == 0)
+        return err_set(err, rc, "%.800s; the last whole committed state is that before step %" PRIu64 ", in image%u", text,
+                       areas[other].step, other);
+    return err_set(err, rc, "%.800s; no other whole committed state is left", text);
+}
+
+int image_load(const struct run_config *cfg, struct image_state *out, float *const *states, struct err *err)
+{
+    struct area areas[IMAGE_AREAS];
+    unsigned    newest = 0;
+    int         rc = areas_read(cfg, areas, &newest, err);
+
+    if (!rc) {
+        rc = area_load(cfg, newest, &areas[newest], states, err);
+        if (rc)
+            rc = say_what_is_left(cfg, newest, areas, rc, err);
+        *out = (struct image_state){ .area = newest, .step = areas[newest].step, .applied = areas[newest].applied };
+    }
+    areas_release(areas);
+    return rc;
+}
+
+/* Writing. */
+
+static int block_write(const struct run_config *cfg, int fd, const char *path, size_t b, const float *states, uint32_t *crc,
+                       struct err *err)
+{
+    size_t   floats = image_block_floats(cfg, b);
+    uint64_t off = image_block_offset(cfg, b);
+
+    *crc = 0;
+    for (size_t i = 0; i < floats; i += PIECE) {
+        size_t n = floats - i < PIECE ? floats - i : PIECE;
+        int    rc = file_pwrite(fd, states + i, n * sizeof *states, off + (uint64_t)i * sizeof *states, path, err);
+
+        if (rc)
+            return rc;
+        *crc = crc32c(*crc, states + i, n * sizeof *states);
+    }
+    return 0;
+}
+
+int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc, struct err *err)
+{
+    char path[PATH_MAX];
+    int  fd, rc = 0;
+
+    image_path(cfg, area, path, sizeof path);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
+        rc = block_write(cfg, fd, path, b, states[b], &crc[b], err);
+    if (!rc && cfg->durable && fsync(fd) < 0)
+        rc = err_set(err, -errno, "flush %s: %s", path, strerror(errno));
+    if (close(fd) < 0 && !rc)
+        rc = err_set(err, -errno, "close %s: %s", path, strerror(errno));
+    if (!rc && cfg->durable)
+        rc = file_sync_dir(cfg->dir, err); // its first time, the file's name is new
+    return rc;
+}
+
+/* Masters from init, then the moments' zeros. */
+static int block_format(const struct run_config *cfg, const struct file_new *f, size_t b, const struct params_source *init,
+                        float *piece, uint32_t *crc, struct err *err)
+{
+    size_t   params = cfg->block_params[b], floats = image_block_floats(cfg, b), n;
+    uint64_t off = image_block_offset(cfg, b);
+    int      rc = 0;
+
+    *crc = 0;
+    for (size_t i = 0; i < floats && !rc; i += n) {
+        size_t end = i < params ? params : floats;
+
+        n = end - i < PIECE ? end - i : PIECE;
+        if (i < params)
+            rc = init->read(init->ctx, b, i, n, piece, err);
+        else
+            memset(piece, 0, n * sizeof *piece);
+        if (!rc)
+            rc = file_pwrite(f->fd, piece, n * sizeof *piece, off + (uint64_t)i * sizeof *piece, f->path, err);
+        *crc = crc32c(*crc, piece, n * sizeof *piece);
+    }
+    return rc;
+}
+
+static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct err *err)
+{
+    int rc = runlog_begin(cfg->log, err);
+
+    if (rc)
+        return rc;
+    if (sqlite3_exec(runlog_db(cfg->log),
+                     "CREATE TABLE journal_image(area INTEGER, block INTEGER, step INTEGER, applied INTEGER, crc INTEGER, "
+                     "row_crc INTEGER, PRIMARY KEY(area, block)) WITHOUT ROWID",
+                     NULL, NULL, NULL))
+        rc = db_fail(cfg, "journal of images", err);
+    if (!rc)
+        rc = image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
+    if (!rc)
+        rc = runlog_commit(cfg->log, err);
+    if (rc)
+        runlog_rollback(cfg->log);
+    return rc;
+}
+
+int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+{
+    struct file_new f = { 0 };
+    char            path[PATH_MAX];
+    uint32_t       *crc = calloc(cfg->n_blocks, sizeof *crc);
+    float          *piece = malloc(PIECE * sizeof *piece);
+    int             rc;
+
+    image_path(cfg, 0, path, sizeof path);
+    if (!crc || !piece)
+        rc = err_set(err, -ENOMEM, "out of memory for making %s", path);
+    else
+        rc = file_new_open(&f, path, err);
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
+        rc = block_format(cfg, &f, b, init, piece, &crc[b], err);
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f); // of what was not committed
+    if (!rc) {
+        rc = rows_format(cfg, crc, err);
+        if (rc)
+            unlink(path);
+    }
+    free(piece);
+    free(crc);
+    return rc;
+}

@@ -1,0 +1,38 @@
+/* image.h: what the mem mode commits: RUN/image0 and RUN/image1, each the masters and moments of all blocks, written in turn, and
+ * the journal's rows that say which step each holds. The newest area with rows is the run's state; the other one is what is
+ * overwritten next, so a crash while writing loses nothing. */
+#ifndef OFFLOAD_IMAGE_H
+#define OFFLOAD_IMAGE_H
+
+#include "offload/run.h"
+
+enum { IMAGE_AREAS = 2 };
+
+struct image_state {
+    unsigned area;
+    uint64_t step;    // the one that comes next
+    uint64_t applied; // updates that are in it
+};
+
+/* Floats of a block in an image: masters, then each moment. */
+size_t   image_block_floats(const struct run_config *cfg, size_t block);
+uint64_t image_block_offset(const struct run_config *cfg, size_t block); // in the file, in bytes
+uint64_t image_bytes(const struct run_config *cfg);
+void     image_path(const struct run_config *cfg, unsigned area, char *path, size_t size);
+
+/* Make area 0 from `init` with moments zero, and its rows, in a transaction of its own. */
+int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err);
+
+/* The committed state, by the journal alone. */
+int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err);
+
+/* Read the committed image into states[block] (image_block_floats each; states NULL: only verify) and check every block. A damaged
+ * one is an error that names file, block, offset and the last whole state there is. */
+int image_load(const struct run_config *cfg, struct image_state *out, float *const *states, struct err *err);
+
+/* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit, which puts the rows into the
+ * caller's transaction. */
+int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc, struct err *err);
+int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc, struct err *err);
+
+#endif

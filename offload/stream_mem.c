@@ -1,0 +1,550 @@
+/* stream_mem.c: the stream whose devices are RAM: masters, moments, gradients and wire copies of every block lie in one arena, a step
+ * waits for nothing, and an update is done when stream_update returns. It is the reference of all other modes, and the fast path for
+ * models that fit. What outlives the process are images (image.h).
+ *
+ * Invariants: the wire copy always is the rounded master (in fp32 it is the master); pieces of an update never cross a change of
+ * weight decay, and since the update is element-wise, where they are cut changes no bit; nothing is allocated after open. A step's
+ * row is committed with every step but not flushed; images are, and the rows that name them. */
+#include "offload/stream_mem.h"
+
+#include "data/clock.h"
+#include "data/file.h"
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "kernels/topk.h"
+#include "offload/image.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    PIECE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and wire pass through L2 once
+    ALIGN        = 64,
+    MAX_SPANS    = 8192,
+    SPAN_BYTES   = 64,    // about what the meter holds for one
+};
+
+struct piece {
+    size_t block, first, n;
+    float  weight_decay;
+};
+
+struct mem_block {
+    size_t params;
+    float *states; // [master, moments..], as in an image
+    float *grad;
+    void  *wire;   // the master itself in fp32
+    int    zeroed; // grad was handed out in this step
+};
+
+struct stream_mem {
+    struct stream     stream;
+    struct run_config cfg; // its arrays are copied: block_sizes
+    size_t           *block_sizes;
+    struct meter     *meter;
+    struct mem_block *blocks;
+    float           **states; // of each block, for images
+    unsigned char    *arena;
+    size_t            arena_bytes;
+    struct piece     *pieces;
+    size_t            n_pieces;
+    struct topk_pair *pairs;   // compressed runs
+    void             *scratch; // of the norm and of Top-K
+    uint32_t         *crc;     // of the image being written
+    struct image_state committed;
+    uint64_t          next_step, applied;
+    uint64_t          last_ns; // when the last update was over
+};
+
+static struct stream_mem *of(struct stream *s)
+{
+    return (struct stream_mem *)s;
+}
+
+/* Sizes. */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t states_bytes(const struct run_config *cfg, size_t block)
+{
+    return aligned(image_block_floats(cfg, block) * sizeof(float));
+}
+
+static size_t grad_bytes(const struct run_config *cfg, size_t block)
+{
+    return aligned(cfg->block_params[block] * sizeof(float));
+}
+
+static size_t wire_bytes(const struct run_config *cfg, size_t block)
+{
+    return cfg->wire_dt == DT_F32 ? 0 : aligned(cfg->block_params[block] * dtype_bytes(cfg->wire_dt));
+}
+
+static size_t scratch_bytes(const struct run_config *cfg)
+{
+    size_t most = 0;
+
+    for (size_t b = 0; b < cfg->n_blocks; b++) {
+        size_t n = cfg->block_params[b], need = reduce_scratch(n);
+
+        if (cfg->compress > 0.0 && topk_scratch(n, topk_count(n, cfg->compress)) > need)
+            need = topk_scratch(n, topk_count(n, cfg->compress));
+        most = need > most ? need : most;
+    }
+    return aligned(most);
+}
+
+static size_t pairs_bytes(const struct run_config *cfg)
+{
+    size_t most = 0;
+
+    for (size_t b = 0; b < cfg->n_blocks && cfg->compress > 0.0; b++) {
+        size_t k = topk_count(cfg->block_params[b], cfg->compress);
+
+        most = k > most ? k : most;
+    }
+    return aligned(most * sizeof(struct topk_pair));
+}
+
+void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
+{
+    size_t last = cfg->n_blocks - 1;
+
+    *out = (struct run_memory){
+        .compress = scratch_bytes(cfg) + pairs_bytes(cfg),
+        .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
+        .states = wire_bytes(cfg, 0) + grad_bytes(cfg, 0) + wire_bytes(cfg, last) + grad_bytes(cfg, last),
+        .layer_frame = last > 1 ? wire_bytes(cfg, 1) : 0,
+        .layer_grad = last > 1 ? grad_bytes(cfg, 1) : 0,
+        .device_bytes = IMAGE_AREAS * image_bytes(cfg),
+    };
+    for (size_t b = 0; b < cfg->n_blocks; b++)
+        out->states += states_bytes(cfg, b);
+    out->frames = out->layer_frame * (last - 1);
+    out->grads = out->layer_grad * (last - 1);
+}
+
+/* The step. */
+
+static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    struct stream_mem *m = of(s);
+
+    (void)pass, (void)step, (void)err;
+    if (!m->last_ns)
+        m->last_ns = clock_ns();
+    return 0;
+}
+
+static int mem_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
+{
+    (void)err;
+    assert(block < of(s)->cfg.n_blocks);
+    *wire = of(s)->blocks[block].wire;
+    return 0;
+}
+
+static void mem_release(struct stream *s, size_t block)
+{
+    assert(block < of(s)->cfg.n_blocks);
+    (void)s, (void)block;
+}
+
+static void zero_floats(float *x, size_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += PIECE_PARAMS)
+        memset(x + i, 0, (n - i < PIECE_PARAMS ? n - i : PIECE_PARAMS) * sizeof *x);
+}
+
+static int mem_grad(struct stream *s, size_t block, float **grad, struct err *err)
+{
+    struct mem_block *b = &of(s)->blocks[block];
+
+    (void)err;
+    assert(block < of(s)->cfg.n_blocks);
+    if (!b->zeroed)
+        zero_floats(b->grad, b->params);
+    b->zeroed = 1;
+    *grad = b->grad;
+    return 0;
+}
+
+/* Only the largest of the block stay, at their places: what a device has after it scattered its pairs. A gradient that is not
+ * finite stays as it is: it will be skipped. */
+static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
+{
+    struct stream_mem *m = of(s);
+    struct mem_block  *b = &m->blocks[block];
+    uint64_t           start = clock_ns();
+    int                nonfinite = 0;
+
+    (void)err;
+    assert(b->zeroed && "a gradient is sent that was never asked for");
+    norm->sumsq += reduce_sumsq(b->grad, b->params, &nonfinite, m->scratch);
+    norm->nonfinite |= nonfinite;
+    if (m->cfg.compress > 0.0 && !nonfinite) {
+        size_t k = topk_count(b->params, m->cfg.compress);
+
+        topk_select(m->pairs, b->grad, b->params, k, m->scratch);
+        zero_floats(b->grad, b->params);
+        for (size_t i = 0; i < k; i++)
+            b->grad[m->pairs[i].index] = m->pairs[i].value;
+    }
+    meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), 0);
+    return 0;
+}
+
+static void update_piece(const struct stream_mem *m, const struct piece *p, const struct optim_step *step)
+{
+    const struct mem_block *b = &m->blocks[p->block];
+    float                  *w = b->states + p->first;
+    float                  *v = optim_moments(step->kind) > 1 ? w + 2 * b->params : NULL;
+
+    optim_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step);
+    if (m->cfg.wire_dt != DT_F32)
+        convert((bf16 *)b->wire + p->first, m->cfg.wire_dt, w, DT_F32, p->n); // still in cache
+}
+
+static void update_all(struct stream_mem *m, const struct stream_step *step)
+{
+    uint64_t start = clock_ns();
+
+    assert(step->optim.kind == m->cfg.optim);
+#pragma omp parallel for schedule(dynamic, 4)
+    for (size_t i = 0; i < m->n_pieces; i++)
+        update_piece(m, &m->pieces[i], &step->optim);
+    m->applied++;
+    meter_span(m->meter, step->row.step, PHASE_UPDATE, -1, -1, start, clock_ns(), 0);
+}
+
+/* Commits. */
+
+static int set_synchronous(struct stream_mem *m, const char *sql, struct err *err)
+{
+    if (m->cfg.durable && sqlite3_exec(runlog_db(m->cfg.log), sql, NULL, NULL, NULL))
+        return err_set(err, -EIO, "run.db in %s: %s: %s", m->cfg.dir, sql, sqlite3_errmsg(runlog_db(m->cfg.log)));
+    return 0;
+}
+
+static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct err *err)
+{
+    struct rusage ru;
+    uint64_t      now = clock_ns();
+    double        seconds = m->last_ns ? (double)(now - m->last_ns) * 1e-9 : 0.0;
+    int           rc = runlog_step(m->cfg.log, row, err);
+
+    m->last_ns = now;
+    getrusage(RUSAGE_SELF, &ru);
+    if (!rc)
+        rc = runlog_step_done(m->cfg.log, row->step, seconds, (uint64_t)ru.ru_maxrss * 1024, err);
+    if (!rc)
+        rc = meter_flush(m->meter, row->step, m->cfg.log, err);
+    return rc;
+}
+
+/* One transaction: a step's row, if there is one, and the rows of the image that was just written, if there is one. */
+static int commit_rows(struct stream_mem *m, const struct runlog_step *row, const struct image_state *image, struct err *err)
+{
+    int rc = runlog_begin(m->cfg.log, err);
+
+    if (rc)
+        return rc;
+    if (row)
+        rc = step_rows(m, row, err);
+    if (!rc && image)
+        rc = image_commit(&m->cfg, image, m->crc, err);
+    if (!rc)
+        rc = runlog_commit(m->cfg.log, err);
+    if (rc)
+        runlog_rollback(m->cfg.log);
+    return rc;
+}
+
+static int commit_image(struct stream_mem *m, const struct runlog_step *row, struct err *err)
+{
+    struct image_state next = { .area = 1 - m->committed.area, .step = m->next_step, .applied = m->applied };
+    uint64_t           start = clock_ns();
+    int                rc = image_write(&m->cfg, next.area, m->states, m->crc, err);
+
+    if (rc)
+        return rc;
+    if (row)
+        meter_span(m->meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(), image_bytes(&m->cfg));
+    rc = set_synchronous(m, "PRAGMA synchronous=FULL", err);
+    if (!rc)
+        rc = commit_rows(m, row, &next, err);
+    if (!rc)
+        rc = set_synchronous(m, "PRAGMA synchronous=NORMAL", err);
+    if (!rc)
+        m->committed = next;
+    return rc;
+}
+
+static int mem_update(struct stream *s, const struct stream_step *step, struct err *err)
+{
+    struct stream_mem *m = of(s);
+
+    assert(step->row.step == m->next_step);
+    if (!step->skip)
+        update_all(m, step);
+    for (size_t b = 0; b < m->cfg.n_blocks; b++)
+        m->blocks[b].zeroed = 0;
+    m->next_step++;
+    if (m->cfg.commit_every && m->next_step - m->committed.step >= m->cfg.commit_every)
+        return commit_image(m, &step->row, err);
+    return commit_rows(m, &step->row, NULL, err);
+}
+
+static int mem_drain(struct stream *s, struct err *err)
+{
+    struct stream_mem *m = of(s);
+
+    return m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
+}
+
+static uint64_t mem_applied(const struct stream *s)
+{
+    return ((const struct stream_mem *)s)->applied;
+}
+
+static struct meter *mem_meter(struct stream *s)
+{
+    return of(s)->meter;
+}
+
+static void mem_close(struct stream *s)
+{
+    struct stream_mem *m = of(s);
+
+    if (m->arena)
+        munmap(m->arena, m->arena_bytes);
+    if (m->cfg.log)
+        set_synchronous(m, "PRAGMA synchronous=FULL", NULL);
+    meter_free(m->meter);
+    free(m->scratch);
+    free(m->pairs);
+    free(m->crc);
+    free(m->pieces);
+    free(m->states);
+    free(m->blocks);
+    free(m->block_sizes);
+    free(m);
+}
+
+static const struct stream_ops stream_mem_ops = {
+    .name = "mem",
+    .begin = mem_begin,
+    .acquire = mem_acquire,
+    .release = mem_release,
+    .grad = mem_grad,
+    .send_grad = mem_send_grad,
+    .update = mem_update,
+    .drain = mem_drain,
+    .applied = mem_applied,
+    .meter = mem_meter,
+    .close = mem_close,
+};
+
+/* Opening. */
+
+/* cfg->decay's pieces of a block, cut further; with pieces NULL only counted. */
+struct cutter {
+    struct piece *pieces;
+    size_t        n, block;
+};
+
+static void cut_pieces(void *ctx, size_t offset, size_t count, float weight_decay)
+{
+    struct cutter *c = ctx;
+    size_t         end = offset + count;
+
+    for (size_t n; offset < end; offset += n) {
+        n = PIECE_PARAMS - offset % PIECE_PARAMS;
+        n = n < end - offset ? n : end - offset;
+        if (c->pieces)
+            c->pieces[c->n] = (struct piece){ c->block, offset, n, weight_decay };
+        c->n++;
+    }
+}
+
+static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
+{
+    struct cutter c = { .pieces = pieces };
+
+    for (c.block = 0; c.block < cfg->n_blocks; c.block++)
+        cfg->decay(cfg->decay_ctx, c.block, 0, cfg->block_params[c.block], cut_pieces, &c);
+    return c.n;
+}
+
+static int open_tables(struct stream_mem *m, struct err *err)
+{
+    const struct run_config *cfg = &m->cfg;
+    size_t                   n = cfg->n_blocks;
+
+    m->block_sizes = malloc(n * sizeof *m->block_sizes);
+    m->blocks = calloc(n, sizeof *m->blocks);
+    m->states = calloc(n, sizeof(float *));
+    m->crc = calloc(n, sizeof *m->crc);
+    m->n_pieces = make_pieces(cfg, NULL);
+    m->pieces = malloc(m->n_pieces * sizeof *m->pieces);
+    m->scratch = aligned_alloc(ALIGN, scratch_bytes(cfg));
+    m->pairs = cfg->compress > 0.0 ? aligned_alloc(ALIGN, pairs_bytes(cfg)) : NULL;
+    m->meter = meter_new(MAX_SPANS, 0);
+    if (!m->block_sizes || !m->blocks || !m->states || !m->crc || !m->pieces || !m->scratch || !m->meter ||
+        (cfg->compress > 0.0 && !m->pairs))
+        return err_set(err, -ENOMEM, "out of memory for the tables of %zu blocks", n);
+    make_pieces(cfg, m->pieces);
+    memcpy(m->block_sizes, cfg->block_params, n * sizeof *m->block_sizes);
+    m->cfg.block_params = m->block_sizes;
+    return 0;
+}
+
+static int open_arena(struct stream_mem *m, struct err *err)
+{
+    const struct run_config *cfg = &m->cfg;
+    size_t                   at = 0;
+
+    for (size_t b = 0; b < cfg->n_blocks; b++)
+        m->arena_bytes += states_bytes(cfg, b) + grad_bytes(cfg, b) + wire_bytes(cfg, b);
+    m->arena = mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->arena == MAP_FAILED) {
+        m->arena = NULL;
+        return err_set(err, -ENOMEM, "out of memory: --mode mem needs %zu MiB for parameters, states and gradients",
+                       (m->arena_bytes >> 20) + 1);
+    }
+    madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
+    for (size_t b = 0; b < cfg->n_blocks; b++) {
+        struct mem_block *mb = &m->blocks[b];
+
+        mb->params = cfg->block_params[b];
+        mb->states = m->states[b] = (float *)(void *)(m->arena + at);
+        at += states_bytes(cfg, b);
+        mb->grad = (float *)(void *)(m->arena + at);
+        at += grad_bytes(cfg, b);
+        mb->wire = cfg->wire_dt == DT_F32 ? (void *)mb->states : m->arena + at;
+        at += wire_bytes(cfg, b);
+    }
+    return 0;
+}
+
+/* The committed image; then wire copies and gradients are touched here, so that the first step takes no page faults. */
+static int load_states(struct stream_mem *m, struct err *err)
+{
+    int rc = image_load(&m->cfg, &m->committed, m->states, err);
+
+    if (rc)
+        return rc;
+    m->next_step = m->committed.step;
+    m->applied = m->committed.applied;
+    for (size_t b = 0; b < m->cfg.n_blocks; b++) {
+        struct mem_block *mb = &m->blocks[b];
+
+        if (m->cfg.wire_dt != DT_F32)
+            convert(mb->wire, m->cfg.wire_dt, mb->states, DT_F32, mb->params);
+        zero_floats(mb->grad, mb->params);
+    }
+    return 0;
+}
+
+int stream_mem_open(struct stream **out, const struct run_config *cfg, struct err *err)
+{
+    struct stream_mem *m = calloc(1, sizeof *m);
+    int                rc;
+
+    *out = NULL;
+    if (!m)
+        return err_set(err, -ENOMEM, "out of memory for a stream");
+    assert(cfg->wire_dt == DT_F32 || cfg->wire_dt == DT_BF16);
+    m->stream.ops = &stream_mem_ops;
+    m->cfg = *cfg;
+    rc = open_tables(m, err);
+    if (!rc)
+        rc = open_arena(m, err);
+    if (!rc)
+        rc = load_states(m, err);
+    if (!rc)
+        rc = set_synchronous(m, "PRAGMA synchronous=NORMAL", err);
+    if (rc)
+        mem_close(&m->stream);
+    else
+        *out = &m->stream;
+    return rc;
+}
+
+/* Making, asking, reading. */
+
+int stream_mem_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+{
+    return image_format(cfg, init, err);
+}
+
+int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied, struct err *err)
+{
+    struct image_state s;
+    int                rc = image_latest(cfg, &s, err);
+
+    if (rc)
+        return rc;
+    *next_step = s.step;
+    *applied = s.applied;
+    return 0;
+}
+
+struct mem_reader {
+    struct run_config cfg; // its arrays are the caller's
+    int               fd;
+    char              path[PATH_MAX];
+};
+
+static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct mem_reader *r = ctx;
+
+    assert(block < r->cfg.n_blocks && first + n <= r->cfg.block_params[block]);
+    return file_pread(r->fd, out, n * sizeof *out, image_block_offset(&r->cfg, block) + (uint64_t)first * sizeof *out, r->path, err);
+}
+
+int stream_mem_reader(struct mem_reader **out, struct params_source *source, const struct run_config *cfg, struct err *err)
+{
+    struct mem_reader *r = calloc(1, sizeof *r);
+    struct image_state s;
+    int                rc;
+
+    *out = NULL;
+    if (!r)
+        return err_set(err, -ENOMEM, "out of memory for reading an image");
+    r->cfg = *cfg;
+    rc = image_load(cfg, &s, NULL, err);
+    if (rc)
+        goto out;
+    image_path(cfg, s.area, r->path, sizeof r->path);
+    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
+    if (r->fd < 0) {
+        rc = err_set(err, -errno, "open %s: %s", r->path, strerror(errno));
+        goto out;
+    }
+    *source = (struct params_source){ .read = reader_read, .ctx = r };
+    *out = r;
+    return 0;
+out:
+    free(r);
+    return rc;
+}
+
+void stream_mem_reader_close(struct mem_reader *r)
+{
+    if (r)
+        close(r->fd);
+    free(r);
+}
