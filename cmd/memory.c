@@ -1,0 +1,109 @@
+/* memory.c: fills the request of budget.h. The program itself is measured: its resident size before anything is opened, and what grows when
+ * the products are (code that oneDNN generates; they are opened here once and closed again, to know their scratch). */
+#include "cmd/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* What comes after the measurement and has no size of its own in the plan: stacks of threads, SQLite's cache and log, rings, the heap. */
+enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
+
+uint64_t memory_rss(void)
+{
+    FILE              *f = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    if (f && fscanf(f, "%*u %llu", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t memory_rss_peak(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (uint64_t)u.ru_maxrss * 1024;
+}
+
+/* Scratch of the products, and the memory that their code takes. */
+static int products_bytes(uint64_t *out, const struct model_options *m, struct err *err)
+{
+    struct products_options o = { .gpt = m->gpt, .dtype = m->dtype, .engine = m->engine, .threads = m->threads, .training = m->training,
+                                  .tokens = m->batch * m->seq, .logits = m->logits, .no_head_chunks = m->logits > 0 };
+    struct products *p = NULL;
+    uint64_t         before = memory_rss(), grown;
+    int              rc = products_open(&p, &o, err);
+
+    if (rc)
+        return rc;
+    grown = memory_rss() > before ? memory_rss() - before : 0;
+    *out = matmul_scratch(products_matmul(p)) + (grown > PRODUCTS_LEAST_MIB * MIB ? grown : PRODUCTS_LEAST_MIB * MIB);
+    products_close(p);
+    return 0;
+}
+
+static int training_bytes(struct budget_request *b, const struct memory_request *r, struct err *err)
+{
+    struct run_config cfg = *r->run;
+    struct run_memory m;
+    int               rc;
+
+    cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
+    rc = run_memory(&cfg, &m, err);
+    if (rc)
+        return rc;
+    b->training = 1;
+    b->in_memory = cfg.mode == RUN_MEM;
+    b->fixed_streams = m.states + m.wire_cache + (b->in_memory ? 0 : m.frames + m.grads);
+    b->layer_frame = m.layer_frame;
+    b->layer_grad = m.layer_grad;
+    b->compress = m.compress;
+    b->spans = m.spans;
+    if (cfg.mode == RUN_BASE)
+        b->host_update = m.arenas;
+    else
+        b->arenas = m.arenas;
+    return 0;
+}
+
+static void reading_bytes(struct budget_request *b, const struct memory_request *r)
+{
+    const struct gpt_config *g = &r->model.gpt;
+    uint64_t                 wire = dtype_bytes(r->model.dtype);
+
+    b->fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->reader;
+    b->layer_frame = wire * gpt_block_size(g, 1);
+}
+
+int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
+{
+    struct acts_options   ao = model_acts(&r->model);
+    struct acts_sizes     acts = acts_sizes(&ao);
+    struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer, .block_inputs = acts.inputs,
+                                .kept_per_layer = acts.kept_per_layer, .work = acts.work, .head = acts.head,
+                                .kv_cache = r->kv_cache, .keep = r->keep };
+    int                   rc = 0;
+
+    memset(out, 0, sizeof *out);
+    b.process = memory_rss() + PROCESS_GROWTH_MIB * MIB;
+    if (r->run)
+        rc = training_bytes(&b, r, err);
+    else
+        reading_bytes(&b, r);
+    if (!rc)
+        rc = products_bytes(&b.products, &r->model, err);
+    if (!rc)
+        rc = budget_plan(out, &b, err);
+    if (!rc && r->run) {
+        r->run->frames = out->frames;
+        r->run->grad_buffers = out->grad_buffers;
+    }
+    return rc;
+}

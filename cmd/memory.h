@@ -1,0 +1,25 @@
+/* memory.h: the memory plan of a command: what it will hold is asked of those who will allocate it, before anything is allocated. */
+#ifndef CMD_MEMORY_H
+#define CMD_MEMORY_H
+
+#include "cmd/session.h"
+#include "model/model.h"
+#include "offload/budget.h"
+
+struct memory_request {
+    uint64_t             host_mem;  // 0: no promise
+    struct model_options model;     // kept is not looked at
+    struct run_config   *run;       // training; NULL: reading
+    int                  keep;      // as in struct budget_request
+    uint64_t             reader;    // reading: what the source itself holds
+    uint64_t             kv_cache;
+};
+
+/* Make the plan; on success frames and grad_buffers are set in *r->run. -EINVAL and a sentence if it does not fit: then *out
+ * is the minimum that was refused. */
+int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
+
+uint64_t memory_rss(void);      // of this process, now
+uint64_t memory_rss_peak(void); // as getrusage sees it
+
+#endif

@@ -1,0 +1,15 @@
+/* pick.h: which model and which sizes the options mean, for pretrain and plan: everything that is not given is filled in. */
+#ifndef CMD_PICK_H
+#define CMD_PICK_H
+
+#include "cmd/train_opts.h"
+#include "model/gpt.h"
+
+/* Fill *gpt; in *o seq and threads; *tokenizer becomes --init's folder where none was given and that has one. Refuses what does
+ * not go together, before anything is made. */
+int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m, struct train_opts *o, struct err *err);
+
+/* Options that the rows know but this version's streams do not. */
+int pick_check(struct train_opts *o, struct err *err);
+
+#endif
