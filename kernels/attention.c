@@ -22,6 +22,7 @@ enum {
     TILE  = 64, // queries, keys
     STRIP = 16, // columns are padded to this, the diagonal is cut at this
     ROWS  = 4,  // rows of mm_add's register block
+    AHEAD = 8,  // rows that tile_load asks for in advance
 };
 
 // Where q, k, v of one head stand, and how its tiles are laid out.
@@ -129,7 +130,8 @@ static void mm_add(float *c, size_t ldc, struct mat a, struct mat b, size_t m, s
 
 /* ---- between tensors and tiles ---- */
 
-// out (rows, ld), zero beyond n and rows; n elements of each of `have` rows of x.
+/* out (rows, ld), zero beyond n and `have` rows; n elements of each of `have` rows of x. These are short and pages
+ * apart, so the CPU does not see the next ones coming. */
 SIMD_CLONES
 static void tile_load(float *out, size_t ld, size_t rows, const void *x, enum dtype dt, size_t stride, size_t have,
                       size_t n)
@@ -137,6 +139,9 @@ static void tile_load(float *out, size_t ld, size_t rows, const void *x, enum dt
     for (size_t i = 0; i < rows; i++, out += ld) {
         size_t m = i < have ? n : 0;
 
+        if (i + AHEAD < have)
+            for (size_t j = 0; j < n; j += 64 / dtype_bytes(dt))
+                __builtin_prefetch(element(x, dt, (i + AHEAD) * stride + j));
         if (dt == DT_BF16)
             for (size_t j = 0; j < m; j++)
                 out[j] = bf16_to_f32(((const bf16 *)x)[i * stride + j]);
@@ -217,7 +222,7 @@ static void softmax_tile(float (*restrict s)[TILE], float *restrict max, float *
         for (int i = 0; i < TILE; i++) {
             float x = s[j][i] * scale;
 
-            x       = diagonal & (j > i) ? -INFINITY : x;
+            x       = (diagonal & (j > i)) ? -INFINITY : x;
             s[j][i] = x;
             max[i]  = x > max[i] ? x : max[i];
         }
@@ -379,7 +384,7 @@ static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds
         for (int j = 0; j < TILE; j++) {
             float e = vexpf(p[i][j] * scale - lse[i]);
 
-            e        = diagonal & (j > i) ? 0.0f : e;
+            e        = (diagonal & (j > i)) ? 0.0f : e;
             p[i][j]  = e;
             ds[i][j] = e * (ds[i][j] - delta[i]) * scale;
         }
