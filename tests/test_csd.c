@@ -1,0 +1,481 @@
+/* test_csd.c: devices. Updates in every mode, over every disk, must equal optim_update on arrays, bit for bit, and move
+ * exactly the bytes of the traffic table; what is wrong must be refused with nothing written. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "csd/csd.h"
+#include "csd/grad_wire.h"
+#include "data/clock.h"
+#include "data/crc32c.h"
+#include "kernels/rng.h"
+#include "tests/disk_fault.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_PAD = 3 * CSD_ALIGN_PARAMS, N = N_PAD - 777, JOBS = 5 };
+
+/* One device with JOBS subgroups: slots a, slots b, gradients. */
+struct rig {
+    struct csd_config cfg;
+    struct csd_bell   bell;
+    struct csd       *c;
+    char              dir[64], path[96];
+    size_t            states, wire, grad, slot;
+    char             *buf; // one slot or gradient
+};
+
+static uint64_t slot_off(const struct rig *r, int half, int k)
+{
+    return (uint64_t)(half * JOBS + k) * r->slot;
+}
+
+static uint64_t grad_off(const struct rig *r, int k)
+{
+    return 2 * JOBS * r->slot + (uint64_t)k * r->grad;
+}
+
+static void rig_open(struct rig *r, const struct csd_config *cfg)
+{
+    struct err err;
+    char       notice[256];
+
+    r->cfg = *cfg;
+    r->states = 4 * (1 + (size_t)cfg->moments) * N_PAD;
+    r->wire = dtype_bytes(cfg->wire_dt) * N_PAD;
+    r->grad = (4 * N_PAD > grad_wire_bytes(N)) ? 4 * N_PAD : grad_wire_bytes(N);
+    r->slot = r->states + r->wire;
+    strcpy(r->dir, "/tmp/sitrain-csd-XXXXXX");
+    assert_non_null(mkdtemp(r->dir));
+    snprintf(r->path, sizeof r->path, "%s/dev", r->dir);
+    csd_bell_init(&r->bell);
+    r->cfg.path = r->path;
+    r->cfg.create = 1;
+    r->cfg.bytes = 2 * JOBS * r->slot + JOBS * r->grad;
+    r->cfg.bell = &r->bell;
+    r->cfg.update_params = N_PAD;
+    if (r->cfg.mem == 0)
+        r->cfg.mem = csd_arena_bytes(N_PAD, cfg->moments, cfg->wire_dt, cfg->naive);
+    r->buf = aligned_alloc(4096, r->slot + r->grad);
+    if (csd_emu.open(&r->c, &r->cfg, notice, sizeof notice, &err))
+        fail_msg("%s", err.text);
+}
+
+static void rig_close(struct rig *r)
+{
+    r->c->ops->close(r->c);
+    csd_bell_release(&r->bell);
+    unlink(r->path);
+    rmdir(r->dir);
+    free(r->buf);
+}
+
+static void jobs_wait(struct rig *r, int n)
+{
+    struct csd_job *done[4];
+    uint64_t        seen = 0;
+
+    while (n > 0) {
+        int got = r->c->ops->reap(r->c, done, 4);
+
+        n -= got;
+        if (got == 0)
+            seen = csd_bell_wait(&r->bell, seen, 100000000);
+    }
+}
+
+static void job_run(struct rig *r, struct csd_job *j)
+{
+    r->c->ops->submit(r->c, j);
+    jobs_wait(r, 1);
+}
+
+static void range_move(struct rig *r, enum csd_kind kind, uint64_t off, void *bytes, size_t n)
+{
+    struct csd_job j = { .kind = kind, .cls = CLASS_STATES, .buf = r->buf, .off = off, .bytes = n, .payload = n };
+
+    if (kind == CSD_WRITE)
+        memcpy(r->buf, bytes, n);
+    job_run(r, &j);
+    if (j.status)
+        fail_msg("%s", j.why);
+    if (kind == CSD_READ)
+        memcpy(bytes, r->buf, n);
+}
+
+/* What subgroup k holds, what its gradient is, and what must come out. */
+struct subgroup {
+    float             *slot, *dense, *expect; // slot, expect: whole slots
+    char              *packed;                // pairs
+    size_t             pairs;
+    struct csd_segment seg[2];
+    struct csd_update  u;
+};
+
+static void subgroup_expect(const struct rig *r, struct subgroup *g)
+{
+    float *w = g->expect, *m = w + N_PAD, *v = r->cfg.moments > 1 ? m + N_PAD : NULL;
+    char  *wire = (char *)g->expect + r->states;
+
+    memcpy(g->expect, g->slot, r->slot);
+    for (int i = 0; i < 2; i++) {
+        size_t f = g->seg[i].first;
+
+        optim_update(w + f, m + f, v ? v + f : NULL, g->dense + f, g->seg[i].n, g->seg[i].weight_decay, &g->u.step);
+    }
+    for (size_t i = 0; i < N_PAD; i++)
+        dtype_put(wire, r->cfg.wire_dt, i, w[i]);
+}
+
+static void subgroup_make(struct rig *r, struct subgroup *g, int k, int pairs)
+{
+    enum optim_kind kind = r->cfg.moments == 2 ? OPTIM_ADAMW : OPTIM_SGD;
+    struct topk_pair *p = calloc(N, sizeof *p);
+
+    *g = (struct subgroup){ .slot = calloc(1, r->slot), .expect = calloc(1, r->slot), .dense = calloc(N_PAD, 4) };
+    g->packed = calloc(1, r->grad);
+    for (int s = 0; s <= r->cfg.moments; s++)
+        for (size_t i = 0; i < N; i++)
+            g->slot[(size_t)s * N_PAD + i] = (s == 2 ? 0.01f : 1.0f) * rng_uniform(7, (uint64_t)(10 * k + s), i);
+    for (size_t i = 0; i < N; i++)
+        if (!pairs || rng_uniform(7, 99, i) < (k == 1 ? 1.0f : 0.02f)) {
+            g->dense[i] = rng_uniform(7, (uint64_t)(10 * k + 5), i) - 0.5f;
+            p[g->pairs++] = (struct topk_pair){ (uint32_t)(i + 1000), g->dense[i] };
+        }
+    if (pairs && k == 2) { // none at all
+        memset(g->dense, 0, 4 * N_PAD);
+        g->pairs = 0;
+    }
+    grad_wire_pack(g->packed, p, g->pairs, 1000, N);
+    free(p);
+    g->seg[0] = (struct csd_segment){ 0, 2500, 0.1f };
+    g->seg[1] = (struct csd_segment){ 2500, N - 2500, 0.0f };
+    g->u = (struct csd_update){ .src_off = slot_off(r, 0, k), .dst_off = slot_off(r, 1, k), .grad_off = grad_off(r, k), .n = N,
+                                .n_pad = N_PAD, .grad_form = pairs ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE, .pairs = g->pairs,
+                                .segments = g->seg, .n_segments = 2 };
+    optim_scalars(&g->u.step, kind, 1e-2, 0.9, 0.99, 1e-8, 0.5, 3);
+    g->u.src_crc = crc32c(0, g->slot, r->states);
+    g->u.grad_crc = pairs ? crc32c(0, g->packed, grad_wire_bytes(g->pairs)) : crc32c(0, g->dense, 4 * N_PAD);
+    subgroup_expect(r, g);
+    range_move(r, CSD_WRITE, g->u.src_off, g->slot, r->slot);
+    range_move(r, CSD_WRITE, g->u.grad_off, pairs ? (void *)g->packed : g->dense, pairs ? grad_wire_bytes(g->pairs) : 4 * N_PAD);
+}
+
+static void subgroup_free(struct subgroup *g)
+{
+    free(g->slot);
+    free(g->expect);
+    free(g->dense);
+    free(g->packed);
+}
+
+static void meter_check(const struct rig *r, const struct subgroup *g, const struct link_meter *m)
+{
+    enum link_kind l = r->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
+    size_t states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt), pad = N_PAD - N;
+    int    pairs = g->u.grad_form == CSD_GRAD_PAIRS;
+    struct link_meter want = { 0 };
+
+    want.bytes[l][CLASS_STATES][LINK_READ] = want.bytes[l][CLASS_STATES][LINK_WRITE] = states * N;
+    want.padding[l][CLASS_STATES][LINK_READ] = want.padding[l][CLASS_STATES][LINK_WRITE] = states * pad;
+    want.bytes[l][CLASS_WIRE][LINK_WRITE] = wire * N;
+    want.padding[l][CLASS_WIRE][LINK_WRITE] = wire * pad;
+    want.bytes[l][CLASS_GRADIENT][LINK_READ] = pairs ? 8 * g->pairs : 4 * N;
+    want.padding[l][CLASS_GRADIENT][LINK_READ] = pairs ? grad_wire_bytes(g->pairs) - 8 * g->pairs : 4 * pad;
+    assert_memory_equal(m, &want, sizeof want);
+}
+
+static void subgroup_check(struct rig *r, const struct subgroup *g, const struct csd_job *j)
+{
+    char *got = malloc(r->slot);
+
+    if (j->status)
+        fail_msg("%s", j->why);
+    range_move(r, CSD_READ, g->u.dst_off, got, r->slot);
+    assert_memory_equal(got, g->expect, r->slot);
+    assert_int_equal(j->update.dst_crc, crc32c(0, g->expect, r->states));
+    assert_int_equal(j->update.wire_crc, crc32c(0, (char *)g->expect + r->states, r->wire));
+    meter_check(r, g, &j->meter);
+    for (int s = 0; s < CSD_SPANS; s++)
+        assert_true(j->start_ns[s] >= j->start_ns[SPAN_JOB] && j->end_ns[s] >= j->start_ns[s] &&
+                    j->end_ns[s] <= j->end_ns[SPAN_JOB]);
+    free(got);
+}
+
+static void updates_run(const struct csd_config *cfg, int pairs)
+{
+    struct rig      r;
+    struct subgroup g[JOBS];
+    struct csd_job  j[JOBS];
+
+    rig_open(&r, cfg);
+    for (int k = 0; k < JOBS; k++) {
+        subgroup_make(&r, &g[k], k, pairs);
+        j[k] = (struct csd_job){ .kind = CSD_UPDATE, .update = g[k].u };
+    }
+    for (int k = 0; k < JOBS; k++)
+        r.c->ops->submit(r.c, &j[k]);
+    jobs_wait(&r, JOBS);
+    for (int k = 0; k < JOBS; k++) {
+        subgroup_check(&r, &g[k], &j[k]);
+        subgroup_free(&g[k]);
+    }
+    assert_int_equal(r.c->ops->arena(r.c), csd_arena_bytes(N_PAD, cfg->moments, cfg->wire_dt, cfg->naive));
+    rig_close(&r);
+}
+
+static void test_updates(void **state)
+{
+    static const char *const disks[] = { "uring", "sync" };
+
+    (void)state;
+    for (int d = 0; d < 2; d++)
+        for (int mode = 0; mode < 3; mode++)
+            for (int pairs = 0; pairs < 2; pairs++)
+                for (int moments = 1; moments <= 2; moments++) {
+                    struct csd_config cfg = { .id = d, .disk = disks[d], .moments = moments, .naive = mode == 1,
+                                              .wire_dt = moments == 1 ? DT_F32 : DT_BF16, .update_on_host = mode == 2 };
+
+                    updates_run(&cfg, pairs);
+                }
+}
+
+/* A wrong checksum, or a disk that fails, ends the job with a sentence and leaves the slot it would have written. */
+static void refused(struct rig *r, struct subgroup *g, struct csd_job *j, int status, const char *word)
+{
+    char *got = malloc(r->slot);
+
+    job_run(r, j);
+    assert_int_equal(j->status, status);
+    assert_non_null(strstr(j->why, "device 0"));
+    if (!strstr(j->why, word))
+        fail_msg("no \"%s\" in: %s", word, j->why);
+    range_move(r, CSD_READ, g->u.dst_off, got, r->slot);
+    for (size_t i = 0; i < r->slot; i++)
+        assert_int_equal(got[i], 0);
+    free(got);
+}
+
+static void test_corruption(void **state)
+{
+    (void)state;
+    for (int pairs = 0; pairs < 2; pairs++) {
+        struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16 };
+        struct rig        r;
+        struct subgroup   g;
+        struct csd_job    j;
+
+        rig_open(&r, &cfg);
+        subgroup_make(&r, &g, 0, pairs);
+        j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+        j.update.src_crc ^= 1;
+        refused(&r, &g, &j, -EBADMSG, "states");
+        j.update = g.u;
+        j.update.grad_crc ^= 1;
+        refused(&r, &g, &j, -EBADMSG, "gradient");
+        j.update = g.u;
+        j.update.dst_off = r.cfg.bytes;
+        refused(&r, &g, &j, -EINVAL, "outside");
+        j.update = g.u; // and the device goes on
+        job_run(&r, &j);
+        subgroup_check(&r, &g, &j);
+        subgroup_free(&g);
+        rig_close(&r);
+    }
+}
+
+static void test_faults(void **state)
+{
+    struct disk_fault_plan plan = { .inner = &disk_uring };
+    struct csd_config      cfg = { .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16 };
+    struct rig             r;
+    struct subgroup        g;
+    struct csd_job         j;
+
+    (void)state;
+    disk_fault_set(&plan);
+    rig_open(&r, &cfg);
+    subgroup_make(&r, &g, 0, 0);
+    j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+    plan.ops = 1u << DISK_READ;
+    plan.from = g.u.grad_off;
+    plan.to = g.u.grad_off + 4096;
+    plan.eio = 1;
+    disk_fault_set(&plan);
+    refused(&r, &g, &j, -EIO, "Input/output error");
+    assert_non_null(strstr(j.why, "read of"));
+    assert_non_null(strstr(j.why, r.path));
+    plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000 };
+    disk_fault_set(&plan);
+    j.update = g.u;
+    refused(&r, &g, &j, -EIO, "write of");
+    plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 3, .short_io = 1, .delay_ns = 1000000 };
+    disk_fault_set(&plan);
+    j.update = g.u;
+    job_run(&r, &j);
+    subgroup_check(&r, &g, &j);
+    assert_true(disk_fault_count() > 0);
+    plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 1u << DISK_FLUSH, .eio = 1 };
+    disk_fault_set(&plan);
+    j = (struct csd_job){ .kind = CSD_FLUSH };
+    job_run(&r, &j);
+    assert_int_equal(j.status, -EIO);
+    assert_non_null(strstr(j.why, "flush"));
+    subgroup_free(&g);
+    rig_close(&r);
+}
+
+/* What a faulty disk lost or tore is noticed when it is read next. */
+static void test_lost_writes(void **state)
+{
+    (void)state;
+    for (int torn = 0; torn < 2; torn++) {
+        struct disk_fault_plan plan = { .inner = &disk_uring };
+        struct csd_config      cfg = { .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16 };
+        struct rig             r;
+        struct subgroup        g;
+        struct csd_job         j;
+
+        disk_fault_set(&plan);
+        rig_open(&r, &cfg);
+        subgroup_make(&r, &g, 0, 0);
+        plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 1u << DISK_WRITE, .torn = torn, .dropped = !torn };
+        disk_fault_set(&plan);
+        j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+        job_run(&r, &j);
+        assert_int_equal(j.status, 0);
+        assert_true(disk_fault_count() > 0);
+        g.u.src_crc = j.update.dst_crc;
+        g.u.src_off = j.update.dst_off;
+        g.u.dst_off = slot_off(&r, 1, 1);
+        plan = (struct disk_fault_plan){ .inner = &disk_uring };
+        disk_fault_set(&plan);
+        j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+        refused(&r, &g, &j, -EBADMSG, "states");
+        subgroup_free(&g);
+        rig_close(&r);
+    }
+}
+
+/* Many host jobs at once, mixed with updates; nothing gets lost, and each is metered on the host link. */
+static void test_host_jobs(void **state)
+{
+    enum { MANY = 200 };
+    struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16 };
+    struct rig        r;
+    struct subgroup   g;
+    struct csd_job    u, *j = calloc(MANY, sizeof *j);
+    char             *mem = aligned_alloc(4096, (size_t)MANY * 4096);
+
+    (void)state;
+    rig_open(&r, &cfg);
+    subgroup_make(&r, &g, 0, 0);
+    u = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+    r.c->ops->submit(r.c, &u);
+    for (int i = 0; i < MANY; i++) {
+        memset(mem + i * 4096, i, 4096);
+        j[i] = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_ACTIVATION, .buf = mem + i * 4096, .bytes = 4096, .payload = 4000,
+                                 .off = grad_off(&r, 2) + (uint64_t)(i % 12) * 4096 };
+        r.c->ops->submit(r.c, &j[i]);
+    }
+    jobs_wait(&r, MANY + 1);
+    subgroup_check(&r, &g, &u);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(j[i].status, 0);
+        assert_int_equal(j[i].meter.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 4000);
+        assert_int_equal(j[i].meter.padding[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 96);
+    }
+    u = (struct csd_job){ .kind = CSD_FLUSH };
+    job_run(&r, &u);
+    assert_int_equal(u.status, 0);
+    u = (struct csd_job){ .kind = CSD_READ, .buf = mem, .bytes = 4096, .payload = 4096, .off = r.cfg.bytes };
+    job_run(&r, &u);
+    assert_int_equal(u.status, -EINVAL);
+    subgroup_free(&g);
+    rig_close(&r);
+    free(j);
+    free(mem);
+}
+
+/* A modelled link delays; only lower bounds are certain. */
+static void test_link_delay(void **state)
+{
+    const double      bw[LINK_DIRS] = { 10e6, 10e6 };
+    struct link      *l = link_new(bw, NULL);
+    struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16, .internal = l };
+    struct rig        r;
+    struct subgroup   g;
+    struct csd_job    j;
+
+    (void)state;
+    rig_open(&r, &cfg);
+    subgroup_make(&r, &g, 0, 0);
+    j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+    job_run(&r, &j);
+    subgroup_check(&r, &g, &j);
+    assert_true((double)(j.end_ns[SPAN_READ] - j.start_ns[SPAN_READ]) > 16.0 * N_PAD / 10e6 * 1e9 * 0.99);
+    assert_true((double)(j.end_ns[SPAN_WRITE] - j.start_ns[SPAN_WRITE]) > 14.0 * N_PAD / 10e6 * 1e9 * 0.99);
+    subgroup_free(&g);
+    rig_close(&r);
+    link_free(l);
+}
+
+static void test_memory_limit(void **state)
+{
+    struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16, .path = "/tmp/sitrain-never", .create = 1,
+                              .bytes = 1 << 20, .update_params = 8192, .mem = 128 << 10 };
+    struct csd *c;
+    struct err  err = { 0 };
+    char        notice[64];
+
+    (void)state;
+    assert_true(csd_arena_bytes(CSD_ALIGN_PARAMS, 2, DT_BF16, 0) <= 128 << 10);
+    assert_true(csd_emu.open(&c, &cfg, notice, sizeof notice, &err) < 0);
+    assert_true(err.misuse);
+    assert_non_null(strstr(err.text, "131072"));
+    assert_int_equal(access(cfg.path, F_OK), -1);
+}
+
+static void test_null(void **state)
+{
+    struct csd_bell   bell;
+    struct csd_config cfg = { .moments = 2, .wire_dt = DT_BF16, .bell = &bell, .path = "x" };
+    struct csd       *c;
+    struct err        err;
+    struct csd_job    j = { .kind = CSD_UPDATE, .update = { .n = N, .n_pad = N_PAD } }, *done[2];
+    uint64_t          seen;
+
+    (void)state;
+    csd_bell_init(&bell);
+    assert_ptr_equal(csd_find("null"), &csd_null);
+    assert_ptr_equal(csd_find("emu"), &csd_emu);
+    assert_null(csd_find("cloud"));
+    assert_int_equal(csd_null.open(&c, &cfg, NULL, 0, &err), 0);
+    c->ops->submit(c, &j);
+    seen = csd_bell_wait(&bell, 0, 1000000000);
+    assert_int_equal(seen, 1);
+    assert_int_equal(csd_bell_wait(&bell, seen, 1000), 1);
+    assert_int_equal(c->ops->reap(c, done, 2), 1);
+    assert_ptr_equal(done[0], &j);
+    assert_int_equal(j.meter.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 12 * N);
+    assert_int_equal(c->ops->reap(c, done, 2), 0);
+    c->ops->close(c);
+    csd_bell_release(&bell);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_updates),     cmocka_unit_test(test_corruption), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_host_jobs),  cmocka_unit_test(test_link_delay),
+        cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_null),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
