@@ -188,7 +188,7 @@ static int grads_advance(struct scheduler *s)
             struct sub              *u = &s->subs[k];
 
             u->grad = (struct journal_grad){ .crc = p->crc, .pairs = p->pairs };
-            u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = s->pass_step, .phase = PHASE_GRAD_WRITE };
+            u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = g->step, .phase = PHASE_GRAD_WRITE };
             u->write.job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,
                                              .off = s->dev.store.subs[k].grad_off, .bytes = p->n_bytes, .payload = p->payload,
                                              .user = g };

@@ -41,6 +41,7 @@ struct gbuf {
     void           *pack;  // compressed form
     enum gbuf_state state;
     size_t          block;
+    uint64_t        step;
     size_t          unwritten;
     struct grads_part *parts; // one for each subgroup of its block
 };

@@ -100,6 +100,7 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, struct er
         }
         g->state = GBUF_LENT;
         g->block = block;
+        g->step = s->pass_step;
         fresh = 1;
     }
     pthread_mutex_unlock(&s->mutex);
