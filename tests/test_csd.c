@@ -292,7 +292,7 @@ static void test_corruption(void **state)
 
 static void test_faults(void **state)
 {
-    struct disk_fault_plan plan = { .inner = &disk_uring };
+    struct disk_fault_plan plan = { .inner = &disk_sync };
     struct csd_config      cfg = { .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16 };
     struct rig             r;
     struct subgroup        g;
@@ -311,17 +311,17 @@ static void test_faults(void **state)
     refused(&r, &g, &j, -EIO, "Input/output error");
     assert_non_null(strstr(j.why, "read of"));
     assert_non_null(strstr(j.why, r.path));
-    plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000 };
+    plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000 };
     disk_fault_set(&plan);
     j.update = g.u;
     refused(&r, &g, &j, -EIO, "write of");
-    plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 3, .short_io = 1, .delay_ns = 1000000 };
+    plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 3, .short_io = 1, .delay_ns = 1000000 };
     disk_fault_set(&plan);
     j.update = g.u;
     job_run(&r, &j);
     subgroup_check(&r, &g, &j);
     assert_true(disk_fault_count() > 0);
-    plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 1u << DISK_FLUSH, .eio = 1 };
+    plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 1u << DISK_FLUSH, .eio = 1 };
     disk_fault_set(&plan);
     j = (struct csd_job){ .kind = CSD_FLUSH };
     job_run(&r, &j);
@@ -336,7 +336,7 @@ static void test_lost_writes(void **state)
 {
     (void)state;
     for (int torn = 0; torn < 2; torn++) {
-        struct disk_fault_plan plan = { .inner = &disk_uring };
+        struct disk_fault_plan plan = { .inner = &disk_sync };
         struct csd_config      cfg = { .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16 };
         struct rig             r;
         struct subgroup        g;
@@ -345,7 +345,7 @@ static void test_lost_writes(void **state)
         disk_fault_set(&plan);
         rig_open(&r, &cfg);
         subgroup_make(&r, &g, 0, 0);
-        plan = (struct disk_fault_plan){ .inner = &disk_uring, .ops = 1u << DISK_WRITE, .torn = torn, .dropped = !torn };
+        plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 1u << DISK_WRITE, .torn = torn, .dropped = !torn };
         disk_fault_set(&plan);
         j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
         job_run(&r, &j);
@@ -354,7 +354,7 @@ static void test_lost_writes(void **state)
         g.u.src_crc = j.update.dst_crc;
         g.u.src_off = j.update.dst_off;
         g.u.dst_off = slot_off(&r, 1, 1);
-        plan = (struct disk_fault_plan){ .inner = &disk_uring };
+        plan = (struct disk_fault_plan){ .inner = &disk_sync };
         disk_fault_set(&plan);
         j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
         refused(&r, &g, &j, -EBADMSG, "states");
