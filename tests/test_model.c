@@ -220,6 +220,7 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     rows = (struct rows){ fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM };
     o.model.grad_accum = ACCUM;
     o.model.kept = kept;
+    o.model.threads = 1; // tiny products: threads would wait for each other most of the time
     o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20 };
     o.clip = 1.0;
     o.optim = tr->kind;

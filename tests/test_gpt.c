@@ -1,0 +1,190 @@
+/* test_gpt.c: the table of parameters: sizes of known models, offsets without gaps, initial values that do not depend on where
+ * they are cut, ranges of weight decay that cover everything once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/gpt.h"
+
+static struct gpt_config tiny(void)
+{
+    return (struct gpt_config){ .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f };
+}
+
+static void test_presets(void **state)
+{
+    static const struct { const char *name; size_t total; } known[] = { // tied heads, as Hugging Face counts them
+        { "gpt2", 124439808 }, { "gpt2-medium", 354823168 }, { "gpt2-large", 774030080 }, { "gpt2-xl", 1557611200 },
+    };
+    struct gpt_config g;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        assert_int_equal(gpt_preset(&g, known[i].name), 0);
+        assert_int_equal(gpt_check(&g, NULL), 0);
+        assert_int_equal(gpt_total(&g), known[i].total);
+    }
+    assert_int_equal(gpt_preset(&g, "gpt2-2.7b"), 0);
+    assert_int_equal(gpt_check(&g, NULL), 0);
+    assert_true(gpt_total(&g) > 2600000000u && gpt_total(&g) < 2800000000u);
+    assert_int_equal(gpt_preset(&g, "gpt3"), -1);
+}
+
+static void test_blocks_without_gaps(void **state)
+{
+    struct gpt_config g = tiny();
+
+    (void)state;
+    for (size_t block = 0; block < gpt_blocks(&g); block++) {
+        enum gpt_tensor t, end;
+        size_t at = 0;
+
+        for (gpt_block_tensors(&g, block, &t, &end); t < end; t++) {
+            assert_int_equal(gpt_params[t].block, gpt_block_kind(&g, block));
+            assert_int_equal(gpt_offset(&g, t), at);
+            at += gpt_size(&g, t);
+        }
+        assert_int_equal(gpt_block_size(&g, block), at);
+    }
+    assert_int_equal(gpt_rows(&g, GPT_MLP_PROJ_W), 144);
+    assert_int_equal(gpt_cols(&g, GPT_QKV_W), 108);
+}
+
+static void test_check(void **state)
+{
+    struct gpt_config good = tiny(), g;
+    struct err        err;
+
+    (void)state;
+    assert_int_equal(gpt_check(&good, NULL), 0);
+    g = good, g.n_head = 5;
+    memset(&err, 0, sizeof err);
+    assert_true(gpt_check(&g, &err) < 0 && err.misuse && err.text[0]);
+    g = good, g.n_head = 0;
+    assert_true(gpt_check(&g, &err) < 0);
+    g = good, g.n_layer = 0;
+    assert_true(gpt_check(&g, &err) < 0);
+    g = good, g.vocab = ((size_t)1 << 31) + 1;
+    assert_true(gpt_check(&g, &err) < 0);
+    g = good, g.n_positions = 0;
+    assert_true(gpt_check(&g, &err) < 0);
+    g = good, g.norm_eps = NAN;
+    assert_true(gpt_check(&g, &err) < 0);
+}
+
+static void test_init_values(void **state)
+{
+    struct gpt_config g = tiny();
+
+    (void)state;
+    for (size_t block = 0; block < gpt_blocks(&g); block++) {
+        size_t n = gpt_block_size(&g, block);
+        float *whole = malloc(n * sizeof *whole), *pieces = malloc(n * sizeof *pieces);
+
+        assert_true(whole && pieces);
+        gpt_init_values(whole, &g, block, 0, n, 7);
+        for (size_t at = 0, piece = 1; at < n; at += piece, piece = piece * 3 + 1) // 1, 4, 13, 40...
+            gpt_init_values(pieces + at, &g, block, at, piece < n - at ? piece : n - at, 7);
+        assert_memory_equal(whole, pieces, n * sizeof *whole);
+        gpt_init_values(pieces, &g, block, 0, n, 8);
+        if (block <= g.n_layer)
+            assert_memory_not_equal(whole, pieces, n * sizeof *whole); // another seed
+        free(whole);
+        free(pieces);
+    }
+}
+
+static void check_std(const float *x, size_t n, double std)
+{
+    double sum = 0, squares = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+    }
+    assert_true(fabs(sum / (double)n) < 5 * std / sqrt((double)n));
+    assert_true(fabs(sqrt(squares / (double)n) / std - 1) < 0.06);
+}
+
+static void test_init_distribution(void **state)
+{
+    struct gpt_config g = tiny();
+    size_t n = gpt_block_size(&g, 1), square = g.n_embd * g.n_embd;
+    float *one = malloc(n * sizeof *one), *two = malloc(n * sizeof *two);
+
+    (void)state;
+    assert_true(one && two);
+    gpt_init_values(one, &g, 1, 0, n, 3);
+    gpt_init_values(two, &g, 2, 0, n, 3);
+    check_std(one + gpt_offset(&g, GPT_QKV_W), 3 * square, 0.02);
+    check_std(one + gpt_offset(&g, GPT_FC_W), 4 * square, 0.02);
+    check_std(one + gpt_offset(&g, GPT_ATTN_PROJ_W), square, 0.02 / 2); // sqrt(2 n_layer) = 2
+    check_std(one + gpt_offset(&g, GPT_MLP_PROJ_W), 4 * square, 0.02 / 2);
+    for (size_t i = 0; i < g.n_embd; i++) {
+        assert_true(one[gpt_offset(&g, GPT_LN1_W) + i] == 1.0f && one[gpt_offset(&g, GPT_LN2_W) + i] == 1.0f);
+        assert_true(one[gpt_offset(&g, GPT_LN1_B) + i] == 0.0f && one[gpt_offset(&g, GPT_MLP_PROJ_B) + i] == 0.0f);
+    }
+    assert_memory_not_equal(one + gpt_offset(&g, GPT_QKV_W), two + gpt_offset(&g, GPT_QKV_W), square * sizeof *one);
+    free(one);
+    free(two);
+}
+
+struct cover { size_t next, decayed, pieces; int last; };
+
+static void count_range(void *ctx, size_t offset, size_t n, int decays)
+{
+    struct cover *c = ctx;
+
+    assert_int_equal(offset, c->next);
+    assert_true(n > 0);
+    assert_true(c->pieces == 0 || decays != c->last); // pieces are as long as they can be
+    c->next += n;
+    c->decayed += decays ? n : 0;
+    c->last = decays;
+    c->pieces++;
+}
+
+static void test_decay_ranges(void **state)
+{
+    struct gpt_config g = tiny();
+    size_t n = gpt_block_size(&g, 1), C = g.n_embd, decayed = 0;
+    struct cover c = { 0 };
+
+    (void)state;
+    gpt_decay_ranges(&g, 1, 0, n, 0, count_range, &c);
+    assert_int_equal(c.next, n);
+    assert_int_equal(c.decayed, 12 * C * C);
+    c = (struct cover){ 0 };
+    gpt_decay_ranges(&g, 1, 0, n, 1, count_range, &c);
+    assert_true(c.next == n && c.decayed == n && c.pieces == 1);
+    for (size_t at = 0; at < n; at += 777) { // any cut
+        c = (struct cover){ 0 };
+        gpt_decay_ranges(&g, 1, at, n - at < 777 ? n - at : 777, 0, count_range, &c);
+        assert_int_equal(c.next, n - at < 777 ? n - at : 777);
+        decayed += c.decayed;
+    }
+    assert_int_equal(decayed, 12 * C * C);
+    c = (struct cover){ 0 };
+    gpt_decay_ranges(&g, 0, 0, gpt_block_size(&g, 0), 0, count_range, &c);
+    assert_int_equal(c.decayed, gpt_block_size(&g, 0));
+    c = (struct cover){ 0 };
+    gpt_decay_ranges(&g, 3, 0, 2 * C, 0, count_range, &c);
+    assert_int_equal(c.decayed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),     cmocka_unit_test(test_blocks_without_gaps), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_init_values), cmocka_unit_test(test_init_distribution),   cmocka_unit_test(test_decay_ranges),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

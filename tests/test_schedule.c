@@ -1,0 +1,83 @@
+/* test_schedule.c: rates at the corners of warm-up and horizon, against values worked out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "model/schedule.h"
+
+static int near(double a, double b)
+{
+    return fabs(a - b) <= 1e-15 + 1e-12 * fabs(b);
+}
+
+static void test_warmup(void **state)
+{
+    struct schedule s = { SCHEDULE_COSINE, 1e-3, 1e-4, 4, 12 };
+
+    (void)state;
+    assert_true(near(schedule_lr(&s, 0), 0.25e-3)); // (s + 1) / warmup
+    assert_true(near(schedule_lr(&s, 3), 1e-3));
+    assert_true(near(schedule_lr(&s, 4), 1e-3)); // f = 0
+    s.warmup = 0;
+    assert_true(near(schedule_lr(&s, 0), 1e-3));
+}
+
+static void test_decay(void **state)
+{
+    struct schedule s = { SCHEDULE_COSINE, 1e-3, 1e-4, 4, 12 };
+
+    (void)state;
+    assert_true(near(schedule_lr(&s, 8), 0.55e-3)); // halfway
+    assert_true(near(schedule_lr(&s, 6), 1e-4 + 9e-4 * (1 + sqrt(0.5)) / 2));
+    assert_true(near(schedule_lr(&s, 12), 1e-4));
+    assert_true(near(schedule_lr(&s, 1000), 1e-4)); // stays at the end
+    s.kind = SCHEDULE_LINEAR;
+    assert_true(near(schedule_lr(&s, 6), 1e-4 + 9e-4 * 0.75));
+    assert_true(near(schedule_lr(&s, 12), 1e-4));
+    s.kind = SCHEDULE_CONSTANT;
+    assert_true(near(schedule_lr(&s, 1), 0.5e-3)); // warm-up all the same
+    assert_true(near(schedule_lr(&s, 100), 1e-3));
+}
+
+/* A horizon inside the warm-up: max(1, horizon - warmup) steps of decay. */
+static void test_short_horizon(void **state)
+{
+    struct schedule s = { SCHEDULE_LINEAR, 1.0, 0.0, 10, 5 };
+
+    (void)state;
+    assert_true(near(schedule_lr(&s, 9), 1.0));
+    assert_true(near(schedule_lr(&s, 10), 1.0));
+    assert_true(near(schedule_lr(&s, 11), 0.0));
+}
+
+static void test_clip(void **state)
+{
+    (void)state;
+    assert_true(schedule_clip(0, 1e9) == 1.0);
+    assert_true(schedule_clip(1.0, 0.5) == 1.0);
+    assert_true(near(schedule_clip(1.0, 4.0), 1.0 / (4.0 + 1e-6)));
+    assert_true(schedule_clip(1.0, 1.0) < 1.0); // by the 1e-6, as PyTorch
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    for (int k = SCHEDULE_COSINE; k <= SCHEDULE_CONSTANT; k++)
+        assert_int_equal(schedule_parse(schedule_name((enum schedule_kind)k)), k);
+    assert_int_equal(schedule_parse("cosin"), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_warmup), cmocka_unit_test(test_decay), cmocka_unit_test(test_short_horizon),
+        cmocka_unit_test(test_clip),   cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
