@@ -142,7 +142,7 @@ static void test_errors(void **state)
     assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES, .create = 1 }, &err), 0);
     for (int i = 0; i < 3; i++)
         req[i] = (struct disk_req){ .op = DISK_READ, .buf = r.mem + i * UNIT, .bytes = UNIT, .off = (uint64_t)i * UNIT };
-    req[1] = (struct disk_req){ .op = DISK_READ, .buf = r.mem, .bytes = BYTES, .off = BYTES / 2 };
+    req[1] = (struct disk_req){ .op = DISK_READ, .buf = r.mem + BYTES, .bytes = BYTES, .off = BYTES / 2 };
     run_all(r.d, req, 3);
     assert_int_equal(req[0].status, 0);
     assert_int_equal(req[1].status, -EIO);
