@@ -1,0 +1,271 @@
+/* devices.c: what this machine has for siTrain: processor, memory, engines, ways to reach a disk, kinds of devices, NVMe drives. Whatever
+ * can be tried is tried (a disk opens a small file, an engine a small product), so that "available" is a fact. Drives are read about
+ * in /sys and /proc alone: nothing is opened or written on them. */
+#include "cmd/cmd.h"
+#include "cmd/train_opts.h"
+#include "csd/csd.h"
+#include "csd/disk.h"
+#include "kernels/matmul.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct devices_opts { const char *dir; };
+
+static const struct opt_row rows[] = {
+    { "dir", OPT_STRING, offsetof(struct devices_opts, dir), ".", .arg = "DIR", .help = "where to try the disks, with a file of 64K that is removed" },
+    { 0 },
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+const struct opt_command devices_command = {
+    "devices", "[--dir DIR]", "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives", NULL, parts,
+    sizeof(struct devices_opts),
+};
+
+/* ---- small files of the kernel ---- */
+
+/* The first line of a file, without blanks at its end; "" if it cannot be read. */
+static const char *line_of(char *buf, size_t size, const char *path)
+{
+    FILE  *f = fopen(path, "r");
+    size_t n;
+
+    buf[0] = '\0';
+    if (f && !fgets(buf, (int)size, f))
+        buf[0] = '\0';
+    if (f)
+        fclose(f);
+    for (n = strlen(buf); n && (buf[n - 1] == '\n' || buf[n - 1] == ' '); n--)
+        buf[n - 1] = '\0';
+    return buf;
+}
+
+/* What follows `key` and blanks, colons in the first line of a file that begins with it. */
+static const char *field_of(char *buf, size_t size, const char *path, const char *key)
+{
+    FILE  *f = fopen(path, "r");
+    char  *line = NULL;
+    size_t room = 0, len = strlen(key);
+
+    buf[0] = '\0';
+    while (f && !buf[0] && getline(&line, &room, f) > 0)
+        if (!strncmp(line, key, len)) {
+            const char *p = line + len + strspn(line + len, " \t:");
+
+            snprintf(buf, size, "%.*s", (int)strcspn(p, "\n"), p);
+        }
+    free(line);
+    if (f)
+        fclose(f);
+    return buf;
+}
+
+/* ---- processor and memory ---- */
+
+static int has_word(const char *text, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *p = text; (p = strstr(p, word)); p += len)
+        if ((p == text || p[-1] == ' ') && (p[len] == ' ' || !p[len]))
+            return 1;
+    return 0;
+}
+
+static void print_cpu(void)
+{
+    static const char *const features[] = { "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_bf16" };
+    char                     name[256], flags[8192];
+    cpu_set_t                set;
+    int                      threads = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
+
+    field_of(name, sizeof name, "/proc/cpuinfo", "model name");
+    field_of(flags, sizeof flags, "/proc/cpuinfo", "flags");
+    printf("Processor\n  %s, %d threads for this process\n  features:", *name ? name : "unknown", threads);
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        if (has_word(flags, features[i]))
+            printf(" %s", features[i]);
+    printf("\n");
+}
+
+static void print_memory(void)
+{
+    char          text[64], size[32];
+    double        total = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemTotal"), NULL) * 1024;
+    double        available = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL) * 1024;
+    struct rlimit lock;
+
+    printf("\nMemory\n  %s", opt_size_text(size, sizeof size, total));
+    printf(", %s available", opt_size_text(size, sizeof size, available));
+    line_of(text, sizeof text, "/sys/fs/cgroup/memory.max");
+    if (text[0] >= '0' && text[0] <= '9')
+        printf(", limited to %s for this control group", opt_size_text(size, sizeof size, strtod(text, NULL)));
+    if (!getrlimit(RLIMIT_MEMLOCK, &lock) && lock.rlim_cur != RLIM_INFINITY)
+        printf("\n  %s may be locked, as registered buffers are", opt_size_text(size, sizeof size, (double)lock.rlim_cur));
+    printf("\n");
+}
+
+/* ---- engines ---- */
+
+static void print_engine(enum matmul_engine e)
+{
+    static const enum dtype dtypes[] = { DT_F32, DT_BF16 };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct matmul_shape shape = { MATMUL_NN, 64, 64, 64, dtypes[i], DT_F32, 0, 0 };
+        struct matmul      *mm = NULL;
+        char                why[256] = "";
+        int                 rc = matmul_open(&mm, e, &shape, 1, 1, why, sizeof why);
+
+        printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtypes[i] == DT_F32 ? "fp32" : "bf16", rc ? why : matmul_describe(mm));
+        matmul_close(rc ? NULL : mm);
+    }
+}
+
+/* ---- disks and devices ---- */
+
+/* Open a file of 64K in dir through the backend: its own words if it cannot. */
+static void print_disk(const char *name, const char *path)
+{
+    struct disk_config cfg = { .path = path, .bytes = 65536, .create = 1, .depth = 4 };
+    struct disk       *d = NULL;
+    struct err         err = { 0 };
+    char               notice[512] = "";
+    int                rc = disk_open(&d, name, &cfg, notice, sizeof notice, &err);
+
+    if (rc)
+        printf("  %-9s not available: %s\n", name, err.text);
+    else if (*notice)
+        printf("  %-9s not available: %s\n", name, notice);
+    else
+        printf("  %-9s available, transfers aligned to %zu bytes\n", name, d->align);
+    if (!rc)
+        disk_close(d);
+    unlink(path);
+}
+
+static int print_disks(const char *dir, struct err *err)
+{
+    char *folder = NULL, *path = NULL;
+    int   rc = 0;
+
+    if (asprintf(&folder, "%s/.siTrain-devices.XXXXXX", dir) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (!mkdtemp(folder)) {
+        rc = err_set(err, -errno, "make a folder in %s: %s", dir, strerror(errno));
+        goto out;
+    }
+    printf("\nDisks (--disk), tried in %s\n", dir);
+    for (size_t i = 0; train_disk_names[i]; i++)
+        if (asprintf(&path, "%s/%s", folder, train_disk_names[i]) >= 0) {
+            print_disk(train_disk_names[i], path);
+            free(path);
+        }
+    rmdir(folder);
+out:
+    free(folder);
+    return rc;
+}
+
+static void print_csds(void)
+{
+    printf("\nComputational storage devices (--csd)\n");
+    for (size_t i = 0; train_csd_names[i]; i++) {
+        const struct csd_ops *ops = csd_find(train_csd_names[i]);
+
+        printf("  %-9s %s%s\n", train_csd_names[i], ops ? "available" : "not in this build",
+               ops && (ops->flags & CSD_FAKE) ? ", stores nothing" : ops ? ", emulated: its own worker, ring and memory" : "");
+    }
+    printf("  %-9s not in this version\n", "xrt");
+}
+
+/* ---- drives ---- */
+
+/* The first mount point of /dev/NAME or a part of it; "" if there is none. */
+static const char *mount_of(char *buf, size_t size, const char *name)
+{
+    FILE  *f = fopen("/proc/mounts", "r");
+    char   device[288], *line = NULL;
+    size_t room = 0, len = (size_t)snprintf(device, sizeof device, "/dev/%s", name);
+
+    buf[0] = '\0';
+    while (f && !buf[0] && getline(&line, &room, f) > 0)
+        if (!strncmp(line, device, len) && (line[len] == ' ' || line[len] == 'p')) {
+            const char *p = strchr(line, ' ');
+
+            if (p)
+                snprintf(buf, size, "%.*s", (int)strcspn(p + 1, " "), p + 1);
+        }
+    free(line);
+    if (f)
+        fclose(f);
+    return buf;
+}
+
+static void print_drive(const char *name)
+{
+    char path[512], text[256], model[256], speed[64], width[64], size[32];
+
+    snprintf(path, sizeof path, "/sys/block/%s/size", name);
+    opt_size_text(size, sizeof size, strtod(line_of(text, sizeof text, path), NULL) * 512);
+    snprintf(path, sizeof path, "/sys/block/%s/device/model", name);
+    line_of(model, sizeof model, path);
+    snprintf(path, sizeof path, "/sys/block/%s/device/device/current_link_speed", name);
+    line_of(speed, sizeof speed, path);
+    snprintf(path, sizeof path, "/sys/block/%s/device/device/current_link_width", name);
+    line_of(width, sizeof width, path);
+    printf("  /dev/%-10s %9s  %s", name, size, *model ? model : "unknown model");
+    if (*speed)
+        printf(", %s x%s", speed, width);
+    mount_of(text, sizeof text, name);
+    printf(*text ? ", in use at %s\n" : "\n", text);
+}
+
+static int is_nvme(const struct dirent *d)
+{
+    return !strncmp(d->d_name, "nvme", 4);
+}
+
+static void print_drives(void)
+{
+    struct dirent **found = NULL;
+    int             n = scandir("/sys/block", &found, is_nvme, versionsort);
+
+    printf("\nNVMe drives\n");
+    if (n <= 0)
+        printf("  none seen\n");
+    for (int i = 0; i < n; i++) {
+        print_drive(found[i]->d_name);
+        free(found[i]);
+    }
+    free(found);
+}
+
+int cmd_devices(int argc, char **argv)
+{
+    struct devices_opts o;
+    struct err          err = { 0 };
+    int                 rc = opt_start(&devices_command, argc, argv, &o, NULL);
+
+    if (rc >= 0)
+        return rc;
+    print_cpu();
+    print_memory();
+    printf("\nEngines (--blas)\n");
+    print_engine(MATMUL_OPENBLAS);
+    print_engine(MATMUL_ONEDNN);
+    print_engine(MATMUL_AUTO);
+    rc = print_disks(o.dir, &err);
+    if (!rc) {
+        print_csds();
+        print_drives();
+    }
+    opt_release(&devices_command, &o);
+    return rc ? opt_fail("devices", &err) : 0;
+}

@@ -1,0 +1,129 @@
+/* main.c: the table of commands, and what is said about the program as a whole. A command's own file does the rest. */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct command {
+    const struct opt_command *about;
+    int (*run)(int argc, char **argv); // NULL: about->summary says what would work
+};
+
+#define LATER(name_, instead) &(const struct opt_command){ .name = name_, .usage = "", .summary = instead }, NULL
+
+static const struct command commands[] = {
+    { &pretrain_command, cmd_pretrain },
+    { &eval_command, cmd_eval },
+    { &generate_command, cmd_generate },
+    { &prepare_command, cmd_prepare },
+    { &import_command, cmd_import },
+    { &export_command, cmd_export },
+    { &plan_command, cmd_plan },
+    { &report_command, cmd_report },
+    { &devices_command, cmd_devices },
+    { LATER("finetune", "go on training a model with siTrain pretrain --init HFDIR") },
+    { LATER("bench", "siTrain devices says what this machine has, siTrain report RUN what a run measured") },
+    { LATER("check", "every read of a run is verified as it is used; siTrain export RUN HFDIR reads all parameters") },
+    { LATER("reshard", "siTrain export RUN HFDIR and siTrain pretrain --init HFDIR move the parameters") },
+    { LATER("watch", "siTrain report RUN works while the run is under way") },
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* Commands that are there, for the man page and the completion. */
+static size_t commands_present(const struct opt_command **out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (commands[i].run)
+            out[n++] = commands[i].about;
+    return n;
+}
+
+static void print_help(FILE *out)
+{
+    fputs("siTrain trains GPT models that do not fit in memory: parameters, gradients and optimizer states live on NVMe drives,\n"
+          "layers stream through a fixed amount of memory, and the drives' own accelerators (or emulated ones) do the update.\n\n"
+          "Usage: siTrain COMMAND ...\n\n", out);
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (commands[i].run)
+            fprintf(out, "  %-10s %s\n", commands[i].about->name, commands[i].about->summary);
+    fputs("\nsiTrain COMMAND --help says what a command takes. siTrain --version; siTrain --man; siTrain --completion (bash).\n"
+          "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
+}
+
+static void print_man(FILE *out)
+{
+    const struct opt_command *present[COMMANDS];
+    size_t                    n = commands_present(present);
+
+    fputs(".TH SITRAIN 1 \"\" \"siTrain " SITRAIN_VERSION "\"\n.SH NAME\nsiTrain \\- train GPT models that do not fit in memory\n"
+          ".SH SYNOPSIS\n.B siTrain\n.I COMMAND\n.RI [ options ]\n.SH DESCRIPTION\n"
+          "Parameters, gradients and optimizer states live on NVMe drives; layers stream through a fixed amount of memory; the\n"
+          "optimizer update runs on computational storage devices, emulated ones where there are none.\n"
+          "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n", out);
+    for (size_t i = 0; i < n; i++)
+        opt_man(present[i], out);
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n"
+          ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n", out);
+}
+
+static int refuse_command(const char *typed)
+{
+    const char *names[COMMANDS], *near;
+
+    for (size_t i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].about->name;
+    near = opt_nearest(typed, names, COMMANDS);
+    if (near)
+        fprintf(stderr, "siTrain: there is no command %s; did you mean %s?\n", typed, near);
+    else
+        fprintf(stderr, "siTrain: there is no command %s; siTrain --help lists them\n", typed);
+    return 2;
+}
+
+static int run_command(int argc, char **argv)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const struct command *c = &commands[i];
+
+        if (strcmp(argv[0], c->about->name))
+            continue;
+        if (c->run)
+            return c->run(argc, argv);
+        fprintf(stderr, "siTrain: %s is not in this version; %s\n", c->about->name, c->about->summary);
+        return 2;
+    }
+    return refuse_command(argv[0]);
+}
+
+/* What was printed must have arrived: a full disk behind stdout is a failure. */
+static int finish(int rc)
+{
+    if ((fflush(stdout) || ferror(stdout)) && !rc) {
+        perror("siTrain: writing to stdout");
+        return 1;
+    }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    const struct opt_command *present[COMMANDS];
+
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        print_help(stdout);
+    else if (!strcmp(argv[1], "--version"))
+        puts("siTrain " SITRAIN_VERSION);
+    else if (!strcmp(argv[1], "--man"))
+        print_man(stdout);
+    else if (!strcmp(argv[1], "--completion"))
+        opt_completion(present, commands_present(present), stdout);
+    else
+        return finish(run_command(argc - 1, argv + 1));
+    return finish(0);
+}
