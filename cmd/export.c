@@ -1,0 +1,60 @@
+/* export.c: a run's parameters as a Hugging Face folder. */
+#include "cmd/cmd.h"
+#include "cmd/reader.h"
+
+#include <stdio.h>
+
+struct export_opts {
+    const char *run, *dir;
+    int         dtype;
+};
+
+static const struct opt_row rows[] = {
+    { "RUN", OPT_ARG, offsetof(struct export_opts, run), .help = "the run (or a Hugging Face folder, to convert)" },
+    { "HFDIR", OPT_ARG, offsetof(struct export_opts, dir), .help = "the folder to write: not there yet, or empty" },
+    { "dtype", OPT_WORD, offsetof(struct export_opts, dtype), "fp32", "fp32|bf16|fp16", .help = "of the tensors" },
+    { 0 }
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+const struct opt_command export_command = {
+    "export", "RUN HFDIR [--dtype fp32|bf16|fp16]", "write a folder that Hugging Face's transformers loads",
+    "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts)
+};
+
+static int write_folder(const struct reader *r, const struct export_opts *o, struct err *err)
+{
+    static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
+    struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source, .endoftext = -1 };
+    struct tokenizer          *tok = NULL;
+    int                        rc = 0;
+
+    if (*r->tokenizer) {
+        x.tokenizer = r->tokenizer;
+        rc = tokenizer_open(&tok, r->tokenizer, err);
+    }
+    if (tok)
+        x.endoftext = tokenizer_endoftext(tok);
+    tokenizer_close(tok);
+    return rc ? rc : hf_export(o->dir, &x, err);
+}
+
+int cmd_export(int argc, char **argv)
+{
+    struct export_opts o;
+    struct reader      r;
+    struct err         err = { 0 };
+    int                rc, code = opt_start(&export_command, argc, argv, &o, NULL);
+
+    if (code >= 0)
+        return code;
+    rc = reader_open(&r, o.run, NULL, &err);
+    if (!rc)
+        rc = write_folder(&r, &o, &err);
+    if (!rc)
+        printf("%s: %.1f million parameters\n", o.dir, (double)gpt_total(&r.gpt) / 1e6);
+    reader_close(&r);
+    code = rc ? opt_fail("export", &err) : 0;
+    opt_release(&export_command, &o);
+    return code;
+}

@@ -1,0 +1,58 @@
+/* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data FILE --steps N` trains it. */
+#include "cmd/cmd.h"
+#include "cmd/newrun.h"
+#include "cmd/pick.h"
+#include "cmd/tokenise.h"
+#include "model/hf.h"
+
+#include <stdio.h>
+
+struct import_opts {
+    const char       *dir, *run;
+    struct train_opts train;
+};
+
+static const struct opt_row rows[] = {
+    { "HFDIR", OPT_ARG, offsetof(struct import_opts, dir), .help = "config.json, model.safetensors and tokenizer files" },
+    { "RUN", OPT_ARG, offsetof(struct import_opts, run), .help = "the new run's folder" },
+    { 0 }
+};
+static const struct opt_part parts[] = {
+    { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct import_opts, train) }, { 0 }
+};
+
+const struct opt_command import_command = {
+    "import", "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]", "make a run from a Hugging Face folder",
+    "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data FILE --steps N trains it. Where states live, their "
+    "precision and the optimizer are fixed here; other options may be given with the first --resume.",
+    parts, sizeof(struct import_opts)
+};
+
+static int import(struct import_opts *o, int argc, char **argv, struct err *err)
+{
+    struct newrun n = { .dir = o->run, .o = &o->train, .init = o->dir, .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+                        .argc = argc, .argv = argv };
+    int           rc = pick_check(&o->train, err);
+
+    if (!rc)
+        rc = hf_config(&n.gpt, o->dir, err);
+    if (!rc)
+        rc = newrun_create(&n, err);
+    if (!rc)
+        printf("%s: %.1f million parameters; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run,
+               (double)gpt_total(&n.gpt) / 1e6, o->run);
+    return rc;
+}
+
+int cmd_import(int argc, char **argv)
+{
+    struct import_opts o;
+    struct err         err = { 0 };
+    int                code = opt_start(&import_command, argc, argv, &o, NULL);
+
+    if (code >= 0)
+        return code;
+    code = import(&o, argc, argv, &err) ? opt_fail("import", &err) : 0;
+    opt_release(&import_command, &o);
+    return code;
+}

@@ -1,0 +1,126 @@
+/* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions that the run itself goes by. */
+#include "cmd/cmd.h"
+#include "cmd/pick.h"
+#include "cmd/training.h"
+#include "offload/traffic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct plan_opts {
+    const char       *run, *data, *eval_data, *tokenizer;
+    struct model_opts model;
+    struct train_opts train;
+};
+
+static const struct opt_row rows[] = {
+    { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN", .help = "accepted, so that pretrain's line can be planned as it is" },
+    { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE", .help = "the same" },
+    { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE", .help = "the same" },
+    { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR", .help = "says how large the vocabulary is" },
+    { 0 }
+};
+static const struct opt_part parts[] = {
+    { "Options", rows, 0 },
+    { "Model", model_rows, offsetof(struct plan_opts, model) },
+    { "Training", train_rows, offsetof(struct plan_opts, train) },
+    { 0 }
+};
+
+const struct opt_command plan_command = {
+    "plan", "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's options]",
+    "the memory, the traffic and the disk space of a run, before it is made", NULL, parts, sizeof(struct plan_opts)
+};
+
+static void print_model(const struct session *s)
+{
+    const struct gpt_config *g = &s->gpt;
+    double                   tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
+
+    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.1f million parameters (M = %.1f MiB)\n", g->n_layer, g->n_head,
+           g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6, 2.0 * (double)gpt_total(g) / (1 << 20));
+    printf("Step: %llu x %llu x %llu tokens, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum, (unsigned long long)s->o.batch,
+           (unsigned long long)s->o.seq, tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
+}
+
+static void print_traffic(const struct session *s)
+{
+    struct traffic_config c = { .on_host = s->run.mode == RUN_BASE, .in_memory = s->run.mode == RUN_MEM, .n_blocks = s->run.n_blocks,
+                                .block_params = s->block_params, .frames = s->run.frames, .wire_dt = s->run.wire_dt,
+                                .moments = optim_moments(s->run.optim), .compress = s->run.compress };
+    struct link_meter     m;
+    double                M = 2.0 * (double)gpt_total(&s->gpt);
+    int                   any = 0;
+
+    traffic_computed(&m, &c);
+    printf("\nTraffic of a step, all devices together (computed)\n");
+    for (int l = 0; l < LINK_KINDS; l++)
+        for (int k = 0; k < LINK_CLASSES; k++)
+            for (int d = 0; d < LINK_DIRS; d++)
+                if (m.bytes[l][k][d]) {
+                    any = 1;
+                    printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M\n", link_kind_names[l], link_class_names[k], link_dir_names[d],
+                           (unsigned long long)m.bytes[l][k][d], (double)m.bytes[l][k][d] / M);
+                }
+    if (!any)
+        printf("  none: everything stays in RAM\n");
+}
+
+static int print_storage(const struct session *s, struct err *err)
+{
+    struct run_memory m;
+    char              text[32];
+    int               rc = run_memory(&s->run, &m, err);
+
+    if (!rc && s->run.mode == RUN_MEM)
+        printf("\nDisk: %s for the images in RUN\n", opt_size_text(text, sizeof text, (double)m.device_bytes));
+    else if (!rc)
+        printf("\nDisk: %s on %zu device%s\n", opt_size_text(text, sizeof text, (double)m.device_bytes), s->run.n_devices,
+               s->run.n_devices == 1 ? "" : "s");
+    return rc;
+}
+
+static int plan(struct plan_opts *o, struct err *err)
+{
+    struct session s = { .dir = "RUN" };
+    struct budget  b;
+    char           table[8192];
+    int            rc = pick_check(&o->train, err), refused;
+
+    if (!rc)
+        rc = pick_model(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
+    s.o = o->train;
+    if (!rc)
+        rc = session_config(&s, err);
+    if (rc)
+        goto out;
+    refused = training_plan(&b, &s, err);
+    print_model(&s);
+    if (b.n_items) {
+        budget_print(&b, table, sizeof table);
+        printf("\nMemory\n%s", table);
+    }
+    if (!refused) {
+        print_traffic(&s);
+        rc = print_storage(&s, err);
+    } else {
+        rc = refused;
+    }
+    fflush(stdout);
+out:
+    session_close(&s);
+    return rc;
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    struct plan_opts o;
+    struct err       err = { 0 };
+    int              code = opt_start(&plan_command, argc, argv, &o, NULL);
+
+    if (code >= 0)
+        return code;
+    code = plan(&o, &err) ? opt_fail("plan", &err) : 0;
+    opt_release(&plan_command, &o);
+    return code;
+}

@@ -1,0 +1,176 @@
+/* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands complete on disk: a new one is first
+ * made, then opened like any other. */
+#include "cmd/cmd.h"
+#include "cmd/newrun.h"
+#include "cmd/pick.h"
+#include "cmd/training.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pretrain_opts {
+    const char       *run, *resume, *data, *eval_data, *tokenizer;
+    struct model_opts model;
+    struct train_opts train;
+};
+
+static const struct opt_row rows[] = {
+    { "run", OPT_STRING, offsetof(struct pretrain_opts, run), .arg = "RUN", .help = "the new run's folder" },
+    { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN", .help = "go on with this run from its last commit" },
+    { "data", OPT_STRING, offsetof(struct pretrain_opts, data), .arg = "FILE",
+      .help = "a token file (llm.c's or nanoGPT's), read in place, or a text, tokenised into RUN" },
+    { "eval-data", OPT_STRING, offsetof(struct pretrain_opts, eval_data), .arg = "FILE", .help = "the same, to evaluate on" },
+    { "tokenizer", OPT_STRING, offsetof(struct pretrain_opts, tokenizer), .arg = "DIR",
+      .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in --init's folder" },
+    { 0 }
+};
+static const struct opt_part parts[] = {
+    { "Options", rows, 0 },
+    { "Model", model_rows, offsetof(struct pretrain_opts, model) },
+    { "Training", train_rows, offsetof(struct pretrain_opts, train) },
+    { 0 }
+};
+
+const struct opt_command pretrain_command = {
+    "pretrain", "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | --resume RUN [--steps N]",
+    "train a model",
+    "Ctrl-C finishes the step and commits; --resume goes on from there, bit for bit as if the run had never stopped. On resume, options that "
+    "change the arithmetic are refused.",
+    parts, sizeof(struct pretrain_opts)
+};
+
+/* The memory plan of a run that does not exist yet: what is refused is refused before anything is made. */
+static int check_plan(const struct gpt_config *gpt, const struct pretrain_opts *o, struct err *err)
+{
+    struct session s = { .gpt = *gpt, .o = o->train };
+    struct budget  plan;
+    int            rc;
+
+    snprintf(s.dir, sizeof s.dir, "%s", o->run);
+    rc = session_config(&s, err);
+    if (!rc)
+        rc = training_plan(&plan, &s, err);
+    session_close(&s);
+    return rc;
+}
+
+static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *err)
+{
+    struct newrun n = { .dir = o->run, .o = &o->train, .init = o->model.init, .data = o->data, .eval_data = o->eval_data,
+                        .argc = argc, .argv = argv };
+    int           rc;
+
+    if (!o->data)
+        return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer DIR");
+    rc = pick_model(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
+    if (rc)
+        return rc;
+    n.tokenizer = o->tokenizer;
+    if (!o->train.schedule_steps)
+        o->train.schedule_steps = o->train.steps;
+    rc = newrun_check(&n, err);
+    if (!rc)
+        rc = check_plan(&n.gpt, o, err);
+    return rc ? rc : newrun_create(&n, err);
+}
+
+/* Data for a run that has none yet (import made it), or the same as before. */
+static int resume_data(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char  key[32], *have, *text, *full = path ? realpath(path, NULL) : NULL;
+    int   rc = 0;
+
+    snprintf(key, sizeof key, "%s.path", what);
+    have = session_get(s, key);
+    snprintf(key, sizeof key, "%s.text", what);
+    text = session_get(s, key);
+    if (path && !have)
+        rc = newrun_add_data(s, what, path, err);
+    else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text)))))
+        rc = err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out", !strcmp(what, "data") ? "data" : "eval-data",
+                        path, text ? text : have);
+    else if (!have && !strcmp(what, "data"))
+        rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
+    free(have);
+    free(text);
+    free(full);
+    return rc;
+}
+
+/* The stored options with what the command line may change. */
+static int resume_options(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
+{
+    char *trained = session_get(s, "data.path");
+    int   first = !trained, rc = session_overlay(s, &pretrain_command, given, o, first, err);
+
+    free(trained);
+    if (!rc && first) {
+        s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
+        s->o.threads = session_threads(s->o.threads);
+        if (!s->o.schedule_steps)
+            s->o.schedule_steps = s->o.steps;
+    }
+    if (!rc)
+        rc = pick_check(&s->o, err);
+    if (!rc && s->o.seq > s->gpt.n_positions)
+        rc = err_misuse(err, "--seq %llu: the model has %zu positions", (unsigned long long)s->o.seq, s->gpt.n_positions);
+    return rc ? rc : session_config(s, err);
+}
+
+static int resume_check(const struct pretrain_opts *o, struct err *err)
+{
+    const struct model_opts *m = &o->model;
+
+    if (o->tokenizer || m->init || m->model || m->n_layer || m->n_head || m->n_embd || m->vocab)
+        return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, --init, --model and sizes out");
+    return 0;
+}
+
+static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
+{
+    const char *dir = o->resume ? o->resume : o->run;
+    int         rc = session_open(s, dir, err);
+
+    if (rc || !o->resume)
+        return rc;
+    rc = resume_options(s, o, given, err);
+    if (!rc)
+        rc = session_store_options(s, err); // before the data: a run without data takes options anew
+    if (!rc)
+        rc = resume_data(s, "data", o->data, err);
+    return rc ? rc : resume_data(s, "eval", o->eval_data, err);
+}
+
+static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv, int *code, struct err *err)
+{
+    struct session s = { 0 };
+    int            rc;
+
+    if (!o->run == !o->resume)
+        return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
+    rc = pick_check(&o->train, err);
+    if (!rc)
+        rc = o->resume ? resume_check(o, err) : make_run(o, argc, argv, err);
+    if (!rc)
+        rc = open_run(&s, o, given, err);
+    if (!rc)
+        rc = training_run(&s, code, err);
+    session_close(&s);
+    return rc;
+}
+
+int cmd_pretrain(int argc, char **argv)
+{
+    struct pretrain_opts o;
+    struct opt_given     given;
+    struct err           err = { 0 };
+    int                  code = opt_start(&pretrain_command, argc, argv, &o, &given);
+
+    if (code >= 0)
+        return code;
+    if (pretrain(&o, &given, argc, argv, &code, &err))
+        code = opt_fail("pretrain", &err);
+    opt_release(&pretrain_command, &o);
+    return code;
+}

@@ -1,0 +1,97 @@
+/* reader.c: two kinds of folders behind one params_source. */
+#include "cmd/reader.h"
+
+#include "cmd/tokenise.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int open_hf(struct reader *r, const char *path, struct err *err)
+{
+    int rc = hf_open(&r->hf, path, err);
+
+    if (rc)
+        return rc;
+    r->gpt = *hf_gpt(r->hf);
+    r->source = hf_source(r->hf);
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
+    return 0;
+}
+
+static int open_run(struct reader *r, const char *path, const char *disk, struct err *err)
+{
+    struct run_memory m;
+    int               rc = session_open(&r->run, path, err);
+
+    if (rc)
+        return rc;
+    r->gpt = r->run.gpt;
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
+    if (disk)
+        r->run.run.disk = disk;
+    rc = run_memory(&r->run.run, &m, err);
+    if (rc)
+        return rc;
+    if (r->run.run.mode != RUN_MEM)
+        r->bytes = m.arenas / r->run.run.n_devices; // a slot at a time goes through a buffer
+    rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    if (rc == -EBUSY) { // a step is half done
+        rc = session_recover(&r->run, err);
+        if (!rc)
+            rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    }
+    return rc;
+}
+
+int reader_open(struct reader *r, const char *path, const char *disk, struct err *err)
+{
+    int rc;
+
+    memset(r, 0, sizeof *r);
+    if (session_is_run(path))
+        rc = open_run(r, path, disk, err);
+    else if (hf_is_folder(path))
+        rc = open_hf(r, path, err);
+    else
+        rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)", path);
+    if (rc)
+        return rc;
+    if (!tokenise_has_files(r->tokenizer))
+        *r->tokenizer = '\0';
+    r->block_params = malloc(gpt_blocks(&r->gpt) * sizeof *r->block_params);
+    if (!r->block_params)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    for (size_t b = 0; b < gpt_blocks(&r->gpt); b++)
+        r->block_params[b] = gpt_block_size(&r->gpt, b);
+    return 0;
+}
+
+void reader_close(struct reader *r)
+{
+    run_reader_close(r->masters);
+    hf_close(r->hf);
+    session_close(&r->run);
+    free(r->block_params);
+    memset(r, 0, sizeof *r);
+}
+
+int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char *dir, struct err *err)
+{
+    if (!dir && !*r->tokenizer)
+        return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
+    return tokenizer_open(out, dir ? dir : r->tokenizer, err);
+}
+
+int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, uint64_t kv_cache,
+                  struct err *err)
+{
+    struct memory_request want = { .host_mem = host_mem, .model = *m, .reader = r->bytes, .kv_cache = kv_cache };
+    struct budget         plan;
+    int                   rc = memory_plan(&plan, &want, err);
+
+    if (rc)
+        return rc;
+    return stream_read_open(out, &r->source, gpt_blocks(&r->gpt), r->block_params, m->dtype, plan.frames, err);
+}

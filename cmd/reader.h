@@ -1,0 +1,34 @@
+/* reader.h: RUN or HFDIR, whichever a command was given, as a source of parameters. */
+#ifndef CMD_READER_H
+#define CMD_READER_H
+
+#include "cmd/memory.h"
+#include "cmd/session.h"
+#include "data/tokenizer.h"
+#include "model/hf.h"
+
+struct reader {
+    struct gpt_config    gpt;
+    struct params_source source;
+    char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
+    uint64_t             bytes;                        // that the source itself holds
+    size_t              *block_params;
+    // the one or the other
+    struct hf           *hf;
+    struct session       run;
+    struct run_reader   *masters;
+};
+
+/* A run is first brought to its last commit where a crash left a step half done. disk: NULL for the run's own. Closed by
+ * reader_close also after a failure. */
+int  reader_open(struct reader *r, const char *path, const char *disk, struct err *err);
+void reader_close(struct reader *r);
+
+/* The tokenizer in `dir`, or if NULL the reader's own. */
+int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char *dir, struct err *err);
+
+/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source. */
+int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, uint64_t kv_cache,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,245 @@
+/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing. SIGINT and SIGTERM let the step
+ * finish and commit; a second one ends the process at once, which a resume survives as it survives any kill. */
+#include "cmd/training.h"
+
+#include "cmd/evaluate.h"
+#include "cmd/progress.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct training {
+    struct session *s;
+    struct budget   plan;
+    struct stream  *stream;
+    struct trainer *trainer;
+    struct tokens  *data, *eval;
+    struct tokens_order order;
+    struct progress progress;
+};
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stops;
+
+static void on_stop(int signal)
+{
+    (void)signal;
+    if (stops++)
+        _exit(130);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction a = { .sa_handler = on_stop };
+
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+/* ---- opening ---- */
+
+struct trainer_options training_options(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+
+    return (struct trainer_options){
+        .model = { .gpt = s->gpt, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum, .dtype = (enum dtype)o->dtype,
+                   .engine = (enum matmul_engine)o->blas, .threads = (int)o->threads, .training = 1 },
+        .schedule = { .kind = (enum schedule_kind)o->schedule, .lr = o->lr, .min_lr = o->min_lr,
+                      .warmup = opt_warmup_steps(o->warmup, horizon), .horizon = horizon },
+        .clip = o->clip, .optim = (enum optim_kind)o->optimizer, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
+    };
+}
+
+int training_plan(struct budget *out, struct session *s, struct err *err)
+{
+    struct memory_request r = { .host_mem = s->o.host_mem, .model = training_options(s).model, .run = &s->run,
+                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1 };
+
+    return memory_plan(out, &r, err);
+}
+
+/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last bits. */
+static void keep_engine(struct session *s)
+{
+    char *engine = session_get(s, "engine");
+
+    if (engine && s->o.blas == MATMUL_AUTO) {
+        int known;
+
+        engine[strcspn(engine, " ")] = '\0';
+        known = matmul_engine_parse(engine);
+        if (known > 0)
+            s->o.blas = known;
+    }
+    free(engine);
+}
+
+static int record_engine(struct training *t, struct err *err)
+{
+    const char *now = trainer_engine(t->trainer);
+    char       *before = session_get(t->s, "engine"), text[512];
+    int         rc = 0;
+
+    if (!before) {
+        rc = session_set(t->s, "engine", now, err);
+    } else if (strcmp(before, now)) {
+        snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ", before, now);
+        rc = session_notice(t->s, text, err);
+    }
+    free(before);
+    return rc;
+}
+
+static int training_open(struct training *t, struct err *err)
+{
+    struct session        *s = t->s;
+    struct trainer_options o;
+    char                   notice[512] = "";
+    int                    rc;
+
+    if ((rc = session_open_tokens(s, "data", &t->data, err)) || (rc = session_open_tokens(s, "eval", &t->eval, err)))
+        return rc;
+    keep_engine(s);
+    rc = training_plan(&t->plan, s, err);
+    if (rc)
+        return rc;
+    o = training_options(s);
+    o.model.kept = t->plan.kept;
+    t->order = (struct tokens_order){ .shuffled = s->o.order == TRAIN_SHUFFLED, .seed = s->o.seed, .batch = s->o.batch, .seq = s->o.seq,
+                                      .grad_accum = s->o.grad_accum };
+    rc = run_train(&t->stream, &s->run, notice, sizeof notice, err);
+    if (!rc)
+        rc = stream_drain(t->stream, err); // what a crash left is finished: the database is this thread's until the first step
+    if (!rc && *notice)
+        rc = session_notice(s, notice, err);
+    if (!rc)
+        rc = trainer_open(&t->trainer, &o, t->stream, err);
+    return rc ? rc : record_engine(t, err);
+}
+
+static void training_close(struct training *t)
+{
+    trainer_close(t->trainer);
+    stream_close(t->stream);
+    tokens_close(t->data);
+    tokens_close(t->eval);
+}
+
+/* ---- the loop ---- */
+
+static int read_batch(void *ctx, uint64_t step, size_t micro, int32_t *x, int32_t *y, struct err *err)
+{
+    struct training *t = ctx;
+
+    return tokens_batch(t->data, &t->order, step, micro, t->s->gpt.vocab, x, y, err);
+}
+
+/* The loss on the evaluation data with the parameters after step `step`. */
+static int run_eval(struct training *t, uint64_t step, struct err *err)
+{
+    struct evaluate e = { t->s->o.batch, t->s->o.seq, t->s->o.grad_accum, t->s->gpt.vocab };
+    uint64_t        tokens;
+    double          loss;
+    int             rc = evaluate(&loss, &tokens, t->trainer, t->eval, &e, step + 1, err);
+
+    if (!rc)
+        rc = stream_drain(t->stream, err);
+    if (!rc)
+        rc = runlog_eval(t->s->log, step, "loss", loss, err);
+    if (!rc)
+        rc = runlog_eval(t->s->log, step, "perplexity", exp(loss), err);
+    if (!rc && !t->s->o.quiet)
+        progress_line(&t->progress, "eval after step %llu  loss %.6f  perplexity %.4f  (%llu tokens)", (unsigned long long)step + 1, loss,
+                      exp(loss), (unsigned long long)tokens);
+    return rc;
+}
+
+/* The share of reading and writing that this step did not wait for; negative where nothing was moved. */
+static double hidden_share(struct training *t, uint64_t step)
+{
+    struct meter *m = stream_meter(t->stream);
+    double        wait = (double)meter_total(m, step, PHASE_OPTIMIZER_WAIT);
+    double        io = (double)(meter_total(m, step, PHASE_PARAM_READ) + meter_total(m, step, PHASE_GRAD_WRITE) +
+                         meter_total(m, step, PHASE_UPDATE));
+
+    if (!(io > 0))
+        return -1;
+    return wait < io ? 1 - wait / io : 0;
+}
+
+static int train_steps(struct training *t, uint64_t first, struct err *err)
+{
+    const struct train_opts *o = &t->s->o;
+    struct batch_source      data = { read_batch, t };
+    uint64_t                 step = first;
+    int                      rc = 0;
+
+    progress_begin(&t->progress, first, o->steps, o->log_every, o->quiet);
+    for (; step < o->steps && !stops && !rc; step++) {
+        struct step_result r;
+
+        rc = train_step(t->trainer, step, &data, &r, err);
+        if (rc)
+            break;
+        progress_step(&t->progress, step, &r, hidden_share(t, step), memory_rss_peak());
+        if (t->eval && (step + 1 == o->steps || (o->eval_every && (step + 1) % o->eval_every == 0)))
+            rc = run_eval(t, step, err);
+    }
+    if (!rc)
+        rc = stream_drain(t->stream, err);
+    progress_end(&t->progress);
+    if (!rc && step < o->steps)
+        fprintf(stderr, "siTrain: stopped after step %llu of %llu; go on with --resume %s\n", (unsigned long long)step,
+                (unsigned long long)o->steps, t->s->dir);
+    return rc;
+}
+
+static void say_what_runs(const struct training *t)
+{
+    const struct session *s = t->s;
+    char                  total[32], limit[32];
+
+    if (s->o.quiet)
+        return;
+    fprintf(stderr, "siTrain: %.1f million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned, %zu of %zu layers kept\n",
+            (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode], s->o.compress > 0 ? " with compressed gradients" : "",
+            (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum), s->o.dtype == DT_BF16 ? "bf16" : "fp32",
+            trainer_engine(t->trainer), opt_size_text(total, sizeof total, (double)t->plan.total),
+            opt_size_text(limit, sizeof limit, (double)t->plan.limit), t->plan.kept, s->gpt.n_layer);
+}
+
+int training_run(struct session *s, int *code, struct err *err)
+{
+    struct training t = { .s = s };
+    uint64_t        next, applied;
+    int             rc = run_position(&s->run, &next, &applied, err);
+
+    *code = 0;
+    if (rc)
+        return rc;
+    if (next >= s->o.steps) {
+        rc = session_recover(s, err);
+        if (!rc)
+            printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir, (unsigned long long)next,
+                   (unsigned long long)s->o.steps);
+        return rc;
+    }
+    catch_signals();
+    rc = training_open(&t, err);
+    if (!rc) {
+        say_what_runs(&t);
+        rc = train_steps(&t, next, err);
+    }
+    training_close(&t);
+    if (!rc && stops)
+        *code = 130;
+    return rc;
+}
