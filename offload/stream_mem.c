@@ -201,7 +201,7 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
         for (size_t i = 0; i < k; i++)
             b->grad[m->pairs[i].index] = m->pairs[i].value;
     }
-    meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), 0);
+    meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), b->params * sizeof(float));
     return 0;
 }
 
