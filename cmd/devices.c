@@ -150,27 +150,16 @@ static void print_disk(const char *name, const char *path)
     unlink(path);
 }
 
-static int print_disks(const char *dir, struct err *err)
+static void print_disks(const char *dir, const char *folder)
 {
-    char *folder = NULL, *path = NULL;
-    int   rc = 0;
+    char *path;
 
-    if (asprintf(&folder, "%s/.siTrain-devices.XXXXXX", dir) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
-    if (!mkdtemp(folder)) {
-        rc = err_set(err, -errno, "make a folder in %s: %s", dir, strerror(errno));
-        goto out;
-    }
     printf("\nDisks (--disk), tried in %s\n", dir);
     for (size_t i = 0; train_disk_names[i]; i++)
         if (asprintf(&path, "%s/%s", folder, train_disk_names[i]) >= 0) {
             print_disk(train_disk_names[i], path);
             free(path);
         }
-    rmdir(folder);
-out:
-    free(folder);
-    return rc;
 }
 
 static void print_csds(void)
@@ -247,25 +236,39 @@ static void print_drives(void)
     free(found);
 }
 
-int cmd_devices(int argc, char **argv)
+static void print_all(const char *dir, const char *folder)
 {
-    struct devices_opts o;
-    struct err          err = { 0 };
-    int                 rc = opt_start(&devices_command, argc, argv, &o, NULL);
-
-    if (rc >= 0)
-        return rc;
     print_cpu();
     print_memory();
     printf("\nEngines (--blas)\n");
     print_engine(MATMUL_OPENBLAS);
     print_engine(MATMUL_ONEDNN);
     print_engine(MATMUL_AUTO);
-    rc = print_disks(o.dir, &err);
+    print_disks(dir, folder);
+    print_csds();
+    print_drives();
+}
+
+int cmd_devices(int argc, char **argv)
+{
+    struct devices_opts o;
+    struct err          err = { 0 };
+    char               *folder = NULL;
+    int                 rc = opt_start(&devices_command, argc, argv, &o, NULL);
+
+    if (rc >= 0)
+        return rc;
+    if (asprintf(&folder, "%s/.siTrain-devices.XXXXXX", o.dir) < 0)
+        rc = err_set(&err, -ENOMEM, "out of memory");
+    else if (!mkdtemp(folder))
+        rc = err_set(&err, -errno, "make a folder in %s: %s; name one that can be written with --dir", o.dir, strerror(errno));
+    else
+        rc = 0;
     if (!rc) {
-        print_csds();
-        print_drives();
+        print_all(o.dir, folder);
+        rmdir(folder);
     }
+    free(folder);
     opt_release(&devices_command, &o);
     return rc ? opt_fail("devices", &err) : 0;
 }

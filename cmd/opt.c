@@ -212,6 +212,8 @@ static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, 
     double      v;
 
     end = decimal(text, &v);
+    if (end && !*end && v != floor(v))
+        v = -1;
     if (end && *end) {
         unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
         v = unit && !end[1] ? ldexp(v, 10 * (int)(unit - units + 1)) : -1;
@@ -356,9 +358,13 @@ static void word_text(const struct opt_row *r, int index, char *buf, size_t size
 
 static void warmup_text(const struct opt_warmup *w, char *buf, size_t size)
 {
-    double_text(buf, size, w->percent ? w->value * 100 : w->value);
-    if (w->percent && (size_t)strlen(buf) + 1 < size)
-        strcat(buf, "%");
+    if (!w->percent)
+        double_text(buf, size, w->value);
+    for (int digits = 6; w->percent && digits <= 17; digits++) {
+        snprintf(buf, size, "%.*g%%", digits, w->value * 100);
+        if (strtod(buf, NULL) / 100 == w->value) // as it is read back
+            return;
+    }
 }
 
 /* The text of a value that fits in buf: all but strings. */
