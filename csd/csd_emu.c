@@ -14,6 +14,7 @@
  * With two sets (overlapped) one loads while the other computes and stores. naive is the same with a single set, mapped and
  * unmapped by each job, and with checksums before stores: each stage ends before the next begins. */
 #include "csd/csd.h"
+#include "csd/disk_file.h"
 #include "csd/grad_wire.h"
 #include "csd/updater.h"
 #include "data/clock.h"
@@ -687,32 +688,41 @@ static int arena_open(struct emu *e, struct err *err)
 }
 
 /* The owner's buffers and the sets are what transfers will point into. */
-static int emu_disk_open(struct emu *e, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
+static int buffers_list(const struct emu *e, const struct csd_config *cfg, struct disk_config *d, struct err *err)
 {
-    struct iovec      *buffers = calloc(cfg->n_buffers + SETS, sizeof *buffers);
-    struct disk_config d = { .path = e->path, .bytes = cfg->bytes, .create = cfg->create, .read_only = cfg->read_only,
-                             .depth = DEPTH, .buffers = buffers, .n_buffers = cfg->n_buffers };
-    int                rc;
+    struct iovec *buffers = calloc(cfg->n_buffers + SETS, sizeof *buffers);
 
     if (!buffers)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     if (cfg->n_buffers > 0)
         memcpy(buffers, cfg->buffers, cfg->n_buffers * sizeof *buffers);
+    d->buffers = buffers;
+    d->n_buffers = cfg->n_buffers;
     for (int i = 0; i < SETS; i++)
         if (e->sets[i].mem)
-            buffers[d.n_buffers++] = (struct iovec){ e->sets[i].mem, e->sets[i].bytes };
-    rc = cfg->disk_ops ? cfg->disk_ops->open(&e->disk, &d, err) : disk_open(&e->disk, cfg->disk, &d, notice, size, err);
-    if (rc == 0 && e->disk->align > EMU_ALIGN)
-        rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given", e->path, e->disk->align, EMU_ALIGN);
-    free(buffers);
-    return rc;
+            buffers[d->n_buffers++] = (struct iovec){ e->sets[i].mem, e->sets[i].bytes };
+    return 0;
+}
+
+static int worker_start(struct emu *e, struct err *err)
+{
+    char name[16];
+    int  rc = -pthread_create(&e->thread, NULL, emu_worker, e);
+
+    if (rc)
+        return err_set(err, rc, "device %d: start its thread: %s", e->cfg.id, strerror(-rc));
+    e->started = 1;
+    snprintf(name, sizeof name, "csd%d", e->cfg.id);
+    pthread_setname_np(e->thread, name);
+    return 0;
 }
 
 static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
-    struct emu *e = emu_new(cfg);
-    char        name[16];
-    int         rc;
+    struct emu        *e = emu_new(cfg);
+    struct disk_config d = { .path = cfg->path, .bytes = cfg->bytes, .create = cfg->create, .read_only = cfg->read_only,
+                             .depth = DEPTH };
+    int                rc;
 
     if (notice_size > 0)
         notice[0] = 0;
@@ -720,19 +730,21 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     rc = arena_open(e, err);
     if (rc == 0)
-        rc = emu_disk_open(e, cfg, notice, notice_size, err);
-    if (rc == 0 && (rc = -pthread_create(&e->thread, NULL, emu_worker, e)) != 0) {
-        err_set(err, rc, "device %d: start its thread: %s", cfg->id, strerror(-rc));
-        if (cfg->create)
-            unlink(e->path);
-    }
+        rc = buffers_list(e, cfg, &d, err);
+    if (rc == 0)
+        rc = cfg->disk_ops ? cfg->disk_ops->open(&e->disk, &d, err)
+                           : disk_open(&e->disk, cfg->disk, &d, notice, notice_size, err);
+    if (rc == 0 && e->disk->align > EMU_ALIGN)
+        rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given", e->path, e->disk->align, EMU_ALIGN);
+    if (rc == 0)
+        rc = worker_start(e, err);
+    free((void *)(uintptr_t)d.buffers);
     if (rc) {
+        if (e->disk)
+            disk_file_undo(&d);
         emu_close(&e->base);
         return rc;
     }
-    e->started = 1;
-    snprintf(name, sizeof name, "csd%d", cfg->id);
-    pthread_setname_np(e->thread, name);
     *out = &e->base;
     return 0;
 }

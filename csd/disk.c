@@ -231,6 +231,14 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     return fd;
 }
 
+void disk_file_undo(const struct disk_config *cfg)
+{
+    struct stat st;
+
+    if (cfg->create && stat(cfg->path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(cfg->path);
+}
+
 /* ---- what already lives on a block device ---- */
 
 static int probe_signature(const char *path, struct err *err)

@@ -10,6 +10,9 @@ enum { DISK_PIECE = 1 << 20 }; // large requests are cut into pieces of this, se
  * again if this fails. -EOPNOTSUPP: this file takes no O_DIRECT, another backend may take it. */
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err);
 
+/* Remove what disk_file_open created, where a later step failed; never a device node. */
+void disk_file_undo(const struct disk_config *cfg);
+
 /* A first-in first-out list of requests, through their `next`. */
 struct disk_list { struct disk_req *first, **last; };
 void             disk_list_init(struct disk_list *l);

@@ -147,8 +147,8 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
             err_set(err, rc, "start a thread for %s: %s", cfg->path, strerror(-rc));
     }
     if (rc) {
-        if (d->fd >= 0 && cfg->create)
-            unlink(cfg->path);
+        if (d->fd >= 0)
+            disk_file_undo(cfg);
         sync_close(&d->base);
         return rc;
     }

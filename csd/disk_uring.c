@@ -126,7 +126,7 @@ static struct uring *uring_new(const struct disk_config *cfg)
 static int uring_open(struct disk **out, const struct disk_config *cfg, struct err *err)
 {
     struct uring *d = uring_new(cfg);
-    int           rc, made = 0;
+    int           rc, opened = 0;
 
     if (!d)
         return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
@@ -144,7 +144,7 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
     rc = d->fd = disk_file_open(cfg, O_DIRECT, err);
     if (rc < 0)
         goto out;
-    made = cfg->create;
+    opened = 1;
     rc = file_align(d->fd, cfg->path, &d->base.align, err);
     if (rc)
         goto out;
@@ -155,8 +155,8 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
         err_set(err, rc, "register %s with io_uring: %s", cfg->path, strerror(-rc));
 out:
     if (rc < 0) {
-        if (made)
-            unlink(cfg->path);
+        if (opened)
+            disk_file_undo(cfg);
         uring_free(d);
         return rc;
     }
