@@ -85,10 +85,10 @@ static void reading_bytes(struct budget_request *b, const struct memory_request 
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
 {
     struct acts_options   ao = model_acts(&r->model);
-    struct acts_sizes     acts = acts_sizes(&ao);
+    struct acts_sizes     acts = r->decoding ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
     struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer, .block_inputs = acts.inputs,
                                 .kept_per_layer = acts.kept_per_layer, .work = acts.work, .head = acts.head,
-                                .kv_cache = r->kv_cache, .keep = r->keep };
+                                .kv_cache = r->decoding, .keep = r->keep };
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);

@@ -12,7 +12,7 @@ struct memory_request {
     struct run_config   *run;       // training; NULL: reading
     int                  keep;      // as in struct budget_request
     uint64_t             reader;    // reading: what the source itself holds
-    uint64_t             kv_cache;
+    uint64_t             decoding;  // generation: decode_bytes, which stand for activations too; else 0
 };
 
 /* Make the plan; on success frames and grad_buffers are set in *r->run. -EINVAL and a sentence if it does not fit: then *out
