@@ -8,7 +8,7 @@
 
 const struct csd_ops *csd_find(const char *name)
 {
-    static const struct csd_ops *const all[] = { &csd_emu, &csd_null };
+    static const struct csd_ops *const all[] = {&csd_emu, &csd_null};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(all[i]->name, name) == 0)
@@ -21,7 +21,8 @@ size_t csd_arena_bytes(size_t n_pad, int moments, enum dtype wire_dt, int naive)
     return (naive ? 1 : 2) * update_area_bytes(n_pad, moments, wire_dt);
 }
 
-void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir, size_t payload, size_t bytes)
+void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir,
+               size_t payload, size_t bytes)
 {
     m->bytes[link][cls][dir] += payload;
     m->padding[link][cls][dir] += bytes - payload;
@@ -57,8 +58,8 @@ void csd_bell_ring(struct csd_bell *b)
 
 uint64_t csd_bell_wait(struct csd_bell *b, uint64_t seen, uint64_t timeout_ns)
 {
-    uint64_t        now = clock_ns(), end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns, rings;
-    struct timespec ts = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
+    uint64_t now = clock_ns(), end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns, rings;
+    struct timespec ts = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     int             rc = 0;
 
     pthread_mutex_lock(&b->mutex);

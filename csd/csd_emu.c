@@ -1,18 +1,22 @@
-/* csd_emu.c: an emulated device: one worker thread with a disk of its own, memory limited to csd-mem, and the update by the
- * same kernels. The order of this file: jobs and failures, transfers, host jobs, the stages of an update, the worker, the calls.
+/* csd_emu.c: an emulated device: one worker thread with a disk of its own, memory limited to csd-mem, and the
+ * update by the same kernels. The order of this file: jobs and failures, transfers, host jobs, the stages of
+ * an update, the worker, the calls.
  *
- * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything else after open is the worker's.
- * A transfer is over when the disk is done with it and the modelled link would be.
+ * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything else after
+ * open is the worker's. A transfer is over when the disk is done with it and the modelled link would be.
  *
  * An update runs through the stages of a buffer set:
  *
- *     LOAD     states and gradient come in (a compressed one in chunks, through the area of the wire parameters)
- *     CHECK    checksum of the states            \
- *     COMPUTE  optimizer, wire parameters         > on the worker, a slice at a time: between two slices it serves the disk
- *     STORE    master and wire go out first, then the moments; meanwhile the checksums of what is written are taken
+ *     LOAD     states and gradient come in (a compressed one in chunks, through the area of the wire)
+ *     CHECK    the checksums of what came
+ *     COMPUTE  optimizer, wire parameters
+ *     STORE    master and wire go out first, then the moments; meanwhile their checksums are taken
  *
- * With two sets (overlapped) one loads while the other computes and stores. naive is the same with a single set, mapped and
- * unmapped by each job, and with checksums before stores: each stage ends before the next begins. */
+ * What the worker computes it computes a slice at a time: between two slices it serves the disk.
+ *
+ * With two sets (overlapped) one loads while the other computes and stores. naive is the same with a single
+ * set, mapped and unmapped by each job, and with checksums before stores: each stage ends before the next
+ * begins. */
 #include "csd/csd.h"
 #include "csd/disk_file.h"
 #include "csd/grad_wire.h"
@@ -31,7 +35,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { EMU_ALIGN = 4096, SETS = 2, HOST_IOS = 48, DEPTH = 64, REAP = 32, SLICE_PARAMS = 1 << 16, SLICE_BYTES = 1 << 20 };
+enum {
+    EMU_ALIGN = 4096,
+    SETS = 2,
+    HOST_IOS = 48,
+    DEPTH = 64,
+    REAP = 32,
+    SLICE_PARAMS = 1 << 16,
+    SLICE_BYTES = 1 << 20
+};
 
 enum set_io { IO_STATES, IO_GRAD, IO_MASTER = IO_STATES, IO_WIRE = IO_GRAD, IO_MOMENTS, SET_IOS };
 
@@ -40,7 +52,7 @@ enum set_stage { SET_FREE, SET_LOAD, SET_CHECK, SET_COMPUTE, SET_STORE };
 struct io {
     struct disk_req req;
     struct csd_job *job;
-    struct set     *set;   // NULL: a host job's
+    struct set     *set; // NULL: a host job's
     enum link_class cls;
     size_t          payload;
     uint64_t        over_ns; // not before
@@ -50,12 +62,12 @@ struct io {
 struct set {
     enum set_stage          stage;
     struct csd_job         *job;
-    uint64_t                turn;   // order of jobs
+    uint64_t                turn; // order of jobs
     void                   *mem;
     size_t                  bytes;
     struct update_area      area;
     unsigned                flying; // its transfers
-    size_t                  at;     // progress of CHECK (bytes), COMPUTE (parameters), STORE's checksums (bytes)
+    size_t                  at; // progress of CHECK (bytes), COMPUTE (parameters), STORE's checksums (bytes)
     uint32_t                crc, grad_crc;
     size_t                  grad_read; // bytes of a compressed gradient asked for
     struct grad_wire_reader reader;
@@ -77,17 +89,19 @@ struct emu {
     struct io        *free_io, *delayed;
     struct csd_list   host_jobs, updates; // taken from the inbox, not started
 
-    pthread_t         thread;
-    int               started;
-    pthread_mutex_t   mutex; // over what follows
-    struct csd_list   inbox, outbox;
-    int               stop;
+    pthread_t       thread;
+    int             started;
+    pthread_mutex_t mutex; // over what follows
+    struct csd_list inbox, outbox;
+    int             stop;
 };
 
 /* ---- jobs and failures ---- */
 
 /* The first failure of a job is the one it reports. */
-__attribute__((format(printf, 4, 5)))
+static void job_fail(const struct emu *e, struct csd_job *job, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 static void job_fail(const struct emu *e, struct csd_job *job, int rc, const char *fmt, ...)
 {
     char    text[200];
@@ -99,7 +113,8 @@ static void job_fail(const struct emu *e, struct csd_job *job, int rc, const cha
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     job->status = rc;
-    if (snprintf(job->why, sizeof job->why, "device %d (%s): %s", e->cfg.id, e->path, text) >= (int)sizeof job->why)
+    if (snprintf(job->why, sizeof job->why, "device %d (%s): %s", e->cfg.id, e->path, text) >=
+        (int)sizeof job->why)
         snprintf(job->why, sizeof job->why, "device %d: %s", e->cfg.id, text); // a long path gives way
 }
 
@@ -146,7 +161,7 @@ static void io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, s
 {
     int rc = e->broken;
 
-    io->req = (struct disk_req){ .op = op, .buf = buf, .bytes = bytes, .off = off, .user = io };
+    io->req = (struct disk_req){.op = op, .buf = buf, .bytes = bytes, .off = off, .user = io};
     io->over_ns = 0;
     if (rc == 0)
         rc = disk_submit(e->disk, &io->req);
@@ -154,21 +169,22 @@ static void io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, s
         io->req.status = rc;
         io_delay(e, io);
     } else if (op != DISK_FLUSH) {
-        io->over_ns = link_reserve(io_link(e, io) == LINK_HOST ? e->cfg.host : e->cfg.internal, io_dir(io), bytes, clock_ns());
+        io->over_ns = link_reserve(io_link(e, io) == LINK_HOST ? e->cfg.host : e->cfg.internal, io_dir(io),
+                                   bytes, clock_ns());
     }
 }
 
 /* Enter a transfer that is over into its job's accounts. */
 static void io_account(struct emu *e, struct io *io)
 {
-    static const char *const verb[] = { "read", "write", "flush" };
+    static const char *const verb[] = {"read", "write", "flush"};
     struct disk_req         *r = &io->req;
 
     if (r->status && r->op == DISK_FLUSH)
         job_fail(e, io->job, r->status, "flush: %s", strerror(-r->status));
     else if (r->status)
-        job_fail(e, io->job, r->status, "%s of %zu bytes at offset %" PRIu64 ": %s", verb[r->op], r->bytes, r->off,
-                 strerror(-r->status));
+        job_fail(e, io->job, r->status, "%s of %zu bytes at offset %" PRIu64 ": %s", verb[r->op], r->bytes,
+                 r->off, strerror(-r->status));
     else if (r->op != DISK_FLUSH)
         csd_meter(&io->job->meter, io_link(e, io), io->cls, io_dir(io), io->payload, r->bytes);
 }
@@ -186,8 +202,8 @@ static void host_start(struct emu *e, struct csd_job *job)
 
     job->start_ns[SPAN_JOB] = clock_ns();
     if (job->kind != CSD_FLUSH && !job_in_range(e, job->off, job->bytes))
-        job_fail(e, job, -EINVAL, "%zu bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes", job->bytes, job->off,
-                 e->cfg.bytes);
+        job_fail(e, job, -EINVAL, "%zu bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes",
+                 job->bytes, job->off, e->cfg.bytes);
     else if (job->kind == CSD_WRITE && e->cfg.read_only)
         job_fail(e, job, -EROFS, "is open for reading only");
     if (job->status) {
@@ -198,8 +214,11 @@ static void host_start(struct emu *e, struct csd_job *job)
     io->job = job;
     io->cls = job->cls;
     io->payload = job->payload;
-    io_start(e, io, job->kind == CSD_READ ? DISK_READ : job->kind == CSD_WRITE ? DISK_WRITE : DISK_FLUSH, job->buf, job->bytes,
-             job->off);
+    io_start(e, io,
+             job->kind == CSD_READ    ? DISK_READ
+             : job->kind == CSD_WRITE ? DISK_WRITE
+                                      : DISK_FLUSH,
+             job->buf, job->bytes, job->off);
 }
 
 static void host_done(struct emu *e, struct io *io)
@@ -247,8 +266,8 @@ static void set_finish(struct emu *e, struct set *s)
     job_finish(e, job);
 }
 
-static void set_io_start(struct emu *e, struct set *s, enum set_io which, enum link_class cls, enum disk_op op, void *buf,
-                         size_t payload, size_t bytes, uint64_t off)
+static void set_io_start(struct emu *e, struct set *s, enum set_io which, enum link_class cls,
+                         enum disk_op op, void *buf, size_t payload, size_t bytes, uint64_t off)
 {
     struct io *io = &s->io[which];
 
@@ -261,18 +280,22 @@ static void set_io_start(struct emu *e, struct set *s, enum set_io which, enum l
     io_start(e, io, op, buf, bytes, off);
 }
 
-/* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes of pairs are payload. */
+/* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes of pairs
+ * are payload. */
 static void pairs_ask(struct emu *e, struct set *s)
 {
     const struct csd_update *u = &s->job->update;
-    size_t total = grad_wire_bytes(u->pairs), at = s->grad_read, end_of_pairs = GRAD_WIRE_HEADER + 8 * u->pairs;
+    size_t                   total = grad_wire_bytes(u->pairs), at = s->grad_read,
+           end_of_pairs = GRAD_WIRE_HEADER + 8 * u->pairs;
     size_t bytes = total - at < s->area.wire_bytes ? total - at : s->area.wire_bytes;
-    size_t from = at > GRAD_WIRE_HEADER ? at : GRAD_WIRE_HEADER, to = at + bytes < end_of_pairs ? at + bytes : end_of_pairs;
+    size_t from = at > GRAD_WIRE_HEADER ? at : GRAD_WIRE_HEADER,
+           to = at + bytes < end_of_pairs ? at + bytes : end_of_pairs;
 
     if (bytes == 0 || s->job->status)
         return;
     s->grad_read += bytes;
-    set_io_start(e, s, IO_GRAD, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0, bytes, u->grad_off + at);
+    set_io_start(e, s, IO_GRAD, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0, bytes,
+                 u->grad_off + at);
 }
 
 static void pairs_arrived(struct emu *e, struct set *s, const struct io *io)
@@ -283,7 +306,8 @@ static void pairs_arrived(struct emu *e, struct set *s, const struct io *io)
         return;
     s->grad_crc = crc32c(s->grad_crc, io->req.buf, io->req.bytes);
     if (!e->fake && grad_wire_scatter(&s->reader, s->area.grad, io->req.buf, io->req.bytes, &why))
-        job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s", s->job->update.grad_off, why.text);
+        job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s", s->job->update.grad_off,
+                 why.text);
     pairs_ask(e, s);
 }
 
@@ -294,8 +318,8 @@ static void set_load(struct emu *e, struct set *s)
 
     s->stage = SET_LOAD;
     s->grad_crc = 0;
-    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_READ, a->states, a->states_bytes / u->n_pad * u->n, a->states_bytes,
-                 u->src_off);
+    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_READ, a->states, a->states_bytes / u->n_pad * u->n,
+                 a->states_bytes, u->src_off);
     if (u->grad_form == CSD_GRAD_DENSE) {
         set_io_start(e, s, IO_GRAD, CLASS_GRADIENT, DISK_READ, a->grad, 4 * u->n, a->grad_bytes, u->grad_off);
     } else {
@@ -310,8 +334,9 @@ static void set_load(struct emu *e, struct set *s)
 static void update_refuse(struct emu *e, struct csd_job *job, const struct update_area *a)
 {
     const struct csd_update *u = &job->update;
-    uint64_t slot = a->states_bytes + a->wire_bytes, off[] = { u->src_off, u->dst_off, u->grad_off };
-    uint64_t bytes[] = { slot, slot, u->grad_form == CSD_GRAD_DENSE ? a->grad_bytes : grad_wire_bytes(u->pairs) };
+    uint64_t slot = a->states_bytes + a->wire_bytes, off[] = {u->src_off, u->dst_off, u->grad_off};
+    uint64_t bytes[] = {slot, slot,
+                        u->grad_form == CSD_GRAD_DENSE ? a->grad_bytes : grad_wire_bytes(u->pairs)};
 
     assert(u->src_off != u->dst_off && u->n > 0 && u->n <= u->n_pad && u->n_pad <= e->cfg.update_params);
     assert(u->n_pad % CSD_ALIGN_PARAMS == 0);
@@ -319,7 +344,8 @@ static void update_refuse(struct emu *e, struct csd_job *job, const struct updat
         job_fail(e, job, -EROFS, "is open for reading only");
     for (int i = 0; i < 3; i++)
         if (!job_in_range(e, off[i], bytes[i]))
-            job_fail(e, job, -EINVAL, "%" PRIu64 " bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes", bytes[i],
+            job_fail(e, job, -EINVAL,
+                     "%" PRIu64 " bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes", bytes[i],
                      off[i], e->cfg.bytes);
 }
 
@@ -355,8 +381,8 @@ static void store_first(struct emu *e, struct set *s)
 
     s->n_stored = 1;
     set_io_start(e, s, IO_MASTER, CLASS_STATES, DISK_WRITE, a->states, 4 * u->n, 4 * u->n_pad, u->dst_off);
-    set_io_start(e, s, IO_WIRE, CLASS_WIRE, DISK_WRITE, a->wire, a->wire_bytes / u->n_pad * u->n, a->wire_bytes,
-                 u->dst_off + a->states_bytes);
+    set_io_start(e, s, IO_WIRE, CLASS_WIRE, DISK_WRITE, a->wire, a->wire_bytes / u->n_pad * u->n,
+                 a->wire_bytes, u->dst_off + a->states_bytes);
 }
 
 static void store_moments(struct emu *e, struct set *s)
@@ -366,8 +392,8 @@ static void store_moments(struct emu *e, struct set *s)
     size_t                    bytes = 4 * (size_t)a->moments * u->n_pad;
 
     s->n_stored = 2;
-    set_io_start(e, s, IO_MOMENTS, CLASS_STATES, DISK_WRITE, a->states + u->n_pad, bytes / u->n_pad * u->n, bytes,
-                 u->dst_off + 4 * u->n_pad);
+    set_io_start(e, s, IO_MOMENTS, CLASS_STATES, DISK_WRITE, a->states + u->n_pad, bytes / u->n_pad * u->n,
+                 bytes, u->dst_off + 4 * u->n_pad);
 }
 
 /* Nothing of s is in flight: what comes next, in the stages that wait for transfers. */
@@ -415,10 +441,12 @@ static void check_slice(struct emu *e, struct set *s)
     if (u->grad_form == CSD_GRAD_DENSE)
         s->grad_crc = crc32c(0, s->area.grad, s->area.grad_bytes);
     if (!e->fake && s->crc != u->src_crc)
-        job_fail(e, s->job, -EBADMSG, "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32 ", expected %08" PRIx32,
+        job_fail(e, s->job, -EBADMSG,
+                 "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32 ", expected %08" PRIx32,
                  s->area.states_bytes, u->src_off, s->crc, u->src_crc);
     if (!e->fake && s->grad_crc != u->grad_crc)
-        job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected %08" PRIx32,
+        job_fail(e, s->job, -EBADMSG,
+                 "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected %08" PRIx32,
                  u->grad_off, s->grad_crc, u->grad_crc);
     s->stage = SET_COMPUTE;
     s->at = 0;
@@ -473,7 +501,7 @@ static int set_work(struct emu *e)
 
     for (int i = 0; i < e->n_sets; i++) {
         struct set *s = &e->sets[i];
-        int         has = s->stage == SET_CHECK || s->stage == SET_COMPUTE || (s->stage == SET_STORE && !s->summed);
+        int has = s->stage == SET_CHECK || s->stage == SET_COMPUTE || (s->stage == SET_STORE && !s->summed);
 
         if (has && (!pick || s->turn < pick->turn))
             pick = s;
@@ -676,11 +704,13 @@ static struct emu *emu_new(const struct csd_config *cfg)
 static int arena_open(struct emu *e, struct err *err)
 {
     const struct csd_config *c = &e->cfg;
-    size_t need = csd_arena_bytes(c->update_params, c->moments, c->wire_dt, c->naive), set = need / (size_t)e->n_sets;
+    size_t                   need = csd_arena_bytes(c->update_params, c->moments, c->wire_dt, c->naive),
+           set = need / (size_t)e->n_sets;
 
     if (need > c->mem)
-        return err_misuse(err, "device %d: updates of %zu parameters need %zu bytes of its memory, --csd-mem is %zu", c->id,
-                          c->update_params, need, c->mem);
+        return err_misuse(
+            err, "device %d: updates of %zu parameters need %zu bytes of its memory, --csd-mem is %zu", c->id,
+            c->update_params, need, c->mem);
     for (int i = 0; !c->naive && set > 0 && i < e->n_sets; i++)
         if (set_allocate(e, &e->sets[i], set))
             return err_set(err, -ENOMEM, "device %d: no memory for %zu bytes of its arena", c->id, need);
@@ -688,7 +718,8 @@ static int arena_open(struct emu *e, struct err *err)
 }
 
 /* The owner's buffers and the sets are what transfers will point into. */
-static int buffers_list(const struct emu *e, const struct csd_config *cfg, struct disk_config *d, struct err *err)
+static int buffers_list(const struct emu *e, const struct csd_config *cfg, struct disk_config *d,
+                        struct err *err)
 {
     struct iovec *buffers = calloc(cfg->n_buffers + SETS, sizeof *buffers);
 
@@ -700,7 +731,7 @@ static int buffers_list(const struct emu *e, const struct csd_config *cfg, struc
     d->n_buffers = cfg->n_buffers;
     for (int i = 0; i < SETS; i++)
         if (e->sets[i].mem)
-            buffers[d->n_buffers++] = (struct iovec){ e->sets[i].mem, e->sets[i].bytes };
+            buffers[d->n_buffers++] = (struct iovec){e->sets[i].mem, e->sets[i].bytes};
     return 0;
 }
 
@@ -717,11 +748,15 @@ static int worker_start(struct emu *e, struct err *err)
     return 0;
 }
 
-static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size, struct err *err)
+static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size,
+                    struct err *err)
 {
     struct emu        *e = emu_new(cfg);
-    struct disk_config d = { .path = cfg->path, .bytes = cfg->bytes, .create = cfg->create, .read_only = cfg->read_only,
-                             .depth = DEPTH };
+    struct disk_config d = {.path = cfg->path,
+                            .bytes = cfg->bytes,
+                            .create = cfg->create,
+                            .read_only = cfg->read_only,
+                            .depth = DEPTH};
     int                rc;
 
     if (notice_size > 0)
@@ -735,7 +770,8 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
         rc = cfg->disk_ops ? cfg->disk_ops->open(&e->disk, &d, err)
                            : disk_open(&e->disk, cfg->disk, &d, notice, notice_size, err);
     if (rc == 0 && e->disk->align > EMU_ALIGN)
-        rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given", e->path, e->disk->align, EMU_ALIGN);
+        rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given", e->path,
+                     e->disk->align, EMU_ALIGN);
     if (rc == 0)
         rc = worker_start(e, err);
     free((void *)(uintptr_t)d.buffers);
@@ -755,7 +791,7 @@ static void emu_submit(struct csd *base, struct csd_job *job)
 
     job->status = 0;
     job->why[0] = 0;
-    job->meter = (struct link_meter){ 0 };
+    job->meter = (struct link_meter){0};
     memset(job->start_ns, 0, sizeof job->start_ns);
     memset(job->end_ns, 0, sizeof job->end_ns);
     pthread_mutex_lock(&e->mutex);
@@ -780,5 +816,9 @@ static size_t emu_arena(const struct csd *base)
     return __atomic_load_n(&((const struct emu *)base)->arena_peak, __ATOMIC_RELAXED);
 }
 
-const struct csd_ops csd_emu = { .name = "emu", .open = emu_open, .submit = emu_submit, .reap = emu_reap, .arena = emu_arena,
-                                 .close = emu_close };
+const struct csd_ops csd_emu = {.name = "emu",
+                                .open = emu_open,
+                                .submit = emu_submit,
+                                .reap = emu_reap,
+                                .arena = emu_arena,
+                                .close = emu_close};

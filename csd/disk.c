@@ -1,5 +1,6 @@
-/* disk.c: the family of disks: choice by name, the announced fall-back, and what all of real files share: a file is
- * created completely (every block allocated, so that a run never dies of a full disk) or not at all. */
+/* disk.c: the family of disks: choice by name, the announced fall-back, and what all of real files share: a
+ * file is created completely (every block allocated, so that a run never dies of a full disk) or not at all.
+ */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
 
@@ -22,7 +23,7 @@
 
 static const struct disk_ops *disk_find(const char *name)
 {
-    static const struct disk_ops *const all[] = { &disk_uring, &disk_sync, &disk_null };
+    static const struct disk_ops *const all[] = {&disk_uring, &disk_sync, &disk_null};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(all[i]->name, name) == 0)
@@ -34,7 +35,7 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
               struct err *err)
 {
     const struct disk_ops *ops = disk_find(name);
-    struct err             why = { 0 };
+    struct err             why = {0};
     int                    rc;
 
     if (size > 0)
@@ -44,7 +45,8 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
     rc = ops->open(out, cfg, &why);
     if (rc == -EOPNOTSUPP && ops == &disk_uring) {
         if (size > 0)
-            snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead", why.text, cfg->path);
+            snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead", why.text,
+                     cfg->path);
         return disk_sync.open(out, cfg, err);
     }
     if (rc && err)
@@ -149,10 +151,11 @@ static int file_allocate(int fd, const struct disk_config *cfg, struct err *err)
     int            rc = cfg->bytes ? posix_fallocate(fd, 0, (off_t)cfg->bytes) : 0;
 
     if (rc == ENOSPC && fstatvfs(fd, &fs) == 0) // what the failed attempt took is given back by the removal
-        return err_set(err, -rc, "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left", cfg->path,
-                       cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
+        return err_set(err, -rc, "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left",
+                       cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
     if (rc)
-        return err_set(err, -rc, "allocate %" PRIu64 " bytes for %s: %s", cfg->bytes, cfg->path, strerror(rc));
+        return err_set(err, -rc, "allocate %" PRIu64 " bytes for %s: %s", cfg->bytes, cfg->path,
+                       strerror(rc));
     return 0;
 }
 
@@ -164,8 +167,8 @@ static int file_room(const struct disk_config *cfg, struct err *err)
     int            rc = 0;
 
     if (copy && statvfs(dirname(copy), &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < cfg->bytes)
-        rc = err_set(err, -ENOSPC, "%s needs %" PRIu64 " bytes, and its file system has %" PRIu64 " free", cfg->path,
-                     cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
+        rc = err_set(err, -ENOSPC, "%s needs %" PRIu64 " bytes, and its file system has %" PRIu64 " free",
+                     cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
     free(copy);
     return rc;
 }
@@ -201,14 +204,15 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
     if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
         return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
     if (bytes < cfg->bytes)
-        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path, bytes, cfg->bytes);
+        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path, bytes,
+                       cfg->bytes);
     return 0;
 }
 
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 {
     struct stat st;
-    int         fd, rc, is_block = stat(cfg->path, &st) == 0 && S_ISBLK(st.st_mode), made = cfg->create && !is_block;
+    int fd, rc, is_block = stat(cfg->path, &st) == 0 && S_ISBLK(st.st_mode), made = cfg->create && !is_block;
 
     if (made && (rc = file_create(cfg, err)) != 0)
         return rc;
@@ -216,8 +220,8 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     fd = open(cfg->path, flags);
     if (fd < 0) {
         rc = errno == EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : -errno;
-        err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s", cfg->path,
-                strerror(errno));
+        err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
+                cfg->path, strerror(errno));
     } else {
         rc = file_check(fd, cfg, err);
     }
@@ -255,7 +259,8 @@ static int probe_signature(const char *path, struct err *err)
         blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL))
         type = "unknown";
     if (rc == 0)
-        rc = err_set(err, -EBUSY, "%s holds data: its signature is %s; --force-device overwrites it", path, type);
+        rc = err_set(err, -EBUSY, "%s holds data: its signature is %s; --force-device overwrites it", path,
+                     type);
     else if (rc == -2)
         rc = err_set(err, -EBUSY, "%s holds data of several signatures; --force-device overwrites it", path);
     else

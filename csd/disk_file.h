@@ -1,4 +1,5 @@
-/* disk_file.h: what the disks of real files share: opening, creating and measuring the file, and how requests are cut. */
+/* disk_file.h: what the disks of real files share: opening, creating and measuring the file, and how requests
+ * are cut. */
 #ifndef CSD_DISK_FILE_H
 #define CSD_DISK_FILE_H
 
@@ -6,18 +7,20 @@
 
 enum { DISK_PIECE = 1 << 20 }; // large requests are cut into pieces of this, several of which are in flight
 
-/* Open (or create) cfg->path with `flags` (O_DIRECT or 0) added; the descriptor or -errno. What was created is removed
- * again if this fails. -EOPNOTSUPP: this file takes no O_DIRECT, another backend may take it. */
+/* Open (or create) cfg->path with `flags` (O_DIRECT or 0) added; the descriptor or -errno. What was created
+ * is removed again if this fails. -EOPNOTSUPP: this file takes no O_DIRECT, another backend may take it. */
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err);
 
 /* Remove what disk_file_open created, where a later step failed; never a device node. */
 void disk_file_undo(const struct disk_config *cfg);
 
 /* A first-in first-out list of requests, through their `next`. */
-struct disk_list { struct disk_req *first, **last; };
+struct disk_list {
+    struct disk_req *first, **last;
+};
 void             disk_list_init(struct disk_list *l);
 void             disk_list_push(struct disk_list *l, struct disk_req *r);
-struct disk_req *disk_list_pop(struct disk_list *l); // NULL if empty
+struct disk_req *disk_list_pop(struct disk_list *l);                        // NULL if empty
 void             disk_list_remove(struct disk_list *l, struct disk_req *r); // which is in it
 int              disk_list_take(struct disk_list *l, struct disk_req **out, int max);
 

@@ -22,7 +22,7 @@ static int null_open(struct disk **out, const struct disk_config *cfg, struct er
 
     if (!d)
         return err_set(err, -ENOMEM, "no memory for the null disk of %s", cfg->path);
-    d->base = (struct disk){ &disk_null, 512 };
+    d->base = (struct disk){&disk_null, 512};
     disk_list_init(&d->done);
     pthread_mutex_init(&d->mutex, NULL);
     pthread_condattr_init(&attr);
@@ -47,13 +47,14 @@ static int null_reap(struct disk *base, struct disk_req **done, int max, int64_t
     struct null    *d = (struct null *)base;
     int             n = disk_list_take(&d->done, done, max), rc = 0;
     uint64_t        end = clock_ns() + (wait_ns > 0 ? (uint64_t)wait_ns : 0);
-    struct timespec ts = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
+    struct timespec ts = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
 
     if (n > 0 || wait_ns == 0)
         return n;
     pthread_mutex_lock(&d->mutex);
     while (!d->woken && rc == 0)
-        rc = wait_ns < 0 ? pthread_cond_wait(&d->cond, &d->mutex) : pthread_cond_timedwait(&d->cond, &d->mutex, &ts);
+        rc = wait_ns < 0 ? pthread_cond_wait(&d->cond, &d->mutex)
+                         : pthread_cond_timedwait(&d->cond, &d->mutex, &ts);
     d->woken = 0;
     pthread_mutex_unlock(&d->mutex);
     return 0;
@@ -78,5 +79,9 @@ static void null_close(struct disk *base)
     free(d);
 }
 
-const struct disk_ops disk_null = { .name = "null", .open = null_open, .submit = null_submit, .reap = null_reap,
-                                    .wake = null_wake, .close = null_close };
+const struct disk_ops disk_null = {.name = "null",
+                                   .open = null_open,
+                                   .submit = null_submit,
+                                   .reap = null_reap,
+                                   .wake = null_wake,
+                                   .close = null_close};

@@ -1,8 +1,9 @@
-/* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works everywhere, chosen with a notice
- * where io_uring or O_DIRECT is forbidden.
+/* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works everywhere,
+ * chosen with a notice where io_uring or O_DIRECT is forbidden.
  *
- * A worker takes the first request of the queue, cuts one piece off it, puts the rest back at the end and moves the piece: large
- * requests are moved by all workers together, and small ones do not wait behind them. All fields below `mutex` are under it. */
+ * A worker takes the first request of the queue, cuts one piece off it, puts the rest back at the end and
+ * moves the piece: large requests are moved by all workers together, and small ones do not wait behind them.
+ * All fields below `mutex` are under it. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
 #include "data/clock.h"
@@ -115,7 +116,7 @@ static struct sync *sync_new(const struct disk_config *cfg)
 
     if (!d)
         return NULL;
-    d->base = (struct disk){ &disk_sync, 512 }; // the page cache takes anything; this keeps callers honest
+    d->base = (struct disk){&disk_sync, 512}; // the page cache takes anything; this keeps callers honest
     d->depth = cfg->depth;
     disk_list_init(&d->queue);
     disk_list_init(&d->done);
@@ -178,12 +179,13 @@ static int sync_reap(struct disk *base, struct disk_req **done, int max, int64_t
 {
     struct sync    *d = (struct sync *)base;
     uint64_t        end = clock_ns() + (wait_ns > 0 ? (uint64_t)wait_ns : 0);
-    struct timespec ts = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
+    struct timespec ts = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     int             n, rc = 0;
 
     pthread_mutex_lock(&d->mutex);
     while (!d->done.first && !d->woken && wait_ns != 0 && rc == 0)
-        rc = wait_ns < 0 ? pthread_cond_wait(&d->news, &d->mutex) : pthread_cond_timedwait(&d->news, &d->mutex, &ts);
+        rc = wait_ns < 0 ? pthread_cond_wait(&d->news, &d->mutex)
+                         : pthread_cond_timedwait(&d->news, &d->mutex, &ts);
     if (wait_ns != 0)
         d->woken = 0;
     n = disk_list_take(&d->done, done, max);
@@ -202,5 +204,9 @@ static void sync_wake(struct disk *base)
     pthread_mutex_unlock(&d->mutex);
 }
 
-const struct disk_ops disk_sync = { .name = "sync", .open = sync_open, .submit = sync_submit, .reap = sync_reap,
-                                    .wake = sync_wake, .close = sync_close };
+const struct disk_ops disk_sync = {.name = "sync",
+                                   .open = sync_open,
+                                   .submit = sync_submit,
+                                   .reap = sync_reap,
+                                   .wake = sync_wake,
+                                   .close = sync_close};

@@ -1,11 +1,14 @@
-/* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's buffers registered.
+/* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's buffers
+ * registered.
  *
- * A request waits in `queue` until all of it is cut into pieces. Free pieces are given to the waiting requests in turn, one
- * each: large requests fill the ring together, and a small one never waits behind a large one. A piece that came back short is
- * continued; a piece that failed ends its request once the others in flight are back. The kernel is entered by reap alone:
- * one call submits all that was prepared and waits. Memory that could not be registered (RLIMIT_MEMLOCK) is used unregistered.
+ * A request waits in `queue` until all of it is cut into pieces. Free pieces are given to the waiting
+ * requests in turn, one each: large requests fill the ring together, and a small one never waits behind a
+ * large one. A piece that came back short is continued; a piece that failed ends its request once the others
+ * in flight are back. The kernel is entered by reap alone: one call submits all that was prepared and waits.
+ * Memory that could not be registered (RLIMIT_MEMLOCK) is used unregistered.
  *
- * Invariant: a request that is not cut up stands in `queue`; one that is has through < cut, or stands in `done`. */
+ * Invariant: a request that is not cut up stands in `queue`; one that is has through < cut, or stands in
+ * `done`. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
 #include "data/clock.h"
@@ -21,14 +24,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { URING_ALIGN = 4096, FILE_INDEX = 0, BUFFER_MAX = 1 << 30 /* the kernel's, of one registered buffer */ };
+enum {
+    URING_ALIGN = 4096,
+    FILE_INDEX = 0,
+    BUFFER_MAX = 1 << 30 /* the kernel's, of one registered buffer */
+};
 
 struct piece {
     struct disk_req *r;
     char            *buf;
     size_t           bytes; // left
     uint64_t         off;
-    struct piece    *next;  // free, or to be prepared again
+    struct piece    *next; // free, or to be prepared again
 };
 
 struct uring {
@@ -66,7 +73,7 @@ static int buffers_register(struct uring *d, const struct disk_config *cfg)
             size_t left = b->iov_len - at;
 
             d->registered[d->n_registered++] =
-                (struct iovec){ (char *)b->iov_base + at, left < BUFFER_MAX ? left : BUFFER_MAX };
+                (struct iovec){(char *)b->iov_base + at, left < BUFFER_MAX ? left : BUFFER_MAX};
         }
     }
     if (io_uring_register_buffers(&d->ring, d->registered, d->n_registered) != 0)
@@ -74,7 +81,8 @@ static int buffers_register(struct uring *d, const struct disk_config *cfg)
     return 0;
 }
 
-/* The alignment that the file asks for; -EOPNOTSUPP if it takes no direct transfers, or only of larger units than ours. */
+/* The alignment that the file asks for; -EOPNOTSUPP if it takes no direct transfers, or only of larger units
+ * than ours. */
 static int file_align(int fd, const char *path, size_t *align, struct err *err)
 {
     struct statx stx;
@@ -82,9 +90,11 @@ static int file_align(int fd, const char *path, size_t *align, struct err *err)
     *align = URING_ALIGN;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) != 0 || !(stx.stx_mask & STATX_DIOALIGN))
         return 0;
-    *align = stx.stx_dio_mem_align > stx.stx_dio_offset_align ? stx.stx_dio_mem_align : stx.stx_dio_offset_align;
+    *align =
+        stx.stx_dio_mem_align > stx.stx_dio_offset_align ? stx.stx_dio_mem_align : stx.stx_dio_offset_align;
     if (stx.stx_dio_offset_align == 0 || *align > URING_ALIGN)
-        return err_set(err, -EOPNOTSUPP, "%s takes no direct transfers in units of %d bytes", path, (int)URING_ALIGN);
+        return err_set(err, -EOPNOTSUPP, "%s takes no direct transfers in units of %d bytes", path,
+                       (int)URING_ALIGN);
     return 0;
 }
 
@@ -208,7 +218,7 @@ static void piece_cut(struct uring *d)
     size_t           left = disk_req_total(r) - r->cut, bytes = left < DISK_PIECE ? left : DISK_PIECE;
 
     d->free = p->next;
-    *p = (struct piece){ .r = r, .bytes = bytes, .off = r->off + r->cut };
+    *p = (struct piece){.r = r, .bytes = bytes, .off = r->off + r->cut};
     if (r->op != DISK_FLUSH)
         p->buf = (char *)r->buf + r->cut;
     r->cut += bytes;
@@ -306,7 +316,8 @@ static void ring_drain(struct uring *d)
     }
 }
 
-/* Submit what is prepared and wait for a completion until end_ns (0: not at all, UINT64_MAX: for ever). 0 or -errno. */
+/* Submit what is prepared and wait for a completion until end_ns (0: not at all, UINT64_MAX: for ever). 0 or
+ * -errno. */
 static int ring_enter(struct uring *d, uint64_t end_ns)
 {
     struct io_uring_cqe     *cqe;
@@ -319,10 +330,11 @@ static int ring_enter(struct uring *d, uint64_t end_ns)
     } else if (end_ns == UINT64_MAX) {
         rc = io_uring_submit_and_wait(&d->ring, 1);
     } else {
-        ts = (struct __kernel_timespec){ (int64_t)(left / 1000000000u), (long long)(left % 1000000000u) };
+        ts = (struct __kernel_timespec){(int64_t)(left / 1000000000u), (long long)(left % 1000000000u)};
         rc = io_uring_submit_and_wait_timeout(&d->ring, &cqe, 1, &ts, NULL);
     }
-    if (rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY) // the last two: completions must be taken first
+    if (rc == -ETIME || rc == -EINTR || rc == -EAGAIN ||
+        rc == -EBUSY) // the last two: completions must be taken first
         return 0;
     return rc < 0 ? rc : 0;
 }
@@ -396,5 +408,9 @@ static void uring_close(struct disk *base)
     uring_free(d);
 }
 
-const struct disk_ops disk_uring = { .name = "uring", .open = uring_open, .submit = uring_submit, .reap = uring_reap,
-                                     .wake = uring_wake, .close = uring_close };
+const struct disk_ops disk_uring = {.name = "uring",
+                                    .open = uring_open,
+                                    .submit = uring_submit,
+                                    .reap = uring_reap,
+                                    .wake = uring_wake,
+                                    .close = uring_close};

@@ -1,5 +1,5 @@
-/* grad_wire.c: packs and unpacks compressed gradients. A piece never splits a pair: header, pairs and pieces are all
- * multiples of 8 bytes. Nothing read is trusted: an index is used only after it was compared. */
+/* grad_wire.c: packs and unpacks compressed gradients. A piece never splits a pair: header, pairs and pieces
+ * are all multiples of 8 bytes. Nothing read is trusted: an index is used only after it was compared. */
 #include "csd/grad_wire.h"
 
 #include <assert.h>
@@ -7,12 +7,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct grad_wire_header { char magic[8]; uint64_t n, pairs; unsigned char zero[GRAD_WIRE_HEADER - 24]; };
+struct grad_wire_header {
+    char          magic[8];
+    uint64_t      n, pairs;
+    unsigned char zero[GRAD_WIRE_HEADER - 24];
+};
 
 static_assert(sizeof(struct grad_wire_header) == GRAD_WIRE_HEADER, "the header has no holes");
 static_assert(sizeof(struct topk_pair) == 8, "a pair is 8 bytes on the device");
 
-static const char grad_wire_magic[8] = { 's', 'i', 'T', 'r', 'G', 'r', 'd', '1' };
+static const char grad_wire_magic[8] = {'s', 'i', 'T', 'r', 'G', 'r', 'd', '1'};
 
 enum { NO_HEADER_YET = -2 }; // in `last`
 
@@ -25,7 +29,7 @@ size_t grad_wire_bytes(size_t pairs)
 
 void grad_wire_pack(void *out, const struct topk_pair *in, size_t pairs, size_t first, size_t n)
 {
-    struct grad_wire_header h = { .n = n, .pairs = pairs };
+    struct grad_wire_header h = {.n = n, .pairs = pairs};
     struct topk_pair       *to = (struct topk_pair *)((char *)out + GRAD_WIRE_HEADER);
     size_t                  used = GRAD_WIRE_HEADER + pairs * sizeof *to;
 
@@ -33,14 +37,14 @@ void grad_wire_pack(void *out, const struct topk_pair *in, size_t pairs, size_t 
     memcpy(out, &h, sizeof h);
     for (size_t i = 0; i < pairs; i++) {
         assert(in[i].index >= first && in[i].index - first < n);
-        to[i] = (struct topk_pair){ (uint32_t)(in[i].index - first), in[i].value };
+        to[i] = (struct topk_pair){(uint32_t)(in[i].index - first), in[i].value};
     }
     memset((char *)out + used, 0, grad_wire_bytes(pairs) - used);
 }
 
 void grad_wire_begin(struct grad_wire_reader *r, size_t n, size_t pairs)
 {
-    *r = (struct grad_wire_reader){ .n = n, .pairs = pairs, .last = NO_HEADER_YET };
+    *r = (struct grad_wire_reader){.n = n, .pairs = pairs, .last = NO_HEADER_YET};
 }
 
 static int header_check(struct grad_wire_reader *r, const void *bytes, struct err *err)
@@ -52,13 +56,15 @@ static int header_check(struct grad_wire_reader *r, const void *bytes, struct er
         return err_set(err, -EBADMSG, "no compressed gradient begins here");
     if (h.n != r->n || h.pairs != r->pairs)
         return err_set(err, -EBADMSG,
-                       "the compressed gradient holds %" PRIu64 " pairs of %" PRIu64 " parameters, %zu of %zu were expected",
+                       "the compressed gradient holds %" PRIu64 " pairs of %" PRIu64
+                       " parameters, %zu of %zu were expected",
                        h.pairs, h.n, r->pairs, r->n);
     r->last = -1;
     return 0;
 }
 
-int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *bytes, size_t n_bytes, struct err *err)
+int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *bytes, size_t n_bytes,
+                      struct err *err)
 {
     const char *at = bytes, *end = at + n_bytes;
     int         rc;
@@ -74,8 +80,10 @@ int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *byte
 
         memcpy(&p, at, sizeof p);
         if (p.index >= r->n || (int64_t)p.index <= r->last)
-            return err_set(err, -EBADMSG, "pair %zu of the compressed gradient has index %" PRIu32 " after %" PRId64
-                           ", of %zu parameters", r->seen, p.index, r->last, r->n);
+            return err_set(err, -EBADMSG,
+                           "pair %zu of the compressed gradient has index %" PRIu32 " after %" PRId64
+                           ", of %zu parameters",
+                           r->seen, p.index, r->last, r->n);
         dense[p.index] = p.value;
         r->last = p.index;
     }

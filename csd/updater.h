@@ -1,4 +1,5 @@
-/* updater.h: one subgroup in accelerator memory and the arithmetic on it, without any I/O; what a device's engine does. */
+/* updater.h: one subgroup in accelerator memory and the arithmetic on it, without any I/O; what a device's
+ * engine does. */
 #ifndef CSD_UPDATER_H
 #define CSD_UPDATER_H
 
@@ -22,10 +23,13 @@ void   update_area_init(struct update_area *a, void *mem, size_t n_pad, int mome
 void update_area_compute(const struct update_area *a, const struct csd_update *u, size_t first, size_t n);
 
 /* Account for one transfer: payload of bytes. */
-void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir, size_t payload, size_t bytes);
+void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir,
+               size_t payload, size_t bytes);
 
 /* A first-in first-out list of jobs, through their `next`. */
-struct csd_list { struct csd_job *first, **last; };
+struct csd_list {
+    struct csd_job *first, **last;
+};
 void            csd_list_init(struct csd_list *l);
 void            csd_list_push(struct csd_list *l, struct csd_job *j);
 struct csd_job *csd_list_pop(struct csd_list *l); // NULL if empty

@@ -1,5 +1,6 @@
-/* disk_fault.c: see the header. A request that is to be torn or cut is passed on as another one of this file's own; what
- * comes back early is held until its time. The plan is a static: tests have one faulty disk open at a time. */
+/* disk_fault.c: see the header. A request that is to be torn or cut is passed on as another one of this
+ * file's own; what comes back early is held until its time. The plan is a static: tests have one faulty disk
+ * open at a time. */
 #include "tests/disk_fault.h"
 
 #include "data/clock.h"
@@ -52,7 +53,7 @@ static int fault_open(struct disk **out, const struct disk_config *cfg, struct e
         free(d);
         return rc;
     }
-    d->base = (struct disk){ &disk_fault, d->inner->align };
+    d->base = (struct disk){&disk_fault, d->inner->align};
     *out = &d->base;
     return 0;
 }
@@ -70,14 +71,15 @@ static int fault_submit(struct disk *base, struct disk_req *r)
 {
     struct fault *d = (struct fault *)base;
     struct slot  *s = d->slots;
-    int           aimed = (plan.ops & (1u << r->op)) && (plan.to == 0 || (r->off < plan.to && r->off + r->bytes > plan.from));
-    size_t        half = r->bytes / 2 / FAULT_UNIT * FAULT_UNIT;
+    int           aimed =
+        (plan.ops & (1u << r->op)) && (plan.to == 0 || (r->off < plan.to && r->off + r->bytes > plan.from));
+    size_t half = r->bytes / 2 / FAULT_UNIT * FAULT_UNIT;
 
     while (s < d->slots + FAULT_REQS && s->busy)
         s++;
     if (s == d->slots + FAULT_REQS)
         return -EAGAIN;
-    *s = (struct slot){ .r = r, .part = *r, .over_ns = clock_ns() + plan.delay_ns, .busy = 1 };
+    *s = (struct slot){.r = r, .part = *r, .over_ns = clock_ns() + plan.delay_ns, .busy = 1};
     s->part.user = s;
     if (aimed && strikes(d, plan.eio)) {
         s->part.status = -EIO;
@@ -143,7 +145,10 @@ static int fault_reap(struct disk *base, struct disk_req **done, int max, int64_
         int      n = slots_take(d, done, max, &next), got;
         uint64_t now = clock_ns(), until = next < end ? next : end;
 
-        got = disk_reap(d->inner, parts, 16, n > 0 || until <= now ? 0 : until == UINT64_MAX ? -1 : (int64_t)(until - now));
+        got = disk_reap(d->inner, parts, 16,
+                        n > 0 || until <= now ? 0
+                        : until == UINT64_MAX ? -1
+                                              : (int64_t)(until - now));
         for (int i = 0; i < got; i++)
             part_done(d, parts[i]->user);
         if (n > 0 || got < 0)
@@ -166,5 +171,9 @@ static void fault_close(struct disk *base)
     free(d);
 }
 
-const struct disk_ops disk_fault = { .name = "fault", .open = fault_open, .submit = fault_submit, .reap = fault_reap,
-                                     .wake = fault_wake, .close = fault_close };
+const struct disk_ops disk_fault = {.name = "fault",
+                                    .open = fault_open,
+                                    .submit = fault_submit,
+                                    .reap = fault_reap,
+                                    .wake = fault_wake,
+                                    .close = fault_close};

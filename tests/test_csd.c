@@ -1,5 +1,6 @@
-/* test_csd.c: devices. Updates in every mode, over every disk, must equal optim_update on arrays, bit for bit, and move
- * exactly the bytes of the traffic table; what is wrong must be refused with nothing written. */
+/* test_csd.c: devices. Updates in every mode, over every disk, must equal optim_update on arrays, bit for
+ * bit, and move exactly the bytes of the traffic table; what is wrong must be refused with nothing written.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -98,7 +99,8 @@ static void job_run(struct rig *r, struct csd_job *j)
 
 static void range_move(struct rig *r, enum csd_kind kind, uint64_t off, void *bytes, size_t n)
 {
-    struct csd_job j = { .kind = kind, .cls = CLASS_STATES, .buf = r->buf, .off = off, .bytes = n, .payload = n };
+    struct csd_job j = {
+        .kind = kind, .cls = CLASS_STATES, .buf = r->buf, .off = off, .bytes = n, .payload = n};
 
     if (kind == CSD_WRITE)
         memcpy(r->buf, bytes, n);
@@ -127,7 +129,8 @@ static void subgroup_expect(const struct rig *r, struct subgroup *g)
     for (int i = 0; i < 2; i++) {
         size_t f = g->seg[i].first;
 
-        optim_update(w + f, m + f, v ? v + f : NULL, g->dense + f, g->seg[i].n, g->seg[i].weight_decay, &g->u.step);
+        optim_update(w + f, m + f, v ? v + f : NULL, g->dense + f, g->seg[i].n, g->seg[i].weight_decay,
+                     &g->u.step);
     }
     for (size_t i = 0; i < N_PAD; i++)
         dtype_put(wire, r->cfg.wire_dt, i, w[i]);
@@ -135,18 +138,20 @@ static void subgroup_expect(const struct rig *r, struct subgroup *g)
 
 static void subgroup_make(struct rig *r, struct subgroup *g, int k, int pairs)
 {
-    enum optim_kind kind = r->cfg.moments == 2 ? OPTIM_ADAMW : OPTIM_SGD;
+    enum optim_kind   kind = r->cfg.moments == 2 ? OPTIM_ADAMW : OPTIM_SGD;
     struct topk_pair *p = calloc(N, sizeof *p);
 
-    *g = (struct subgroup){ .slot = calloc(1, r->slot), .expect = calloc(1, r->slot), .dense = calloc(N_PAD, 4) };
+    *g = (struct subgroup){
+        .slot = calloc(1, r->slot), .expect = calloc(1, r->slot), .dense = calloc(N_PAD, 4)};
     g->packed = calloc(1, r->grad);
     for (int s = 0; s <= r->cfg.moments; s++)
         for (size_t i = 0; i < N; i++)
-            g->slot[(size_t)s * N_PAD + i] = (s == 2 ? 0.01f : 1.0f) * rng_uniform(7, (uint64_t)(10 * k + s), i);
+            g->slot[(size_t)s * N_PAD + i] =
+                (s == 2 ? 0.01f : 1.0f) * rng_uniform(7, (uint64_t)(10 * k + s), i);
     for (size_t i = 0; i < N; i++)
         if (!pairs || rng_uniform(7, 99, i) < (k == 1 ? 1.0f : 0.02f)) {
             g->dense[i] = rng_uniform(7, (uint64_t)(10 * k + 5), i) - 0.5f;
-            p[g->pairs++] = (struct topk_pair){ (uint32_t)(i + 1000), g->dense[i] };
+            p[g->pairs++] = (struct topk_pair){(uint32_t)(i + 1000), g->dense[i]};
         }
     if (pairs && k == 2) { // none at all
         memset(g->dense, 0, 4 * N_PAD);
@@ -154,17 +159,24 @@ static void subgroup_make(struct rig *r, struct subgroup *g, int k, int pairs)
     }
     grad_wire_pack(g->packed, p, g->pairs, 1000, N);
     free(p);
-    g->seg[0] = (struct csd_segment){ 0, 2500, 0.1f };
-    g->seg[1] = (struct csd_segment){ 2500, N - 2500, 0.0f };
-    g->u = (struct csd_update){ .src_off = slot_off(r, 0, k), .dst_off = slot_off(r, 1, k), .grad_off = grad_off(r, k), .n = N,
-                                .n_pad = N_PAD, .grad_form = pairs ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE, .pairs = g->pairs,
-                                .segments = g->seg, .n_segments = 2 };
+    g->seg[0] = (struct csd_segment){0, 2500, 0.1f};
+    g->seg[1] = (struct csd_segment){2500, N - 2500, 0.0f};
+    g->u = (struct csd_update){.src_off = slot_off(r, 0, k),
+                               .dst_off = slot_off(r, 1, k),
+                               .grad_off = grad_off(r, k),
+                               .n = N,
+                               .n_pad = N_PAD,
+                               .grad_form = pairs ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE,
+                               .pairs = g->pairs,
+                               .segments = g->seg,
+                               .n_segments = 2};
     optim_scalars(&g->u.step, kind, 1e-2, 0.9, 0.99, 1e-8, 0.5, 3);
     g->u.src_crc = crc32c(0, g->slot, r->states);
     g->u.grad_crc = pairs ? crc32c(0, g->packed, grad_wire_bytes(g->pairs)) : crc32c(0, g->dense, 4 * N_PAD);
     subgroup_expect(r, g);
     range_move(r, CSD_WRITE, g->u.src_off, g->slot, r->slot);
-    range_move(r, CSD_WRITE, g->u.grad_off, pairs ? (void *)g->packed : g->dense, pairs ? grad_wire_bytes(g->pairs) : 4 * N_PAD);
+    range_move(r, CSD_WRITE, g->u.grad_off, pairs ? (void *)g->packed : g->dense,
+               pairs ? grad_wire_bytes(g->pairs) : 4 * N_PAD);
 }
 
 static void subgroup_free(struct subgroup *g)
@@ -180,7 +192,7 @@ static void meter_check(const struct rig *r, const struct subgroup *g, const str
     enum link_kind l = r->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
     size_t states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt), pad = N_PAD - N;
     int    pairs = g->u.grad_form == CSD_GRAD_PAIRS;
-    struct link_meter want = { 0 };
+    struct link_meter want = {0};
 
     want.bytes[l][CLASS_STATES][LINK_READ] = want.bytes[l][CLASS_STATES][LINK_WRITE] = states * N;
     want.padding[l][CLASS_STATES][LINK_READ] = want.padding[l][CLASS_STATES][LINK_WRITE] = states * pad;
@@ -217,7 +229,7 @@ static void updates_run(const struct csd_config *cfg, int pairs)
     rig_open(&r, cfg);
     for (int k = 0; k < JOBS; k++) {
         subgroup_make(&r, &g[k], k, pairs);
-        j[k] = (struct csd_job){ .kind = CSD_UPDATE, .update = g[k].u };
+        j[k] = (struct csd_job){.kind = CSD_UPDATE, .update = g[k].u};
     }
     for (int k = 0; k < JOBS; k++)
         r.c->ops->submit(r.c, &j[k]);
@@ -232,21 +244,26 @@ static void updates_run(const struct csd_config *cfg, int pairs)
 
 static void test_updates(void **state)
 {
-    static const char *const disks[] = { "uring", "sync" };
+    static const char *const disks[] = {"uring", "sync"};
 
     (void)state;
     for (int d = 0; d < 2; d++)
         for (int mode = 0; mode < 3; mode++)
             for (int pairs = 0; pairs < 2; pairs++)
                 for (int moments = 1; moments <= 2; moments++) {
-                    struct csd_config cfg = { .id = d, .disk = disks[d], .moments = moments, .naive = mode == 1,
-                                              .wire_dt = moments == 1 ? DT_F32 : DT_BF16, .update_on_host = mode == 2 };
+                    struct csd_config cfg = {.id = d,
+                                             .disk = disks[d],
+                                             .moments = moments,
+                                             .naive = mode == 1,
+                                             .wire_dt = moments == 1 ? DT_F32 : DT_BF16,
+                                             .update_on_host = mode == 2};
 
                     updates_run(&cfg, pairs);
                 }
 }
 
-/* A wrong checksum, or a disk that fails, ends the job with a sentence and leaves the slot it would have written. */
+/* A wrong checksum, or a disk that fails, ends the job with a sentence and leaves the slot it would have
+ * written. */
 static void refused(struct rig *r, struct subgroup *g, struct csd_job *j, int status, const char *word)
 {
     char *got = malloc(r->slot);
@@ -266,14 +283,14 @@ static void test_corruption(void **state)
 {
     (void)state;
     for (int pairs = 0; pairs < 2; pairs++) {
-        struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16 };
+        struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
         struct rig        r;
         struct subgroup   g;
         struct csd_job    j;
 
         rig_open(&r, &cfg);
         subgroup_make(&r, &g, 0, pairs);
-        j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+        j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
         j.update.src_crc ^= 1;
         refused(&r, &g, &j, -EBADMSG, "states");
         j.update = g.u;
@@ -292,8 +309,8 @@ static void test_corruption(void **state)
 
 static void test_faults(void **state)
 {
-    struct disk_fault_plan plan = { .inner = &disk_sync };
-    struct csd_config      cfg = { .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16 };
+    struct disk_fault_plan plan = {.inner = &disk_sync};
+    struct csd_config      cfg = {.disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16};
     struct rig             r;
     struct subgroup        g;
     struct csd_job         j;
@@ -302,7 +319,7 @@ static void test_faults(void **state)
     disk_fault_set(&plan);
     rig_open(&r, &cfg);
     subgroup_make(&r, &g, 0, 0);
-    j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+    j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     plan.ops = 1u << DISK_READ;
     plan.from = g.u.grad_off;
     plan.to = g.u.grad_off + 4096;
@@ -311,19 +328,20 @@ static void test_faults(void **state)
     refused(&r, &g, &j, -EIO, "Input/output error");
     assert_non_null(strstr(j.why, "read of"));
     assert_non_null(strstr(j.why, r.path));
-    plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000 };
+    plan =
+        (struct disk_fault_plan){.inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000};
     disk_fault_set(&plan);
     j.update = g.u;
     refused(&r, &g, &j, -EIO, "write of");
-    plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 3, .short_io = 1, .delay_ns = 1000000 };
+    plan = (struct disk_fault_plan){.inner = &disk_sync, .ops = 3, .short_io = 1, .delay_ns = 1000000};
     disk_fault_set(&plan);
     j.update = g.u;
     job_run(&r, &j);
     subgroup_check(&r, &g, &j);
     assert_true(disk_fault_count() > 0);
-    plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 1u << DISK_FLUSH, .eio = 1 };
+    plan = (struct disk_fault_plan){.inner = &disk_sync, .ops = 1u << DISK_FLUSH, .eio = 1};
     disk_fault_set(&plan);
-    j = (struct csd_job){ .kind = CSD_FLUSH };
+    j = (struct csd_job){.kind = CSD_FLUSH};
     job_run(&r, &j);
     assert_int_equal(j.status, -EIO);
     assert_non_null(strstr(j.why, "flush"));
@@ -336,27 +354,28 @@ static void test_lost_writes(void **state)
 {
     (void)state;
     for (int torn = 0; torn < 2; torn++) {
-        struct disk_fault_plan plan = { .inner = &disk_sync };
-        struct csd_config      cfg = { .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16 };
-        struct rig             r;
-        struct subgroup        g;
-        struct csd_job         j;
+        struct disk_fault_plan plan = {.inner = &disk_sync};
+        struct csd_config cfg = {.disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16};
+        struct rig        r;
+        struct subgroup   g;
+        struct csd_job    j;
 
         disk_fault_set(&plan);
         rig_open(&r, &cfg);
         subgroup_make(&r, &g, 0, 0);
-        plan = (struct disk_fault_plan){ .inner = &disk_sync, .ops = 1u << DISK_WRITE, .torn = torn, .dropped = !torn };
+        plan = (struct disk_fault_plan){
+            .inner = &disk_sync, .ops = 1u << DISK_WRITE, .torn = torn, .dropped = !torn};
         disk_fault_set(&plan);
-        j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+        j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
         job_run(&r, &j);
         assert_int_equal(j.status, 0);
         assert_true(disk_fault_count() > 0);
         g.u.src_crc = j.update.dst_crc;
         g.u.src_off = j.update.dst_off;
         g.u.dst_off = slot_off(&r, 1, 1);
-        plan = (struct disk_fault_plan){ .inner = &disk_sync };
+        plan = (struct disk_fault_plan){.inner = &disk_sync};
         disk_fault_set(&plan);
-        j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+        j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
         refused(&r, &g, &j, -EBADMSG, "states");
         subgroup_free(&g);
         rig_close(&r);
@@ -367,7 +386,7 @@ static void test_lost_writes(void **state)
 static void test_host_jobs(void **state)
 {
     enum { MANY = 200 };
-    struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16 };
+    struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
     struct rig        r;
     struct subgroup   g;
     struct csd_job    u, *j = calloc(MANY, sizeof *j);
@@ -376,12 +395,16 @@ static void test_host_jobs(void **state)
     (void)state;
     rig_open(&r, &cfg);
     subgroup_make(&r, &g, 0, 0);
-    u = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+    u = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     r.c->ops->submit(r.c, &u);
     for (int i = 0; i < MANY; i++) {
         memset(mem + i * 4096, i, 4096);
-        j[i] = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_ACTIVATION, .buf = mem + i * 4096, .bytes = 4096, .payload = 4000,
-                                 .off = grad_off(&r, 2) + (uint64_t)(i % 12) * 4096 };
+        j[i] = (struct csd_job){.kind = CSD_WRITE,
+                                .cls = CLASS_ACTIVATION,
+                                .buf = mem + i * 4096,
+                                .bytes = 4096,
+                                .payload = 4000,
+                                .off = grad_off(&r, 2) + (uint64_t)(i % 12) * 4096};
         r.c->ops->submit(r.c, &j[i]);
     }
     jobs_wait(&r, MANY + 1);
@@ -391,10 +414,10 @@ static void test_host_jobs(void **state)
         assert_int_equal(j[i].meter.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 4000);
         assert_int_equal(j[i].meter.padding[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 96);
     }
-    u = (struct csd_job){ .kind = CSD_FLUSH };
+    u = (struct csd_job){.kind = CSD_FLUSH};
     job_run(&r, &u);
     assert_int_equal(u.status, 0);
-    u = (struct csd_job){ .kind = CSD_READ, .buf = mem, .bytes = 4096, .payload = 4096, .off = r.cfg.bytes };
+    u = (struct csd_job){.kind = CSD_READ, .buf = mem, .bytes = 4096, .payload = 4096, .off = r.cfg.bytes};
     job_run(&r, &u);
     assert_int_equal(u.status, -EINVAL);
     subgroup_free(&g);
@@ -406,9 +429,9 @@ static void test_host_jobs(void **state)
 /* A modelled link delays; only lower bounds are certain. */
 static void test_link_delay(void **state)
 {
-    const double      bw[LINK_DIRS] = { 10e6, 10e6 };
+    const double      bw[LINK_DIRS] = {10e6, 10e6};
     struct link      *l = link_new(bw, NULL);
-    struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16, .internal = l };
+    struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16, .internal = l};
     struct rig        r;
     struct subgroup   g;
     struct csd_job    j;
@@ -416,7 +439,7 @@ static void test_link_delay(void **state)
     (void)state;
     rig_open(&r, &cfg);
     subgroup_make(&r, &g, 0, 0);
-    j = (struct csd_job){ .kind = CSD_UPDATE, .update = g.u };
+    j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     job_run(&r, &j);
     subgroup_check(&r, &g, &j);
     assert_true((double)(j.end_ns[SPAN_READ] - j.start_ns[SPAN_READ]) > 16.0 * N_PAD / 10e6 * 1e9 * 0.99);
@@ -428,11 +451,17 @@ static void test_link_delay(void **state)
 
 static void test_memory_limit(void **state)
 {
-    struct csd_config cfg = { .disk = "uring", .moments = 2, .wire_dt = DT_BF16, .path = "/tmp/sitrain-never", .create = 1,
-                              .bytes = 1 << 20, .update_params = 8192, .mem = 128 << 10 };
-    struct csd *c;
-    struct err  err = { 0 };
-    char        notice[64];
+    struct csd_config cfg = {.disk = "uring",
+                             .moments = 2,
+                             .wire_dt = DT_BF16,
+                             .path = "/tmp/sitrain-never",
+                             .create = 1,
+                             .bytes = 1 << 20,
+                             .update_params = 8192,
+                             .mem = 128 << 10};
+    struct csd       *c;
+    struct err        err = {0};
+    char              notice[64];
 
     (void)state;
     assert_true(csd_arena_bytes(CSD_ALIGN_PARAMS, 2, DT_BF16, 0) <= 128 << 10);
@@ -445,10 +474,10 @@ static void test_memory_limit(void **state)
 static void test_null(void **state)
 {
     struct csd_bell   bell;
-    struct csd_config cfg = { .moments = 2, .wire_dt = DT_BF16, .bell = &bell, .path = "x" };
+    struct csd_config cfg = {.moments = 2, .wire_dt = DT_BF16, .bell = &bell, .path = "x"};
     struct csd       *c;
     struct err        err;
-    struct csd_job    j = { .kind = CSD_UPDATE, .update = { .n = N, .n_pad = N_PAD } }, *done[2];
+    struct csd_job    j = {.kind = CSD_UPDATE, .update = {.n = N, .n_pad = N_PAD}}, *done[2];
     uint64_t          seen;
 
     (void)state;
@@ -472,8 +501,9 @@ static void test_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_updates),     cmocka_unit_test(test_corruption), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_host_jobs),  cmocka_unit_test(test_link_delay),
+        cmocka_unit_test(test_updates),      cmocka_unit_test(test_corruption),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_lost_writes),
+        cmocka_unit_test(test_host_jobs),    cmocka_unit_test(test_link_delay),
         cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_null),
     };
 

@@ -1,5 +1,5 @@
-/* test_disk.c: one table of behaviours, every disk. What is written comes back, whatever the size and the order; what
- * cannot be done is one sentence and leaves nothing behind. */
+/* test_disk.c: one table of behaviours, every disk. What is written comes back, whatever the size and the
+ * order; what cannot be done is one sentence and leaves nothing behind. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,9 +22,9 @@
 enum { UNIT = 4096, BYTES = 12 << 20, DEPTH = 8 };
 
 struct rig {
-    const char   *name;
-    struct disk  *d;
-    char          dir[64], path[96];
+    const char    *name;
+    struct disk   *d;
+    char           dir[64], path[96];
     unsigned char *mem; // BYTES, registered; and as many more, not registered
 };
 
@@ -40,7 +40,7 @@ static void rig_init(struct rig *r, const char *name)
 
 static int rig_open(struct rig *r, struct disk_config cfg, struct err *err)
 {
-    struct iovec iov = { r->mem, BYTES };
+    struct iovec iov = {r->mem, BYTES};
     char         notice[256];
 
     cfg.path = r->path;
@@ -95,11 +95,11 @@ static void round_trip(struct rig *r)
         bytes = bytes < BYTES - at ? bytes : BYTES - at;
         if (n == 62)
             bytes = BYTES - at;
-        req[n] = (struct disk_req){ .op = DISK_WRITE, .buf = from + at, .bytes = bytes, .off = at };
+        req[n] = (struct disk_req){.op = DISK_WRITE, .buf = from + at, .bytes = bytes, .off = at};
         at += bytes;
     }
     assert_int_equal(run_all(r->d, req, n), 0);
-    struct disk_req flush = { .op = DISK_FLUSH };
+    struct disk_req flush = {.op = DISK_FLUSH};
 
     assert_int_equal(run_all(r->d, &flush, 1), 0);
     for (int i = 0; i < n / 2; i++) {
@@ -109,7 +109,8 @@ static void round_trip(struct rig *r)
         req[n - 1 - i] = swap;
     }
     for (int i = 0; i < n; i++)
-        req[i] = (struct disk_req){ .op = DISK_READ, .buf = to + req[i].off, .bytes = req[i].bytes, .off = req[i].off };
+        req[i] = (struct disk_req){
+            .op = DISK_READ, .buf = to + req[i].off, .bytes = req[i].bytes, .off = req[i].off};
     assert_int_equal(run_all(r->d, req, n), 0);
     assert_memory_equal(from, to, BYTES);
 }
@@ -121,7 +122,7 @@ static void test_round_trip(void **state)
     struct stat st;
 
     rig_init(&r, *state);
-    if (rig_open(&r, (struct disk_config){ .bytes = BYTES, .create = 1 }, &err))
+    if (rig_open(&r, (struct disk_config){.bytes = BYTES, .create = 1}, &err))
         fail_msg("%s", err.text);
     assert_int_equal(stat(r.path, &st), 0);
     assert_int_equal(st.st_size, BYTES);
@@ -139,16 +140,17 @@ static void test_errors(void **state)
     struct disk_req req[3];
 
     rig_init(&r, *state);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES, .create = 1 }, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES, .create = 1}, &err), 0);
     for (int i = 0; i < 3; i++)
-        req[i] = (struct disk_req){ .op = DISK_READ, .buf = r.mem + i * UNIT, .bytes = UNIT, .off = (uint64_t)i * UNIT };
-    req[1] = (struct disk_req){ .op = DISK_READ, .buf = r.mem + BYTES, .bytes = BYTES, .off = BYTES / 2 };
+        req[i] = (struct disk_req){
+            .op = DISK_READ, .buf = r.mem + i * UNIT, .bytes = UNIT, .off = (uint64_t)i * UNIT};
+    req[1] = (struct disk_req){.op = DISK_READ, .buf = r.mem + BYTES, .bytes = BYTES, .off = BYTES / 2};
     run_all(r.d, req, 3);
     assert_int_equal(req[0].status, 0);
     assert_int_equal(req[1].status, -EIO);
     assert_int_equal(req[2].status, 0);
     disk_close(r.d);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES, .read_only = 1 }, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES, .read_only = 1}, &err), 0);
     req[0].op = DISK_WRITE;
     assert_true(run_all(r.d, req, 1) < 0);
     rig_release(&r);
@@ -160,16 +162,16 @@ static void test_open(void **state)
     struct err err;
 
     rig_init(&r, *state);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES }, &err), -ENOENT);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES}, &err), -ENOENT);
     assert_non_null(strstr(err.text, r.path));
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = 1ull << 50, .create = 1 }, &err), -ENOSPC);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 1ull << 50, .create = 1}, &err), -ENOSPC);
     assert_non_null(strstr(err.text, "1125899906842624"));
     assert_int_equal(access(r.path, F_OK), -1);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = UNIT, .create = 1 }, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT, .create = 1}, &err), 0);
     disk_close(r.d);
     r.d = NULL;
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = UNIT, .create = 1 }, &err), -EEXIST);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = 2 * UNIT }, &err), -EINVAL);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT, .create = 1}, &err), -EEXIST);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 2 * UNIT}, &err), -EINVAL);
     assert_non_null(strstr(err.text, "is 4096 bytes, this run needs 8192"));
     assert_int_equal(disk_probe(r.path, &err), 0);
     rig_release(&r);
@@ -191,7 +193,7 @@ static void test_wake(void **state)
     uint64_t         t0;
 
     rig_init(&r, *state);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES, .create = 1 }, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES, .create = 1}, &err), 0);
     assert_int_equal(disk_reap(r.d, done, 1, 0), 0);
     t0 = clock_ns();
     assert_int_equal(disk_reap(r.d, done, 1, 5000000), 0);
@@ -218,16 +220,17 @@ static void test_close(void **state)
 
     rig_init(&r, *state);
     memset(r.mem, 7, BYTES);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES, .create = 1 }, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES, .create = 1}, &err), 0);
     for (int i = 0; i <= DEPTH; i++) {
-        req[i] = (struct disk_req){ .op = DISK_WRITE, .buf = r.mem + i * UNIT, .bytes = UNIT, .off = (uint64_t)i * UNIT };
+        req[i] = (struct disk_req){
+            .op = DISK_WRITE, .buf = r.mem + i * UNIT, .bytes = UNIT, .off = (uint64_t)i * UNIT};
         n += disk_submit(r.d, &req[i]) == 0;
     }
     assert_int_equal(n, DEPTH);
     disk_reap(r.d, done, 1, 0);
     disk_close(r.d);
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = BYTES }, &err), 0);
-    req[0] = (struct disk_req){ .op = DISK_READ, .buf = r.mem + BYTES, .bytes = DEPTH * UNIT };
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES}, &err), 0);
+    req[0] = (struct disk_req){.op = DISK_READ, .buf = r.mem + BYTES, .bytes = DEPTH * UNIT};
     assert_int_equal(run_all(r.d, req, 1), 0);
     assert_memory_equal(r.mem, r.mem + BYTES, DEPTH * UNIT);
     rig_release(&r);
@@ -237,7 +240,7 @@ static void test_null(void **state)
 {
     struct rig      r;
     struct err      err;
-    struct disk_req req[3] = { { .op = DISK_READ }, { .op = DISK_WRITE }, { .op = DISK_FLUSH } };
+    struct disk_req req[3] = {{.op = DISK_READ}, {.op = DISK_WRITE}, {.op = DISK_FLUSH}};
 
     (void)state;
     rig_init(&r, "null");
@@ -245,12 +248,12 @@ static void test_null(void **state)
         req[i].buf = r.mem;
         req[i].bytes = BYTES;
     }
-    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = 1ull << 60, .create = 1 }, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 1ull << 60, .create = 1}, &err), 0);
     assert_int_equal(run_all(r.d, req, 3), 0);
     assert_int_equal(access(r.path, F_OK), -1);
     rig_release(&r);
     rig_init(&r, "floppy");
-    assert_true(rig_open(&r, (struct disk_config){ .bytes = UNIT }, &err) < 0);
+    assert_true(rig_open(&r, (struct disk_config){.bytes = UNIT}, &err) < 0);
     assert_true(err.misuse);
     rig_release(&r);
 }
@@ -258,9 +261,9 @@ static void test_null(void **state)
 /* Where O_DIRECT is refused (here: /proc), uring gives way to sync and says so. */
 static void test_fall_back(void **state)
 {
-    struct disk_config cfg = { .path = "/proc/self/comm", .read_only = 1, .depth = 1 };
+    struct disk_config cfg = {.path = "/proc/self/comm", .read_only = 1, .depth = 1};
     struct disk       *d = NULL;
-    struct err         err = { 0 };
+    struct err         err = {0};
     char               notice[256];
     int                rc = disk_open(&d, "uring", &cfg, notice, sizeof notice, &err);
 
@@ -275,8 +278,9 @@ static void test_fall_back(void **state)
 /* The same behaviours through the faulty disk, with many transfers cut in two and all of them late. */
 static void test_fault_wrapper(void **state)
 {
-    struct disk_fault_plan plan = { .inner = &disk_sync, .seed = 5, .ops = 3, .short_io = 0.7, .delay_ns = 100000 };
-    void                  *name = (void *)(uintptr_t)"fault";
+    struct disk_fault_plan plan = {
+        .inner = &disk_sync, .seed = 5, .ops = 3, .short_io = 0.7, .delay_ns = 100000};
+    void *name = (void *)(uintptr_t) "fault";
 
     (void)state;
     disk_fault_set(&plan);
@@ -286,16 +290,34 @@ static void test_fault_wrapper(void **state)
 
 static char uring_name[] = "uring", sync_name[] = "sync";
 
-static int uring_state(void **state) { *state = uring_name; return 0; }
-static int sync_state(void **state) { *state = sync_name; return 0; }
+static int uring_state(void **state)
+{
+    *state = uring_name;
+    return 0;
+}
+static int sync_state(void **state)
+{
+    *state = sync_name;
+    return 0;
+}
 
-#define BOTH(f) { "uring: " #f, f, uring_state, NULL, NULL }, { "sync: " #f, f, sync_state, NULL, NULL }
+#define BOTH(f)                                                                                              \
+    {"uring: " #f, f, uring_state, NULL, NULL},                                                              \
+    {                                                                                                        \
+        "sync: " #f, f, sync_state, NULL, NULL                                                               \
+    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_round_trip), BOTH(test_errors), BOTH(test_open), BOTH(test_wake), BOTH(test_close),
-        cmocka_unit_test(test_null), cmocka_unit_test(test_fall_back), cmocka_unit_test(test_fault_wrapper),
+        BOTH(test_round_trip),
+        BOTH(test_errors),
+        BOTH(test_open),
+        BOTH(test_wake),
+        BOTH(test_close),
+        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_fall_back),
+        cmocka_unit_test(test_fault_wrapper),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

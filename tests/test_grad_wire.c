@@ -1,4 +1,5 @@
-/* test_grad_wire.c: what is packed comes out again however it is cut, and nothing that is wrong gets near the gradient. */
+/* test_grad_wire.c: what is packed comes out again however it is cut, and nothing that is wrong gets near the
+ * gradient. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static size_t pairs_make(struct topk_pair *p, size_t every)
     size_t n = 0;
 
     for (size_t i = every - 1; every > 0 && i < N; i += every)
-        p[n++] = (struct topk_pair){ (uint32_t)(FIRST + i), (float)i + 0.5f };
+        p[n++] = (struct topk_pair){(uint32_t)(FIRST + i), (float)i + 0.5f};
     return n;
 }
 
@@ -37,7 +38,7 @@ static int unpack(float *dense, const char *packed, size_t pairs, size_t piece, 
 
 static void test_round_trip(void **state)
 {
-    static const size_t every[] = { 0, 1, 2, 7, 4999, 5000 }, pieces[] = { 4096, 8192, 1 << 20 };
+    static const size_t every[] = {0, 1, 2, 7, 4999, 5000}, pieces[] = {4096, 8192, 1 << 20};
     struct topk_pair   *p = calloc(N, sizeof *p);
     float              *dense = calloc(N, sizeof *dense);
     struct err          err;
@@ -74,8 +75,10 @@ static void test_sizes(void **state)
 /* Put `value` over the index of pair `at`, or (at < 0) over byte -at of the header. */
 static void test_refusals(void **state)
 {
-    static const struct { long at; uint32_t value; } bad[] = { { 3, N }, { 3, 0xffffffffu }, { 3, 0 }, { 0, 9999 }, { 9, 19 },
-                                                               { -1, 1 }, { -8, N + 1 }, { -16, 11 } };
+    static const struct {
+        long     at;
+        uint32_t value;
+    } bad[] = {{3, N}, {3, 0xffffffffu}, {3, 0}, {0, 9999}, {9, 19}, {-1, 1}, {-8, N + 1}, {-16, 11}};
     struct topk_pair *p = calloc(N, sizeof *p);
     float            *dense = calloc(N, sizeof *dense);
     size_t            pairs = pairs_make(p, 2), bytes = grad_wire_bytes(pairs);
@@ -83,7 +86,7 @@ static void test_refusals(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct err err = { 0 };
+        struct err err = {0};
 
         grad_wire_pack(packed, p, pairs, FIRST, N);
         memcpy(packed + (bad[i].at < 0 ? -bad[i].at : GRAD_WIRE_HEADER + 8 * bad[i].at), &bad[i].value, 4);
@@ -100,7 +103,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sizes), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

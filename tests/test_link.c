@@ -1,4 +1,5 @@
-/* test_link.c: meters add up, and a modelled link never lets bytes through early. Times are those handed in: no clock. */
+/* test_link.c: meters add up, and a modelled link never lets bytes through early. Times are those handed in:
+ * no clock. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +10,7 @@
 
 static void test_meter(void **state)
 {
-    struct link_meter a = { 0 }, b = { 0 };
+    struct link_meter a = {0}, b = {0};
 
     (void)state;
     b.bytes[LINK_HOST][CLASS_WIRE][LINK_READ] = 5;
@@ -27,7 +28,7 @@ static void test_meter(void **state)
 /* Transfers queue behind each other; the two directions do not; an idle link starts at once. */
 static void test_queue(void **state)
 {
-    const double bw[LINK_DIRS] = { 1e9, 2e9 }; // bytes per ns: 1, 2
+    const double bw[LINK_DIRS] = {1e9, 2e9}; // bytes per ns: 1, 2
     struct link *l = link_new(bw, NULL);
 
     (void)state;
@@ -40,7 +41,7 @@ static void test_queue(void **state)
 
 static void test_unlimited(void **state)
 {
-    const double none[LINK_DIRS] = { 0, 0 };
+    const double none[LINK_DIRS] = {0, 0};
     struct link *l = link_new(none, NULL);
 
     (void)state;
@@ -53,7 +54,7 @@ static void test_unlimited(void **state)
 /* Two children that are faster than their parent share it. */
 static void test_tree(void **state)
 {
-    const double root_bw[LINK_DIRS] = { 1e9, 1e9 }, child_bw[LINK_DIRS] = { 4e9, 0 };
+    const double root_bw[LINK_DIRS] = {1e9, 1e9}, child_bw[LINK_DIRS] = {4e9, 0};
     struct link *root = link_new(root_bw, NULL), *a = link_new(child_bw, root), *b = link_new(child_bw, root);
 
     (void)state;
@@ -68,7 +69,10 @@ static void test_tree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meter), cmocka_unit_test(test_queue), cmocka_unit_test(test_unlimited), cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_meter),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_unlimited),
+        cmocka_unit_test(test_tree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
