@@ -2,6 +2,7 @@
 
 CC      ?= gcc
 BUILD   ?= build
+TARGET  ?= siTrain
 PYTHON  ?= python3
 V       ?= 0
 Q       := $(if $(filter 1,$(V)),,@)
@@ -29,15 +30,64 @@ TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
-DEPS_TEST  := libcmocka-dev clang sqlite3 python3 bible-kjv
-apt         = @sh tests/apt.sh
+DEPS_TEST  := libcmocka-dev clang libomp-dev libclang-rt-14-dev sqlite3 python3 bible-kjv
 
-.PHONY: all deps demo check check-hf test-bins asan tsan bench format help install clean
+# Tests that want data which is not part of the project take its folder from here: make check DATA=/path/to/data
+DATA    ?=
+
+.PHONY: all deps demo check check-hf test-bins asan tsan clang bench format help install clean
 .DEFAULT_GOAL := all
 
-all: siTrain ## build ./siTrain
+all: $(TARGET) ## build ./siTrain
 
-siTrain: $(LIB_OBJ) $(CMD_OBJ)
+deps: ## install what the build needs (Debian packages; sudo where not root)
+	@sh tests/apt.sh $(DEPS_BUILD)
+
+demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show the result
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_DEMO)
+	@$(MAKE) --no-print-directory all
+	@sh tests/demo.sh
+
+check: ## install what tests need and run every test
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
+	@$(MAKE) --no-print-directory all test-bins
+	@$(MAKE) --no-print-directory $(SANITIZED)
+	@SITRAIN_DATA="$(DATA)" SITRAIN=./siTrain sh tests/run.sh tests/layers.sh $(TEST_BIN) $(SANITIZED_TESTS) $(sort $(wildcard tests/cli/*.sh))
+
+# The same sources under sanitizers, each in a build folder of its own. `make check` runs the part of them that is quick.
+ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
+TSAN_NAMES := csd stream_csd stream_read disk meter
+TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
+ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens tokenizer safetensors csd grad_wire runlog)
+TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)
+SANITIZED  := asan-quick tsan-quick
+SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK)
+
+ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address,undefined"
+# libgomp's barriers are not visible to TSan: the threaded parts are tested with kernels on one thread each.
+TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread -DSITRAIN_NO_CLONES" LDFLAGS="-fsanitize=thread"
+
+.PHONY: asan-quick tsan-quick
+asan-quick:
+	@$(ASAN_MAKE) $(ASAN_QUICK)
+tsan-quick:
+	@$(TSAN_MAKE) $(TSAN_QUICK)
+
+asan: ## the whole suite under AddressSanitizer and UBSan
+	@$(ASAN_MAKE) test-bins
+	@SITRAIN_DATA="$(DATA)" sh tests/run.sh $(ASAN_TESTS)
+
+tsan: ## the threaded parts under ThreadSanitizer
+	@$(TSAN_MAKE) $(TSAN_TESTS)
+	@OMP_NUM_THREADS=1 sh tests/run.sh $(TSAN_TESTS)
+
+clang: ## build everything with clang, warnings as errors
+	@$(MAKE) --no-print-directory CC=clang BUILD=build-clang DEV=1 TARGET=build-clang/siTrain all test-bins
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(TARGET): $(LIB_OBJ) $(CMD_OBJ)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.c

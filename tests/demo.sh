@@ -1,0 +1,29 @@
+#!/bin/sh
+# demo.sh: `make demo`. Trains a tokenizer and a small GPT on the King James Bible (Debian's bible-kjv), the states on 4 emulated CSDs, with
+# less memory than the states take, and shows what came of it.
+set -eu
+run=${DEMO_RUN:-demo-run}
+rm -rf "$run"
+mkdir -p "$run"
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "The text: the King James Bible; every 20th verse is held out"
+bible -f gen1:1-rev22:21 | sed 's/^[^ ]* //' >"$run/bible.txt"
+awk -v train="$run/train.txt" -v held="$run/held.txt" '{ print > (NR % 20 == 0 ? held : train) }' "$run/bible.txt"
+wc -c "$run/train.txt" "$run/held.txt"
+
+say "A byte-level BPE of 8,192 entries, trained on it"
+./siTrain prepare "$run/train.txt" --train-tokenizer --vocab 8192 --out "$run/tokenizer"
+
+say "A GPT, trained in mode su+o+c on 4 emulated CSDs"
+set -- --n-layer 6 --n-head 5 --n-embd 320 --seq 128 --data "$run/train.txt" --tokenizer "$run/tokenizer" --mode su+o+c --compress 10% \
+    --devices 4 --csd-mem 8M --host-mem "${DEMO_MEM:-116M}" --batch 8 --lr 2e-3 --warmup 5% --min-lr 2e-4 --steps "${DEMO_STEPS:-400}"
+./siTrain plan "$@"
+./siTrain pretrain --run "$run/run" --eval-data "$run/held.txt" --eval-every "${DEMO_STEPS:-400}" --log-every 20 "$@"
+
+say "What it writes"
+./siTrain generate "$run/run" --prompt "In the beginning" --tokens 80 --temperature 0.8 --seed 7
+
+say "Where the time went, and what crossed the links"
+./siTrain report "$run/run"
