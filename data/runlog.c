@@ -272,11 +272,12 @@ static int db_open_immutable(struct runlog *log)
     return rc;
 }
 
+/* A reader, too, is opened for writing where the file allows it: a read-only connection would leave its -shm and -wal behind.
+ * query_only sees to it that it changes nothing. */
 static int db_connect(struct runlog *log, int read_only, struct err *err)
 {
     const char *probe = "SELECT count(*) FROM sqlite_master";
-    int         flags = read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    int         rc = sqlite3_open_v2(log->path, &log->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    int         rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
     if (!rc) {
         sqlite3_extended_result_codes(log->db, 1);
@@ -285,6 +286,8 @@ static int db_connect(struct runlog *log, int read_only, struct err *err)
     }
     if (read_only && ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && !db_open_immutable(log))
         rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
+    if (!rc && read_only)
+        rc = sqlite3_exec(log->db, "PRAGMA query_only=1", NULL, NULL, NULL);
     return rc ? db_fail(log, "opening", err) : 0;
 }
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char       dir[64], path[96];
+static char       dir[64], path[128];
 static struct err err;
 
 static int setup(void **state)
@@ -87,7 +87,11 @@ static void test_settings(void **state)
     assert_int_equal(runlog_get(log, "mode", buf, sizeof buf, &err), 0);
     assert_string_equal(buf, "base");
     assert_int_equal(number(log, "SELECT bytes FROM devices"), 4096);
+    assert_int_not_equal(runlog_set(log, "mode", "su", &err), 0);
+    assert_non_null(strstr(err.text, "cannot be written"));
     runlog_close(log);
+    strcat(path, "-wal");
+    assert_int_equal(access(path, F_OK), -1); // a reader leaves nothing behind
     runlog_close(NULL);
 }
 
