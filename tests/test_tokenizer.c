@@ -1,0 +1,546 @@
+/* test_tokenizer.c: GPT-2's pre-tokens, byte-level BPE against a naive one, any bytes, texts in pieces, Hugging Face's files. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/json.h"
+#include "data/pretoken.h"
+#include "data/tokenizer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char       dir[64];
+static struct err e;
+static uint64_t   seed;
+
+static uint32_t rnd(uint32_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % n;
+}
+
+static const char *at(const char *name)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(at(name), "wb");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void move(const char *from, const char *to)
+{
+    char old[512];
+
+    snprintf(old, sizeof old, "%s", at(from));
+    assert_int_equal(rename(old, at(to)), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    seed = 1;
+    snprintf(dir, sizeof dir, "/tmp/test_tokenizer.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *ent;
+
+    (void)state;
+    while ((ent = readdir(d)))
+        unlink(at(ent->d_name));
+    closedir(d);
+    return rmdir(dir);
+}
+
+/* ---- pre-tokens ---- */
+
+/* Pre-tokens joined by '|', specials in [ ]. */
+struct cuts { char text[1 << 16]; size_t n; };
+
+static int note(void *arg, const char *bytes, size_t n, int32_t special)
+{
+    struct cuts *c = arg;
+
+    assert_true(c->n + n + 3 < sizeof c->text);
+    if (special >= 0)
+        c->text[c->n++] = '[';
+    memcpy(c->text + c->n, bytes, n);
+    c->n += n;
+    c->text[c->n++] = special >= 0 ? ']' : '|';
+    c->text[c->n] = 0;
+    return 0;
+}
+
+static struct pretoken *cutter(void)
+{
+    struct pretoken *p;
+
+    assert_int_equal(pretoken_open(&p, &e), 0);
+    assert_int_equal(pretoken_special(p, "<|endoftext|>", 13, 7, &e), 0);
+    return p;
+}
+
+static void test_pretokens(void **state)
+{
+    static const char *const cases[][2] = {
+        { "", "" },
+        { "Hello world", "Hello| world|" },
+        { "it's we'll I'd they've I'm don't you're", "it|'s| we|'ll| I|'d| they|'ve| I|'m| don|'t| you|'re|" },
+        { "IT'S 'tis '' 'r 'v", "IT|'|S| '|tis| ''| '|r| '|v|" },
+        { "a  b   c \n\n d\t", "a| | b|  | c| \n\n| d|\t|" },
+        { "x \n", "x| \n|" },
+        { "1234 5,678.9", "1234| 5|,|678|.|9|" },
+        { "a1!? b2", "a|1|!?| b|2|" },
+        { "caf\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xe3\x80\x80x", "caf\xc3\xa9| \xe6\x9d\xb1\xe4\xba\xac|\xe3\x80\x80|x|" },
+        { "\xc2\xbd\xe2\x85\xa7 \xd9\xa3", "\xc2\xbd\xe2\x85\xa7| \xd9\xa3|" },
+        { "a\xc2\xa0 b\xe1\xa0\x8e", "a|\xc2\xa0| b|\xe1\xa0\x8e|" },                 // U+180E is no space
+        { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" }, // a letter and a digit of Unicode 15
+        { "e\xcc\x81", "e|\xcc\x81|" },
+        { "a <|endoftext|> b", "a| |[<|endoftext|>] b|" },
+        { "<|endoftext|><|endoftext|>", "[<|endoftext|>][<|endoftext|>]" },
+        { "<|endof <<|endoftext|>", "<||endof| <|[<|endoftext|>]" },
+        { "a\xff\xffz\xe2\x82", "a|\xff|\xff|z|\xe2|\x82|" },
+        { "\xed\xa0\x80", "\xed|\xa0|\x80|" },
+    };
+    struct pretoken *p = cutter();
+    struct cuts      c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t used, n = strlen(cases[i][0]);
+
+        c.n = 0;
+        c.text[0] = 0;
+        assert_int_equal(pretoken_cut(p, cases[i][0], n, 1, note, &c, &used, &e), 0);
+        assert_int_equal(used, n);
+        assert_string_equal(c.text, cases[i][1]);
+    }
+    pretoken_close(p);
+    pretoken_close(NULL);
+}
+
+/* The longest of the special tokens that begin at a place, and not before it is known to be. */
+static void test_specials_overlap(void **state)
+{
+    struct pretoken *p;
+    struct cuts      c = { .n = 0 };
+    size_t           used;
+
+    (void)state;
+    assert_int_equal(pretoken_open(&p, &e), 0);
+    assert_int_equal(pretoken_special(p, "<a>", 3, 1, &e), 0);
+    assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, &e), 0);
+    assert_int_equal(pretoken_special(p, "xy", 2, 3, &e), 0);
+    assert_int_equal(pretoken_cut(p, "q<a>bd <a>bcxy<a>b", 18, 0, note, &c, &used, &e), 0);
+    assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy]");
+    assert_int_equal(used, 14);
+    assert_int_equal(pretoken_cut(p, "<a>b", 4, 1, note, &c, &used, &e), 0);
+    assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy][<a>]b|");
+    pretoken_close(p);
+}
+
+/* Odd text: pieces that meet in every way, some of them no UTF-8. */
+static size_t odd_text(char *out, size_t n)
+{
+    static const char *const parts[] = {
+        " ", "  ", "\n", "\t", "\r\n", "'", "'s", "'re", "'r", "'v", "'ll", "'l", "the", " a", "Hello", "1", " 23", "!", " ?!", "<|",
+        "<|endoftext|>", "<|endof", "\xc2\xa0", "\xe3\x80\x80", "\xe1\xa0\x8e", "\xc3\xa9", "\xe6\x9d\xb1", "\xf0\x9f\x99\x82", "\xff",
+        "\xe2\x82", "\xc3", "\xf0\x9f", "\x80", "\xed\xa0\x80", "\xc2\xbd",
+    };
+    size_t k = 0;
+
+    for (;;) {
+        const char *part = parts[rnd(sizeof parts / sizeof *parts)];
+
+        if (k + strlen(part) > n)
+            return k;
+        memcpy(out + k, part, strlen(part));
+        k += strlen(part);
+    }
+}
+
+static void test_cut_anywhere(void **state)
+{
+    struct pretoken *p = cutter();
+    struct cuts      whole, c;
+    char             text[80];
+
+    (void)state;
+    for (int round = 0; round < 400; round++) {
+        size_t n = odd_text(text, sizeof text), used, rest;
+
+        whole.n = 0;
+        assert_int_equal(pretoken_cut(p, text, n, 1, note, &whole, &used, &e), 0);
+        for (size_t at_byte = 0; at_byte <= n; at_byte++) {
+            c.n = 0;
+            assert_int_equal(pretoken_cut(p, text, at_byte, 0, note, &c, &used, &e), 0);
+            assert_true(used <= at_byte);
+            assert_int_equal(pretoken_cut(p, text + used, n - used, 1, note, &c, &rest, &e), 0);
+            assert_int_equal(c.n, whole.n);
+            assert_memory_equal(c.text, whole.text, c.n);
+        }
+    }
+    pretoken_close(p);
+}
+
+/* ---- BPE ---- */
+
+/* A tokenizer of random merges among a few letters and spaces, so that words have many ways to merge. */
+#define N_MERGES 300
+static uint32_t merges[N_MERGES][2];
+
+static int is_new(const struct tokenizer *t, size_t have, uint32_t a, uint32_t b)
+{
+    char        text[512];
+    size_t      n, m, k;
+    const char *p = tokenizer_bytes(t, (int32_t)a, &n), *q = tokenizer_bytes(t, (int32_t)b, &m);
+
+    if (n + m > 40)
+        return 0;
+    memcpy(text, p, n);
+    memcpy(text + n, q, m);
+    for (size_t i = 0; i < have; i++) {
+        const char *r = tokenizer_bytes(t, (int32_t)i, &k);
+
+        if (k == n + m && !memcmp(r, text, k))
+            return 0;
+    }
+    return 1;
+}
+
+static struct tokenizer *random_tokenizer(void)
+{
+    static const uint32_t letters[] = { 64, 65, 66, 220, 198, 6, 82 }; // a b c space newline ' s
+    struct tokenizer     *t = NULL;
+
+    assert_int_equal(tokenizer_from_merges(&t, (const uint32_t(*)[2])merges, 0, &e), 0);
+    for (size_t r = 0; r < N_MERGES; r++) {
+        uint32_t pick[2];
+
+        do
+            for (int k = 0; k < 2; k++)
+                pick[k] = r == 0 || rnd(3) == 0 ? letters[rnd(7)] : 256 + rnd((uint32_t)r);
+        while (!is_new(t, 256 + r, pick[0], pick[1]));
+        merges[r][0] = pick[0];
+        merges[r][1] = pick[1];
+        tokenizer_close(t);
+        assert_int_equal(tokenizer_from_merges(&t, (const uint32_t(*)[2])merges, r + 1, &e), 0);
+    }
+    return t;
+}
+
+/* BPE as it is defined: the pair of lowest rank, the leftmost first. */
+static size_t naive_bpe(const struct tokenizer *t, const char *bytes, size_t n, int32_t *ids)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int32_t id = 0; id < 256; id++) {
+            size_t      k;
+            const char *p = tokenizer_bytes(t, id, &k);
+
+            if (p[0] == bytes[i])
+                ids[i] = id;
+        }
+    for (;;) {
+        size_t best = N_MERGES, where = 0;
+
+        for (size_t i = 0; i + 1 < n; i++)
+            for (size_t r = 0; r < best; r++)
+                if ((uint32_t)ids[i] == merges[r][0] && (uint32_t)ids[i + 1] == merges[r][1]) {
+                    best = r;
+                    where = i;
+                }
+        if (best == N_MERGES)
+            return n;
+        ids[where] = (int32_t)(256 + best);
+        memmove(ids + where + 1, ids + where + 2, (n - where - 2) * sizeof *ids);
+        n--;
+    }
+}
+
+static void test_bpe_is_the_naive_one(void **state)
+{
+    struct tokenizer *t = random_tokenizer();
+    struct token_buf  got = { 0 };
+    char              word[300];
+    int32_t           want[300];
+
+    (void)state;
+    for (int round = 0; round < 600; round++) {
+        size_t n = 1 + rnd(round % 10 ? 12 : sizeof word), m;
+
+        for (size_t i = 0; i < n; i++)
+            word[i] = (char)('a' + rnd(3));
+        m = naive_bpe(t, word, n, want);
+        for (int again = 0; again < 2; again++) { // the second time from the cache
+            got.n = 0;
+            assert_int_equal(tokenizer_encode(t, word, n, &got, &e), 0);
+            assert_int_equal(got.n, m);
+            assert_memory_equal(got.ids, want, m * sizeof *want);
+        }
+    }
+    token_buf_free(&got);
+    tokenizer_close(t);
+    tokenizer_close(NULL);
+}
+
+static void test_any_bytes(void **state)
+{
+    struct tokenizer *t = random_tokenizer();
+    struct token_buf  ids = { 0 };
+    char              text[4000], back[4000];
+
+    (void)state;
+    assert_int_equal(tokenizer_vocab(t), 257 + N_MERGES);
+    assert_int_equal(tokenizer_endoftext(t), 256 + N_MERGES);
+    for (int round = 0; round < 50; round++) {
+        size_t n = round % 2 ? odd_text(text, sizeof text) : sizeof text, k = 0, len;
+
+        if (n == sizeof text)
+            for (size_t i = 0; i < n; i++)
+                text[i] = (char)rnd(256);
+        ids.n = 0;
+        assert_int_equal(tokenizer_encode(t, text, n, &ids, &e), 0);
+        for (size_t i = 0; i < ids.n; i++) {
+            const char *p = tokenizer_bytes(t, ids.ids[i], &len);
+
+            assert_true(p && k + len <= n);
+            memcpy(back + k, p, len);
+            k += len;
+        }
+        assert_int_equal(k, n);
+        assert_memory_equal(back, text, n);
+    }
+    assert_null(tokenizer_bytes(t, -1, &(size_t){ 0 }));
+    assert_null(tokenizer_bytes(t, 257 + N_MERGES, &(size_t){ 0 }));
+    token_buf_free(&ids);
+    tokenizer_close(t);
+}
+
+static void check_stream(struct tokenizer *t, const char *text, size_t n)
+{
+    static const size_t      pieces[] = { 1, 2, 7, 4096, 0 };
+    struct tokenizer_stream *s;
+    struct token_buf         whole = { 0 }, ids = { 0 };
+
+    assert_int_equal(tokenizer_encode(t, text, n, &whole, &e), 0);
+    assert_int_equal(tokenizer_stream_open(&s, t, &e), 0);
+    for (size_t k = 0; k < 5; k++) { // one stream, used again after each finish
+        ids.n = 0;
+        for (size_t i = 0, m; i < n; i += m) {
+            m = pieces[k] ? pieces[k] : 1 + rnd(9000);
+            m = m < n - i ? m : n - i;
+            assert_int_equal(tokenizer_stream_feed(s, text + i, m, &ids, &e), 0);
+        }
+        assert_int_equal(tokenizer_stream_finish(s, &ids, &e), 0);
+        assert_int_equal(ids.n, whole.n);
+        assert_memory_equal(ids.ids, whole.ids, whole.n * sizeof *ids.ids);
+    }
+    tokenizer_stream_close(s);
+    token_buf_free(&whole);
+    token_buf_free(&ids);
+}
+
+static void test_streams(void **state)
+{
+    struct tokenizer *t = random_tokenizer();
+    size_t            n = 60000;
+    char             *text = malloc(n);
+
+    (void)state;
+    for (int round = 0; round < 4; round++)
+        check_stream(t, text, odd_text(text, n));
+    memset(text, ' ', n); // one pre-token longer than any buffer
+    check_stream(t, text, n);
+    text[n - 1] = 'a';
+    check_stream(t, text, n);
+    memset(text, 'b', n);
+    check_stream(t, text, n);
+    check_stream(t, text, 0);
+    tokenizer_stream_close(NULL);
+    free(text);
+    tokenizer_close(t);
+}
+
+/* ---- files ---- */
+
+static void same_ids(struct tokenizer *a, struct tokenizer *b)
+{
+    struct token_buf x = { 0 }, y = { 0 };
+    char             text[5000];
+
+    assert_int_equal(tokenizer_vocab(a), tokenizer_vocab(b));
+    assert_int_equal(tokenizer_endoftext(a), tokenizer_endoftext(b));
+    for (int round = 0; round < 10; round++) {
+        size_t n = odd_text(text, sizeof text);
+
+        x.n = y.n = 0;
+        for (size_t i = 0; i < 500; i++)
+            text[i] = "abc s'\n"[rnd(7)];
+        assert_int_equal(tokenizer_encode(a, text, n, &x, &e), 0);
+        assert_int_equal(tokenizer_encode(b, text, n, &y, &e), 0);
+        assert_int_equal(x.n, y.n);
+        assert_memory_equal(x.ids, y.ids, x.n * sizeof *x.ids);
+    }
+    token_buf_free(&x);
+    token_buf_free(&y);
+}
+
+static void test_save_and_open(void **state)
+{
+    struct tokenizer *t = random_tokenizer(), *u;
+
+    (void)state;
+    assert_int_equal(tokenizer_save(t, dir, &e), 0);
+    assert_int_equal(tokenizer_open(&u, dir, &e), 0);
+    same_ids(t, u);
+    assert_int_equal(tokenizer_save(u, dir, &e), 0); // what was opened is saved as well
+    tokenizer_close(u);
+    unlink(at("tokenizer.json"));
+    assert_int_equal(tokenizer_open(&u, dir, &e), 0);
+    same_ids(t, u);
+    tokenizer_close(u);
+    move("vocab.json", "encoder.json");
+    move("merges.txt", "vocab.bpe");
+    assert_int_equal(tokenizer_open(&u, dir, &e), 0);
+    same_ids(t, u);
+    tokenizer_close(u);
+    tokenizer_close(t);
+}
+
+/* tokenizer.json as we write it, with one value set: path of keys, JSON text. */
+static int open_changed(const char *section, const char *key, const char *value)
+{
+    struct tokenizer *t;
+    json_t           *root, *v;
+    char              text[256];
+    int               rc;
+
+    assert_int_equal(json_read(&root, at("good.json"), 1 << 24, &e), 0);
+    snprintf(text, sizeof text, "[%s]", value);
+    assert_int_equal(json_parse(&v, text, strlen(text), "value", &e), 0);
+    json_object_set(section ? json_object_get(root, section) : root, key, json_array_get(v, 0));
+    json_decref(v);
+    assert_int_equal(json_write(root, at("tokenizer.json"), &e), 0);
+    json_decref(root);
+    rc = tokenizer_open(&t, dir, &e);
+    tokenizer_close(t);
+    return rc;
+}
+
+static void test_refusals(void **state)
+{
+    static const char *const bad[][3] = {
+        { NULL, "model", "{}" }, { NULL, "model", "3" }, { NULL, "normalizer", "{\"type\": \"NFC\"}" }, { NULL, "pre_tokenizer", "null" },
+        { "pre_tokenizer", "type", "\"Metaspace\"" }, { "pre_tokenizer", "add_prefix_space", "true" },
+        { "pre_tokenizer", "use_regex", "false" }, { "model", "type", "\"WordPiece\"" }, { "model", "byte_fallback", "true" },
+        { "model", "vocab", "{\"a\": 0}" }, { "model", "vocab", "{\"a\": -1}" }, { "model", "vocab", "{\"a\": 1e3}" },
+        { "model", "vocab", "{\"a\": 9999999999}" }, { "model", "vocab", "{\"a\": 0, \"b\": 0}" }, { "model", "vocab", "[]" },
+        { "model", "merges", "[\"ab\"]" }, { "model", "merges", "[\"a zz\"]" }, { "model", "merges", "[\"a \"]" },
+        { "model", "merges", "[\" a\"]" }, { "model", "merges", "[[\"a\"]]" }, { "model", "merges", "[[\"a\", 3]]" },
+        { "model", "merges", "[3]" }, { NULL, "added_tokens", "[3]" }, { NULL, "added_tokens", "[{\"id\": 3, \"content\": \"\"}]" },
+        { NULL, "added_tokens", "[{\"id\": 3, \"content\": \"x\"}]" }, { NULL, "added_tokens", "[{\"id\": -3, \"content\": \"x\"}]" },
+        { NULL, "added_tokens", "[{\"id\": 9000, \"content\": \"x\", \"lstrip\": true}]" },
+    };
+    struct tokenizer *t;
+
+    (void)state;
+    assert_int_equal(tokenizer_open(&t, at("absent"), &e), -EINVAL);
+    t = random_tokenizer();
+    assert_int_equal(tokenizer_save(t, dir, &e), 0);
+    tokenizer_close(t);
+    move("tokenizer.json", "good.json");
+    assert_int_equal(open_changed(NULL, "padding", "{\"length\": 8}"), 0); // ignored
+    assert_int_equal(open_changed(NULL, "truncation", "{\"max_length\": 8}"), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        e = (struct err){ 0 };
+        assert_int_equal(open_changed(bad[i][0], bad[i][1], bad[i][2]), -EINVAL);
+        assert_true(e.misuse && strlen(e.text) > 20);
+    }
+    unlink(at("tokenizer.json"));
+    put("merges.txt", "#version: 0.2\na  b\n");
+    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+    put("merges.txt", "a\n");
+    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+    unlink(at("merges.txt"));
+    assert_int_equal(tokenizer_open(&t, dir, &e), -ENOENT);
+}
+
+static void test_merges_refusals(void **state)
+{
+    static const uint32_t late[1][2] = { { 256, 0 } };
+    uint32_t(*doubling)[2] = malloc(40 * sizeof *doubling);
+    struct tokenizer *t;
+
+    (void)state;
+    assert_int_equal(tokenizer_from_merges(&t, late, 1, &e), -EINVAL);
+    for (uint32_t r = 0; r < 40; r++)
+        doubling[r][0] = doubling[r][1] = r ? 255 + r : 64;
+    assert_int_equal(tokenizer_from_merges(&t, (const uint32_t(*)[2])doubling, 40, &e), -EINVAL); // a token of 2^40 bytes
+    assert_null(t);
+    free(doubling);
+}
+
+/* Hugging Face's ids of odd strings, as recorded beside a model. */
+static void test_reference(void **state)
+{
+    const char       *data = getenv("SITRAIN_DATA"), *text;
+    struct token_buf  ids = { 0 };
+    struct tokenizer *t;
+    json_t           *root, *want;
+    char              path[512];
+
+    (void)state;
+    if (!data) {
+        print_message("SITRAIN_DATA is not set\n");
+        skip();
+    }
+    snprintf(path, sizeof path, "%s/gpt2-30m/reference.json", data);
+    assert_int_equal(json_read(&root, path, 1 << 20, &e), 0);
+    snprintf(path, sizeof path, "%s/gpt2-30m", data);
+    assert_int_equal(tokenizer_open(&t, path, &e), 0);
+    assert_int_equal(tokenizer_vocab(t), 50257);
+    assert_int_equal(tokenizer_endoftext(t), 50256);
+    assert_true(json_object_size(json_object_get(root, "tokenizer")) > 5);
+    json_object_foreach(json_object_get(root, "tokenizer"), text, want) {
+        ids.n = 0;
+        assert_int_equal(tokenizer_encode(t, text, strlen(text), &ids, &e), 0);
+        assert_int_equal(ids.n, json_array_size(want));
+        for (size_t i = 0; i < ids.n; i++)
+            assert_int_equal(ids.ids[i], json_integer_value(json_array_get(want, i)));
+    }
+    json_decref(root);
+    token_buf_free(&ids);
+    tokenizer_close(t);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_pretokens), T(test_specials_overlap), T(test_cut_anywhere), T(test_bpe_is_the_naive_one),
+        T(test_any_bytes), T(test_streams),          T(test_save_and_open), T(test_refusals),
+        T(test_merges_refusals), T(test_reference),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
