@@ -23,8 +23,11 @@ struct trainer {
 
 /* ---- the step ------------------------------------------------------------------------------------------------------- */
 
-static int  read_batches(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, struct err *err);
-static int  forward_pass(struct trainer *t, uint64_t step, size_t micros, struct err *err);
+/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's; phase: under which spans are recorded. */
+struct pass { uint64_t step, number; size_t micros; const struct batch_source *data; };
+
+static int  read_batches(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
+static int  forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
 static int  head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm, struct err *err);
 static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
@@ -33,6 +36,7 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
 
 int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out, struct err *err)
 {
+    struct pass        p = { step, step, t->o.model.grad_accum, data };
     struct stream_norm norm = { 0 };
     struct stream_step update;
     int                rc;
@@ -42,9 +46,9 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
 
     rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads of the first blocks start as their updates end
     if (!rc)
-        rc = read_batches(t, step, data, step, t->o.model.grad_accum, err);
+        rc = read_batches(t, &p, PHASE_DATA, err);
     if (!rc)
-        rc = forward_pass(t, step, t->o.model.grad_accum, err); // blocks 0, 1..L
+        rc = forward_pass(t, &p, PHASE_FORWARD, err); // blocks 0, 1..L
     if (!rc)
         rc = head_pass(t, step, &out->loss, &norm, err); // final norm, logits by chunks, loss, dx
     if (!rc)
@@ -63,20 +67,20 @@ static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, si
     meter_span(stream_meter(t->stream), step, phase, (int)block, -1, start_ns, clock_ns(), 0);
 }
 
-static int read_batches(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, struct err *err)
+static int read_batches(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err)
 {
     const struct acts_work *w = acts_work(t->model->acts);
     uint64_t start_ns = clock_ns();
     size_t   N = model_tokens(t->model);
     int      rc = 0;
 
-    for (size_t a = 0; !rc && a < micros; a++)
-        rc = data->batch(data->ctx, pass, a, w->x + a * N, w->y + a * N, err);
-    record(t, step, PHASE_DATA, 0, start_ns);
+    for (size_t a = 0; !rc && a < p->micros; a++)
+        rc = p->data->batch(p->data->ctx, p->number, a, w->x + a * N, w->y + a * N, err);
+    record(t, p->step, phase, 0, start_ns);
     return rc;
 }
 
-static int forward_pass(struct trainer *t, uint64_t step, size_t micros, struct err *err)
+static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err)
 {
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
         const void *wire;
@@ -86,13 +90,13 @@ static int forward_pass(struct trainer *t, uint64_t step, size_t micros, struct 
         if (rc)
             return rc;
         start_ns = clock_ns();
-        for (size_t a = 0; a < micros; a++) { // layer-major: parameters are read once
+        for (size_t a = 0; a < p->micros; a++) { // layer-major: parameters are read once
             if (b == 0)
                 embed_forward(t->model, a, wire);
             else
                 block_forward(t->model, b, a, wire);
         }
-        record(t, step, PHASE_FORWARD, b, start_ns);
+        record(t, p->step, phase, b, start_ns);
         stream_release(t->stream, b);
     }
     return 0;
@@ -198,25 +202,27 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, float *losses,
               struct eval_result *out, struct err *err)
 {
+    struct pass p = { step, pass, micros, data };
     const void *wire, *embed_wire;
-    uint64_t    start_ns = clock_ns();
+    uint64_t    start_ns;
     size_t      N = model_tokens(t->model);
     int         rc;
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
     rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     if (!rc)
-        rc = read_batches(t, step, data, pass, micros, err);
+        rc = read_batches(t, &p, PHASE_EVAL, err);
     if (!rc)
-        rc = forward_pass(t, step, micros, err);
+        rc = forward_pass(t, &p, PHASE_EVAL, err);
     if (!rc)
         rc = head_acquire(t, &wire, &embed_wire, err);
     if (rc)
         return rc;
+    start_ns = clock_ns();
     for (size_t a = 0; a < micros; a++)
         out->loss_sum += head_loss(t->model, a, wire, embed_wire, losses ? losses + a * N : NULL, &out->tokens);
     head_release(t);
-    record(t, step, PHASE_EVAL, 0, start_ns);
+    record(t, step, PHASE_EVAL, t->o.model.gpt.n_layer + 1, start_ns);
     return 0;
 }
 

@@ -317,6 +317,44 @@ static void test_eval(void **state)
     fixture_close(f);
 }
 
+/* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
+static void test_eval_between_steps(void **state)
+{
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"), *steps = fixture_open("tests/fixtures/steps.fix");
+    size_t batch, seq, total;
+    struct gpt_config gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, batch, seq, DT_BF16, MATMUL_AUTO);
+    struct rows rows = { fixture_i32(steps, "x", 0), fixture_i32(steps, "y", 0), batch * seq, ACCUM };
+    struct batch_source data = { rows_batch, &rows };
+    struct step_result  result;
+    struct eval_result  eval = { 0 };
+    struct err err = { 0 };
+    float     *without = NULL;
+
+    (void)state;
+    total = gpt_total(&gpt);
+    o.model.grad_accum = ACCUM;
+    o.model.kept = 1;
+    for (int with = 0; with < 2; with++) {
+        struct rig rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
+
+        for (uint64_t s = 0; s < 3; s++) {
+            assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
+            if (with)
+                assert_int_equal(eval_step(rig.trainer, s, &data, 7, 1 + s % 2, NULL, &eval, &err), 0);
+        }
+        if (with)
+            assert_memory_equal(without, stream_plain_params(rig.stream), total * sizeof *without);
+        else if ((without = malloc(total * sizeof *without)))
+            memcpy(without, stream_plain_params(rig.stream), total * sizeof *without);
+        rig_close(&rig);
+    }
+    assert_int_equal(eval.tokens, 4 * batch * seq);
+    free(without);
+    fixture_close(f);
+    fixture_close(steps);
+}
+
 static void test_not_finite_is_skipped(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
@@ -391,7 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients_fp32), cmocka_unit_test(test_gradients_over_chunks), cmocka_unit_test(test_gradients_bf16),
         cmocka_unit_test(test_steps),          cmocka_unit_test(test_eval),                  cmocka_unit_test(test_not_finite_is_skipped),
-        cmocka_unit_test(test_bad_options),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_bad_options),    cmocka_unit_test(test_sizes),                 cmocka_unit_test(test_eval_between_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
