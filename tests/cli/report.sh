@@ -1,0 +1,71 @@
+#!/bin/sh
+# siTrain report on small runs of every mode: what was measured is what was computed, the three formats are well formed, the parts of a
+# step add up. Prints TAP. The binary is $SITRAIN, or ./siTrain.
+bin=${SITRAIN:-./siTrain}
+tmp=$(mktemp -d /tmp/sitrain-report.XXXXXX) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+count=0
+failed=0
+
+result() { # STATUS NAME
+    count=$((count + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $count - $2"
+    else
+        echo "not ok $count - $2"
+        sed 's/^/# /' "$tmp/out" "$tmp/err"
+        failed=1
+    fi
+}
+
+# Token ids 0..99 as nanoGPT's uint16.
+awk 'BEGIN { for (i = 0; i < 4000; i++) printf "%c%c", 33 + (i * 7919) % 90, 0 }' >"$tmp/tokens.bin" 2>/dev/null
+[ "$(wc -c <"$tmp/tokens.bin")" -eq 8000 ] || head -c 8000 /dev/zero >"$tmp/tokens.bin"
+
+train() { # MODE OPTIONS...
+    mode=$1
+    shift
+    rm -rf "$tmp/run"
+    "$bin" pretrain --run "$tmp/run" --data "$tmp/tokens.bin" --n-layer 5 --n-head 2 --n-embd 64 --vocab 128 --seq 32 --batch 2 \
+        --steps 4 --mode "$mode" --csd-mem 1M --threads 1 --quiet "$@" >"$tmp/out" 2>"$tmp/err"
+    result $? "pretrain --mode $mode $*"
+}
+
+# Every row of traffic that was measured or computed: least, most and computed are one number.
+exact() {
+    "$bin" report "$tmp/run" --csv >"$tmp/out" 2>"$tmp/err" &&
+        awk -F, '$1 == "traffic" { v[$2, $3] = $4; row[$2] = 1 }
+                 END { for (r in row) { n++; if (v[r, "least"] != v[r, "most"] || v[r, "most"] != v[r, "computed"]) bad++ }
+                       exit bad || !n }' "$tmp/out"
+    result $? "mode $1: traffic measured is traffic computed"
+}
+
+for mode in base su su+o su+o+c; do
+    train $mode --devices 2
+    exact $mode
+done
+train base --compress 10% --dtype fp32 --optimizer sgd --durability none
+exact "base, compressed, fp32, sgd"
+
+"$bin" report "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+for words in "Breakdown of a step" "Traffic, bytes a step" "Bandwidth per device" "Overlap:"; do
+    grep -q "$words" "$tmp/out"
+    result $? "report has: $words"
+done
+"$bin" report "$tmp/run" --csv | awk -F, '$1 == "breakdown" { v[$3] = $4 }
+    END { d = v["seconds"] - v["forward"] - v["backward_and_gradient_offload"] - v["update_and_optimizer_transfers"] - v["other"]
+          exit !(v["seconds"] > 0 && d > -1e-3 && d < 1e-3) }'
+result $? "the breakdown adds up to the step"
+if command -v python3 >/dev/null; then
+    "$bin" report "$tmp/run" --json | python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["steps"]["steps"] == 4 and r["traffic"]'  2>"$tmp/err"
+    result $? "--json is JSON"
+fi
+[ ! -e "$tmp/run/run.db-wal" ]
+result $? "a report leaves nothing behind"
+
+train mem
+"$bin" report "$tmp/run" >"$tmp/out" 2>"$tmp/err" && ! grep -q "Traffic" "$tmp/out"
+result $? "mode mem: nothing crosses a link"
+
+echo "1..$count"
+exit $failed
