@@ -1,0 +1,141 @@
+#!/bin/sh
+# Training as a person runs it: every mode gives the same parameters, whatever the devices, the memory and the activations; a run that was
+# stopped or killed goes on as if it had not been. Prints TAP.
+. tests/tap.sh
+
+make_text 3000 >"$tmp/text.txt"
+make_text 400 >"$tmp/held.txt"
+works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+works "a text becomes a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+
+shape="--n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 3 --grad-accum 2 --lr 1e-3 --warmup 2 --clip 0.5 --seed 5"
+set -- $shape --csd-mem 192K --durability none --steps 6
+
+# train NAME ARGUMENTS...: a run, its hash in $hash, its losses in $tmp/NAME.log
+train() {
+    name=$1
+    shift
+    run pretrain --run "$tmp/$name" "$@"
+    cp "$tmp/out" "$tmp/$name.log"
+    hash=
+    [ "$got" = 0 ] && hash=$(exported "$tmp/$name")
+}
+
+train text --data "$tmp/text.txt" --eval-data "$tmp/held.txt" --tokenizer "$tmp/tok" --mode mem "$@"
+dense=$hash
+result "$([ -n "$dense" ]; echo $?)" "mem trains on a text"
+cp "$tmp/text.log" "$tmp/reference.log"
+eval_run=$(sed -n 's/^eval after step 6 *\(loss [0-9.]*\).*/\1/p' "$tmp/text.log")
+
+# From here on the token file, with the tokenizer: the same tokens.
+with() {
+    name=$1
+    shift
+    train "$name" --data "$tmp/text.bin" --tokenizer "$tmp/tok" "$@"
+}
+
+for mode in base su su+o; do
+    for devices in 1 2 5; do
+        with "$mode-$devices" "$@" --mode $mode --devices $devices
+        same "$dense" "$hash" "$mode on $devices devices gives mem's parameters"
+        same "$(losses "$tmp/reference.log")" "$(losses "$tmp/$mode-$devices.log")" "$mode on $devices devices gives mem's losses"
+    done
+done
+with sub $shape --csd-mem 8M --durability none --steps 6 --mode su+o
+same "$dense" "$hash" "other subgroups, the same parameters"
+with recompute "$@" --mode su+o --activations recompute
+same "$dense" "$hash" "recomputed activations, the same parameters"
+with recompute-mem "$@" --mode mem --activations recompute
+same "$dense" "$hash" "recomputed activations in mem, the same parameters"
+with small "$@" --mode su+o --host-mem 56M
+same "$dense" "$hash" "a small memory budget, the same parameters"
+with sync "$@" --mode su+o --disk sync
+same "$dense" "$hash" "the sync disk, the same parameters"
+
+with c-mem "$@" --mode mem --compress 10%
+compressed=$hash
+result "$([ -n "$compressed" ] && [ "$compressed" != "$dense" ]; echo $?)" "mem with compressed gradients trains otherwise"
+for run in "base 2" "su+o 1" "su+o 2" "su+o 5"; do
+    mode=${run% *} devices=${run#* }
+    with "c-$mode-$devices" "$@" --mode "$mode" --devices "$devices" --compress 10%
+    same "$compressed" "$hash" "$mode on $devices devices, compressed, gives mem's parameters"
+done
+with c-suoc "$@" --mode su+o+c --compress 10%
+same "$compressed" "$hash" "su+o+c is su+o --compress"
+
+for optimizer in adam sgd adagrad; do
+    with $optimizer-mem "$@" --mode mem --optimizer $optimizer
+    want=$hash
+    for mode in base su su+o; do
+        with $optimizer-$mode "$@" --mode $mode --devices 2 --optimizer $optimizer
+        same "$want" "$hash" "$optimizer: $mode gives mem's parameters"
+    done
+done
+with fp32-mem "$@" --mode mem --dtype fp32
+want=$hash
+with fp32-suo "$@" --mode su+o --devices 2 --dtype fp32
+same "$want" "$hash" "fp32: su+o gives mem's parameters"
+
+# eval of a run, of its export, and what the run itself said
+run eval "$tmp/text" --data "$tmp/held.txt" --seq 24 --batch 3
+first=$(cat "$tmp/out")
+same "$eval_run" "$(head -n 1 "$tmp/out")" "eval of a run gives the loss that the run gave"
+run export "$tmp/text" "$tmp/hf"
+run eval "$tmp/hf" --data "$tmp/held.txt" --seq 24 --batch 3
+same "$first" "$(cat "$tmp/out")" "eval of its export gives the same"
+run import "$tmp/hf" "$tmp/imported" --mode su+o --devices 2 --csd-mem 1M
+same "$dense" "$(exported "$tmp/imported")" "import and export give the same file"
+works "an imported run is trained" pretrain --resume "$tmp/imported" --data "$tmp/text.txt" --steps 2 --seq 16 --batch 2 --lr 1e-4
+run generate "$tmp/su+o-2" --prompt "the sea" --tokens 12 --temperature 0
+text=$(cat "$tmp/out")
+result "$([ "${text#the sea}" != "$text" ]; echo $?)" "generate prints the prompt and more"
+run generate "$tmp/hf" --prompt "the sea" --tokens 12 --temperature 0
+same "$text" "$(cat "$tmp/out")" "the export writes the same"
+
+# stop and go on
+for mode in mem su+o; do
+    with stop-$mode $shape --csd-mem 192K --durability none --steps 3 --schedule-steps 6 --mode $mode
+    works "$mode: a resume goes on to a later end" pretrain --resume "$tmp/stop-$mode" --steps 6
+    same "$dense" "$(exported "$tmp/stop-$mode")" "$mode: stopped and resumed, the same parameters"
+    works "$mode: a resume of a finished run says so" pretrain --resume "$tmp/stop-$mode"
+    result "$(grep -q finished "$tmp/out"; echo $?)" "$mode: in words"
+done
+
+# a kill -9 in the middle, wherever it hits; and Ctrl-C
+long() { # NAME SIGNAL MODE DURABILITY: begin a long run, send SIGNAL after some steps
+    name=$1 signal=$2 mode=$3
+    "$bin" pretrain --run "$tmp/$name" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --csd-mem 192K --mode "$mode" --durability "$4" \
+        --commit-every 5 --steps $long_steps >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    for _ in $(seq 600); do
+        [ "$(grep -c '^step' "$tmp/out")" -ge 12 ] && break
+        sleep 0.05
+    done
+    kill -"$signal" $pid
+    wait $pid
+    got=$?
+}
+long_steps=120
+with whole $shape --durability none --steps $long_steps --mode mem
+whole=$hash
+for mode in mem base su su+o; do
+    long killed-$mode KILL $mode step
+    result "$([ "$got" = 137 ]; echo $?)" "$mode: killed"
+    works "$mode: a killed run is resumed" pretrain --resume "$tmp/killed-$mode" --durability none
+    same "$whole" "$(exported "$tmp/killed-$mode")" "$mode: killed and resumed, the same parameters"
+done
+long stopped INT su+o none
+result "$([ "$got" = 130 ]; echo $?)" "Ctrl-C ends a run with 130"
+works "and it goes on" pretrain --resume "$tmp/stopped"
+same "$whole" "$(exported "$tmp/stopped")" "to the same parameters"
+
+# a creation that was killed leaves no run, and starts over
+mkdir "$tmp/half" "$tmp/half/tokenizer"
+: >"$tmp/half/run.db.new"
+: >"$tmp/half/run.lock"
+mkdir "$tmp/half/dev0"
+: >"$tmp/half/dev0/junk"
+with half "$@" --mode su+o
+same "$dense" "$hash" "what a killed creation left is started over"
+
+done_testing

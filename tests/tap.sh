@@ -1,0 +1,91 @@
+# tap.sh: sourced by tests/cli: TAP, a temporary folder, and the few things that the scripts share.
+# $bin is the program; $tmp is removed at the end; done_testing gives the exit code.
+bin=${SITRAIN:-./siTrain}
+case $bin in /*) ;; *) bin=$(pwd)/$bin ;; esac
+tmp=$(mktemp -d /tmp/sitrain-cli.XXXXXX) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+tap_count=0
+tap_failed=0
+
+result() { # OK NAME
+    tap_count=$((tap_count + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $tap_count - $2"
+    else
+        echo "not ok $tap_count - $2"
+        for f in "$tmp/out" "$tmp/err"; do
+            [ -f "$f" ] && tail -n 15 "$f" | sed 's/^/# /'
+        done
+        tap_failed=1
+    fi
+}
+
+skip() { # NAME WHY
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+
+# run ARGUMENTS...: the program, what it says in $tmp/out and $tmp/err, its exit code in $got.
+run() {
+    "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+
+# works NAME ARGUMENTS...
+works() {
+    tap_name=$1
+    shift
+    run "$@"
+    result "$got" "$tap_name"
+}
+
+# refuses CODE TEXT ARGUMENTS...: that exit code, nothing on stdout, one line on stderr with TEXT in it.
+refuses() {
+    tap_code=$1 tap_text=$2
+    shift 2
+    run "$@"
+    tap_ok=1
+    if [ "$got" = "$tap_code" ] && grep -qF -- "$tap_text" "$tmp/err" && [ ! -s "$tmp/out" ] && [ "$(wc -l <"$tmp/err")" = 1 ]; then
+        tap_ok=0
+    fi
+    result $tap_ok "refused with $tap_code: $tap_text"
+}
+
+same() { # A B NAME
+    [ -n "$1" ] && [ "$1" = "$2" ]
+    tap_same=$?
+    result $tap_same "$3"
+    [ $tap_same = 0 ] || printf '# %s\n# %s\n' "$1" "$2"
+}
+
+# Text with some structure, the same every time.
+make_text() { # LINES
+    awk -v n="$1" 'BEGIN {
+        split("the a one some any every that this", a, " "); split("sea ship storm sailor island whale captain harbour", b, " ");
+        split("sees finds loves leaves fears follows calls remembers", c, " "); s = 12345;
+        for (i = 0; i < n; i++) {
+            line = "";
+            for (j = 0; j < 6; j++) {
+                s = (s * 1103515245 + 12345) % 2147483648; r = int(s / 65536);
+                line = line (j ? " " : "") (j % 3 == 0 ? a[r % 8 + 1] : j % 3 == 1 ? b[r % 8 + 1] : c[r % 8 + 1]);
+            }
+            print line ".";
+        }
+    }'
+}
+
+# exported RUN: the hash of what it exports.
+exported() {
+    rm -rf "$tmp/exported"
+    run export "$1" "$tmp/exported"
+    [ "$got" = 0 ] && sha256sum <"$tmp/exported/model.safetensors" | cut -d' ' -f1
+}
+
+losses() { # of the run's log: column by column, so that a timing does not count
+    sed -n 's/^step \([0-9]*\).*loss \([0-9.]*\).*/\1 \2/p' "$1"
+}
+
+done_testing() {
+    echo "1..$tap_count"
+    exit $tap_failed
+}
