@@ -1,5 +1,5 @@
-/* acts.c: lays the arena out. Each part has one function that takes its buffers one after the other; run without memory it gives
- * the part's size, run with it the pointers, so that plan and arena cannot disagree. */
+/* acts.c: lays the arena out. Each part has one function that takes its buffers one after the other; run
+ * without memory it gives the part's size, run with it the pointers, so that plan and arena cannot disagree. */
 #include "model/acts.h"
 
 #include "kernels/attention.h"
@@ -83,7 +83,8 @@ static void lay_backward(struct cursor *c, struct acts_work *w, const struct act
     w->sums  = take(c, sums_bytes(R, C));
 }
 
-static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared, const struct acts_options *o)
+static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared,
+                     const struct acts_options *o)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = at_most(N, CHUNK_ROWS);
 
@@ -146,8 +147,8 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     a->arena_bytes = a->sizes.inputs + o->kept * a->sizes.kept_per_layer + a->sizes.work + a->sizes.head;
     a->arena = mmap(NULL, a->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (a->arena == MAP_FAILED) {
-        int rc = err_set(err, -errno, "the activations need %llu bytes of memory: %s", (unsigned long long)a->arena_bytes,
-                         strerror(errno));
+        int rc = err_set(err, -errno, "the activations need %llu bytes of memory: %s",
+                         (unsigned long long)a->arena_bytes, strerror(errno));
         free(a);
         return rc;
     }

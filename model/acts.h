@@ -1,9 +1,10 @@
-/* acts.h: the activations of a step and the workspaces of its arithmetic, all in one arena that is made at open: a step
- * allocates nothing.
+/* acts.h: the activations of a step and the workspaces of its arithmetic, all in one arena that is made at
+ * open: a step allocates nothing.
  *
- * Of every block the fp32 input is held, for all micro-batches of the step. Of the last `kept` layers also what backward needs
- * (struct acts_layer); the others share one set, and their backward first computes theirs once more from the input. The same
- * arithmetic twice gives the same bits, so `kept` changes time and memory, nothing else. */
+ * Of every block the fp32 input is held, for all micro-batches of the step. Of the last `kept` layers also
+ * what backward needs (struct acts_layer); the others share one set, and their backward first computes theirs
+ * once more from the input. The same arithmetic twice gives the same bits, so `kept` changes time and memory,
+ * nothing else. */
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
@@ -16,11 +17,13 @@ struct acts_options {
     enum dtype dtype;
     int        threads;
     size_t     kept;     // of the last layers, 0..n_layer
-    int        training; // 0: forward only: one input a micro-batch, overwritten by each block's output, nothing for backward
+    int training; // 0: forward only: one input a micro-batch, overwritten by each block's output, nothing for
+                  // backward
     int        no_head;  // no buffers for the head (generation has its own)
 };
 
-/* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the run's dtype. */
+/* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the
+ * run's dtype. */
 struct acts_layer {
     float *ln1_mean, *ln1_rstd; // (N)
     void  *qkv;                 // (N, 3C) dt, bias included
@@ -59,8 +62,8 @@ struct acts_head {
 
 struct acts; // opaque
 
-/* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a kept layer takes
- * kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. */
+/* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a kept layer
+ * takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. */
 struct acts_sizes { uint64_t inputs, kept_per_layer, work, head; };
 struct acts_sizes acts_sizes(const struct acts_options *o);
 
@@ -70,8 +73,8 @@ void acts_close(struct acts *a);
 /* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
 float *acts_input(const struct acts *a, size_t block, size_t micro);
 
-/* Where layer `layer`'s activations stand. They are there for backward if acts_holds; if not, forward computes them again
- * into the same place and says so with acts_hold. */
+/* Where layer `layer`'s activations stand. They are there for backward if acts_holds; if not, forward
+ * computes them again into the same place and says so with acts_hold. */
 struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro);
 int  acts_holds(const struct acts *a, size_t layer, size_t micro);
 void acts_hold(struct acts *a, size_t layer, size_t micro);

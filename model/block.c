@@ -3,10 +3,10 @@
  *     x_mid = x     + attention(ln_1(x) Wqkv + bqkv) Wproj + bproj
  *     x_out = x_mid + gelu(ln_2(x_mid) Wfc + bfc) Wmlp + bmlp
  *
- * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always: sums over tokens then have one
- * order, whatever the run's memory or devices, and the workspaces are a chunk's size. The residual stream and its gradient are
- * fp32; what goes into a product is of the run's dtype. Normalised rows and GELU's output are not saved, backward makes them
- * again from what is. */
+ * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always: sums over
+ * tokens then have one order, whatever the run's memory or devices, and the workspaces are a chunk's size.
+ * The residual stream and its gradient are fp32; what goes into a product is of the run's dtype. Normalised
+ * rows and GELU's output are not saved, backward makes them again from what is. */
 #include "model/block.h"
 
 #include "kernels/attention.h"
@@ -21,8 +21,8 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
 {
     const int32_t *x = acts_work(m->acts)->x + micro * model_tokens(m);
 
-    embedding_forward(acts_input(m->acts, 1, micro), model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype,
-                      x, m->o.batch, m->o.seq, m->o.gpt.n_embd, 0);
+    embedding_forward(acts_input(m->acts, 1, micro), model_wire(m, wire, GPT_WTE),
+                      model_wire(m, wire, GPT_WPE), m->o.dtype, x, m->o.batch, m->o.seq, m->o.gpt.n_embd, 0);
 }
 
 void embed_backward(struct model *m, size_t micro, float *grad)
@@ -30,8 +30,8 @@ void embed_backward(struct model *m, size_t micro, float *grad)
     const struct acts_work *w = acts_work(m->acts);
     size_t N = model_tokens(m), C = m->o.gpt.n_embd;
 
-    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), w->dx + micro * N * C, w->x + micro * N,
-                       m->o.batch, m->o.seq, C);
+    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), w->dx + micro * N * C,
+                       w->x + micro * N, m->o.batch, m->o.seq, C);
 }
 
 /* A layer at work: one micro-batch of it. */
@@ -49,9 +49,16 @@ struct layer {
 
 static struct layer layer_of(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
 {
-    struct layer l = { .m = m, .w = acts_work(m->acts), .a = acts_layer(m->acts, layer, micro), .wire = wire, .grad = grad,
-                       .x = acts_input(m->acts, layer, micro), .x_out = acts_input(m->acts, layer + 1, micro),
-                       .N = model_tokens(m), .C = m->o.gpt.n_embd, .dt = m->o.dtype };
+    struct layer l = {.m = m,
+                      .w = acts_work(m->acts),
+                      .a = acts_layer(m->acts, layer, micro),
+                      .wire = wire,
+                      .grad = grad,
+                      .x = acts_input(m->acts, layer, micro),
+                      .x_out = acts_input(m->acts, layer + 1, micro),
+                      .N = model_tokens(m),
+                      .C = m->o.gpt.n_embd,
+                      .dt = m->o.dtype};
 
     if (m->o.training)
         l.dx = l.w->dx + micro * l.N * l.C;
@@ -82,9 +89,10 @@ static size_t chunk_rows(const struct layer *l, size_t i)
 /* Tokens [i, i + n): qkv = ln_1(x) Wqkv + bqkv. */
 static void qkv_forward(const struct layer *l, size_t i, size_t n)
 {
-    layernorm_forward(l->w->ln, l->dt, l->a.ln1_mean + i, l->a.ln1_rstd + i, l->x + i * l->C, param(l, GPT_LN1_W),
-                      param(l, GPT_LN1_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
-    model_product(l->m, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln, param(l, GPT_QKV_W), param(l, GPT_QKV_B));
+    layernorm_forward(l->w->ln, l->dt, l->a.ln1_mean + i, l->a.ln1_rstd + i, l->x + i * l->C,
+                      param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
+    model_product(l->m, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln, param(l, GPT_QKV_W),
+                  param(l, GPT_QKV_B));
 }
 
 /* x_mid = x + attn Wproj + bproj; fc = ln_2(x_mid) Wfc + bfc. */
@@ -92,30 +100,33 @@ static void fc_forward(const struct layer *l, size_t i, size_t n)
 {
     float *x_mid = l->a.x_mid + i * l->C;
 
-    model_product(l->m, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C), param(l, GPT_ATTN_PROJ_W),
-                  param(l, GPT_ATTN_PROJ_B));
+    model_product(l->m, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C),
+                  param(l, GPT_ATTN_PROJ_W), param(l, GPT_ATTN_PROJ_B));
     residual_add(x_mid, l->x + i * l->C, l->w->proj, n * l->C);
-    layernorm_forward(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B),
-                      l->dt, n, l->C, l->m->o.gpt.norm_eps);
-    model_product(l->m, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln, param(l, GPT_FC_W), param(l, GPT_FC_B));
+    layernorm_forward(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, x_mid, param(l, GPT_LN2_W),
+                      param(l, GPT_LN2_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
+    model_product(l->m, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln, param(l, GPT_FC_W),
+                  param(l, GPT_FC_B));
 }
 
 /* x_out = x_mid + gelu(fc) Wmlp + bmlp. */
 static void mlp_forward(const struct layer *l, size_t i, size_t n)
 {
     gelu_forward(l->w->gelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n * 4 * l->C);
-    model_product(l->m, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu, param(l, GPT_MLP_PROJ_W), param(l, GPT_MLP_PROJ_B));
+    model_product(l->m, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu, param(l, GPT_MLP_PROJ_W),
+                  param(l, GPT_MLP_PROJ_B));
     residual_add(l->x_out + i * l->C, l->a.x_mid + i * l->C, l->w->proj, n * l->C);
 }
 
-/* Everything that backward needs; with `output` also the layer's output, which recomputation has no use for. */
+/* Everything backward needs; with `output` also the layer's output, which recomputation has no use for. */
 static void layer_forward(const struct layer *l, int output)
 {
     const struct model_options *o = &l->m->o;
 
     for (size_t i = 0; i < l->N; i += CHUNK_ROWS)
         qkv_forward(l, i, chunk_rows(l, i));
-    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, o->batch, o->seq, l->C, o->gpt.n_head, l->w->attention);
+    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, o->batch, o->seq, l->C, o->gpt.n_head,
+                      l->w->attention);
     for (size_t i = 0; i < l->N; i += CHUNK_ROWS) {
         fc_forward(l, i, chunk_rows(l, i));
         if (output)
@@ -155,11 +166,12 @@ static void mlp_backward(const struct layer *l, size_t i, size_t n)
     gelu_backward(w->dfc, w->dgelu, fc, l->dt, n * 4 * l->C);
 
     colsum_add(dparam(l, GPT_FC_B), w->dfc, l->dt, n, 4 * l->C, w->sums);
-    layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n, l->C);
+    layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n,
+                    l->C);
     model_product(l->m, PRODUCT_D_FC_W, n, dparam(l, GPT_FC_W), w->ln, w->dfc, NULL);
     model_product(l->m, PRODUCT_D_LN2, n, w->proj, w->dfc, param(l, GPT_FC_W), NULL);
-    layernorm_backward(dx, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid, param(l, GPT_LN2_W), l->dt, mean, rstd,
-                       n, l->C, w->sums);
+    layernorm_backward(dx, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid, param(l, GPT_LN2_W),
+                       l->dt, mean, rstd, n, l->C, w->sums);
 }
 
 /* dattn from dx, which is that of x_mid by now. */
@@ -168,7 +180,8 @@ static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
     const void *dy = dx_rows(l, i, n);
 
     colsum_add(dparam(l, GPT_ATTN_PROJ_B), l->dx + i * l->C, DT_F32, n, l->C, l->w->sums);
-    model_product(l->m, PRODUCT_D_ATTN_PROJ_W, n, dparam(l, GPT_ATTN_PROJ_W), row(l, l->a.attn, i, l->C), dy, NULL);
+    model_product(l->m, PRODUCT_D_ATTN_PROJ_W, n, dparam(l, GPT_ATTN_PROJ_W), row(l, l->a.attn, i, l->C), dy,
+                  NULL);
     model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy, param(l, GPT_ATTN_PROJ_W), NULL);
 }
 
@@ -183,8 +196,8 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
     layernorm_apply(w->ln, l->dt, mean, rstd, x, param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C);
     model_product(l->m, PRODUCT_D_QKV_W, n, dparam(l, GPT_QKV_W), w->ln, dqkv, NULL);
     model_product(l->m, PRODUCT_D_LN1, n, w->proj, dqkv, param(l, GPT_QKV_W), NULL);
-    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, x, param(l, GPT_LN1_W), l->dt,
-                       mean, rstd, n, l->C, w->sums);
+    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, x,
+                       param(l, GPT_LN1_W), l->dt, mean, rstd, n, l->C, w->sums);
 }
 
 void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
@@ -200,8 +213,8 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
         mlp_backward(&l, i, chunk_rows(&l, i));
         attn_proj_backward(&l, i, chunk_rows(&l, i));
     }
-    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, m->o.batch, m->o.seq, l.C, m->o.gpt.n_head,
-                       l.w->attention);
+    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, m->o.batch, m->o.seq, l.C,
+                       m->o.gpt.n_head, l.w->attention);
     for (size_t i = 0; i < l.N; i += CHUNK_ROWS)
         qkv_backward(&l, i, chunk_rows(&l, i));
 }

@@ -1,6 +1,6 @@
-/* decode.c: generation. The prompt goes through the same layers as training (block.c) and leaves its keys and values in the
- * cache; each further token goes through a layer as `batch` rows, attention looking into the cache. Nothing is allocated after
- * open; a pass reads every parameter once, in the stream's order. */
+/* decode.c: generation. The prompt goes through the same layers as training (block.c) and leaves its keys and
+ * values in the cache; each further token goes through a layer as `batch` rows, attention looking into the
+ * cache. Nothing is allocated after open; a pass reads every parameter once, in the stream's order. */
 #include "model/decode.h"
 
 #include "data/clock.h"
@@ -49,11 +49,17 @@ struct decode {
 
 static struct model_options model_options(const struct decode_options *o)
 {
-    return (struct model_options){ .gpt = o->gpt, .batch = o->batch, .seq = o->prompt, .grad_accum = 1, .dtype = o->dtype,
-                                   .engine = o->engine, .threads = o->threads, .logits = o->batch };
+    return (struct model_options){.gpt = o->gpt,
+                                  .batch = o->batch,
+                                  .seq = o->prompt,
+                                  .grad_accum = 1,
+                                  .dtype = o->dtype,
+                                  .engine = o->engine,
+                                  .threads = o->threads,
+                                  .logits = o->batch};
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static void *take(char *base, uint64_t *used, uint64_t bytes)
 {
@@ -105,7 +111,8 @@ static int map(void **out, uint64_t bytes, const char *what, struct err *err)
     if (*out != MAP_FAILED)
         return 0;
     *out = NULL;
-    return err_set(err, -errno, "%s need %llu bytes of memory: %s", what, (unsigned long long)bytes, strerror(errno));
+    return err_set(err, -errno, "%s need %llu bytes of memory: %s", what, (unsigned long long)bytes,
+                   strerror(errno));
 }
 
 static int check(const struct decode_options *o, struct err *err)
@@ -115,7 +122,9 @@ static int check(const struct decode_options *o, struct err *err)
     if (o->prompt == 0)
         return err_misuse(err, "a prompt must have at least one token");
     if (o->positions < o->prompt || o->positions > o->gpt.n_positions)
-        return err_misuse(err, "a prompt of %zu tokens and its continuation, %zu together, do not fit: the model has %zu positions",
+        return err_misuse(err,
+                          "a prompt of %zu tokens and its continuation, %zu together, do not fit: the model "
+                          "has %zu positions",
                           o->prompt, o->positions, o->gpt.n_positions);
     return 0;
 }
@@ -123,7 +132,8 @@ static int check(const struct decode_options *o, struct err *err)
 int decode_open(struct decode **out, const struct decode_options *o, struct stream *stream, struct err *err)
 {
     struct model_options    mo = model_options(o);
-    struct products_options po = { .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine, .tokens = o->batch, .no_head_chunks = 1 };
+    struct products_options po = {
+        .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine, .tokens = o->batch, .no_head_chunks = 1};
     struct decode *d;
     int            rc = check(o, err);
 
@@ -170,7 +180,7 @@ void decode_close(struct decode *d)
     free(d);
 }
 
-/* ---- a layer -------------------------------------------------------------------------------------------------------- */
+/* ---- a layer ------------------------------------------------------------------------------------------- */
 
 /* Where position t of sequence b stands in layer `layer`'s part of a cache. */
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
@@ -179,13 +189,16 @@ static void *cached(const struct decode *d, const void *cache, size_t layer, siz
 }
 
 /* Put n positions of sequence b, from row `row` of qkv (., 3C) on, into the cache at position t. */
-static void cache_put(const struct decode *d, size_t layer, const void *qkv, size_t row, size_t n, size_t b, size_t t)
+static void cache_put(const struct decode *d, size_t layer, const void *qkv, size_t row, size_t n, size_t b,
+                      size_t t)
 {
     size_t C = d->o.gpt.n_embd, bytes = C * dtype_bytes(d->o.dtype);
 
     for (size_t i = 0; i < n; i++) {
-        memcpy(cached(d, d->rows.keys, layer, b, t + i), model_at(d->model, qkv, (row + i) * 3 * C + C), bytes);
-        memcpy(cached(d, d->rows.values, layer, b, t + i), model_at(d->model, qkv, (row + i) * 3 * C + 2 * C), bytes);
+        memcpy(cached(d, d->rows.keys, layer, b, t + i), model_at(d->model, qkv, (row + i) * 3 * C + C),
+               bytes);
+        memcpy(cached(d, d->rows.values, layer, b, t + i), model_at(d->model, qkv, (row + i) * 3 * C + 2 * C),
+               bytes);
     }
 }
 
@@ -201,15 +214,16 @@ static void norm(struct decode *d, const void *wire, enum gpt_tensor weight, enu
     struct rows *r = &d->rows;
 
     layernorm_forward(r->ln, d->o.dtype, r->mean, r->rstd, r->x, model_wire(d->model, wire, weight),
-                      model_wire(d->model, wire, bias), d->o.dtype, d->o.batch, d->o.gpt.n_embd, d->o.gpt.norm_eps);
+                      model_wire(d->model, wire, bias), d->o.dtype, d->o.batch, d->o.gpt.n_embd,
+                      d->o.gpt.norm_eps);
 }
 
 /* out = in W + b */
-static void product(struct decode *d, enum product which, void *out, const void *in, const void *wire, enum gpt_tensor weight,
-                    enum gpt_tensor bias)
+static void product(struct decode *d, enum product which, void *out, const void *in, const void *wire,
+                    enum gpt_tensor weight, enum gpt_tensor bias)
 {
-    products_run(d->products, which, d->o.batch, out, in, model_wire(d->model, wire, weight), model_wire(d->model, wire, bias),
-                 d->scratch);
+    products_run(d->products, which, d->o.batch, out, in, model_wire(d->model, wire, weight),
+                 model_wire(d->model, wire, bias), d->scratch);
 }
 
 static void next_layer(struct decode *d, size_t layer, const void *wire)
@@ -221,8 +235,9 @@ static void next_layer(struct decode *d, size_t layer, const void *wire)
     product(d, PRODUCT_QKV, r->qkv, r->ln, wire, GPT_QKV_W, GPT_QKV_B);
     for (size_t b = 0; b < B; b++)
         cache_put(d, layer, r->qkv, b, 1, b, d->length);
-    attention_decode(r->attn, r->qkv, 3 * C, cached(d, r->keys, layer, 0, 0), cached(d, r->values, layer, 0, 0), d->o.dtype, B,
-                     d->length + 1, d->o.positions, C, d->o.gpt.n_head, r->attention);
+    attention_decode(r->attn, r->qkv, 3 * C, cached(d, r->keys, layer, 0, 0),
+                     cached(d, r->values, layer, 0, 0), d->o.dtype, B, d->length + 1, d->o.positions, C,
+                     d->o.gpt.n_head, r->attention);
     product(d, PRODUCT_ATTN_PROJ, r->proj, r->attn, wire, GPT_ATTN_PROJ_W, GPT_ATTN_PROJ_B);
     residual_add(r->x, r->x, r->proj, B * C);
 
@@ -233,7 +248,7 @@ static void next_layer(struct decode *d, size_t layer, const void *wire)
     residual_add(r->x, r->x, r->proj, B * C);
 }
 
-/* ---- a pass --------------------------------------------------------------------------------------------------------- */
+/* ---- a pass -------------------------------------------------------------------------------------------- */
 
 /* Blocks L + 1 and 0: logits of the rows in x. */
 static int head(struct decode *d, struct err *err)
@@ -247,20 +262,22 @@ static int head(struct decode *d, struct err *err)
     if (rc)
         return rc;
     norm(d, wire, GPT_LNF_W, GPT_LNF_B);
-    model_product(d->model, PRODUCT_LOGITS, d->o.batch, d->rows.logits, d->rows.ln, model_wire(d->model, embed_wire, GPT_WTE), NULL);
+    model_product(d->model, PRODUCT_LOGITS, d->o.batch, d->rows.logits, d->rows.ln,
+                  model_wire(d->model, embed_wire, GPT_WTE), NULL);
     stream_release(d->stream, final);
     stream_release(d->stream, 0);
     return 0;
 }
 
-/* Block 0: the residual stream of the prompt (ids NULL: those in the model's tokens), or of one more token each. */
+/* Block 0: the residual stream of the prompt (ids NULL: those in the model's tokens), or of one more token
+ * each. */
 static void embed(struct decode *d, const int32_t *ids, const void *wire)
 {
     if (!ids)
         embed_forward(d->model, 0, wire);
     else
-        embedding_forward(d->rows.x, model_wire(d->model, wire, GPT_WTE), model_wire(d->model, wire, GPT_WPE), d->o.dtype, ids,
-                          d->o.batch, 1, d->o.gpt.n_embd, d->length);
+        embedding_forward(d->rows.x, model_wire(d->model, wire, GPT_WTE), model_wire(d->model, wire, GPT_WPE),
+                          d->o.dtype, ids, d->o.batch, 1, d->o.gpt.n_embd, d->length);
 }
 
 /* Blocks 0, 1..L of the prompt (ids NULL) or of one token each. */
@@ -289,7 +306,8 @@ static void last_rows(struct decode *d)
     size_t C = d->o.gpt.n_embd, T = d->o.prompt;
 
     for (size_t b = 0; b < d->o.batch; b++)
-        memcpy(d->rows.x + b * C, acts_input(d->model->acts, d->o.gpt.n_layer + 1, 0) + (b * T + T - 1) * C, C * sizeof(float));
+        memcpy(d->rows.x + b * C, acts_input(d->model->acts, d->o.gpt.n_layer + 1, 0) + (b * T + T - 1) * C,
+               C * sizeof(float));
 }
 
 static int pass(struct decode *d, const int32_t *ids, const float **logits, struct err *err)
@@ -324,7 +342,7 @@ int decode_next(struct decode *d, const int32_t *ids, const float **logits, stru
     return pass(d, ids, logits, err);
 }
 
-/* ---- choosing a token ----------------------------------------------------------------------------------------------- */
+/* ---- choosing a token ---------------------------------------------------------------------------------- */
 
 static int32_t greedy(const float *logits, size_t V)
 {
@@ -365,7 +383,8 @@ static float kth_largest(const float *x, size_t n, size_t k, float *heap)
     return heap[0];
 }
 
-int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence, uint64_t position, float *scratch)
+int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
+                      uint64_t position, float *scratch)
 {
     int32_t largest = greedy(logits, V), last = largest;
     float   least = -INFINITY;

@@ -1,10 +1,10 @@
-/* decode.h: generation: the prompt in one pass, then token by token with a cache of keys and values, the parameters streamed
- * once a pass as in training. All sequences of a batch have prompts of one length.
+/* decode.h: generation: the prompt in one pass, then token by token with a cache of keys and values, the
+ * parameters streamed once a pass as in training. All sequences of a batch have prompts of one length.
  *
  *     decode_open(&d, &options, stream, &err);
- *     decode_prompt(d, ids, &logits, &err);                   logits (batch, vocab) of the position after the prompt
- *     next[b] = sampling_pick(&sampling, logits + b * vocab, ...);   for every sequence
- *     decode_next(d, next, &logits, &err);                    as often as positions are left */
+ *     decode_prompt(d, ids, &logits, &err);              logits (batch, vocab) of what follows the prompt
+ *     next[b] = sampling_pick(&sampling, logits + b * vocab, ...);             for every sequence
+ *     decode_next(d, next, &logits, &err);               as often as positions are left */
 #ifndef MODEL_DECODE_H
 #define MODEL_DECODE_H
 
@@ -30,13 +30,14 @@ void decode_close(struct decode *d);
 /* Bytes decode_open takes beside the products' scratch, for the memory plan. */
 uint64_t decode_bytes(const struct decode_options *o);
 
-/* ids (batch, prompt). *logits (batch, vocab) is lent until the next call. May be called again for another prompt. */
+/* ids (batch, prompt). *logits (batch, vocab) is lent until the next call. May be called again for another
+ * prompt. */
 int decode_prompt(struct decode *d, const int32_t *ids, const float **logits, struct err *err);
 
 /* One more token a sequence: ids (batch). At most positions - prompt times. */
 int decode_next(struct decode *d, const int32_t *ids, const float **logits, struct err *err);
 
-/* ---- choosing a token ----------------------------------------------------------------------------------------------- */
+/* ---- choosing a token ---------------------------------------------------------------------------------- */
 
 struct sampling {
     double   temperature; // 0: greedy, the largest logit, ties to the lower id
@@ -44,7 +45,9 @@ struct sampling {
     uint64_t seed;
 };
 
-/* A token from softmax(logits / temperature): a function of seed, sequence, position and logits alone. scratch: V floats. */
-int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence, uint64_t position, float *scratch);
+/* A token from softmax(logits / temperature): a function of seed, sequence, position and logits alone.
+ * scratch: V floats. */
+int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
+                      uint64_t position, float *scratch);
 
 #endif

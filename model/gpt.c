@@ -1,5 +1,6 @@
-/* gpt.c: the one table of GPT-2's parameters and everything that follows from it alone: sizes, offsets, initial values,
- * ranges of weight decay. Order and names are Hugging Face's; a block is a flat range without gaps. */
+/* gpt.c: the one table of GPT-2's parameters and everything that follows from it alone: sizes, offsets,
+ * initial values, ranges of weight decay. Order and names are Hugging Face's; a block is a flat range without
+ * gaps. */
 #include "model/gpt.h"
 
 #include "kernels/rng.h"
@@ -107,8 +108,12 @@ int gpt_preset(struct gpt_config *g, const char *name)
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         if (strcmp(name, presets[i].name) != 0)
             continue;
-        *g = (struct gpt_config){ .n_layer = presets[i].n_layer, .n_head = presets[i].n_head, .n_embd = presets[i].n_embd,
-                                  .vocab = 50257, .n_positions = 1024, .norm_eps = 1e-5f };
+        *g = (struct gpt_config){.n_layer = presets[i].n_layer,
+                                 .n_head = presets[i].n_head,
+                                 .n_embd = presets[i].n_embd,
+                                 .vocab = 50257,
+                                 .n_positions = 1024,
+                                 .norm_eps = 1e-5f};
         return 0;
     }
     return -1;
@@ -128,7 +133,8 @@ int gpt_check(const struct gpt_config *g, struct err *err)
     if (g->vocab == 0 || g->vocab > (size_t)1 << 31)
         return err_misuse(err, "the vocabulary must have 1 to 2^31 tokens, not %zu", g->vocab);
     if (g->n_positions == 0 || g->n_positions > most_positions)
-        return err_misuse(err, "the number of positions must be 1 to %zu, not %zu", most_positions, g->n_positions);
+        return err_misuse(err, "the number of positions must be 1 to %zu, not %zu", most_positions,
+                          g->n_positions);
     if (!(g->norm_eps > 0) || !isfinite(g->norm_eps))
         return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g", (double)g->norm_eps);
     return 0;
@@ -155,7 +161,8 @@ static void fill(float *out, size_t n, float value)
         out[i] = value;
 }
 
-void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n, uint64_t seed)
+void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
+                     uint64_t seed)
 {
     enum gpt_tensor begin, end;
     size_t          offset = 0;
@@ -165,7 +172,8 @@ void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_
     for (enum gpt_tensor t = begin; t < end; t++) {
         size_t   from, size = gpt_size(g, t), count = overlap(offset, size, first, n, &from);
         uint64_t stream = (uint64_t)block * 64 + (uint64_t)t;
-        float    std = gpt_params[t].init == GPT_INIT_RESIDUAL ? (float)(0.02 / sqrt(2.0 * (double)g->n_layer)) : 0.02f;
+        double   fan = gpt_params[t].init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
+        float    std = (float)(0.02 / sqrt(fan));
 
         if (count && (gpt_params[t].init == GPT_INIT_NORMAL || gpt_params[t].init == GPT_INIT_RESIDUAL))
             rng_normal(out + (from - first), count, std, seed, stream, from - offset);

@@ -1,4 +1,5 @@
-/* head.c: the loss. A chunk's logits are made, turned into losses and their gradient, multiplied back both ways, and gone. */
+/* head.c: the loss. A chunk's logits are made, turned into losses and their gradient, multiplied back both
+ * ways, and gone. */
 #include "model/head.h"
 
 #include "kernels/layernorm.h"
@@ -17,13 +18,19 @@ struct chunk {
     const void    *wire, *embed_wire;
 };
 
-static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, const void *wire, const void *embed_wire)
+static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, const void *wire,
+                             const void *embed_wire)
 {
     const struct acts_work *w = acts_work(m->acts);
     size_t       N = model_tokens(m), C = m->o.gpt.n_embd;
-    struct chunk c = { .m = m, .n = N - first < HEAD_ROWS ? N - first : HEAD_ROWS, .C = C, .V = m->o.gpt.vocab,
-                       .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
-                       .targets = w->y + micro * N + first, .wire = wire, .embed_wire = embed_wire };
+    struct chunk            c = {.m = m,
+                                 .n = N - first < HEAD_ROWS ? N - first : HEAD_ROWS,
+                                 .C = C,
+                                 .V = m->o.gpt.vocab,
+                                 .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
+                                 .targets = w->y + micro * N + first,
+                                 .wire = wire,
+                                 .embed_wire = embed_wire};
 
     if (m->o.training)
         c.dx = w->dx + (micro * N + first) * C;
@@ -50,7 +57,8 @@ static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad
     model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, model_wire(m, c->embed_wire, GPT_WTE), NULL);
     memset(c->dx, 0, c->n * c->C * sizeof(float));
     layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B), h->dln, c->x,
-                       model_wire(m, c->wire, GPT_LNF_W), m->o.dtype, h->mean, h->rstd, c->n, c->C, acts_work(m->acts)->sums);
+                       model_wire(m, c->wire, GPT_LNF_W), m->o.dtype, h->mean, h->rstd, c->n, c->C,
+                       acts_work(m->acts)->sums);
 }
 
 static double sum_losses(double sum, const struct chunk *c, const float *losses, uint64_t *counted)
@@ -62,7 +70,8 @@ static double sum_losses(double sum, const struct chunk *c, const float *losses,
     return sum;
 }
 
-double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *losses, uint64_t *counted)
+double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *losses,
+                 uint64_t *counted)
 {
     const struct acts_head *h = acts_head(m->acts);
     double sum = 0;
@@ -79,8 +88,8 @@ double head_loss(struct model *m, size_t micro, const void *wire, const void *em
     return sum;
 }
 
-double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *grad, float *embed_grad,
-                 float scale)
+double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *grad,
+                 float *embed_grad, float scale)
 {
     const struct acts_head *h = acts_head(m->acts);
     double   sum = 0;

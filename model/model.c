@@ -9,9 +9,15 @@
 
 struct acts_options model_acts(const struct model_options *o)
 {
-    return (struct acts_options){ .gpt = o->gpt, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum, .dtype = o->dtype,
-                                  .threads = o->threads ? o->threads : omp_get_max_threads(), .kept = o->training ? o->kept : 0,
-                                  .training = o->training, .no_head = o->logits > 0 };
+    return (struct acts_options){.gpt = o->gpt,
+                                 .batch = o->batch,
+                                 .seq = o->seq,
+                                 .grad_accum = o->grad_accum,
+                                 .dtype = o->dtype,
+                                 .threads = o->threads ? o->threads : omp_get_max_threads(),
+                                 .kept = o->training ? o->kept : 0,
+                                 .training = o->training,
+                                 .no_head = o->logits > 0};
 }
 
 static int check(const struct model_options *o, struct err *err)
@@ -21,11 +27,14 @@ static int check(const struct model_options *o, struct err *err)
     if (rc)
         return rc;
     if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)
-        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu", o->batch, o->seq, o->grad_accum);
+        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu", o->batch,
+                          o->seq, o->grad_accum);
     if (o->seq > o->gpt.n_positions)
-        return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq, o->gpt.n_positions);
+        return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
+                          o->gpt.n_positions);
     if (o->kept > o->gpt.n_layer)
-        return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept, o->gpt.n_layer);
+        return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept,
+                          o->gpt.n_layer);
     if (o->dtype != DT_F32 && o->dtype != DT_BF16)
         return err_misuse(err, "a model runs in fp32 or bf16");
     return 0;
@@ -40,15 +49,21 @@ static int scratch_open(struct model *m, struct err *err)
     if (m->scratch != MAP_FAILED)
         return 0;
     m->scratch = NULL;
-    return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s", m->scratch_bytes, strerror(errno));
+    return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s", m->scratch_bytes,
+                   strerror(errno));
 }
 
 int model_open(struct model **out, const struct model_options *o, struct err *err)
 {
     struct acts_options acts = model_acts(o);
-    struct products_options products = { .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine, .threads = acts.threads,
-                                         .training = o->training, .tokens = o->batch * o->seq, .logits = o->logits,
-                                         .no_head_chunks = o->logits > 0 };
+    struct products_options products = {.gpt = o->gpt,
+                                        .dtype = o->dtype,
+                                        .engine = o->engine,
+                                        .threads = acts.threads,
+                                        .training = o->training,
+                                        .tokens = o->batch * o->seq,
+                                        .logits = o->logits,
+                                        .no_head_chunks = o->logits > 0};
     struct model *m;
     int           rc = check(o, err);
 
@@ -95,8 +110,8 @@ float *model_grad(const struct model *m, float *grad, enum gpt_tensor t)
     return grad + gpt_offset(&m->o.gpt, t);
 }
 
-void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a, const void *b,
-                   const void *bias)
+void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
+                   const void *b, const void *bias)
 {
     products_run(m->products, which, rows, c, a, b, bias, m->scratch);
 }

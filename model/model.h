@@ -1,5 +1,6 @@
-/* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It holds no parameter: those are
- * lent by a stream, block by block. Shared by training, evaluation and generation. One thread uses a model at a time. */
+/* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It holds no
+ * parameter: those are lent by a stream, block by block. Shared by training, evaluation and generation. One
+ * thread uses a model at a time. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -30,7 +31,8 @@ struct model {
 /* Memory that model_open takes beside the products' own: acts_sizes of these options. */
 struct acts_options model_acts(const struct model_options *o);
 
-int  model_open(struct model **out, const struct model_options *o, struct err *err); // sets OpenMP's number of threads
+int  model_open(struct model **out, const struct model_options *o,
+                struct err *err); // sets OpenMP's number of threads
 void model_close(struct model *m);
 
 /* Tensor t inside its block's flat wire parameters, or flat gradient. */
@@ -38,8 +40,8 @@ const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor 
 float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
 
 /* Product `which` on rows tokens. */
-void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a, const void *b,
-                   const void *bias);
+void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
+                   const void *b, const void *bias);
 
 static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; } // of a micro-batch
 

@@ -1,5 +1,6 @@
-/* products.c: builds the list of shapes from the model's sizes and finds a product in it again. Ids are not kept by hand: an id
- * is looked up by (product, rows), and asking for one that was not announced is a programmer's error. */
+/* products.c: builds the list of shapes from the model's sizes and finds a product in it again. Ids are not
+ * kept by hand: an id is looked up by (product, rows), and asking for one that was not announced is a
+ * programmer's error. */
 #include "model/products.h"
 
 #include <assert.h>
@@ -60,7 +61,8 @@ static void add(struct products *p, const struct products_options *o, enum produ
 }
 
 /* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and the remainder. */
-static void add_chunked(struct products *p, const struct products_options *o, enum product first, enum product end, size_t chunk)
+static void add_chunked(struct products *p, const struct products_options *o, enum product first,
+                        enum product end, size_t chunk)
 {
     for (enum product which = first; which < end; which++) {
         if (o->tokens >= chunk)
@@ -106,8 +108,8 @@ struct matmul *products_matmul(const struct products *p)
     return p->matmul;
 }
 
-void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a, const void *b,
-                  const void *bias, void *scratch)
+void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a,
+                  const void *b, const void *bias, void *scratch)
 {
     size_t id = 0;
 

@@ -1,5 +1,6 @@
-/* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is the ONE list of them. A product
- * runs on a number of rows (tokens), and rows come in classes: a whole chunk, and what remains of a micro-batch. */
+/* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is the ONE list
+ * of them. A product runs on a number of rows (tokens), and rows come in classes: a whole chunk, and what
+ * remains of a micro-batch. */
 #ifndef MODEL_PRODUCTS_H
 #define MODEL_PRODUCTS_H
 
@@ -23,8 +24,8 @@ struct products_options {
     enum matmul_engine engine;
     int                threads;
     int                training;      // 0: forward only
-    size_t             tokens;        // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
-    size_t             logits;        // rows of another product with the head, without gradient (generation); 0: none
+    size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
+    size_t logits; // rows of another product with the head, without gradient (generation); 0: none
     int                no_head_chunks; // generation: logits of the last position only
 };
 
@@ -35,7 +36,7 @@ void products_close(struct products *p);
 struct matmul *products_matmul(const struct products *p);
 
 /* Run product `which` on `rows` rows, one of the numbers that the options announced. */
-void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a, const void *b,
-                  const void *bias, void *scratch);
+void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a,
+                  const void *b, const void *bias, void *scratch);
 
 #endif

@@ -1,9 +1,9 @@
 /* step.c: one training step from top to bottom. READ THIS FIRST.
  *
- * Parameters come from the stream block by block and go back at once; the order of blocks is the stream's contract
- * (offload/stream.h), it reads ahead along it. All micro-batches pass a block before the next block is touched, so a step reads
- * the parameters twice whatever grad_accum is. A block's gradient is handed over when its last micro-batch is through, and
- * travels while the block before it computes. */
+ * Parameters come from the stream block by block and go back at once; the order of blocks is the stream's
+ * contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block before the next block
+ * is touched, so a step reads the parameters twice whatever grad_accum is. A block's gradient is handed over
+ * when its last micro-batch is through, and travels while the block before it computes. */
 #include "model/step.h"
 
 #include "data/clock.h"
@@ -21,20 +21,23 @@ struct trainer {
     struct stream *stream;
 };
 
-/* ---- the step ------------------------------------------------------------------------------------------------------- */
+/* ---- the step ------------------------------------------------------------------------------------------ */
 
-/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's; phase: under which spans are recorded. */
+/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's; phase: under
+ * which spans are recorded. */
 struct pass { uint64_t step, number; size_t micros; const struct batch_source *data; };
 
 static int  read_batches(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
 static int  forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
-static int  head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm, struct err *err);
+static int  head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm,
+                      struct err *err);
 static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
-static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm, struct step_result *out,
-                       struct stream_step *update);
+static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
+                       struct step_result *out, struct stream_step *update);
 
-int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out, struct err *err)
+int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out,
+               struct err *err)
 {
     struct pass        p = { step, step, t->o.model.grad_accum, data };
     struct stream_norm norm = { 0 };
@@ -44,7 +47,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     assert(t->o.model.training);
     *out = (struct step_result){ .tokens = t->o.model.grad_accum * model_tokens(t->model) };
 
-    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads of the first blocks start as their updates end
+    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks' updates end
     if (!rc)
         rc = read_batches(t, &p, PHASE_DATA, err);
     if (!rc)
@@ -85,7 +88,7 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
         const void *wire;
         uint64_t    start_ns;
-        int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and b's read, asks for b + 1
+        int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and read
 
         if (rc)
             return rc;
@@ -116,7 +119,8 @@ static void head_release(struct trainer *t)
     stream_release(t->stream, 0);
 }
 
-static int head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm, struct err *err)
+static int head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm,
+                     struct err *err)
 {
     size_t      final = t->o.model.gpt.n_layer + 1;
     double      tokens = (double)(t->o.model.grad_accum * model_tokens(t->model)), sum = 0;
@@ -180,8 +184,8 @@ static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm
 }
 
 /* Norm, rate, clip factor, and whether to skip: all that the update needs and commit A records. */
-static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm, struct step_result *out,
-                       struct stream_step *update)
+static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
+                       struct step_result *out, struct stream_step *update)
 {
     const struct trainer_options *o = &t->o;
 
@@ -192,15 +196,21 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
     out->clipped = out->clip_factor < 1.0;
 
     *update = (struct stream_step){ .skip = out->skipped };
-    update->row = (struct runlog_step){ .step = step, .tokens = out->tokens, .loss = out->loss, .lr = out->lr,
-                                        .grad_norm = out->grad_norm, .clipped = out->clipped, .skipped = out->skipped };
-    optim_scalars(&update->optim, o->optim, out->lr, o->beta1, o->beta2, o->eps, out->clip_factor, stream_applied(t->stream) + 1);
+    update->row = (struct runlog_step){.step = step,
+                                       .tokens = out->tokens,
+                                       .loss = out->loss,
+                                       .lr = out->lr,
+                                       .grad_norm = out->grad_norm,
+                                       .clipped = out->clipped,
+                                       .skipped = out->skipped};
+    optim_scalars(&update->optim, o->optim, out->lr, o->beta1, o->beta2, o->eps, out->clip_factor,
+                  stream_applied(t->stream) + 1);
 }
 
-/* ---- an evaluating pass ---------------------------------------------------------------------------------------------- */
+/* ---- an evaluating pass -------------------------------------------------------------------------------- */
 
-int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, float *losses,
-              struct eval_result *out, struct err *err)
+int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros,
+              float *losses, struct eval_result *out, struct err *err)
 {
     struct pass p = { step, pass, micros, data };
     const void *wire, *embed_wire;
@@ -220,20 +230,23 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
         return rc;
     start_ns = clock_ns();
     for (size_t a = 0; a < micros; a++)
-        out->loss_sum += head_loss(t->model, a, wire, embed_wire, losses ? losses + a * N : NULL, &out->tokens);
+        out->loss_sum +=
+            head_loss(t->model, a, wire, embed_wire, losses ? losses + a * N : NULL, &out->tokens);
     head_release(t);
     record(t, step, PHASE_EVAL, t->o.model.gpt.n_layer + 1, start_ns);
     return 0;
 }
 
-/* ---- the trainer ----------------------------------------------------------------------------------------------------- */
+/* ---- the trainer --------------------------------------------------------------------------------------- */
 
 static int check(const struct trainer_options *o, struct err *err)
 {
     if (!o->model.training)
         return 0;
-    if (!(o->schedule.lr >= 0) || !(o->schedule.min_lr >= 0) || !isfinite(o->schedule.lr) || !isfinite(o->schedule.min_lr))
-        return err_misuse(err, "learning rates must be finite and not negative, not %g and %g", o->schedule.lr, o->schedule.min_lr);
+    if (!(o->schedule.lr >= 0) || !(o->schedule.min_lr >= 0) || !isfinite(o->schedule.lr) ||
+        !isfinite(o->schedule.min_lr))
+        return err_misuse(err, "learning rates must be finite and not negative, not %g and %g",
+                          o->schedule.lr, o->schedule.min_lr);
     if (!(o->clip >= 0))
         return err_misuse(err, "the clipping norm must be 0 (none) or positive, not %g", o->clip);
     if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
@@ -243,7 +256,8 @@ static int check(const struct trainer_options *o, struct err *err)
     return 0;
 }
 
-int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream, struct err *err)
+int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,
+                 struct err *err)
 {
     struct trainer *t;
     int             rc = check(o, err);

@@ -6,8 +6,9 @@
  *     stream_drain(stream, &err)                      the end of the run, or of a wish to stop
  *     trainer_close(t)                                the stream stays the caller's
  *
- * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode; the trainer has no state of
- * its own: what a step does depends on its number, the stream's parameters and the batch alone, so a run can be resumed from them. */
+ * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode; the trainer
+ * has no state of its own: what a step does depends on its number, the stream's parameters and the batch
+ * alone, so a run can be resumed from them. */
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
@@ -23,7 +24,8 @@ struct trainer_options {
     double               beta1, beta2, eps;
 };
 
-/* Where batches come from: micro-batch `micro` of step `step`: x, y (batch, seq); a target below 0 does not count. */
+/* Where batches come from: micro-batch `micro` of step `step`: x, y (batch, seq); a target below 0 does not
+ * count. */
 struct batch_source {
     int (*batch)(void *ctx, uint64_t step, size_t micro, int32_t *x, int32_t *y, struct err *err);
     void *ctx;
@@ -41,21 +43,26 @@ struct eval_result { double loss_sum; uint64_t tokens; }; // mean loss: loss_sum
 
 struct trainer; // opaque
 
-int  trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream, struct err *err);
+int  trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,
+                  struct err *err);
 void trainer_close(struct trainer *t); // NULL is fine
 
-/* One step. Returns when its update was asked for; the stream may still be at it. After an error only stream_close is legal. */
-int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out, struct err *err);
+/* One step. Returns when its update was asked for; the stream may still be at it. After an error only
+ * stream_close is legal. */
+int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out,
+               struct err *err);
 
-/* Losses of micro-batches 0..micros-1 (micros <= grad_accum) that data gives for `pass`, in one pass over the parameters; added to
- * *out. step: under which spans are recorded. losses (micros, batch, seq): each token's, or NULL. */
-int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros, float *losses,
-              struct eval_result *out, struct err *err);
+/* Losses of micro-batches 0..micros-1 (micros <= grad_accum) that data gives for `pass`, in one pass over the
+ * parameters; added to *out. step: under which spans are recorded. losses (micros, batch, seq): each token's,
+ * or NULL. */
+int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros,
+              float *losses, struct eval_result *out, struct err *err);
 
 /* What runs the products, for the run's row. */
 const char *trainer_engine(const struct trainer *t);
 
-/* All memory the trainer needs beside the products' own, for the plan, part by part (scratch of products: matmul_scratch). */
+/* All memory the trainer needs beside the products' own, for the plan, part by part (scratch of products:
+ * matmul_scratch). */
 struct acts_sizes trainer_sizes(const struct trainer_options *o);
 
 #endif

@@ -1,4 +1,5 @@
-/* fixture.c: a text index, one line "name f32|i32 count" an array, an empty line, then the arrays one after the other. */
+/* fixture.c: a text index, one line "name f32|i32 count" an array, an empty line, then the arrays one after
+ * the other. */
 #include "tests/fixture.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* stream_plain.c: see stream_plain.h. Blocks are flat and stand one after the other; block b begins at first[b]. */
+/* stream_plain.c: see stream_plain.h. Blocks are flat and stand one after the other; block b begins at
+ * first[b]. */
 #include "tests/stream_plain.h"
 
 #include "kernels/elementwise.h"
@@ -118,7 +119,8 @@ static void update_piece(void *ctx, size_t offset, size_t n, int decays)
     struct stream_plain *p = ((struct piece *)ctx)->p;
     size_t i = ((struct piece *)ctx)->first + offset;
 
-    optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n, decays ? p->o.weight_decay : 0.0f, &p->last.optim);
+    optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n, decays ? p->o.weight_decay : 0.0f,
+                 &p->last.optim);
 }
 
 static int plain_update(struct stream *s, const struct stream_step *step, struct err *err)
@@ -133,7 +135,8 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     for (size_t b = 0; b < p->blocks; b++) {
         struct piece piece = { p, p->first[b] };
 
-        gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all, update_piece, &piece);
+        gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all, update_piece,
+                         &piece);
     }
     p->applied++;
     return 0;
@@ -171,8 +174,16 @@ static void plain_close(struct stream *s)
 }
 
 static const struct stream_ops plain_ops = {
-    .name = "plain", .begin = plain_begin, .acquire = plain_acquire, .release = plain_release, .grad = plain_grad,
-    .send_grad = plain_send_grad, .update = plain_update, .drain = plain_drain, .applied = plain_applied, .meter = plain_meter,
+    .name = "plain",
+    .begin = plain_begin,
+    .acquire = plain_acquire,
+    .release = plain_release,
+    .grad = plain_grad,
+    .send_grad = plain_send_grad,
+    .update = plain_update,
+    .drain = plain_drain,
+    .applied = plain_applied,
+    .meter = plain_meter,
     .close = plain_close,
 };
 

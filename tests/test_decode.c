@@ -1,5 +1,5 @@
-/* test_decode.c: generation against PyTorch's logits: a prompt of any length and the rest token by token give what one pass over
- * the whole row gives; sampling follows its distribution and its seed. */
+/* test_decode.c: generation against PyTorch's logits: a prompt of any length and the rest token by token give
+ * what one pass over the whole row gives; sampling follows its distribution and its seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,10 +25,19 @@ static struct setting setting_open(const char *path, size_t prompt, enum dtype d
     struct stream_plain_options so;
 
     s.seq = (size_t)c[6];
-    s.o = (struct decode_options){ .gpt = { .n_layer = (size_t)c[0], .n_head = (size_t)c[1], .n_embd = (size_t)c[2],
-                                            .vocab = (size_t)c[3], .n_positions = (size_t)c[4], .norm_eps = 1e-5f },
-                                   .batch = (size_t)c[5], .prompt = prompt, .positions = s.seq, .dtype = dtype, .threads = 1 };
-    so = (struct stream_plain_options){ .gpt = s.o.gpt, .wire = dtype, .params = fixture_f32(s.f, "params", 0) };
+    s.o = (struct decode_options){.gpt = {.n_layer = (size_t)c[0],
+                                          .n_head = (size_t)c[1],
+                                          .n_embd = (size_t)c[2],
+                                          .vocab = (size_t)c[3],
+                                          .n_positions = (size_t)c[4],
+                                          .norm_eps = 1e-5f},
+                                  .batch = (size_t)c[5],
+                                  .prompt = prompt,
+                                  .positions = s.seq,
+                                  .dtype = dtype,
+                                  .threads = 1};
+    so =
+        (struct stream_plain_options){.gpt = s.o.gpt, .wire = dtype, .params = fixture_f32(s.f, "params", 0)};
     s.stream = stream_plain_open(&so);
     return s;
 }
@@ -50,7 +59,8 @@ static void compare(const struct setting *s, const float *logits, size_t t, doub
         largest = fmax(largest, fabs((double)all[i]));
     for (size_t b = 0; b < s->o.batch; b++)
         for (size_t v = 0; v < V; v++)
-            assert_true(fabs((double)logits[b * V + v] - (double)all[(b * s->seq + t) * V + v]) / largest < tolerance);
+            assert_true(fabs((double)logits[b * V + v] - (double)all[(b * s->seq + t) * V + v]) / largest <
+                        tolerance);
 }
 
 static void check_logits(const char *path, size_t prompt, enum dtype dtype, double tolerance)
@@ -156,7 +166,10 @@ static void test_sampling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_logits), cmocka_unit_test(test_refusals), cmocka_unit_test(test_greedy), cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_sampling),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

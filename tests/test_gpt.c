@@ -1,5 +1,5 @@
-/* test_gpt.c: the table of parameters: sizes of known models, offsets without gaps, initial values that do not depend on where
- * they are cut, ranges of weight decay that cover everything once. */
+/* test_gpt.c: the table of parameters: sizes of known models, offsets without gaps, initial values that do
+ * not depend on where they are cut, ranges of weight decay that cover everything once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,13 +15,21 @@
 
 static struct gpt_config tiny(void)
 {
-    return (struct gpt_config){ .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f };
+    return (struct gpt_config){
+        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f};
 }
 
 static void test_presets(void **state)
 {
-    static const struct { const char *name; size_t total; } known[] = { // tied heads, as Hugging Face counts them
-        { "gpt2", 124439808 }, { "gpt2-medium", 354823168 }, { "gpt2-large", 774030080 }, { "gpt2-xl", 1557611200 },
+    static const struct {
+        const char *name;
+        size_t      total;
+    } known[] = {
+        // tied heads, as Hugging Face counts them
+        {"gpt2", 124439808},
+        {"gpt2-medium", 354823168},
+        {"gpt2-large", 774030080},
+        {"gpt2-xl", 1557611200},
     };
     struct gpt_config g;
 
@@ -129,9 +137,11 @@ static void test_init_distribution(void **state)
     check_std(one + gpt_offset(&g, GPT_MLP_PROJ_W), 4 * square, 0.02 / 2);
     for (size_t i = 0; i < g.n_embd; i++) {
         assert_true(one[gpt_offset(&g, GPT_LN1_W) + i] == 1.0f && one[gpt_offset(&g, GPT_LN2_W) + i] == 1.0f);
-        assert_true(one[gpt_offset(&g, GPT_LN1_B) + i] == 0.0f && one[gpt_offset(&g, GPT_MLP_PROJ_B) + i] == 0.0f);
+        assert_true(one[gpt_offset(&g, GPT_LN1_B) + i] == 0.0f &&
+                    one[gpt_offset(&g, GPT_MLP_PROJ_B) + i] == 0.0f);
     }
-    assert_memory_not_equal(one + gpt_offset(&g, GPT_QKV_W), two + gpt_offset(&g, GPT_QKV_W), square * sizeof *one);
+    assert_memory_not_equal(one + gpt_offset(&g, GPT_QKV_W), two + gpt_offset(&g, GPT_QKV_W),
+                            square * sizeof *one);
     free(one);
     free(two);
 }
@@ -182,8 +192,12 @@ static void test_decay_ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),     cmocka_unit_test(test_blocks_without_gaps), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_init_values), cmocka_unit_test(test_init_distribution),   cmocka_unit_test(test_decay_ranges),
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_blocks_without_gaps),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_init_values),
+        cmocka_unit_test(test_init_distribution),
+        cmocka_unit_test(test_decay_ranges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_model.c: the whole model against PyTorch (tests/fixtures): losses, every gradient, 24 steps of each optimizer; kept and
- * recomputed activations give the same bits; what is not finite is skipped. */
+/* test_model.c: the whole model against PyTorch (tests/fixtures): losses, every gradient, 24 steps of each
+ * optimizer; kept and recomputed activations give the same bits; what is not finite is skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,8 +37,12 @@ static struct gpt_config config_of(const struct fixture *f, size_t *batch, size_
 
     *batch = (size_t)c[5];
     *seq = (size_t)c[6];
-    return (struct gpt_config){ .n_layer = (size_t)c[0], .n_head = (size_t)c[1], .n_embd = (size_t)c[2], .vocab = (size_t)c[3],
-                                .n_positions = (size_t)c[4], .norm_eps = 1e-5f };
+    return (struct gpt_config){.n_layer = (size_t)c[0],
+                               .n_head = (size_t)c[1],
+                               .n_embd = (size_t)c[2],
+                               .vocab = (size_t)c[3],
+                               .n_positions = (size_t)c[4],
+                               .norm_eps = 1e-5f};
 }
 
 /* A stream and a trainer over it. */
@@ -62,12 +66,24 @@ static void rig_close(struct rig *r)
     stream_close(r->stream);
 }
 
-static struct trainer_options options(struct gpt_config gpt, size_t batch, size_t seq, enum dtype dtype, enum matmul_engine engine)
+static struct trainer_options options(struct gpt_config gpt, size_t batch, size_t seq, enum dtype dtype,
+                                      enum matmul_engine engine)
 {
     return (struct trainer_options){
-        .model = { .gpt = gpt, .batch = batch, .seq = seq, .grad_accum = 1, .dtype = dtype, .engine = engine, .threads = 2,
-                   .kept = gpt.n_layer, .training = 1 },
-        .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 }, .optim = OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+        .model = {.gpt = gpt,
+                  .batch = batch,
+                  .seq = seq,
+                  .grad_accum = 1,
+                  .dtype = dtype,
+                  .engine = engine,
+                  .threads = 2,
+                  .kept = gpt.n_layer,
+                  .training = 1},
+        .schedule = {.kind = SCHEDULE_CONSTANT, .lr = 1e-3},
+        .optim = OPTIM_ADAMW,
+        .beta1 = 0.9,
+        .beta2 = 0.95,
+        .eps = 1e-8,
     };
 }
 
@@ -98,7 +114,8 @@ static double norm_distance(const float *a, const float *b, size_t n, size_t ski
     return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
 }
 
-/* Every tensor on its own. A key bias moves no output (softmax does not see it): its gradient is noise and left out. */
+/* Every tensor on its own. A key bias moves no output (softmax does not see it): its gradient is noise and
+ * left out. */
 static double compare(const struct gpt_config *g, const float *a, const float *b,
                       double (*distance)(const float *, const float *, size_t, size_t), double tolerance)
 {
@@ -119,8 +136,8 @@ static double compare(const struct gpt_config *g, const float *a, const float *b
     return worst;
 }
 
-static void check_gradients(const char *path, const char *prefix, enum dtype dtype, enum matmul_engine engine, size_t kept,
-                            size_t wide_batch, size_t wide_seq)
+static void check_gradients(const char *path, const char *prefix, enum dtype dtype, enum matmul_engine engine,
+                            size_t kept, size_t wide_batch, size_t wide_seq)
 {
     struct fixture *f = fixture_open(path);
     size_t batch, seq, total;
@@ -137,24 +154,27 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
         batch = wide_batch;
         seq = wide_seq;
     }
-    rows = (struct rows){ fixture_i32(f, wide_batch ? "wide_x" : "x", batch * seq), fixture_i32(f, wide_batch ? "wide_y" : "y", batch * seq),
-                          batch * seq, 1 };
+    rows = (struct rows){fixture_i32(f, wide_batch ? "wide_x" : "x", batch * seq),
+                         fixture_i32(f, wide_batch ? "wide_y" : "y", batch * seq), batch * seq, 1};
     o = options(gpt, batch, seq, dtype, engine);
     o.model.kept = kept < gpt.n_layer ? kept : gpt.n_layer;
     total = gpt_total(&gpt);
     rig = rig_open(&o, fixture_f32(f, "params", total), 0);
-    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
 
     snprintf(name, sizeof name, "%sloss", prefix);
     expected = (double)fixture_f32(f, name, 1)[0];
     assert_true(fabs(result.loss - expected) / expected < (dtype == DT_F32 ? 1e-5 : 5e-3));
     snprintf(name, sizeof name, "%sgrads", prefix);
     if (dtype == DT_F32)
-        worst = compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), max_distance, 1e-5);
+        worst =
+            compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), max_distance, 1e-5);
     else
-        worst = compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), norm_distance, 2e-2);
-    print_message("%s %s%s, %s: loss off by %.1e, worst gradient by %.1e\n", path, prefix, dtype == DT_F32 ? "fp32" : "bf16",
-                  trainer_engine(rig.trainer), fabs(result.loss - expected) / expected, worst);
+        worst =
+            compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), norm_distance, 2e-2);
+    print_message("%s %s%s, %s: loss off by %.1e, worst gradient by %.1e\n", path, prefix,
+                  dtype == DT_F32 ? "fp32" : "bf16", trainer_engine(rig.trainer),
+                  fabs(result.loss - expected) / expected, worst);
     assert_int_equal(result.tokens, batch * seq);
     assert_false(result.skipped);
     rig_close(&rig);
@@ -190,11 +210,17 @@ static void test_gradients_bf16(void **state)
     }
 }
 
-/* ---- 24 steps -------------------------------------------------------------------------------------------------------- */
+/* ---- 24 steps ------------------------------------------------------------------------------------------ */
 
 enum { STEPS = 24, ACCUM = 2 };
 
-struct trajectory { enum optim_kind kind; enum schedule_kind schedule; double lr, min_lr; float decay; double eps; };
+struct trajectory {
+    enum optim_kind    kind;
+    enum schedule_kind schedule;
+    double             lr, min_lr;
+    float              decay;
+    double             eps;
+};
 
 static const struct trajectory trajectories[] = { // as make_fixtures.py has them
     { OPTIM_ADAMW,   SCHEDULE_COSINE, 2e-3, 2e-4, 0.1f,  1e-8 },
@@ -204,9 +230,11 @@ static const struct trajectory trajectories[] = { // as make_fixtures.py has the
 };
 
 /* Train 24 steps; params[0..total) as they end. losses and norms NULL: not compared. */
-static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, float *params, const float *losses, const float *norms)
+static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, float *params,
+                  const float *losses, const float *norms)
 {
-    struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"), *steps = fixture_open("tests/fixtures/steps.fix");
+    struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"),
+                   *steps = fixture_open("tests/fixtures/steps.fix");
     size_t batch, seq, tokens;
     struct gpt_config gpt = config_of(model, &batch, &seq);
     struct trainer_options o = options(gpt, batch, seq, dtype, MATMUL_AUTO);
@@ -217,7 +245,8 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     int         clipped = 0;
 
     tokens = STEPS * ACCUM * batch * seq;
-    rows = (struct rows){ fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM };
+    rows =
+        (struct rows){fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM};
     o.model.grad_accum = ACCUM;
     o.model.kept = kept;
     o.model.threads = 1; // tiny products: threads would wait for each other most of the time
@@ -227,12 +256,15 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     o.eps = tr->eps;
     rig = rig_open(&o, fixture_f32(model, "params", 0), tr->decay);
     for (uint64_t s = 0; s < STEPS; s++) {
-        assert_int_equal(train_step(rig.trainer, s, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+        assert_int_equal(train_step(rig.trainer, s, &(struct batch_source){rows_batch, &rows}, &result, &err),
+                         0);
         clipped += result.clipped;
         if (losses && !(fabs(result.loss / (double)losses[s] - 1) < 1e-5))
-            fail_msg("%s step %d: loss %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.loss, (double)losses[s]);
+            fail_msg("%s step %d: loss %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.loss,
+                     (double)losses[s]);
         if (norms && !(fabs(result.grad_norm / (double)norms[s] - 1) < 1e-4))
-            fail_msg("%s step %d: norm %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.grad_norm, (double)norms[s]);
+            fail_msg("%s step %d: norm %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.grad_norm,
+                     (double)norms[s]);
     }
     assert_true(clipped > 0);
     assert_int_equal(stream_applied(rig.stream), STEPS);
@@ -244,7 +276,8 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
 
 static void test_steps(void **state)
 {
-    struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"), *steps = fixture_open("tests/fixtures/steps.fix");
+    struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"),
+                   *steps = fixture_open("tests/fixtures/steps.fix");
     size_t batch, seq, total;
     struct gpt_config gpt = config_of(model, &batch, &seq);
     float *kept, *again;
@@ -261,7 +294,8 @@ static void test_steps(void **state)
         snprintf(key[0], sizeof key[0], "%s_losses", name);
         snprintf(key[1], sizeof key[1], "%s_norms", name);
         snprintf(key[2], sizeof key[2], "%s_params", name);
-        train(&trajectories[i], gpt.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS), fixture_f32(steps, key[1], STEPS));
+        train(&trajectories[i], gpt.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS),
+              fixture_f32(steps, key[1], STEPS));
         print_message("%s: parameters off by %.1e\n", name,
                       compare(&gpt, kept, fixture_f32(steps, key[2], total), max_distance, 1e-4));
         train(&trajectories[i], 1, DT_F32, again, NULL, NULL);
@@ -278,7 +312,7 @@ static void test_steps(void **state)
     fixture_close(steps);
 }
 
-/* ---- evaluation, skipping, sizes --------------------------------------------------------------------------------------- */
+/* ---- evaluation, skipping, sizes ----------------------------------------------------------------------- */
 
 static void test_eval(void **state)
 {
@@ -304,7 +338,8 @@ static void test_eval(void **state)
         struct eval_result *e = o.model.training ? &train_eval : &plain_eval;
 
         rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
-        assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, 0, 1, losses, e, &err), 0);
+        assert_int_equal(
+            eval_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, 0, 1, losses, e, &err), 0);
         assert_int_equal(e->tokens, N - 1);
         assert_true(losses[3] == 0);
         losses[3] = fixture_f32(f, "losses", N)[3];
@@ -320,7 +355,8 @@ static void test_eval(void **state)
 /* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
 static void test_eval_between_steps(void **state)
 {
-    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"), *steps = fixture_open("tests/fixtures/steps.fix");
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"),
+                   *steps = fixture_open("tests/fixtures/steps.fix");
     size_t batch, seq, total;
     struct gpt_config gpt = config_of(f, &batch, &seq);
     struct trainer_options o = options(gpt, batch, seq, DT_BF16, MATMUL_AUTO);
@@ -372,12 +408,12 @@ static void test_not_finite_is_skipped(void **state)
     before = malloc(total * sizeof *before);
     params[gpt_block_size(&gpt, 0) + 5] = INFINITY;
     memcpy(before, params, total * sizeof *before);
-    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
     assert_true(result.skipped && !result.clipped && result.clip_factor == 1.0);
     assert_true(stream_plain_last(rig.stream)->skip && stream_plain_last(rig.stream)->row.skipped);
     assert_memory_equal(before, params, total * sizeof *before);
     params[gpt_block_size(&gpt, 0) + 5] = good;
-    assert_int_equal(train_step(rig.trainer, 1, &(struct batch_source){ rows_batch, &rows }, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 1, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
     assert_false(result.skipped);
     assert_int_equal(stream_applied(rig.stream), 1);
     assert_true(stream_plain_last(rig.stream)->optim.first); // Adam's t counts applied updates
@@ -388,7 +424,8 @@ static void test_not_finite_is_skipped(void **state)
 
 static void test_bad_options(void **state)
 {
-    struct gpt_config gpt = { .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f };
+    struct gpt_config gpt = {
+        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f};
     struct trainer_options o = options(gpt, 1, 25, DT_F32, MATMUL_AUTO); // longer than the model's positions
     struct trainer *t;
     struct err err = { 0 };
@@ -402,7 +439,8 @@ static void test_bad_options(void **state)
     trainer_close(NULL);
 }
 
-/* The plan's figures: what is kept is added layer by layer; a longer step needs more inputs, not more workspace a token. */
+/* The plan's figures: what is kept is added layer by layer; a longer step needs more inputs, not more
+ * workspace a token. */
 static void test_sizes(void **state)
 {
     struct gpt_config gpt;
@@ -427,9 +465,15 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients_fp32), cmocka_unit_test(test_gradients_over_chunks), cmocka_unit_test(test_gradients_bf16),
-        cmocka_unit_test(test_steps),          cmocka_unit_test(test_eval),                  cmocka_unit_test(test_not_finite_is_skipped),
-        cmocka_unit_test(test_bad_options),    cmocka_unit_test(test_sizes),                 cmocka_unit_test(test_eval_between_steps),
+        cmocka_unit_test(test_gradients_fp32),
+        cmocka_unit_test(test_gradients_over_chunks),
+        cmocka_unit_test(test_gradients_bf16),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_eval),
+        cmocka_unit_test(test_not_finite_is_skipped),
+        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_eval_between_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
