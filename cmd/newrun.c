@@ -170,10 +170,30 @@ static int check_folder(const char *dir, struct err *err)
     return rc;
 }
 
+/* A device is there, or can be made as a file in a folder that is there. */
+static int check_device(const char *path, struct err *err)
+{
+    char        dir[SESSION_PATH];
+    struct stat st;
+    char       *slash;
+
+    if (stat(path, &st) == 0)
+        return 0;
+    snprintf(dir, sizeof dir, "%s", path);
+    slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = '\0';
+    if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
+        return 0;
+    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path, strerror(errno));
+}
+
 int newrun_check(const struct newrun *n, struct err *err)
 {
     int rc = check_folder(n->dir, err);
 
+    for (size_t i = 0; i < n->o->device.n && !rc; i++)
+        rc = check_device(n->o->device.item[i], err);
     if (!rc && n->tokenizer && !tokenise_has_files(n->tokenizer))
         rc = err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected", n->tokenizer);
     if (!rc && n->data)

@@ -1,0 +1,50 @@
+#!/bin/sh
+# A real GPT-2 (30 million parameters), imported: the loss and the greedy continuations that PyTorch computed, and the same from its export.
+# Prints TAP. Needs the folder $SITRAIN_DATA with gpt2-30m and text/.
+. tests/tap.sh
+
+model=$SITRAIN_DATA/gpt2-30m text=$SITRAIN_DATA/text/wikitext2.test.raw
+if [ -z "$SITRAIN_DATA" ] || [ ! -f "$model/reference.json" ] || [ ! -f "$text" ]; then
+    skip "gpt2-30m" "SITRAIN_DATA with gpt2-30m and text/wikitext2.test.raw is not there"
+    done_testing
+fi
+
+works "the text becomes tokens" prepare "$text" --tokenizer "$model" --out "$tmp/all.bin"
+# The first 64 windows of 512 and the target of the last: 32,769 tokens, with the header that says so.
+{ head -c 8 "$tmp/all.bin"; printf '\001\200\000\000'; tail -c +13 "$tmp/all.bin" | head -c 1012; tail -c +1025 "$tmp/all.bin" | head -c 65538; } >"$tmp/windows.bin"
+
+reference=$(sed -n 's/.*"mean_loss": \([0-9.]*\).*/\1/p' "$model/reference.json")
+close() { # LOSS NAME
+    awk -v a="$1" -v b="$reference" 'BEGIN { d = a - b; exit !(a != "" && b != "" && d < 1e-4 && d > -1e-4) }'
+    result $? "$2: loss $1, reference $reference"
+}
+loss_of() { # RUN|HFDIR
+    run eval "$1" --data "$tmp/windows.bin" --seq 512 --batch 8 --dtype fp32 --host-mem 1G
+    sed -n 's/^loss //p' "$tmp/out"
+}
+
+works "gpt2-30m is imported" import "$model" "$tmp/run" --mode su+o --devices 2 --csd-mem 32M --durability none
+loss=$(loss_of "$tmp/run")
+close "$loss" "the run"
+
+works "and exported" export "$tmp/run" "$tmp/hf"
+run export "$model" "$tmp/direct"
+same "$(sha256sum <"$tmp/direct/model.safetensors")" "$(sha256sum <"$tmp/hf/model.safetensors")" "the same file as without a run between"
+run export "$tmp/hf" "$tmp/half" --dtype fp16
+run export "$tmp/half" "$tmp/back"
+same "$(sha256sum <"$tmp/hf/model.safetensors")" "$(sha256sum <"$tmp/back/model.safetensors")" "fp16 holds what was fp16"
+same "$loss" "$(loss_of "$tmp/half")" "and gives the same loss"
+for f in tokenizer.json vocab.json merges.txt; do
+    same "$(sha256sum <"$model/$f")" "$(sha256sum <"$tmp/hf/$f")" "$f is exported as it came"
+done
+
+continues() { # PROMPT: the reference's greedy continuation of 40 tokens, its line breaks and quotes as JSON has them
+    run generate "$tmp/run" --prompt "$1" --tokens 40 --temperature 0 --dtype fp32
+    got_text=$(sed 's/\\/\\\\/g; s/"/\\"/g' "$tmp/out" | awk '{ printf "%s%s", sep, $0; sep = "\\n" }')
+    grep -qF "\"text\": \"$got_text\"" "$model/reference.json"
+    result $? "greedy: $1"
+}
+continues "The history of the town"
+continues "In 1943 , the"
+
+done_testing

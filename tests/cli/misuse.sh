@@ -1,0 +1,135 @@
+#!/bin/sh
+# What goes wrong before anything is made: one sentence that says what was found and what would work, the right exit code, nothing on disk
+# changed. Prints TAP.
+. tests/tap.sh
+
+make_text 300 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/tok"
+run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+sizes="--n-layer 1 --n-head 2 --n-embd 16"
+small="$sizes --seq 16 --batch 2 --steps 2 --mode su+o --csd-mem 1M --durability none"
+run pretrain --run "$tmp/run" $small --data "$tmp/text.bin" --tokenizer "$tmp/tok"
+result "$got" "a run to misuse"
+run export "$tmp/run" "$tmp/hf"
+before=$(exported "$tmp/run")
+
+refuses_pretrain() { # CODE TEXT ARGUMENTS...: and no folder is left
+    code=$1 text=$2
+    shift 2
+    refuses "$code" "$text" pretrain --run "$tmp/new" "$@"
+    result "$([ ! -e "$tmp/new" ]; echo $?)" "  and nothing was made"
+}
+
+# options
+refuses_pretrain 2 "--bacth" $small --data "$tmp/text.bin" --bacth 2
+refuses_pretrain 2 "--batch" $sizes --data "$tmp/text.bin" --batch 0
+refuses_pretrain 2 "not in this version" $small --data "$tmp/text.bin" --error-feedback --compress 2%
+refuses_pretrain 2 "not in this version" $small --data "$tmp/text.bin" --dropout 0.1
+refuses_pretrain 2 "--data FILE is missing" $small
+refuses_pretrain 2 "which model?" --data "$tmp/text.bin"
+refuses_pretrain 2 "--model gpt3" --model gpt3 --data "$tmp/text.bin"
+refuses 2 "--run RUN" pretrain $small --data "$tmp/text.bin"
+
+# sizes
+refuses_pretrain 2 "15" --n-layer 1 --n-head 2 --n-embd 15 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
+refuses_pretrain 2 "1024 positions" --model gpt2 --seq 2048 --data "$tmp/text.bin"
+refuses_pretrain 2 "more than the model's vocabulary" $small --vocab 100 --data "$tmp/text.txt" --tokenizer "$tmp/tok"
+refuses_pretrain 2 "too small" $small --data "$tmp/text.bin" --host-mem 1M
+refuses_pretrain 2 "csd-mem" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data "$tmp/text.bin" --csd-mem 4K
+
+# data
+refuses_pretrain 2 "needs" $sizes --seq 100000 --batch 1 --data "$tmp/text.bin"
+head -c 2001 "$tmp/text.bin" >"$tmp/cut.bin"
+refuses_pretrain 2 "cut.bin" $small --data "$tmp/cut.bin"
+refuses_pretrain 2 "text.bin" $small --vocab 50 --data "$tmp/text.bin"
+printf '\377\000\377' >"$tmp/alien.bin"
+refuses_pretrain 2 "alien.bin" $small --data "$tmp/alien.bin"
+refuses_pretrain 2 "missing.bin" $small --data "$tmp/missing.bin"
+refuses_pretrain 2 "--tokenizer DIR is needed" $small --data "$tmp/text.txt"
+refuses_pretrain 2 "no tokenizer there" $small --data "$tmp/text.txt" --tokenizer "$tmp"
+
+# folders
+refuses 2 "is a run already" pretrain --run "$tmp/run" $small --data "$tmp/text.bin"
+mkdir "$tmp/full" && : >"$tmp/full/mine"
+refuses 2 "holds mine" pretrain --run "$tmp/full" $small --data "$tmp/text.bin"
+result "$([ -e "$tmp/full/mine" ] && [ "$(ls "$tmp/full")" = mine ]; echo $?)" "  and it is left as it was"
+refuses 2 "is not a run" pretrain --resume "$tmp/full"
+refuses 2 "not empty" export "$tmp/run" "$tmp/full"
+refuses 2 "neither a run" eval "$tmp/full" --data "$tmp/text.bin"
+refuses 2 "neither a run" export "$tmp/full" "$tmp/out2"
+
+# resume
+refuses 2 "--lr is" pretrain --resume "$tmp/run" --lr 0.5 --steps 4
+refuses 2 "--devices is" pretrain --resume "$tmp/run" --devices 3 --steps 4
+refuses 2 "leave --tokenizer" pretrain --resume "$tmp/run" --model gpt2 --steps 4
+refuses 2 "leave the option out" pretrain --resume "$tmp/run" --data "$tmp/text.txt" --steps 4
+cp "$tmp/text.bin" "$tmp/text.keep"
+printf 'XX' | dd of="$tmp/text.bin" bs=1 seek=1500 conv=notrunc 2>/dev/null
+run pretrain --resume "$tmp/run" --steps 4
+result "$([ "$got" != 0 ] && grep -q text.bin "$tmp/err"; echo $?)" "data that changed since the run was made is noticed"
+cp "$tmp/text.keep" "$tmp/text.bin"
+
+# devices
+refuses_pretrain 2 "nowhere" $small --data "$tmp/text.bin" --tokenizer "$tmp/tok" --device /nowhere/at/all
+: >"$tmp/tiny"
+truncate -s 8K "$tmp/tiny"
+run pretrain --run "$tmp/new" $small --data "$tmp/text.bin" --tokenizer "$tmp/tok" --device "$tmp/tiny"
+result "$([ "$got" != 0 ] && grep -q tiny "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a device that is too small"
+result "$([ ! -e "$tmp/new" ] && [ "$(stat -c %s "$tmp/tiny")" = 8192 ]; echo $?)" "  and nothing was made"
+
+# a full disk: a file system of its own where that is allowed, else a limit on the size of files
+mkdir "$tmp/disk"
+if mount -t tmpfs -o size=256k tmpfs "$tmp/disk" 2>/dev/null; then
+    run pretrain --run "$tmp/disk/run" $small --disk sync --data "$tmp/text.bin" --tokenizer "$tmp/tok"
+    result "$([ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a full disk is said in a line"
+    result "$([ ! -e "$tmp/disk/run" ]; echo $?)" "  and nothing was left"
+    umount "$tmp/disk"
+else
+    skip "a full disk" "no file system can be mounted here"
+fi
+
+# Hugging Face folders
+refuses_hf() { # TEXT: of the folder bad, imported and evaluated
+    refuses 2 "$1" import "$tmp/bad" "$tmp/new"
+    result "$([ ! -e "$tmp/new" ]; echo $?)" "  and nothing was made"
+    rm -rf "$tmp/bad"
+    cp -r "$tmp/hf" "$tmp/bad"
+}
+config() { sed -i "$1" "$tmp/bad/config.json"; }
+cp -r "$tmp/hf" "$tmp/bad"
+config 's/"gelu_new"/"relu"/'
+refuses_hf activation_function
+config 's/"scale_attn_weights": true/"scale_attn_weights": false/'
+refuses_hf scale_attn_weights
+config 's/"n_head": 2/"n_head": 2, "scale_attn_by_inverse_layer_idx": true/'
+refuses_hf scale_attn_by_inverse_layer_idx
+config 's/"n_layer": 1/"n_layer": 2/'
+refuses_hf "transformer.h.1.ln_1.weight is missing"
+config 's/"vocab_size": [0-9]*/"vocab_size": 1000/'
+refuses_hf "transformer.wte.weight does not have the shape"
+config 's/"n_layer": 1/"n_layer": "one"/'
+refuses_hf n_layer
+printf '\377\377\377\377\377\377\377\177' | dd of="$tmp/bad/model.safetensors" bs=1 conv=notrunc 2>/dev/null
+refuses_hf model.safetensors
+truncate -s -4 "$tmp/bad/model.safetensors"
+refuses_hf model.safetensors
+rm "$tmp/bad/model.safetensors"
+refuses_hf model.safetensors
+size=$(stat -c %s "$tmp/bad/model.safetensors")
+printf 'XXXX' | dd of="$tmp/bad/model.safetensors" bs=1 seek=$((size - 64)) conv=notrunc 2>/dev/null
+run import "$tmp/bad" "$tmp/new"
+result "$([ "$got" != 0 ] && grep -qi checksum "$tmp/err" && [ ! -e "$tmp/new" ]; echo $?)" "a damaged export is noticed by its checksums"
+
+# eval, generate, prepare
+refuses 2 "--data FILE is missing" eval "$tmp/hf"
+refuses 2 "16 positions" eval "$tmp/hf" --data "$tmp/text.bin" --seq 32
+refuses 2 "too small" eval "$tmp/hf" --data "$tmp/text.bin" --host-mem 1M
+refuses 2 "more than the 16 positions" generate "$tmp/hf" --prompt a --tokens 16
+refuses 2 "--out is missing" prepare "$tmp/text.txt" --tokenizer "$tmp/tok"
+refuses 2 "is needed" prepare "$tmp/text.txt" --out "$tmp/none"
+refuses 2 "is not text" prepare "$tmp/text.bin" --tokenizer "$tmp/tok" --out "$tmp/none"
+result "$([ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
+
+same "$before" "$(exported "$tmp/run")" "after all that the run is what it was"
+
+done_testing
