@@ -11,21 +11,24 @@ fi
 
 works "the text becomes tokens" prepare "$text" --tokenizer "$model" --out "$tmp/all.bin"
 # The first 64 windows of 512 and the target of the last: 32,769 tokens, with the header that says so.
-{ head -c 8 "$tmp/all.bin"; printf '\001\200\000\000'; tail -c +13 "$tmp/all.bin" | head -c 1012; tail -c +1025 "$tmp/all.bin" | head -c 65538; } >"$tmp/windows.bin"
+first() { # COUNT-AS-4-BYTES BYTES
+    { head -c 8 "$tmp/all.bin"; printf "$1"; tail -c +13 "$tmp/all.bin" | head -c 1012; tail -c +1025 "$tmp/all.bin" | head -c "$2"; }
+}
+first '\001\200\000\000' 65538 >"$tmp/windows.bin"
+first '\001\004\000\000' 2050 >"$tmp/two.bin"
 
 reference=$(sed -n 's/.*"mean_loss": \([0-9.]*\).*/\1/p' "$model/reference.json")
 close() { # LOSS NAME
     awk -v a="$1" -v b="$reference" 'BEGIN { d = a - b; exit !(a != "" && b != "" && d < 1e-4 && d > -1e-4) }'
     result $? "$2: loss $1, reference $reference"
 }
-loss_of() { # RUN|HFDIR
-    run eval "$1" --data "$tmp/windows.bin" --seq 512 --batch 8 --dtype fp32 --host-mem 1G
+loss_of() { # RUN|HFDIR FILE
+    run eval "$1" --data "$2" --seq 512 --batch 8 --dtype fp32 --host-mem 1G
     sed -n 's/^loss //p' "$tmp/out"
 }
 
 works "gpt2-30m is imported" import "$model" "$tmp/run" --mode su+o --devices 2 --csd-mem 32M --durability none
-loss=$(loss_of "$tmp/run")
-close "$loss" "the run"
+close "$(loss_of "$tmp/run" "$tmp/windows.bin")" "the run"
 
 works "and exported" export "$tmp/run" "$tmp/hf"
 run export "$model" "$tmp/direct"
@@ -33,7 +36,7 @@ same "$(sha256sum <"$tmp/direct/model.safetensors")" "$(sha256sum <"$tmp/hf/mode
 run export "$tmp/hf" "$tmp/half" --dtype fp16
 run export "$tmp/half" "$tmp/back"
 same "$(sha256sum <"$tmp/hf/model.safetensors")" "$(sha256sum <"$tmp/back/model.safetensors")" "fp16 holds what was fp16"
-same "$loss" "$(loss_of "$tmp/half")" "and gives the same loss"
+same "$(loss_of "$tmp/run" "$tmp/two.bin")" "$(loss_of "$tmp/half" "$tmp/two.bin")" "and gives the same loss"
 for f in tokenizer.json vocab.json merges.txt; do
     same "$(sha256sum <"$model/$f")" "$(sha256sum <"$tmp/hf/$f")" "$f is exported as it came"
 done

@@ -115,7 +115,7 @@ long() { # NAME SIGNAL MODE DURABILITY: begin a long run, send SIGNAL after some
     wait $pid
     got=$?
 }
-long_steps=120
+long_steps=60
 with whole $shape --durability none --steps $long_steps --mode mem
 whole=$hash
 for mode in mem base su su+o; do

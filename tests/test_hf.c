@@ -1,0 +1,288 @@
+/* Hugging Face folders: what is written is read back; variants of names are found; what we would compute otherwise is refused. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "model/hf.h"
+#include "tests/tempdir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct gpt_config odd = { .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f };
+
+static int make_values(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    (void)err;
+    gpt_init_values(out, ctx, block, first, n, 7);
+    for (size_t i = 0; i < n; i++) // so that biases and norms differ from each other too
+        out[i] += (float)((first + i) % 64) / 64.0f + (float)block;
+    return 0;
+}
+
+static struct params_source values_of(const struct gpt_config *g)
+{
+    return (struct params_source){ make_values, (void *)(uintptr_t)g };
+}
+
+static void export_to(const char *dir, enum st_dtype dtype)
+{
+    struct hf_export x = { .gpt = odd, .dtype = dtype, .source = values_of(&odd), .endoftext = 36 };
+    struct err       err = { 0 };
+
+    if (hf_export(dir, &x, &err))
+        fail_msg("%s", err.text);
+}
+
+/* Every block of `got`, read in pieces of an odd size, against what was written. */
+static void check_values(struct params_source got, float tolerance)
+{
+    struct params_source want = values_of(&odd);
+
+    for (size_t b = 0; b < gpt_blocks(&odd); b++) {
+        size_t n = gpt_block_size(&odd, b);
+        float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
+
+        assert_int_equal(want.read(want.ctx, b, 0, n, x, NULL), 0);
+        for (size_t at = 0; at < n; at += 101)
+            assert_int_equal(got.read(got.ctx, b, at, n - at < 101 ? n - at : 101, y + at, NULL), 0);
+        for (size_t i = 0; i < n; i++)
+            assert_true(y[i] - x[i] <= tolerance && x[i] - y[i] <= tolerance);
+        free(x);
+        free(y);
+    }
+}
+
+static void path_of(char out[512], const char *dir, const char *name)
+{
+    assert_true(snprintf(out, 512, "%s/%s", dir, name) < 512);
+}
+
+static void test_round_trip(void **state)
+{
+    static const struct { enum st_dtype dtype; float tolerance; } kinds[] = { { ST_F32, 0.0f }, { ST_F16, 4e-3f }, { ST_BF16, 3e-2f } };
+    char *tmp = tempdir_new();
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        char       dir[512], name[8];
+        struct hf *h;
+        struct err err = { 0 };
+
+        snprintf(name, sizeof name, "m%zu", i);
+        path_of(dir, tmp, name);
+        assert_false(hf_is_folder(dir));
+        export_to(dir, kinds[i].dtype);
+        assert_true(hf_is_folder(dir));
+        if (hf_open(&h, dir, &err))
+            fail_msg("%s", err.text);
+        assert_memory_equal(hf_gpt(h), &odd, sizeof odd);
+        check_values(hf_source(h), kinds[i].tolerance);
+        hf_close(h);
+    }
+    tempdir_remove(tmp);
+}
+
+static char *slurp(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    char *text;
+
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    text = calloc(*n + 1, 1);
+    assert_int_equal(fread(text, 1, *n, f), *n);
+    fclose(f);
+    return text;
+}
+
+static void spill(const char *path, const char *text, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    fclose(f);
+}
+
+static void test_same_bytes(void **state)
+{
+    char  *tmp = tempdir_new(), a[512], b[512], *x, *y;
+    size_t n, m;
+
+    (void)state;
+    path_of(a, tmp, "a");
+    path_of(b, tmp, "b");
+    export_to(a, ST_F32);
+    export_to(b, ST_F32);
+    path_of(a, tmp, "a/model.safetensors");
+    path_of(b, tmp, "b/model.safetensors");
+    x = slurp(a, &n);
+    y = slurp(b, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+    tempdir_remove(tmp);
+}
+
+/* The tensors again under names without "transformer.", with the mask and the tied head that older files hold. */
+static void write_plain(const char *path, struct hf *h)
+{
+    struct safetensors_writer *w;
+    struct params_source       source = hf_source(h);
+    const uint64_t             mask[4] = { 1, 1, 11, 11 }, head[2] = { 37, 15 };
+    float                     *x = calloc(100000, sizeof *x);
+
+    assert_int_equal(safetensors_writer_open(&w, path, ST_F32, NULL), 0);
+    for (int writing = 0; writing < 2; writing++)
+        for (size_t b = 0; b < gpt_blocks(&odd); b++) {
+            enum gpt_tensor t, end;
+
+            gpt_block_tensors(&odd, b, &t, &end);
+            for (; t < end; t++) {
+                uint64_t dims[2] = { gpt_rows(&odd, t), gpt_cols(&odd, t) };
+                int      vector = gpt_params[t].rows == '1';
+                char     name[96];
+
+                if (b && b <= odd.n_layer)
+                    snprintf(name, sizeof name, "h.%zu.%s", b - 1, gpt_params[t].name);
+                else
+                    snprintf(name, sizeof name, "%s", gpt_params[t].name);
+                if (!writing)
+                    assert_int_equal(safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, NULL), 0);
+                else if (!source.read(source.ctx, b, gpt_offset(&odd, t), gpt_size(&odd, t), x, NULL))
+                    assert_int_equal(safetensors_writer_add(w, x, gpt_size(&odd, t), NULL), 0);
+            }
+            if (b + 1 == gpt_blocks(&odd) && !writing) {
+                assert_int_equal(safetensors_writer_declare(w, "h.0.attn.bias", 4, mask, NULL), 0);
+                assert_int_equal(safetensors_writer_declare(w, "lm_head.weight", 2, head, NULL), 0);
+            } else if (b + 1 == gpt_blocks(&odd)) {
+                assert_int_equal(safetensors_writer_add(w, x, 121, NULL), 0);
+                assert_int_equal(safetensors_writer_add(w, x, 37 * 15, NULL), 0);
+            }
+        }
+    assert_int_equal(safetensors_writer_commit(w, NULL), 0);
+    safetensors_writer_close(w);
+    free(x);
+}
+
+static void test_names_without_prefix(void **state)
+{
+    char      *tmp = tempdir_new(), dir[512], path[512];
+    struct hf *h, *plain;
+    struct err err = { 0 };
+
+    (void)state;
+    path_of(dir, tmp, "m");
+    export_to(dir, ST_F32);
+    assert_int_equal(hf_open(&h, dir, &err), 0);
+    path_of(path, dir, "model.safetensors");
+    write_plain(path, h);
+    hf_close(h);
+    if (hf_open(&plain, dir, &err))
+        fail_msg("%s", err.text);
+    check_values(hf_source(plain), 0.0f);
+    hf_close(plain);
+    tempdir_remove(tmp);
+}
+
+/* config.json with `from` replaced by `to` is refused with a misuse sentence that has `word` in it. */
+static void refuses(const char *dir, const char *from, const char *to, const char *word)
+{
+    char              path[512], *text, *at, *changed;
+    size_t            n, head;
+    struct gpt_config g;
+    struct err        err = { 0 };
+
+    path_of(path, dir, "config.json");
+    text = slurp(path, &n);
+    at = strstr(text, from);
+    assert_non_null(at);
+    head = (size_t)(at - text);
+    changed = malloc(n + strlen(to) + 1);
+    memcpy(changed, text, head);
+    strcpy(changed + head, to);
+    strcat(changed, at + strlen(from));
+    spill(path, changed, strlen(changed));
+    assert_true(hf_config(&g, dir, &err) < 0);
+    assert_true(err.misuse);
+    assert_non_null(strstr(err.text, word));
+    spill(path, text, n);
+    free(text);
+    free(changed);
+}
+
+static void test_variants_are_refused(void **state)
+{
+    char             *tmp = tempdir_new(), dir[512];
+    struct gpt_config g;
+    struct err        err = { 0 };
+
+    (void)state;
+    path_of(dir, tmp, "m");
+    export_to(dir, ST_F32);
+    assert_int_equal(hf_config(&g, dir, &err), 0);
+    refuses(dir, "\"gelu_new\"", "\"relu\"", "activation_function");
+    refuses(dir, "\"gpt2\"", "\"gpt_neox\"", "model_type");
+    refuses(dir, "\"n_head\": 3", "\"n_head\": 4", "15");
+    refuses(dir, "\"n_head\": 3", "\"n_head\": -3", "n_head");
+    refuses(dir, "\"n_layer\": 2", "\"n_layer\": 2.5", "n_layer");
+    refuses(dir, "\"n_inner\": null", "\"n_inner\": 61", "n_inner");
+    refuses(dir, "\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights");
+    refuses(dir, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "tie_word_embeddings");
+    refuses(dir, "\"use_cache\": true", "\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx");
+    refuses(dir, "\"use_cache\": true", "\"add_cross_attention\": true", "add_cross_attention");
+    assert_int_equal(hf_config(&g, dir, &err), 0);
+    tempdir_remove(tmp);
+}
+
+/* A source that fails leaves no folder, and a folder with something in it is left alone. */
+static int fail_late(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    (void)ctx;
+    if (block == 2)
+        return err_set(err, -5, "block 2 is damaged");
+    return make_values((void *)(uintptr_t)&odd, block, first, n, out, err);
+}
+
+static void test_failure_leaves_nothing(void **state)
+{
+    char            *tmp = tempdir_new(), dir[512], path[512];
+    struct hf_export x = { .gpt = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1 };
+    struct err       err = { 0 };
+
+    (void)state;
+    path_of(dir, tmp, "m");
+    assert_int_equal(hf_export(dir, &x, &err), -5);
+    assert_string_equal(err.text, "block 2 is damaged");
+    assert_int_equal(remove(tmp), 0); // only an empty folder can be removed
+    free(tmp);
+
+    tmp = tempdir_new();
+    path_of(path, tmp, "mine");
+    spill(path, "x", 1);
+    assert_true(hf_export(tmp, &x, &err) < 0);
+    assert_true(err.misuse);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(tmp), 0);
+    free(tmp);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_same_bytes),
+        cmocka_unit_test(test_names_without_prefix),
+        cmocka_unit_test(test_variants_are_refused),
+        cmocka_unit_test(test_failure_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
