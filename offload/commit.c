@@ -71,6 +71,8 @@ static int write_a(struct scheduler *s, struct err *err)
     rc = runlog_begin(log, err);
     for (size_t i = 0; !rc && !s->asked.skip && i < s->dev.store.n_subs; i++)
         rc = journal_put_grad(s->journal, i, &s->subs[i].grad, err);
+    for (size_t i = 0; !rc && !s->asked.skip && s->cfg.error_feedback && i < s->dev.store.n_subs; i++)
+        rc = journal_put_residual(s->journal, i, s->subs[i].residual_next, err);
     if (!rc)
         rc = journal_put_state(s->journal, &next, err);
     if (!rc)
@@ -118,6 +120,8 @@ static void after_a(struct scheduler *s)
     s->ask = ASK_RUNNING;
     s->running_version = s->state.applied;
     s->to_update = s->to_commit = s->dev.store.n_subs;
+    for (size_t i = 0; i < s->dev.store.n_subs; i++)
+        s->subs[i].residual_crc = s->subs[i].residual_next;
     for (size_t d = 0; d < s->dev.n; d++)
         s->queue_next[d] = s->queue_first[d];
 }

@@ -3,6 +3,7 @@
 
 #include "csd/grad_wire.h"
 #include "data/crc32c.h"
+#include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 
 void grads_norm(struct stream_norm *norm, const float *grad, size_t n, void *scratch)
@@ -40,14 +41,30 @@ static size_t pairs_from(const struct topk_pair *pairs, size_t k, size_t bound)
     return lo;
 }
 
-void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad, void *pack, void *scratch)
+/* What was sent is no longer owed. */
+static void residual_settle(struct grads_part *parts, const struct store *s, size_t block, float *residual,
+                            const struct topk_pair *pairs, size_t k)
+{
+    size_t first = s->block_sub[block], end = s->block_sub[block + 1];
+
+    for (size_t i = 0; i < k; i++)
+        residual[pairs[i].index] = 0.0f;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = first; i < end; i++)
+        parts[i - first].residual_crc = crc32c(0, residual + s->subs[i].first, store_residual_bytes(s->subs[i].n_pad));
+}
+
+void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad, float *residual, void *pack,
+                 void *scratch)
 {
     size_t            n = s->block_params[block];
     size_t            k = topk_count(n, s->compress);
     struct topk_pair *pairs = scratch;
     char             *to = pack;
 
-    topk_select(pairs, grad, n, k, pairs + k);
+    if (residual)
+        residual_add(residual, residual, grad, n);
+    topk_select(pairs, residual ? residual : grad, n, k, pairs + k);
     for (size_t i = s->block_sub[block]; i < s->block_sub[block + 1]; i++) {
         const struct store_sub *u = &s->subs[i];
         struct grads_part      *p = &parts[i - s->block_sub[block]];
@@ -61,6 +78,8 @@ void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, 
         p->crc = crc32c(0, to, p->n_bytes);
         to += p->n_bytes;
     }
+    if (residual)
+        residual_settle(parts, s, block, residual, pairs, k);
 }
 
 size_t grads_pack_bytes(const struct store *s, size_t first, size_t end)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PUT_STATE, PUT_GRAD, PUT_SUB, STATEMENTS };
+enum { PUT_STATE, PUT_GRAD, PUT_SUB, PUT_RESIDUAL, STATEMENTS };
 
 struct journal {
     struct runlog *log;
@@ -20,10 +20,13 @@ static const char schema[] =
     "CREATE TABLE journal_subs(sub INTEGER PRIMARY KEY, slot INTEGER, version INTEGER, states_crc INTEGER, wire_crc INTEGER, sum INTEGER);"
     "CREATE TABLE journal_grads(sub INTEGER PRIMARY KEY, crc INTEGER, pairs INTEGER, sum INTEGER);";
 
+static const char residual_schema[] = "CREATE TABLE journal_residuals(sub INTEGER PRIMARY KEY, crc INTEGER, sum INTEGER);";
+
 static const char *const put_sql[STATEMENTS] = {
     [PUT_STATE] = "INSERT OR REPLACE INTO journal_state VALUES(1, ?, ?, ?, ?)",
     [PUT_GRAD] = "INSERT OR REPLACE INTO journal_grads VALUES(?, ?, ?, ?)",
     [PUT_SUB] = "INSERT OR REPLACE INTO journal_subs VALUES(?, ?, ?, ?, ?, ?)",
+    [PUT_RESIDUAL] = "INSERT OR REPLACE INTO journal_residuals VALUES(?, ?, ?)",
 };
 
 static int sql_error(struct runlog *log, const char *doing, struct err *err)
@@ -55,6 +58,11 @@ static uint32_t sub_sum(size_t sub, const struct journal_sub *s)
 static uint32_t grad_sum(size_t sub, const struct journal_grad *g)
 {
     return row_sum((uint64_t[]){ sub, g->crc, g->pairs }, 3);
+}
+
+static uint32_t residual_sum(size_t sub, uint32_t crc)
+{
+    return row_sum((uint64_t[]){ sub, crc }, 2);
 }
 
 /* Bind integers and step a writing statement. */
@@ -94,9 +102,15 @@ int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, 
     return put(j, PUT_SUB, (uint64_t[]){ sub, s->slot, s->version, s->states_crc, s->wire_crc, sub_sum(sub, s) }, 6, err);
 }
 
-static int prepare(struct journal *j, struct err *err)
+int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err)
 {
-    for (int i = 0; i < STATEMENTS; i++)
+    return put(j, PUT_RESIDUAL, (uint64_t[]){ sub, crc, residual_sum(sub, crc) }, 3, err);
+}
+
+/* The statements [first, end). */
+static int prepare(struct journal *j, int first, int end, struct err *err)
+{
+    for (int i = first; i < end; i++)
         if (sqlite3_prepare_v3(runlog_db(j->log), put_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &j->put[i], NULL) != SQLITE_OK)
             return sql_error(j->log, "prepare the journal", err);
     return 0;
@@ -120,7 +134,7 @@ int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *
     memset(&state, 0, sizeof state); // the padding too: it is summed
     if (sqlite3_exec(runlog_db(log), schema, NULL, NULL, NULL) != SQLITE_OK)
         return sql_error(log, "create the journal", err);
-    rc = prepare(&j, err);
+    rc = prepare(&j, 0, PUT_RESIDUAL, err);
     if (!rc)
         rc = journal_put_state(&j, &state, err);
     for (size_t i = 0; !rc && i < n_subs; i++) {
@@ -220,13 +234,45 @@ int journal_open(struct journal **out, struct runlog *log, size_t n_subs, struct
     if (!rc)
         rc = read_grads(log, n_subs, grads, err);
     if (!rc)
-        rc = prepare(j, err);
+        rc = prepare(j, 0, PUT_RESIDUAL, err);
     if (rc) {
         journal_close(j);
         return rc;
     }
     *out = j;
     return 0;
+}
+
+int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc, struct err *err)
+{
+    struct journal j = { .log = log };
+    int            rc;
+
+    if (sqlite3_exec(runlog_db(log), residual_schema, NULL, NULL, NULL) != SQLITE_OK)
+        return sql_error(log, "create the journal", err);
+    rc = prepare(&j, PUT_RESIDUAL, STATEMENTS, err);
+    for (size_t i = 0; !rc && i < n_subs; i++)
+        rc = journal_put_residual(&j, i, crc[i], err);
+    sqlite3_finalize(j.put[PUT_RESIDUAL]);
+    return rc;
+}
+
+int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, struct err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int           rc = 0;
+    size_t        i = 0;
+
+    if (sqlite3_prepare_v2(runlog_db(j->log), "SELECT * FROM journal_residuals ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
+        return sql_error(j->log, "read the journal", err);
+    for (; !rc && i < n_subs && sqlite3_step(st) == SQLITE_ROW; i++) {
+        crc[i] = (uint32_t)column(st, 1);
+        rc = row_check(j->log, "journal_residuals", i, column(st, 0), column(st, 2) == residual_sum(i, crc[i]), err);
+    }
+    sqlite3_finalize(st);
+    if (!rc && i < n_subs)
+        rc = row_check(j->log, "journal_residuals", i, n_subs, 0, err);
+    return rc ? rc : prepare(j, PUT_RESIDUAL, STATEMENTS, err);
 }
 
 int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err)

@@ -3,7 +3,9 @@
  * protocol; the caller keeps it (flush before commit), this file keeps the rows.
  *
  * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be updated with.
- * Commit B: these subgroups are at version `applied` now. A step that is skipped is one A that leaves nothing pending. */
+ * Commit B: these subgroups are at version `applied` now. A step that is skipped is one A that leaves nothing pending.
+ * With error feedback an A also says what the residuals are from now on: their area is that of `applied` (store.h), their checksums
+ * are rows of a table that other runs do not have. */
 #ifndef OFFLOAD_JOURNAL_H
 #define OFFLOAD_JOURNAL_H
 
@@ -31,9 +33,15 @@ int  journal_open(struct journal **out, struct runlog *log, size_t n_subs, struc
                   struct journal_sub *subs, struct journal_grad *grads, struct err *err);
 void journal_close(struct journal *j);
 
+/* The table of the residuals' checksums, with error feedback: made after journal_format, read and made writable after journal_open.
+ * crc: (n_subs). */
+int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc, struct err *err);
+int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, struct err *err);
+
 /* All inside the caller's transaction. */
 int journal_put_state(struct journal *j, const struct journal_state *state, struct err *err);
 int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g, struct err *err);
+int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err); // after journal_open_residuals
 int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, struct err *err);
 
 /* The position alone. */

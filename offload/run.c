@@ -23,6 +23,19 @@ static void *slot_buffer(const struct store *st, struct err *err)
     return p;
 }
 
+/* Nothing is owed yet. */
+static int residual_format(struct devices *d, size_t i, char *buf, uint32_t *crc, struct err *err)
+{
+    const struct store_sub *u = &d->store.subs[i];
+    size_t                  bytes = store_residual_bytes(u->n_pad);
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_RESIDUAL, .buf = buf, .bytes = bytes, .payload = 4 * u->n,
+                                    .off = store_residual_off(u, 0) };
+
+    memset(buf, 0, bytes);
+    *crc = crc32c(0, buf, bytes);
+    return devices_run(d, u->device, &job, err);
+}
+
 /* Subgroup i's first state into its slot; what the journal is to say of it into *row. */
 static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct params_source *init, char *buf,
                       struct journal_sub *row, struct err *err)
@@ -43,14 +56,20 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
     return devices_run(d, u->device, &job, err);
 }
 
-static int all_format(struct devices *d, const struct params_source *init, struct journal_sub *rows, struct err *err)
+/* What the journal is to say of each subgroup. residuals: with error feedback. */
+struct format_rows { struct journal_sub *subs; uint32_t *residuals; };
+
+static int all_format(struct devices *d, const struct params_source *init, struct format_rows *rows, struct err *err)
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
     char     *buf = slot_buffer(&d->store, err);
     int       rc = buf && next ? 0 : -ENOMEM;
 
-    for (size_t i = 0; !rc && i < d->store.n_subs; i++)
-        rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows[i], err);
+    for (size_t i = 0; !rc && i < d->store.n_subs; i++) {
+        rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows->subs[i], err);
+        if (!rc && d->store.error_feedback)
+            rc = residual_format(d, i, buf, &rows->residuals[i], err);
+    }
     for (size_t i = 0; !rc && i < d->n; i++) {
         struct csd_job flush = { .kind = CSD_FLUSH };
 
@@ -61,29 +80,40 @@ static int all_format(struct devices *d, const struct params_source *init, struc
     return rc;
 }
 
-static int csd_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+static int rows_format(const struct run_config *cfg, struct devices *d, const struct format_rows *rows, struct err *err)
 {
-    struct devices      d;
-    struct journal_sub *rows = NULL;
-    char                notice[512];
-    int                 rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+    int rc = runlog_begin(cfg->log, err);
 
     if (rc)
         return rc;
-    rows = calloc(d.store.n_subs, sizeof *rows);
-    rc = rows ? all_format(&d, init, rows, err) : err_set(err, -ENOMEM, "out of memory for %zu subgroups", d.store.n_subs);
+    rc = journal_format(cfg->log, d->store.n_subs, rows->subs, err);
+    if (!rc && d->store.error_feedback)
+        rc = journal_format_residuals(cfg->log, d->store.n_subs, rows->residuals, err);
+    for (size_t i = 0; !rc && i < d->n; i++)
+        rc = runlog_device(cfg->log, (int)i, d->paths[i], cfg->csd->name, cfg->disk, d->store.device_bytes[i], err);
     if (!rc)
-        rc = runlog_begin(cfg->log, err);
-    if (!rc) {
-        rc = journal_format(cfg->log, d.store.n_subs, rows, err);
-        for (size_t i = 0; !rc && i < d.n; i++)
-            rc = runlog_device(cfg->log, (int)i, d.paths[i], cfg->csd->name, cfg->disk, d.store.device_bytes[i], err);
-        if (!rc)
-            rc = runlog_commit(cfg->log, err);
-        if (rc)
-            runlog_rollback(cfg->log);
-    }
-    free(rows);
+        rc = runlog_commit(cfg->log, err);
+    if (rc)
+        runlog_rollback(cfg->log);
+    return rc;
+}
+
+static int csd_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+{
+    struct devices     d;
+    struct format_rows rows;
+    char               notice[512];
+    int                rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+
+    if (rc)
+        return rc;
+    rows = (struct format_rows){ .subs = calloc(d.store.n_subs, sizeof *rows.subs), .residuals = calloc(d.store.n_subs, sizeof *rows.residuals) };
+    rc = rows.subs && rows.residuals ? all_format(&d, init, &rows, err)
+                                     : err_set(err, -ENOMEM, "out of memory for %zu subgroups", d.store.n_subs);
+    if (!rc)
+        rc = rows_format(cfg, &d, &rows, err);
+    free(rows.subs);
+    free(rows.residuals);
     devices_close(&d);
     if (rc)
         devices_remove(cfg);

@@ -25,6 +25,8 @@ struct run_config {
     enum dtype     wire_dt;       // DT_BF16 or DT_F32
     enum optim_kind optim;
     double         compress;      // 0: dense; else bytes of pairs over bytes of fp32, e.g. 0.02
+    int            error_feedback; // what is not sent is added to the next step's gradient; with compress
+    int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is written only. Changes no bit
     size_t         n_devices;     // base, su, su+o
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or block devices
     const struct csd_ops *csd;
@@ -54,7 +56,12 @@ int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *ap
 int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err);
 
 /* Bytes of host memory that run_train will allocate for cfg, by part (for the memory plan), and the arenas of emulated devices. */
-struct run_memory { uint64_t frames, grads, wire_cache, states, compress, spans, arenas, layer_frame, layer_grad, device_bytes; };
+struct run_memory {
+    uint64_t frames, grads, wire_cache, states, compress, spans, arenas, layer_frame, layer_grad, device_bytes;
+    /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or the buffers that it streams through,
+     * the embeddings' and final norm's and that of one layer gradient. mem: residual_ram alone. */
+    uint64_t residual_ram, residual_ends, residual_layer;
+};
 int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 
 /* Open for reading masters; the caller has made sure that no step is half done (run_train, stream_drain, stream_close).

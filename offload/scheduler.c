@@ -3,6 +3,7 @@
  *
  *   updates    after commit A, block 0 first, as long as a slot of the class is free
  *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
+ *   residuals  (error feedback) of blocks whose gradients the model has begun
  *   gradients  as soon as the model has sent them and the step before is committed (its redo would need the old ones)
  *   commits    (commit.c)
  *
@@ -169,6 +170,64 @@ static void read_done(struct scheduler *s, const struct task *t)
     s->frames[order_frame(block, s->n_layer, s->n_frames)].unread--;
 }
 
+/* ---- residuals */
+
+/* The committed ones: the model asks when the commit A before is through, so `state` says which they are. */
+static void residual_read(struct scheduler *s, struct gbuf *g, size_t i)
+{
+    const struct store_sub *u = &s->dev.store.subs[i];
+    struct task            *t = &s->subs[i].residual;
+
+    *t = (struct task){ .kind = TASK_RESIDUAL_READ, .sub = i, .step = g->step,
+                        .phase = s->cfg.residual_in_ram ? PHASE_SETUP : PHASE_GRAD_WRITE };
+    t->job = (struct csd_job){ .kind = CSD_READ, .cls = CLASS_RESIDUAL, .buf = g->residual + u->first,
+                               .off = store_residual_off(u, s->state.applied), .bytes = store_residual_bytes(u->n_pad),
+                               .payload = sizeof(float) * u->n, .tag = s->subs[i].residual_crc, .user = g };
+    submit(s, u->device, t);
+}
+
+static int residuals_advance(struct scheduler *s)
+{
+    int progress = 0;
+
+    for (size_t i = 0; i < s->n_gbufs + 2; i++) {
+        struct gbuf *g = &s->gbufs[i];
+        size_t       first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
+
+        if (g->residual_ask != RESIDUAL_ASKED)
+            continue;
+        g->residual_ask = RESIDUAL_READING;
+        g->unread = end - first;
+        for (size_t k = first; k < end; k++)
+            residual_read(s, g, k);
+        progress = 1;
+    }
+    return progress;
+}
+
+static void residual_read_done(const struct task *t)
+{
+    struct gbuf *g = t->job.user;
+
+    if (--g->unread == 0)
+        g->residual_ask = RESIDUAL_READY;
+}
+
+/* Into the area that is not the committed one. */
+static void residual_write(struct scheduler *s, struct gbuf *g, size_t i, uint32_t crc)
+{
+    const struct store_sub *u = &s->dev.store.subs[i];
+    struct task            *t = &s->subs[i].residual;
+
+    s->subs[i].residual_next = crc;
+    g->unwritten++;
+    *t = (struct task){ .kind = TASK_RESIDUAL_WRITE, .sub = i, .step = g->step, .phase = PHASE_GRAD_WRITE };
+    t->job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_RESIDUAL, .buf = g->residual + u->first,
+                               .off = store_residual_off(u, s->state.applied + 1), .bytes = store_residual_bytes(u->n_pad),
+                               .payload = sizeof(float) * u->n, .user = g };
+    submit(s, u->device, t);
+}
+
 /* ---- gradients */
 
 static int grads_advance(struct scheduler *s)
@@ -193,12 +252,15 @@ static int grads_advance(struct scheduler *s)
                                              .off = s->dev.store.subs[k].grad_off, .bytes = p->n_bytes, .payload = p->payload,
                                              .user = g };
             submit(s, s->dev.store.subs[k].device, &u->write);
+            if (s->cfg.error_feedback)
+                residual_write(s, g, k, p->residual_crc);
         }
         progress = 1;
     }
     return progress;
 }
 
+/* Of a gradient or of the residual beside it. */
 static void grad_done(struct scheduler *s, const struct task *t)
 {
     struct gbuf *g = t->job.user;
@@ -219,6 +281,7 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
         [SPAN_READ] = PHASE_UPDATE_READ, [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE, [SPAN_WRITE] = PHASE_UPDATE_WRITE,
     };
     int block = (int)s->dev.store.subs[t->sub].block;
+    int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !(s->dev.csd[device]->ops->flags & CSD_FAKE);
 
     if (j->status)
         return err_set(err, j->status, "%s", j->why);
@@ -228,9 +291,10 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
     meter_span(s->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB], j->end_ns[SPAN_JOB], j->payload);
     for (int p = SPAN_READ; t->kind == TASK_UPDATE && t->phase != PHASE_REDO && p < CSD_SPANS; p++)
         meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p], 0);
-    if (t->kind == TASK_READ && !(s->dev.csd[device]->ops->flags & CSD_FAKE) && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
-        return err_set(err, -EBADMSG, "device %d (%s): the wire parameters of block %d at offset %llu are damaged (checksum differs)",
-                       device, s->dev.paths[device], block, (unsigned long long)j->off);
+    if (checked && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
+        return err_set(err, -EBADMSG, "device %d (%s): the %s of block %d at offset %llu %s damaged (checksum differs)", device,
+                       s->dev.paths[device], t->kind == TASK_READ ? "wire parameters" : "residual", block,
+                       (unsigned long long)j->off, t->kind == TASK_READ ? "are" : "is");
     return 0;
 }
 
@@ -241,7 +305,11 @@ static void task_done(struct scheduler *s, struct task *t)
         read_done(s, t);
         break;
     case TASK_GRAD:
+    case TASK_RESIDUAL_WRITE:
         grad_done(s, t);
+        break;
+    case TASK_RESIDUAL_READ:
+        residual_read_done(t);
         break;
     case TASK_UPDATE:
         update_done(s, t);
@@ -286,6 +354,7 @@ static int advance(struct scheduler *s, struct err *err)
     pthread_mutex_lock(&s->mutex);
     progress |= updates_advance(s);
     progress |= reads_advance(s);
+    progress |= residuals_advance(s);
     progress |= grads_advance(s);
     rc = commit_advance(s, &progress, err);
     if (progress)

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 /* A job with what the scheduler needs when it comes back. */
-enum task_kind { TASK_READ, TASK_GRAD, TASK_UPDATE, TASK_FLUSH };
+enum task_kind { TASK_READ, TASK_GRAD, TASK_RESIDUAL_READ, TASK_RESIDUAL_WRITE, TASK_UPDATE, TASK_FLUSH };
 struct task {
     struct csd_job   job; // first member
     enum task_kind   kind;
@@ -34,6 +34,14 @@ struct frame {
     unsigned users;
 };
 
+/* The residual beside a gradient: ASKED (model) -> READING (scheduler) -> READY. */
+enum residual_ask { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING };
+
+/* What RAM holds of a block's residual, where all of it stays in RAM: nothing, the committed one, or that of the step under way, which
+ * a skip drops: it is read again then. */
+enum residual_held { HELD_NONE, HELD_COMMITTED, HELD_NEXT };
+struct residual { float *values; enum residual_held held; };
+
 /* A gradient buffer: FREE -> LENT (model) -> QUEUED (scheduler) -> WRITING -> FREE. */
 enum gbuf_state { GBUF_FREE, GBUF_LENT, GBUF_QUEUED, GBUF_WRITING };
 struct gbuf {
@@ -42,7 +50,10 @@ struct gbuf {
     enum gbuf_state state;
     size_t          block;
     uint64_t        step;
-    size_t          unwritten;
+    float          *residual; // of its block, with error feedback: in a buffer of its own, or all of the time in RAM
+    enum residual_ask residual_ask;
+    size_t          unread;    // subgroups of it
+    size_t          unwritten; // writes
     struct grads_part *parts; // one for each subgroup of its block
 };
 
@@ -54,7 +65,8 @@ struct sub {
     struct journal_sub  newest;
     uint32_t            old_slot; // to be freed by the commit
     struct journal_grad grad;
-    struct task         read, write, update;
+    uint32_t            residual_crc, residual_next; // committed; of the step under way
+    struct task         read, write, residual, update;
     const struct csd_segment *segments;
     size_t              n_segments;
 };
@@ -97,6 +109,7 @@ struct scheduler {
     struct gbuf      *gbufs; // n_gbufs layer buffers, embeddings, final norm
     size_t            n_gbufs;
     size_t            grads_sent, grads_written; // blocks
+    struct residual  *residuals; // (n blocks), if they stay in RAM
 
     // updates
     struct sub       *subs;

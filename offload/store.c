@@ -75,7 +75,7 @@ static size_t blocks_cut(struct store *s, size_t max)
     return count;
 }
 
-/* Places on each device: the superblock, the slots by class, the gradient areas by subgroup. */
+/* Places on each device: the superblock, the slots by class, the gradient and residual areas by subgroup. */
 static void places(struct store *s)
 {
     for (size_t d = 0; d < s->n_devices; d++)
@@ -102,6 +102,9 @@ static void places(struct store *s)
         }
         u->grad_off = s->device_bytes[u->device];
         s->device_bytes[u->device] += u->grad_bytes;
+        u->residual_off = s->device_bytes[u->device];
+        if (s->error_feedback)
+            s->device_bytes[u->device] += 2 * store_residual_bytes(u->n_pad);
     }
 }
 
@@ -111,7 +114,7 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
     size_t count;
 
     *s = (struct store){ .n_blocks = cfg->n_blocks, .n_devices = cfg->n_devices, .moments = cfg->moments,
-                         .wire_dt = cfg->wire_dt, .compress = cfg->compress };
+                         .wire_dt = cfg->wire_dt, .compress = cfg->compress, .error_feedback = cfg->error_feedback };
     if (max == 0)
         return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes", cfg->csd_mem,
                           csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0));

@@ -1,8 +1,9 @@
 /* store.h: where everything lies on the devices: blocks -> shards -> subgroups -> slots and gradient areas. Pure arithmetic from
  * a run's settings; fixed when the run is created, the same every time after.
  *
- * A device: [superblock | slots of each size class | a gradient area for each subgroup]. Everything starts at multiples
- * of 4 KiB; a subgroup's range starts at a multiple of CSD_ALIGN_PARAMS parameters of its block. */
+ * A device: [superblock | slots of each size class | a gradient area for each subgroup, with error feedback two areas for its
+ * residual behind it]. Everything starts at multiples of 4 KiB; a subgroup's range starts at a multiple of CSD_ALIGN_PARAMS
+ * parameters of its block. */
 #ifndef OFFLOAD_STORE_H
 #define OFFLOAD_STORE_H
 
@@ -17,6 +18,7 @@ struct store_sub {
     size_t   class_;          // of its slots, on its device
     uint64_t grad_off;        // its gradient area
     size_t   grad_bytes;      // size of that area
+    uint64_t residual_off;    // its two residual areas, store_residual_bytes each; with error feedback
 };
 
 /* Slots of one size on one device. */
@@ -31,6 +33,7 @@ struct store {
     int      moments;
     enum dtype wire_dt;
     double   compress;
+    int      error_feedback;
     size_t  *block_params; // (n_blocks)
     size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b], block_sub[b+1]), rising by first
     struct store_sub   *subs;
@@ -47,6 +50,7 @@ struct store_config {
     int    moments;
     enum dtype wire_dt;
     double compress; // 0: dense
+    int    error_feedback;
 };
 
 int  store_init(struct store *s, const struct store_config *cfg, struct err *err); // misuse: csd_mem too small
@@ -66,6 +70,17 @@ static inline size_t store_state_bytes(const struct store *s, size_t n_pad)
 static inline size_t store_wire_bytes(const struct store *s, size_t n_pad)
 {
     return dtype_bytes(s->wire_dt) * n_pad;
+}
+
+/* After `applied` updates area applied % 2 is the committed one: the next update that is not skipped writes the other. */
+static inline size_t store_residual_bytes(size_t n_pad)
+{
+    return sizeof(float) * n_pad;
+}
+
+static inline uint64_t store_residual_off(const struct store_sub *u, uint64_t applied)
+{
+    return u->residual_off + applied % 2 * store_residual_bytes(u->n_pad);
 }
 
 static inline size_t store_pad(size_t n)

@@ -85,25 +85,69 @@ static struct gbuf *gbuf_of(struct scheduler *s, size_t block)
     return &s->gbufs[block % s->n_gbufs];
 }
 
+/* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is to be read. Mutex held. */
+static int residual_ask(struct scheduler *s, struct gbuf *g)
+{
+    struct residual *r = s->cfg.residual_in_ram ? &s->residuals[g->block] : NULL;
+
+    if (!s->cfg.error_feedback)
+        return 0;
+    if (r) {
+        g->residual = r->values;
+        if (r->held != HELD_NONE)
+            return 0;
+        r->held = HELD_COMMITTED;
+    }
+    g->residual_ask = RESIDUAL_ASKED;
+    return 1;
+}
+
+static int residual_wait(struct scheduler *s, const struct gbuf *g, struct err *err)
+{
+    uint64_t start = clock_ns();
+    int      waited = 0;
+
+    pthread_mutex_lock(&s->mutex);
+    while (!s->failed && g->residual_ask != RESIDUAL_READY) {
+        pthread_cond_wait(&s->changed, &s->mutex);
+        waited = 1;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    if (waited)
+        meter_span(s->meter, g->step, PHASE_GRAD_WRITE, (int)g->block, -1, start, clock_ns(), 0);
+    return failed(s, err);
+}
+
+/* The step's fate is known. Mutex held. */
+static void residuals_settle(struct scheduler *s, int skip)
+{
+    for (size_t b = 0; s->residuals && b < s->cfg.n_blocks; b++)
+        if (s->residuals[b].held == HELD_NEXT)
+            s->residuals[b].held = skip ? HELD_NONE : HELD_COMMITTED;
+}
+
 static int csd_grad(struct stream *stream, size_t block, float **grad, struct err *err)
 {
     struct scheduler *s = of(stream);
     struct gbuf      *g = gbuf_of(s, block);
     uint64_t          start = clock_ns();
-    int               waited = 0, fresh = 0;
+    int               waited = 0, fresh = 0, asked = 0;
 
     pthread_mutex_lock(&s->mutex);
     if (g->state != GBUF_LENT || g->block != block) {
-        while (!s->failed && g->state != GBUF_FREE) {
+        while (!s->failed && (g->state != GBUF_FREE || s->ask == ASK_WAITING)) { // nothing of a step before A of the one before
             pthread_cond_wait(&s->changed, &s->mutex);
             waited = 1;
         }
         g->state = GBUF_LENT;
         g->block = block;
         g->step = s->pass_step;
+        asked = residual_ask(s, g);
         fresh = 1;
     }
     pthread_mutex_unlock(&s->mutex);
+    if (asked)
+        csd_bell_ring(&s->dev.bell);
     if (waited)
         meter_span(s->meter, s->pass_step, PHASE_GRAD_WRITE, (int)block, -1, start, clock_ns(), 0);
     if (fresh)
@@ -117,11 +161,16 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     struct scheduler *s = of(stream);
     struct gbuf      *g = gbuf_of(s, block);
     uint64_t          start = clock_ns();
+    int               rc = 0;
 
     assert(g->state == GBUF_LENT && g->block == block);
     grads_norm(norm, g->grad, s->cfg.block_params[block], s->scratch);
+    if (s->cfg.error_feedback)
+        rc = residual_wait(s, g, err);
+    if (rc)
+        return rc;
     if (!norm->nonfinite && s->cfg.compress > 0)
-        grads_pairs(g->parts, &s->dev.store, block, g->grad, g->pack, s->scratch);
+        grads_pairs(g->parts, &s->dev.store, block, g->grad, s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch);
     else if (!norm->nonfinite)
         grads_dense(g->parts, &s->dev.store, block, g->grad);
     meter_span(s->meter, s->pass_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), 4 * s->cfg.block_params[block]);
@@ -133,6 +182,8 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
         s->grads_written++;
     } else {
         g->state = GBUF_QUEUED;
+        if (s->residuals)
+            s->residuals[block].held = HELD_NEXT;
     }
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
@@ -153,6 +204,7 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     s->ask = ASK_WAITING;
     if (!step->skip)
         s->applied++;
+    residuals_settle(s, step->skip);
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
     return failed(s, err);
@@ -186,8 +238,8 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Of one frame, gradient buffer and packed gradient for the blocks [first, end). */
-struct buffer_sizes { size_t wire, grad, pack; };
+/* Of one frame, gradient buffer, packed gradient and streamed residual for the blocks [first, end). */
+struct buffer_sizes { size_t wire, grad, pack, residual; };
 static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct store *st, size_t first, size_t end)
 {
     struct buffer_sizes b = { 0 };
@@ -199,7 +251,17 @@ static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct
         b.grad = pad * 4 > b.grad ? pad * 4 : b.grad;
     }
     b.pack = grads_pack_bytes(st, first, end);
+    b.residual = cfg->error_feedback && !cfg->residual_in_ram ? b.grad : 0;
     return b;
+}
+
+static size_t residual_ram_bytes(const struct run_config *cfg)
+{
+    size_t bytes = 0;
+
+    for (size_t b = 0; cfg->error_feedback && b < cfg->n_blocks; b++)
+        bytes += store_residual_bytes(store_pad(cfg->block_params[b]));
+    return bytes;
 }
 
 static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
@@ -207,7 +269,8 @@ static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
     size_t L = cfg->n_blocks - 2;
     struct buffer_sizes e = buffers_of(cfg, st, 0, 1), l = buffers_of(cfg, st, 1, L + 1), f = buffers_of(cfg, st, L + 1, L + 2);
 
-    return e.wire + e.grad + e.pack + f.wire + f.grad + f.pack + cfg->frames * l.wire + cfg->grad_buffers * (l.grad + l.pack);
+    return e.wire + e.grad + e.pack + e.residual + f.wire + f.grad + f.pack + f.residual + cfg->frames * l.wire +
+           cfg->grad_buffers * (l.grad + l.pack + l.residual) + (cfg->residual_in_ram ? residual_ram_bytes(cfg) : 0);
 }
 
 static void *carve(char **at, size_t bytes)
@@ -218,7 +281,7 @@ static void *carve(char **at, size_t bytes)
     return p;
 }
 
-/* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final norm's). */
+/* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final norm's), and residuals. */
 static int arena_open(struct scheduler *s, struct err *err)
 {
     const struct run_config *cfg = &s->cfg;
@@ -244,7 +307,10 @@ static int arena_open(struct scheduler *s, struct err *err)
 
         s->gbufs[i].grad = carve(&at, k->grad);
         s->gbufs[i].pack = carve(&at, k->pack);
+        s->gbufs[i].residual = k->residual ? carve(&at, k->residual) : NULL;
     }
+    for (size_t b = 0; s->residuals && b < cfg->n_blocks; b++)
+        s->residuals[b].values = carve(&at, store_residual_bytes(store_pad(cfg->block_params[b])));
     return 0;
 }
 
@@ -260,6 +326,7 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->uses = calloc(order_max(s->n_layer), sizeof *s->uses);
     s->frames = calloc(s->n_frames + 2, sizeof *s->frames);
     s->gbufs = calloc(s->n_gbufs + 2, sizeof *s->gbufs);
+    s->residuals = s->cfg.residual_in_ram ? calloc(st->n_blocks, sizeof *s->residuals) : NULL;
     s->subs = calloc(st->n_subs, sizeof *s->subs);
     s->free = calloc(st->n_classes, sizeof *s->free);
     s->free_slots = calloc(slots, sizeof *s->free_slots);
@@ -270,7 +337,7 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
     if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots || !s->queue || !s->queue_first ||
-        !s->queue_next || !s->flushes || !s->scratch || !s->meter)
+        !s->queue_next || !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         s->gbufs[i].parts = calloc(most_subs, sizeof *s->gbufs[i].parts);
@@ -365,6 +432,18 @@ static int map_fill(struct scheduler *s, struct err *err)
     return rc;
 }
 
+static int residuals_fill(struct scheduler *s, struct err *err)
+{
+    size_t    n = s->dev.store.n_subs;
+    uint32_t *crc = calloc(n, sizeof *crc);
+    int       rc = crc ? journal_open_residuals(s->journal, n, crc, err) : err_set(err, -ENOMEM, "out of memory for the journal");
+
+    for (size_t i = 0; !rc && i < n; i++)
+        s->subs[i].residual_crc = crc[i];
+    free(crc);
+    return rc;
+}
+
 /* What commit A decided and a crash left undone is done first, as soon as the thread runs. */
 static void redo_begin(struct scheduler *s)
 {
@@ -401,6 +480,7 @@ static void csd_close(struct stream *stream)
     free(s->uses);
     free(s->frames);
     free(s->gbufs);
+    free(s->residuals);
     free(s->subs);
     free(s->free);
     free(s->free_slots);
@@ -428,6 +508,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
         return err_set(err, -ENOMEM, "out of memory for the stream");
     s->base.ops = &csd_ops_;
     s->cfg = *cfg;
+    s->cfg.residual_in_ram = cfg->error_feedback && cfg->residual_in_ram;
     s->n_layer = cfg->n_blocks - 2;
     s->n_frames = cfg->frames;
     s->n_gbufs = cfg->grad_buffers;
@@ -438,7 +519,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     rc = devices_layout(&s->dev.store, cfg, err);
     if (rc)
         goto out;
-    s->arena_bytes = arena_bytes(cfg, &s->dev.store);
+    s->arena_bytes = arena_bytes(&s->cfg, &s->dev.store);
     rc = tables_open(s, err);
     if (!rc)
         rc = arena_open(s, err);
@@ -451,6 +532,8 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
         rc = segments_fill(s, err);
     if (!rc)
         rc = map_fill(s, err);
+    if (!rc && cfg->error_feedback)
+        rc = residuals_fill(s, err);
     if (rc)
         goto out;
     queues_fill(s);
@@ -487,6 +570,9 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .grads = e.grad + e.pack + f.grad + f.pack + cfg->grad_buffers * (l.grad + l.pack),
         .compress = grads_scratch(&st),
         .spans = 2 * MAX_SPANS * sizeof(struct runlog_span),
+        .residual_ram = residual_ram_bytes(cfg),
+        .residual_ends = cfg->error_feedback ? e.grad + f.grad : 0,
+        .residual_layer = cfg->error_feedback ? l.grad : 0,
         .arenas = cfg->n_devices * csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
     };
     for (size_t d = 0; d < cfg->n_devices; d++)
