@@ -30,7 +30,7 @@ struct area {
 
 size_t image_block_floats(const struct run_config *cfg, size_t block)
 {
-    return (size_t)(1 + optim_moments(cfg->optim)) * cfg->block_params[block];
+    return (size_t)(1 + optim_moments(cfg->optim) + !!cfg->error_feedback) * cfg->block_params[block];
 }
 
 uint64_t image_block_offset(const struct run_config *cfg, size_t block)
@@ -309,7 +309,7 @@ int image_write(const struct run_config *cfg, unsigned area, float *const *state
     return rc;
 }
 
-/* Masters from init, then the moments' zeros. */
+/* Masters from init, then zeros. */
 static int block_format(const struct run_config *cfg, const struct file_new *f, size_t b, const struct params_source *init,
                         float *piece, uint32_t *crc, struct err *err)
 {

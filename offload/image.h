@@ -1,5 +1,5 @@
-/* image.h: what the mem mode commits: RUN/image0 and RUN/image1, each the masters and moments of all blocks, written in turn, and
- * the journal's rows that say which step each holds. The newest area with rows is the run's state; the other one is what is
+/* image.h: what the mem mode commits: RUN/image0 and RUN/image1, each the masters and moments (with error feedback the residuals,
+ * too) of all blocks, written in turn, and the journal's rows that say which step each holds. The newest area with rows is the run's state; the other one is what is
  * overwritten next, so a crash while writing loses nothing. */
 #ifndef OFFLOAD_IMAGE_H
 #define OFFLOAD_IMAGE_H
@@ -14,7 +14,7 @@ struct image_state {
     uint64_t applied; // updates that are in it
 };
 
-/* Floats of a block in an image: masters, then each moment. */
+/* Floats of a block in an image: masters, then each moment, then the residual. */
 size_t   image_block_floats(const struct run_config *cfg, size_t block);
 uint64_t image_block_offset(const struct run_config *cfg, size_t block); // in the file, in bytes
 uint64_t image_bytes(const struct run_config *cfg);

@@ -4,7 +4,8 @@
  *
  * Invariants: the wire copy always is the rounded master (in fp32 it is the master); pieces of an update never cross a change of
  * weight decay, and since the update is element-wise, where they are cut changes no bit; nothing is allocated after open. A step's
- * row is committed with every step but not flushed; images are, and the rows that name them. */
+ * row is committed with every step but not flushed; images are, and the rows that name them. A residual changes with the update, so
+ * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual together, its pairs beside it. */
 #include "offload/stream_mem.h"
 
 #include "data/clock.h"
@@ -38,8 +39,10 @@ struct piece {
 
 struct mem_block {
     size_t params;
-    float *states; // [master, moments..], as in an image
+    float *states; // [master, moments.., residual], as in an image
     float *grad;
+    float *residual; // error feedback: what steps before did not send; NULL without
+    struct topk_pair *pairs; // and what this one sends
     void  *wire;   // the master itself in fp32
     int    zeroed; // grad was handed out in this step
 };
@@ -55,7 +58,7 @@ struct stream_mem {
     size_t            arena_bytes;
     struct piece     *pieces;
     size_t            n_pieces;
-    struct topk_pair *pairs;   // compressed runs
+    struct topk_pair *pairs;   // compressed runs: of the largest block, with error feedback of every block
     void             *scratch; // of the norm and of Top-K
     uint32_t         *crc;     // of the image being written
     struct image_state committed;
@@ -106,14 +109,20 @@ static size_t scratch_bytes(const struct run_config *cfg)
 
 static size_t pairs_bytes(const struct run_config *cfg)
 {
-    size_t most = 0;
+    size_t most = 0, all = 0;
 
     for (size_t b = 0; b < cfg->n_blocks && cfg->compress > 0.0; b++) {
         size_t k = topk_count(cfg->block_params[b], cfg->compress);
 
         most = k > most ? k : most;
+        all += k;
     }
-    return aligned(most * sizeof(struct topk_pair));
+    return aligned((cfg->error_feedback ? all : most) * sizeof(struct topk_pair));
+}
+
+static size_t residual_bytes(const struct run_config *cfg, size_t block)
+{
+    return cfg->error_feedback ? cfg->block_params[block] * sizeof(float) : 0;
 }
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
@@ -128,8 +137,10 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
         .layer_grad = last > 1 ? grad_bytes(cfg, 1) : 0,
         .device_bytes = IMAGE_AREAS * image_bytes(cfg),
     };
-    for (size_t b = 0; b < cfg->n_blocks; b++)
-        out->states += states_bytes(cfg, b);
+    for (size_t b = 0; b < cfg->n_blocks; b++) {
+        out->states += states_bytes(cfg, b) - residual_bytes(cfg, b);
+        out->residual_ram += residual_bytes(cfg, b);
+    }
     out->frames = out->layer_frame * (last - 1);
     out->grads = out->layer_grad * (last - 1);
 }
@@ -180,8 +191,15 @@ static int mem_grad(struct stream *s, size_t block, float **grad, struct err *er
     return 0;
 }
 
-/* Only the largest of the block stay, at their places: what a device has after it scattered its pairs. A gradient that is not
- * finite stays as it is: it will be skipped. */
+/* Only the largest stay, at their places: what a device has after it scattered its pairs. */
+static void keep_pairs(struct mem_block *b, const struct topk_pair *pairs, size_t k)
+{
+    zero_floats(b->grad, b->params);
+    for (size_t i = 0; i < k; i++)
+        b->grad[pairs[i].index] = pairs[i].value;
+}
+
+/* A gradient that is not finite stays as it is: it will be skipped. */
 static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
 {
     struct stream_mem *m = of(s);
@@ -196,13 +214,25 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     if (m->cfg.compress > 0.0 && !nonfinite) {
         size_t k = topk_count(b->params, m->cfg.compress);
 
-        topk_select(m->pairs, b->grad, b->params, k, m->scratch);
-        zero_floats(b->grad, b->params);
-        for (size_t i = 0; i < k; i++)
-            b->grad[m->pairs[i].index] = m->pairs[i].value;
+        if (b->residual)
+            residual_add(b->grad, b->residual, b->grad, b->params);
+        topk_select(b->pairs, b->grad, b->params, k, m->scratch);
+        if (!b->residual)
+            keep_pairs(b, b->pairs, k);
     }
     meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), b->params * sizeof(float));
     return 0;
+}
+
+/* What is sent goes into the update, what is not becomes the residual. */
+static void settle_residual(struct mem_block *b, double compress)
+{
+    size_t k = topk_count(b->params, compress);
+
+    convert(b->residual, DT_F32, b->grad, DT_F32, b->params);
+    for (size_t i = 0; i < k; i++)
+        b->residual[b->pairs[i].index] = 0.0f;
+    keep_pairs(b, b->pairs, k);
 }
 
 static void update_piece(const struct stream_mem *m, const struct piece *p, const struct optim_step *step)
@@ -221,6 +251,8 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
     uint64_t start = clock_ns();
 
     assert(step->optim.kind == m->cfg.optim);
+    for (size_t b = 0; m->cfg.error_feedback && b < m->cfg.n_blocks; b++)
+        settle_residual(&m->blocks[b], m->cfg.compress);
 #pragma omp parallel for schedule(dynamic, 4)
     for (size_t i = 0; i < m->n_pieces; i++)
         update_piece(m, &m->pieces[i], &step->optim);
@@ -413,6 +445,7 @@ static int open_tables(struct stream_mem *m, struct err *err)
 static int open_arena(struct stream_mem *m, struct err *err)
 {
     const struct run_config *cfg = &m->cfg;
+    struct topk_pair        *pairs = m->pairs;
     size_t                   at = 0;
 
     for (size_t b = 0; b < cfg->n_blocks; b++)
@@ -429,6 +462,10 @@ static int open_arena(struct stream_mem *m, struct err *err)
 
         mb->params = cfg->block_params[b];
         mb->states = m->states[b] = (float *)(void *)(m->arena + at);
+        mb->residual = cfg->error_feedback ? mb->states + image_block_floats(cfg, b) - mb->params : NULL;
+        mb->pairs = pairs;
+        if (cfg->error_feedback)
+            pairs += topk_count(mb->params, cfg->compress);
         at += states_bytes(cfg, b);
         mb->grad = (float *)(void *)(m->arena + at);
         at += grad_bytes(cfg, b);
