@@ -52,6 +52,10 @@ void traffic_computed(struct link_meter *out, const struct traffic_config *c)
     states = params * (uint64_t)(1 + c->moments) * sizeof(float);
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient_bytes(c);
     out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] = wire_read_bytes(c);
+    if (c->error_feedback) {
+        out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
+        out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] = c->residual_in_ram ? 0 : params * sizeof(float);
+    }
     out->bytes[update][CLASS_STATES][LINK_READ] = states;
     out->bytes[update][CLASS_STATES][LINK_WRITE] = states;
     out->bytes[update][CLASS_GRADIENT][LINK_READ] = gradient_bytes(c);

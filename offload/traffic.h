@@ -14,6 +14,7 @@ struct traffic_config {
     enum dtype wire_dt;
     int        moments;
     double     compress;      // 0 dense
+    int        error_feedback, residual_in_ram;
 };
 
 /* One step's payload, all devices together. */

@@ -131,6 +131,7 @@ struct variant {
     double        compress;
     int           stop_every; // close without drain after so many steps, and reopen
     int           poison_step; // 0: none
+    enum { SENT_IS_ALL, STREAMED, IN_RAM } feedback; // what is not sent: forgotten, or kept where
 };
 
 /* A row of run.db's traffic, added to a meter. */
@@ -157,6 +158,7 @@ static void traffic_check(struct toy *t)
     struct traffic_config c = {
         .on_host = t->cfg.mode == RUN_BASE, .n_blocks = BLOCKS, .block_params = sizes, .frames = t->cfg.frames,
         .wire_dt = t->cfg.wire_dt, .moments = optim_moments(t->cfg.optim), .compress = t->cfg.compress,
+        .error_feedback = t->cfg.error_feedback, .residual_in_ram = t->cfg.residual_in_ram,
     };
     struct link_meter want, got = { 0 };
 
@@ -182,6 +184,7 @@ static struct outcome toy_run(const struct variant *v)
         .dir = dir, .log = log, .id = "00112233445566778899aabbccddeeff", .mode = v->mode, .n_blocks = BLOCKS, .block_params = sizes,
         .decay = toy_decay, .wire_dt = v->dt, .optim = v->optim, .compress = v->compress, .n_devices = v->devices, .csd = &csd_emu,
         .disk = v->disk, .csd_mem = v->csd_mem, .frames = v->frames, .grad_buffers = v->grad_buffers, .commit_every = 1, .durable = 1,
+        .error_feedback = v->feedback != SENT_IS_ALL, .residual_in_ram = v->feedback == IN_RAM,
     };
     must(&t, run_format(&t.cfg, &init, &t.err));
     while (step < STEPS) {
@@ -211,8 +214,8 @@ static void same(const struct variant *v, const struct outcome *want)
     struct outcome got = toy_run(v);
 
     // which one it was, should it fail
-    print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d\n", (int)v->mode, v->devices, v->csd_mem, v->frames, v->disk,
-                  v->stop_every);
+    print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d feedback %d\n", (int)v->mode, v->devices, v->csd_mem,
+                  v->frames, v->disk, v->stop_every, (int)v->feedback);
     assert_memory_equal(got.loss, want->loss, sizeof got.loss);
     assert_int_equal(got.params, want->params);
 }
@@ -224,14 +227,14 @@ static void all_modes_same_bits(void **state)
 
     for (size_t k = 0; k < 4; k++) {
         enum dtype          dt = k % 2 ? DT_F32 : DT_BF16;
-        struct variant      mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", dt, kinds[k], 0, 0, 0 };
+        struct variant      mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", dt, kinds[k], 0, 0, 0, 0 };
         struct outcome      want = toy_run(&mem);
         const struct variant v[] = {
-            { RUN_BASE, 2, 256 << 10, 3, 2, "uring", dt, kinds[k], 0, 0, 0 },
-            { RUN_SU, 1, 128 << 10, 2, 1, "uring", dt, kinds[k], 0, 0, 0 },
-            { RUN_SUO, 5, 128 << 10, 4, 2, "uring", dt, kinds[k], 0, 0, 0 },
-            { RUN_SUO, 1, 4 << 20, 1, 1, "sync", dt, kinds[k], 0, 2, 0 },
-            { RUN_SUO, 2, 200 << 10, 2, 2, "uring", dt, kinds[k], 0, 1, 0 },
+            { RUN_BASE, 2, 256 << 10, 3, 2, "uring", dt, kinds[k], 0, 0, 0, 0 },
+            { RUN_SU, 1, 128 << 10, 2, 1, "uring", dt, kinds[k], 0, 0, 0, 0 },
+            { RUN_SUO, 5, 128 << 10, 4, 2, "uring", dt, kinds[k], 0, 0, 0, 0 },
+            { RUN_SUO, 1, 4 << 20, 1, 1, "sync", dt, kinds[k], 0, 2, 0, 0 },
+            { RUN_SUO, 2, 200 << 10, 2, 2, "uring", dt, kinds[k], 0, 1, 0, 0 },
         };
 
         for (size_t i = 0; i < sizeof v / sizeof *v; i++)
@@ -242,24 +245,53 @@ static void all_modes_same_bits(void **state)
 static void compressed_same_bits(void **state)
 {
     (void)state;
-    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0 };
+    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0 };
     struct outcome       want = toy_run(&mem);
     const struct variant v[] = {
-        { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0 },
-        { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, 0 },
-        { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0 },
+        { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0 },
+        { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, 0, 0 },
+        { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0 },
     };
 
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
         same(&v[i], &want);
 }
 
+/* Every mode in the variants of error feedback: streamed and in RAM, stopped, poisoned; and it is not the same without it. */
+static void error_feedback_same_bits(void **state)
+{
+    (void)state;
+    for (int poison = 0; poison <= 3; poison += 3) {
+        struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED };
+        struct outcome       want = toy_run(&mem), without;
+        const struct variant v[] = {
+            { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED },
+            { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED },
+            { RUN_BASE, 2, 1 << 20, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, IN_RAM },
+            { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED },
+            { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, IN_RAM },
+            { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED },
+            { RUN_SUO, 5, 256 << 10, 1, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 2, poison, IN_RAM },
+            { RUN_SU, 2, 200 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, IN_RAM },
+        };
+
+        for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+            if (poison || (v[i].mode != RUN_MEM && v[i].stop_every == 0)) // the traffic is that of steps without a stop or a skip
+                same(&v[i], &want);
+        mem.feedback = SENT_IS_ALL;
+        without = toy_run(&mem);
+        assert_true(without.loss[1] == want.loss[1]); // the first step owes nothing yet
+        assert_true(without.loss[2] != want.loss[2]);
+        assert_int_not_equal(without.params, want.params);
+    }
+}
+
 static void skipped_steps_leave_states_alone(void **state)
 {
     (void)state;
-    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 3 };
+    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0 };
     struct outcome       want = toy_run(&mem);
-    const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 3 };
+    const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0 };
 
     assert_true(want.loss[STEPS - 1] == want.loss[STEPS - 1]); // no NaN got in
     same(&v, &want);
@@ -270,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_modes_same_bits),
         cmocka_unit_test(compressed_same_bits),
+        cmocka_unit_test(error_feedback_same_bits),
         cmocka_unit_test(skipped_steps_leave_states_alone),
     };
 

@@ -81,6 +81,25 @@ static void test_compressed(void **state)
     assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_READ], 8 * 23);
 }
 
+static void test_error_feedback(void **state)
+{
+    struct traffic_config c = small();
+    struct link_meter     m, without;
+
+    (void)state;
+    c.compress = 0.02;
+    traffic_computed(&without, &c);
+    c.error_feedback = 1;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE], 4 * 2220);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ], 4 * 2220);
+    assert_int_equal(sum(&m), sum(&without) + 8 * 2220);
+    c.residual_in_ram = 1;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ], 0);
+    assert_int_equal(sum(&m), sum(&without) + 4 * 2220);
+}
+
 static void test_frames_and_formats(void **state)
 {
     struct traffic_config c = small();
@@ -105,6 +124,7 @@ int main(void)
         cmocka_unit_test(test_base),
         cmocka_unit_test(test_su),
         cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_error_feedback),
         cmocka_unit_test(test_frames_and_formats),
     };
 
