@@ -1,7 +1,6 @@
 /* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data FILE --steps N` trains it. */
 #include "cmd/cmd.h"
 #include "cmd/newrun.h"
-#include "cmd/pick.h"
 #include "cmd/tokenise.h"
 #include "model/hf.h"
 
@@ -32,7 +31,7 @@ static int import(struct import_opts *o, int argc, char **argv, struct err *err)
 {
     struct newrun n = { .dir = o->run, .o = &o->train, .init = o->dir, .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
                         .argc = argc, .argv = argv };
-    int           rc = pick_check(&o->train, err);
+    int           rc = train_opts_check(&o->train, err);
 
     if (!rc)
         rc = hf_config(&n.gpt, o->dir, err);

@@ -15,7 +15,7 @@ struct memory_request {
     uint64_t             decoding;  // generation: decode_bytes, which stand for activations too; else 0
 };
 
-/* Make the plan; on success frames and grad_buffers are set in *r->run. -EINVAL and a sentence if it does not fit: then *out
+/* Make the plan; on success frames, grad_buffers and residual_in_ram are set in *r->run. -EINVAL and a sentence if it does not fit: then *out
  * is the minimum that was refused. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 

@@ -9,15 +9,6 @@
 
 enum { OWN_POSITIONS = 1024 };
 
-int pick_check(struct train_opts *o, struct err *err)
-{
-    int rc = train_opts_check(o, err);
-
-    if (!rc && o->error_feedback)
-        rc = err_misuse(err, "--error-feedback is not in this version: leave it out");
-    return rc;
-}
-
 static void pick_own(struct gpt_config *gpt, const struct model_opts *m, uint64_t seq)
 {
     *gpt = (struct gpt_config){ .n_layer = m->n_layer, .n_head = m->n_head, .n_embd = m->n_embd,

@@ -9,7 +9,4 @@
  * not go together, before anything is made. */
 int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m, struct train_opts *o, struct err *err);
 
-/* Options that the rows know but this version's streams do not. */
-int pick_check(struct train_opts *o, struct err *err);
-
 #endif

@@ -47,7 +47,8 @@ static void print_traffic(const struct session *s)
 {
     struct traffic_config c = { .on_host = s->run.mode == RUN_BASE, .in_memory = s->run.mode == RUN_MEM, .n_blocks = s->run.n_blocks,
                                 .block_params = s->block_params, .frames = s->run.frames, .wire_dt = s->run.wire_dt,
-                                .moments = optim_moments(s->run.optim), .compress = s->run.compress };
+                                .moments = optim_moments(s->run.optim), .compress = s->run.compress,
+                                .error_feedback = s->run.error_feedback, .residual_in_ram = s->run.residual_in_ram };
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     int                   any = 0;
@@ -85,7 +86,7 @@ static int plan(struct plan_opts *o, struct err *err)
     struct session s = { .dir = "RUN" };
     struct budget  b;
     char           table[8192];
-    int            rc = pick_check(&o->train, err), refused;
+    int            rc = train_opts_check(&o->train, err), refused;
 
     if (!rc)
         rc = pick_model(&s.gpt, &o->tokenizer, &o->model, &o->train, err);

@@ -112,7 +112,7 @@ static int resume_options(struct session *s, const struct pretrain_opts *o, cons
             s->o.schedule_steps = s->o.steps;
     }
     if (!rc)
-        rc = pick_check(&s->o, err);
+        rc = train_opts_check(&s->o, err);
     if (!rc && s->o.seq > s->gpt.n_positions)
         rc = err_misuse(err, "--seq %llu: the model has %zu positions", (unsigned long long)s->o.seq, s->gpt.n_positions);
     return rc ? rc : session_config(s, err);
@@ -149,7 +149,7 @@ static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int 
 
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    rc = pick_check(&o->train, err);
+    rc = train_opts_check(&o->train, err);
     if (!rc)
         rc = o->resume ? resume_check(o, err) : make_run(o, argc, argv, err);
     if (!rc)

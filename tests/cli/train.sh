@@ -63,6 +63,15 @@ done
 with c-suoc "$@" --mode su+o+c --compress 10%
 same "$compressed" "$hash" "su+o+c is su+o --compress"
 
+with ef-mem "$@" --mode mem --compress 10% --error-feedback
+want=$hash
+result "$([ -n "$want" ] && [ "$want" != "$compressed" ]; echo $?)" "error feedback trains otherwise"
+for run in "base 1" "su+o 2"; do
+    mode=${run% *} devices=${run#* }
+    with "ef-$mode" "$@" --mode "$mode" --devices "$devices" --compress 10% --error-feedback
+    same "$want" "$hash" "error feedback: $mode on $devices devices gives mem's parameters"
+done
+
 for optimizer in adam sgd adagrad; do
     with $optimizer-mem "$@" --mode mem --optimizer $optimizer
     want=$hash
