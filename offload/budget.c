@@ -1,6 +1,7 @@
 /* budget.c: the arithmetic of the memory plan. Parts that have one size are summed first; what is left buys, in order of what it
- * gains: a second gradient buffer (writing beside computing), a third frame (reading beside computing), kept activations (no
- * recomputing), and at last more frames (a cache of wire parameters).
+ * gains: a second gradient buffer (writing beside computing), a third frame (reading beside computing), the residual of error
+ * feedback (of 8 bytes a parameter over the host link 4 are left), kept activations (no recomputing), and at last more frames (a
+ * cache of wire parameters).
  *
  * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas stand beside it, outside the limit,
  * but for a limit that is taken from the machine, which has to hold them too. */
@@ -31,7 +32,7 @@ uint64_t budget_available(void)
 }
 
 /* How much of what there is a choice about. */
-struct choice { size_t frames, grad_buffers, kept; };
+struct choice { size_t frames, grad_buffers, kept; int residual_in_ram; };
 
 static struct choice choose_minimum(const struct budget_request *r)
 {
@@ -40,6 +41,7 @@ static struct choice choose_minimum(const struct budget_request *r)
     if (r->in_memory) {
         c.frames = r->n_layer;
         c.grad_buffers = r->training ? r->n_layer : 0;
+        c.residual_in_ram = r->residual_ram > 0;
     }
     if (r->training && r->keep == 1)
         c.kept = r->n_layer;
@@ -52,9 +54,14 @@ static uint64_t fixed_bytes(const struct budget_request *r)
            r->kv_cache + r->host_update;
 }
 
+static uint64_t residual_bytes(const struct budget_request *r, const struct choice *c)
+{
+    return c->residual_in_ram ? r->residual_ram : r->residual_ends + c->grad_buffers * r->residual_layer;
+}
+
 static uint64_t choice_bytes(const struct budget_request *r, const struct choice *c)
 {
-    return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad + c->kept * r->kept_per_layer;
+    return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad + c->kept * r->kept_per_layer + residual_bytes(r, c);
 }
 
 /* As many more of one thing, up to `most`, as `room` has space for. */
@@ -66,13 +73,26 @@ static void choose_more(size_t *count, size_t most, uint64_t each, uint64_t *roo
     }
 }
 
+/* All of it, in place of the buffers it would stream through, or none. */
+static void choose_residual(const struct budget_request *r, struct choice *c, uint64_t *room)
+{
+    uint64_t streamed = residual_bytes(r, c);
+
+    if (!r->residual_ram || c->residual_in_ram || *room + streamed < r->residual_ram)
+        return;
+    *room = *room + streamed - r->residual_ram;
+    c->residual_in_ram = 1;
+}
+
 static void choose_rest(const struct budget_request *r, struct choice *c, uint64_t room)
 {
-    size_t third = r->n_layer < 3 ? r->n_layer : 3;
+    size_t   third = r->n_layer < 3 ? r->n_layer : 3;
+    uint64_t grad = r->layer_grad + (c->residual_in_ram ? 0 : r->residual_layer);
 
     if (r->training)
-        choose_more(&c->grad_buffers, r->n_layer < 2 ? r->n_layer : 2, r->layer_grad, &room);
+        choose_more(&c->grad_buffers, r->n_layer < 2 ? r->n_layer : 2, grad, &room);
     choose_more(&c->frames, third, r->layer_frame, &room);
+    choose_residual(r, c, &room);
     if (r->training && r->keep < 0)
         choose_more(&c->kept, r->n_layer, r->kept_per_layer, &room);
     choose_more(&c->frames, r->n_layer, r->layer_frame, &room);
@@ -97,6 +117,14 @@ static void add(struct budget *b, const char *name, uint64_t bytes, const char *
     b->total += bytes;
 }
 
+static const char *residual_note(const struct budget_request *r, const struct choice *c)
+{
+    if (r->in_memory)
+        return "what was not sent";
+    return c->residual_in_ram ? "what was not sent stays in memory and is written"
+                              : "what was not sent streams both ways: there is no room for it";
+}
+
 static const char *frames_note(const struct budget_request *r, const struct choice *c)
 {
     if (c->frames == r->n_layer)
@@ -115,6 +143,7 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     add(b, "the embeddings and the final norm", r->fixed_streams, "%s", ends);
     add(b, "layer frames", c->frames * r->layer_frame, "%zu of %zu layers; %s", c->frames, r->n_layer, frames_note(r, c));
     add(b, "layer gradients", c->grad_buffers * r->layer_grad, "%zu of %zu layers", c->grad_buffers, r->n_layer);
+    add(b, "error feedback", residual_bytes(r, c), "%s", residual_note(r, c));
     add(b, "kept activations", c->kept * r->kept_per_layer, "%zu of %zu layers; the others are recomputed", c->kept, r->n_layer);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
@@ -128,6 +157,7 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     b->frames = c->frames;
     b->grad_buffers = c->grad_buffers;
     b->kept = c->kept;
+    b->residual_in_ram = c->residual_in_ram;
     b->arenas = r->arenas;
 }
 

@@ -22,6 +22,9 @@ struct budget_request {
     uint64_t head;            // head chunk buffers
     uint64_t products;        // engine scratch and JIT
     uint64_t compress, spans, tokens, kv_cache;
+    /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the embeddings' and final norm's, and one
+     * for each gradient buffer. */
+    uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
     uint64_t arenas;          // of emulated devices; on top of host_mem
     int      keep;            // --activations: 1 keep all, 0 recompute all, -1 as many as there is room for
@@ -33,10 +36,11 @@ struct budget {
     size_t   n_items;
     uint64_t total, limit, arenas;
     size_t   frames, grad_buffers, kept; // layer frames, layer gradient buffers, layers whose activations are kept
+    int      residual_in_ram; // error feedback does not stream
 };
 
 /* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept. Then, while there is room: a second gradient buffer, a third
- * frame, kept layers, more frames (a cache). If the minimum does not fit: -EINVAL, misuse, a sentence naming the largest part and the smallest
+ * frame, what error feedback keeps (it else crosses the host link twice), kept layers, more frames (a cache). If the minimum does not fit: -EINVAL, misuse, a sentence naming the largest part and the smallest
  * --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 

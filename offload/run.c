@@ -107,7 +107,8 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 
     if (rc)
         return rc;
-    rows = (struct format_rows){ .subs = calloc(d.store.n_subs, sizeof *rows.subs), .residuals = calloc(d.store.n_subs, sizeof *rows.residuals) };
+    rows.subs = calloc(d.store.n_subs, sizeof *rows.subs);
+    rows.residuals = calloc(d.store.n_subs, sizeof *rows.residuals);
     rc = rows.subs && rows.residuals ? all_format(&d, init, &rows, err)
                                      : err_set(err, -ENOMEM, "out of memory for %zu subgroups", d.store.n_subs);
     if (!rc)

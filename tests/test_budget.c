@@ -53,6 +53,34 @@ static void test_order(void **state)
     assert_true(b.frames == 12 && b.grad_buffers == 2 && b.kept == 12);
 }
 
+/* 160 MiB of residual in all; streamed 48 and 14 for each gradient buffer. */
+static void test_error_feedback(void **state)
+{
+    struct budget_request r = small((412 + 48 + 14) * MIB);
+    struct budget         b;
+    struct err            err;
+
+    (void)state;
+    r.residual_ram = 160 * MIB;
+    r.residual_ends = 48 * MIB;
+    r.residual_layer = 14 * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.grad_buffers == 1 && !b.residual_in_ram && b.total == b.limit);
+    r.host_mem += (28 + 14 + 14) * MIB; // a second gradient buffer and a third frame come first
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.grad_buffers == 2 && b.frames == 3 && !b.residual_in_ram && b.total == b.limit);
+    r.host_mem += (160 - 48 - 2 * 14) * MIB; // its own buffers are what it takes the place of
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.residual_in_ram && b.kept == 0 && b.total == b.limit);
+    r.host_mem -= 1;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(!b.residual_in_ram && b.frames > 3 && b.total <= b.limit);
+    r.in_memory = 1;
+    r.host_mem = 10000 * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.residual_in_ram);
+}
+
 static void test_refusal(void **state)
 {
     struct budget_request r = small(300 * MIB);
@@ -149,8 +177,8 @@ static void test_print(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order), cmocka_unit_test(test_refusal), cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_error_feedback), cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_keep), cmocka_unit_test(test_shapes), cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
