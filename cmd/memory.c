@@ -65,9 +65,6 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     b->layer_frame = m.layer_frame;
     b->layer_grad = m.layer_grad;
     b->compress = m.compress;
-    b->residual_ram = m.residual_ram;
-    b->residual_ends = m.residual_ends;
-    b->residual_layer = m.residual_layer;
     b->spans = m.spans;
     if (cfg.error_feedback) {
         b->residual_ram = m.residual_ram;
@@ -112,7 +109,6 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     if (!rc && r->run) {
         r->run->frames = out->frames;
         r->run->grad_buffers = out->grad_buffers;
-        r->run->residual_in_ram = out->residual_in_ram;
         r->run->residual_in_ram = out->residual_in_ram;
     }
     return rc;
