@@ -56,6 +56,11 @@ static int device_path(char **out, const struct run_config *cfg, size_t i, int c
     return n < 0 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
 }
 
+int devices_fake(const struct run_config *cfg)
+{
+    return (cfg->csd->flags & CSD_FAKE) || strcmp(cfg->disk, "null") == 0;
+}
+
 static int is_block_device(const char *path)
 {
     struct stat st;
@@ -102,7 +107,7 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
     struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
     int                rc;
 
-    if (d->csd[i]->ops->flags & CSD_FAKE)
+    if (devices_fake(cfg))
         return 0;
     snprintf(want.id, sizeof want.id, "%s", cfg->id);
     if (!create || is_block_device(d->paths[i])) {
@@ -125,7 +130,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
 
     if (rc)
         return rc;
-    if (create && !(cfg->csd->flags & CSD_FAKE)) {
+    if (create && !devices_fake(cfg)) {
         rc = disk_probe(d->paths[i], err);
         if (rc)
             return rc;
@@ -176,7 +181,7 @@ out:
         int mine = how == DEVICES_CREATE;
 
         for (size_t i = 0; mine && i < opened; i++) // the last one that failed removes what it made itself, unless it was open
-            if (d->csd[i] && !is_block_device(d->paths[i]) && !(cfg->csd->flags & CSD_FAKE))
+            if (d->csd[i] && !is_block_device(d->paths[i]) && !devices_fake(cfg))
                 unlink(d->paths[i]);
         devices_close(d);
     }

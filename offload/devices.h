@@ -24,6 +24,9 @@ int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_
                   unsigned n_buffers, char *notice, size_t notice_size, struct err *err);
 void devices_close(struct devices *d); // accepts the zero state
 
+/* Whether nothing is stored behind cfg (the null CSD or the null disk): what is read back means nothing and is not compared. */
+int devices_fake(const struct run_config *cfg);
+
 /* Run one job on device i to its end. */
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err);
 
