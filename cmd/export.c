@@ -52,7 +52,7 @@ int cmd_export(int argc, char **argv)
     if (!rc)
         rc = write_folder(&r, &o, &err);
     if (!rc)
-        printf("%s: %.1f million parameters\n", o.dir, (double)gpt_total(&r.gpt) / 1e6);
+        printf("%s: %.4g million parameters\n", o.dir, (double)gpt_total(&r.gpt) / 1e6);
     reader_close(&r);
     code = rc ? opt_fail("export", &err) : 0;
     opt_release(&export_command, &o);

@@ -38,7 +38,7 @@ static int import(struct import_opts *o, int argc, char **argv, struct err *err)
     if (!rc)
         rc = newrun_create(&n, err);
     if (!rc)
-        printf("%s: %.1f million parameters; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run,
+        printf("%s: %.4g million parameters; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run,
                (double)gpt_total(&n.gpt) / 1e6, o->run);
     return rc;
 }

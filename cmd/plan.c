@@ -37,7 +37,7 @@ static void print_model(const struct session *s)
     const struct gpt_config *g = &s->gpt;
     double                   tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
 
-    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.1f million parameters (M = %.1f MiB)\n", g->n_layer, g->n_head,
+    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million parameters (M = %.1f MiB)\n", g->n_layer, g->n_head,
            g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6, 2.0 * (double)gpt_total(g) / (1 << 20));
     printf("Step: %llu x %llu x %llu tokens, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum, (unsigned long long)s->o.batch,
            (unsigned long long)s->o.seq, tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);

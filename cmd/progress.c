@@ -85,6 +85,11 @@ void progress_step(struct progress *p, uint64_t step, const struct step_result *
         printf("step %llu/%llu  %s\n", (unsigned long long)step + 1, (unsigned long long)p->steps, text);
         fflush(stdout);
     }
+    progress_pause(p, step);
+}
+
+void progress_pause(struct progress *p, uint64_t step)
+{
     p->last_ns = clock_ns();
     p->last_step = step + 1;
 }

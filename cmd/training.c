@@ -159,6 +159,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     if (!rc && !t->s->o.quiet)
         progress_line(&t->progress, "eval after step %llu  loss %.6f  perplexity %.4f  (%llu tokens)", (unsigned long long)step + 1, loss,
                       exp(loss), (unsigned long long)tokens);
+    progress_pause(&t->progress, step);
     return rc;
 }
 
@@ -209,7 +210,7 @@ static void say_what_runs(const struct training *t)
 
     if (s->o.quiet)
         return;
-    fprintf(stderr, "siTrain: %.1f million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned, %zu of %zu layers kept\n",
+    fprintf(stderr, "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned, %zu of %zu layers kept\n",
             (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode], s->o.compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum), s->o.dtype == DT_BF16 ? "bf16" : "fp32",
             trainer_engine(t->trainer), opt_size_text(total, sizeof total, (double)t->plan.total),
