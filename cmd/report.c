@@ -105,7 +105,7 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
     struct gpt_config     g = { 0 };
     struct traffic_config c = { 0 };
-    size_t               *sizes;
+    size_t               *sizes, feedback = 0, in_ram = 0;
     int                   kind;
 
     if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
@@ -130,6 +130,8 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     c.wire_dt = strcmp(dtype, "fp32") ? DT_BF16 : DT_F32;
     c.moments = optim_moments((enum optim_kind)kind);
     c.compress = strtod(compress, NULL);
+    c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
+    c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram; // read or not: the plan's choice, as the frames
     traffic_computed(out, &c);
     free(sizes);
     return 1;
@@ -170,7 +172,8 @@ static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
     for (int k = 0; k < LINK_KINDS; k++)
         for (int c = 0; c < LINK_CLASSES; c++)
             for (int d = 0; d < LINK_DIRS; d++) {
-                int     unknown = k == LINK_HOST && c == CLASS_WIRE && d == LINK_READ && !frames_known;
+                int     planned = k == LINK_HOST && (c == CLASS_WIRE || c == CLASS_RESIDUAL) && d == LINK_READ;
+                int     unknown = planned && !frames_known;
                 int     nothing = !m.bytes[k][c][d] || unknown;
                 json_t *row = nothing ? NULL : traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
 
