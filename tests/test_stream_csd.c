@@ -7,10 +7,12 @@
 #include <cmocka.h>
 
 #include "data/crc32c.h"
+#include "offload/devices.h"
 #include "offload/run.h"
 #include "offload/traffic.h"
 #include "tests/tempdir.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,14 +58,10 @@ static float wire_get(const struct toy *t, const void *wire, size_t i)
     return dtype_get(wire, t->cfg.wire_dt, i);
 }
 
-/* One step; returns a sum over all wire parameters as seen, the toy's loss. `poison`: a NaN in a gradient. */
-static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poison)
+/* The way forward; returns a sum over all wire parameters as seen. The head's blocks stay acquired. */
+static double toy_forward(struct toy *t, struct stream *s, uint64_t step, const void **wire)
 {
-    const void        *wire[BLOCKS];
-    float             *grad;
-    struct stream_norm norm = { 0 };
-    struct stream_step up = { .row = { .step = step } };
-    double             loss = 0;
+    double loss = 0;
 
     must(t, stream_begin(s, STREAM_TRAIN, step, &t->err));
     for (size_t b = 0; b < BLOCKS; b++) {
@@ -74,6 +72,18 @@ static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poiso
             stream_release(s, b);
     }
     must(t, stream_acquire(s, 0, &wire[0], &t->err));
+    return loss;
+}
+
+/* One step; returns the toy's loss. `poison`: a NaN in a gradient. `quit`: stop when that block's gradient was sent; 0: go on. */
+static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit)
+{
+    const void        *wire[BLOCKS];
+    float             *grad;
+    struct stream_norm norm = { 0 };
+    struct stream_step up = { .row = { .step = step } };
+    double             loss = toy_forward(t, s, step, wire);
+
     for (size_t b = BLOCKS; b-- > 0;) {
         if (b > 0 && b < BLOCKS - 1)
             must(t, stream_acquire(s, b, &wire[b], &t->err));
@@ -92,6 +102,8 @@ static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poiso
             stream_release(s, b);
         }
         must(t, stream_send_grad(s, b, &norm, &t->err));
+        if (quit && b == quit)
+            return loss;
     }
     assert_int_equal(norm.nonfinite, poison);
     up.skip = norm.nonfinite;
@@ -132,6 +144,7 @@ struct variant {
     int           stop_every; // close without drain after so many steps, and reopen
     int           poison_step; // 0: none
     enum { SENT_IS_ALL, STREAMED, IN_RAM } feedback; // what is not sent: forgotten, or kept where
+    size_t        quit_block; // before each of these stops half a step is made, to the gradient of this block; 0: no
 };
 
 /* A row of run.db's traffic, added to a meter. */
@@ -167,26 +180,35 @@ static void traffic_check(struct toy *t)
     assert_memory_equal(got.bytes, want.bytes, sizeof got.bytes);
 }
 
-static struct outcome toy_run(const struct variant *v)
+/* A run of v in `dir`, just made. */
+static void toy_create(struct toy *t, const struct variant *v, const char *dir)
 {
-    char           *dir = tempdir_new(), path[4096];
-    struct toy      t = { 0 };
-    struct outcome  out = { 0 };
-    struct stream  *s = NULL;
-    struct runlog  *log;
-    char            notice[512];
-    uint64_t        step = 0, applied, before = UINT64_MAX;
     const struct params_source init = { .read = toy_init };
+    struct runlog *log;
+    char           path[4096];
 
+    *t = (struct toy){ 0 };
     snprintf(path, sizeof path, "%s/run.db", dir);
-    must(&t, runlog_create(&log, path, 0, &t.err));
-    t.cfg = (struct run_config){
+    must(t, runlog_create(&log, path, 0, &t->err));
+    t->cfg = (struct run_config){
         .dir = dir, .log = log, .id = "00112233445566778899aabbccddeeff", .mode = v->mode, .n_blocks = BLOCKS, .block_params = sizes,
         .decay = toy_decay, .wire_dt = v->dt, .optim = v->optim, .compress = v->compress, .n_devices = v->devices, .csd = &csd_emu,
         .disk = v->disk, .csd_mem = v->csd_mem, .frames = v->frames, .grad_buffers = v->grad_buffers, .commit_every = 1, .durable = 1,
         .error_feedback = v->feedback != SENT_IS_ALL, .residual_in_ram = v->feedback == IN_RAM,
     };
-    must(&t, run_format(&t.cfg, &init, &t.err));
+    must(t, run_format(&t->cfg, &init, &t->err));
+}
+
+static struct outcome toy_run(const struct variant *v)
+{
+    char           *dir = tempdir_new();
+    struct toy      t;
+    struct outcome  out = { 0 };
+    struct stream  *s = NULL;
+    char            notice[512];
+    uint64_t        step = 0, applied, before = UINT64_MAX;
+
+    toy_create(&t, v, dir);
     while (step < STEPS) {
         must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
         must(&t, run_position(&t.cfg, &step, &applied, &t.err));
@@ -194,7 +216,9 @@ static struct outcome toy_run(const struct variant *v)
 
         before = step;
         for (int n = 0; step < STEPS && (v->stop_every == 0 || n < v->stop_every); n++, step++)
-            out.loss[step] = toy_step(&t, s, step, v->poison_step && (int)step == v->poison_step);
+            out.loss[step] = toy_step(&t, s, step, v->poison_step && (int)step == v->poison_step, 0);
+        if (v->quit_block && step < STEPS)
+            toy_step(&t, s, step, 0, v->quit_block);
         if (step == STEPS || v->mode == RUN_MEM || stuck)
             must(&t, stream_drain(s, &t.err));
         stream_close(s);
@@ -204,7 +228,7 @@ static struct outcome toy_run(const struct variant *v)
     out.params = params_sum(&t);
     if (v->mode != RUN_MEM && v->stop_every == 0 && v->poison_step == 0)
         traffic_check(&t);
-    runlog_close(log);
+    runlog_close(t.cfg.log);
     tempdir_remove(dir);
     return out;
 }
@@ -214,8 +238,8 @@ static void same(const struct variant *v, const struct outcome *want)
     struct outcome got = toy_run(v);
 
     // which one it was, should it fail
-    print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d feedback %d\n", (int)v->mode, v->devices, v->csd_mem,
-                  v->frames, v->disk, v->stop_every, (int)v->feedback);
+    print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d feedback %d quit %zu\n", (int)v->mode, v->devices, v->csd_mem,
+                  v->frames, v->disk, v->stop_every, (int)v->feedback, v->quit_block);
     assert_memory_equal(got.loss, want->loss, sizeof got.loss);
     assert_int_equal(got.params, want->params);
 }
@@ -227,14 +251,14 @@ static void all_modes_same_bits(void **state)
 
     for (size_t k = 0; k < 4; k++) {
         enum dtype          dt = k % 2 ? DT_F32 : DT_BF16;
-        struct variant      mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", dt, kinds[k], 0, 0, 0, 0 };
+        struct variant      mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", dt, kinds[k], 0, 0, 0, 0, 0 };
         struct outcome      want = toy_run(&mem);
         const struct variant v[] = {
-            { RUN_BASE, 2, 256 << 10, 3, 2, "uring", dt, kinds[k], 0, 0, 0, 0 },
-            { RUN_SU, 1, 128 << 10, 2, 1, "uring", dt, kinds[k], 0, 0, 0, 0 },
-            { RUN_SUO, 5, 128 << 10, 4, 2, "uring", dt, kinds[k], 0, 0, 0, 0 },
-            { RUN_SUO, 1, 4 << 20, 1, 1, "sync", dt, kinds[k], 0, 2, 0, 0 },
-            { RUN_SUO, 2, 200 << 10, 2, 2, "uring", dt, kinds[k], 0, 1, 0, 0 },
+            { RUN_BASE, 2, 256 << 10, 3, 2, "uring", dt, kinds[k], 0, 0, 0, 0, 0 },
+            { RUN_SU, 1, 128 << 10, 2, 1, "uring", dt, kinds[k], 0, 0, 0, 0, 0 },
+            { RUN_SUO, 5, 128 << 10, 4, 2, "uring", dt, kinds[k], 0, 0, 0, 0, 0 },
+            { RUN_SUO, 1, 4 << 20, 1, 1, "sync", dt, kinds[k], 0, 2, 0, 0, 0 },
+            { RUN_SUO, 2, 200 << 10, 2, 2, "uring", dt, kinds[k], 0, 1, 0, 0, 0 },
         };
 
         for (size_t i = 0; i < sizeof v / sizeof *v; i++)
@@ -245,12 +269,12 @@ static void all_modes_same_bits(void **state)
 static void compressed_same_bits(void **state)
 {
     (void)state;
-    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0 };
+    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0, 0 };
     struct outcome       want = toy_run(&mem);
     const struct variant v[] = {
-        { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0 },
-        { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, 0, 0 },
-        { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0 },
+        { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0, 0 },
+        { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, 0, 0, 0 },
+        { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0, 0 },
     };
 
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
@@ -262,17 +286,18 @@ static void error_feedback_same_bits(void **state)
 {
     (void)state;
     for (int poison = 0; poison <= 3; poison += 3) {
-        struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED };
+        struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED, 0 };
         struct outcome       want = toy_run(&mem), without;
         const struct variant v[] = {
-            { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED },
-            { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED },
-            { RUN_BASE, 2, 1 << 20, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, IN_RAM },
-            { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED },
-            { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, IN_RAM },
-            { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED },
-            { RUN_SUO, 5, 256 << 10, 1, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 2, poison, IN_RAM },
-            { RUN_SU, 2, 200 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, IN_RAM },
+            { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED, 3 },
+            { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED, 0 },
+            { RUN_BASE, 2, 1 << 20, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, IN_RAM, 0 },
+            { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED, 0 },
+            { RUN_SUO, 2, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 2, poison, STREAMED, 2 },
+            { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, IN_RAM, 0 },
+            { RUN_SUO, 5, 1 << 20, 4, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED, 0 },
+            { RUN_SUO, 5, 256 << 10, 1, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 2, poison, IN_RAM, 1 },
+            { RUN_SU, 2, 200 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, IN_RAM, 0 },
         };
 
         for (size_t i = 0; i < sizeof v / sizeof *v; i++)
@@ -286,12 +311,50 @@ static void error_feedback_same_bits(void **state)
     }
 }
 
+/* A damaged residual is named, and never gets into a gradient. */
+static void damaged_residual_is_named(void **state)
+{
+    (void)state;
+    const struct variant v = { RUN_SUO, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, IN_RAM, 0 };
+    char              *dir = tempdir_new(), path[4096], notice[512];
+    const void        *wire[BLOCKS];
+    struct stream_norm norm = { 0 };
+    struct toy         t;
+    struct store       st;
+    struct stream     *s;
+    float             *grad;
+    FILE              *f;
+
+    toy_create(&t, &v, dir);
+    must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
+    toy_step(&t, s, 0, 0, 0);
+    must(&t, stream_drain(s, &t.err));
+    stream_close(s);
+    must(&t, devices_layout(&st, &t.cfg, &t.err));
+    snprintf(path, sizeof path, "%s/dev0/states", dir);
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)store_residual_off(&st.subs[st.block_sub[BLOCKS - 1]], 1) + 100, SEEK_SET), 0);
+    fputc(0x55, f);
+    fclose(f);
+    store_release(&st);
+
+    must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
+    toy_forward(&t, s, 1, wire);
+    must(&t, stream_grad(s, BLOCKS - 1, &grad, &t.err));
+    assert_int_equal(stream_send_grad(s, BLOCKS - 1, &norm, &t.err), -EBADMSG);
+    assert_non_null(strstr(t.err.text, "the residual of block 5 at offset"));
+    stream_close(s);
+    runlog_close(t.cfg.log);
+    tempdir_remove(dir);
+}
+
 static void skipped_steps_leave_states_alone(void **state)
 {
     (void)state;
-    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0 };
+    struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0, 0 };
     struct outcome       want = toy_run(&mem);
-    const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0 };
+    const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0, 0 };
 
     assert_true(want.loss[STEPS - 1] == want.loss[STEPS - 1]); // no NaN got in
     same(&v, &want);
@@ -303,6 +366,7 @@ int main(void)
         cmocka_unit_test(all_modes_same_bits),
         cmocka_unit_test(compressed_same_bits),
         cmocka_unit_test(error_feedback_same_bits),
+        cmocka_unit_test(damaged_residual_is_named),
         cmocka_unit_test(skipped_steps_leave_states_alone),
     };
 
