@@ -327,6 +327,21 @@ static int name_database(struct session *s, struct err *err)
     return file_sync_dir(s->dir, err);
 }
 
+/* What a killed creation left in --device folders elsewhere: files with its id in their names. */
+static void clear_devices(struct session *s)
+{
+    char *id = session_get(s, "id"), *devices = session_get(s, "option.device"), path[2 * SESSION_PATH], *rest = devices;
+
+    for (size_t i = 0; id && rest && *rest; i++) {
+        char *line = strsep(&rest, "\n");
+
+        snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", line, id, i);
+        unlink(path);
+    }
+    free(id);
+    free(devices);
+}
+
 /* Make the folder, or take over what a killed creation left in it; with the lock held. */
 static int claim_folder(struct session *s, const char *dir, int *made, struct err *err)
 {
@@ -348,6 +363,8 @@ static int claim_folder(struct session *s, const char *dir, int *made, struct er
         struct err dead;
 
         rc = runlog_open(&s->log, path, 0, 0, &dead);
+        if (!rc)
+            clear_devices(s);
         runlog_close(s->log);
         s->log = NULL;
         if (rc == -EBUSY)
