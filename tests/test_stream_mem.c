@@ -68,7 +68,7 @@ static float grad_value(uint64_t step, size_t block, size_t i)
 /* The oracle. */
 
 struct oracle {
-    float   *w[BLOCKS], *m[BLOCKS], *v[BLOCKS], *g[BLOCKS];
+    float   *w[BLOCKS], *m[BLOCKS], *v[BLOCKS], *g[BLOCKS], *owed[BLOCKS];
     uint64_t applied;
 };
 
@@ -80,6 +80,7 @@ static void oracle_init(struct oracle *o)
         o->m[b] = calloc(sizes[b], sizeof(float));
         o->v[b] = calloc(sizes[b], sizeof(float));
         o->g[b] = malloc(sizes[b] * sizeof(float));
+        o->owed[b] = calloc(sizes[b], sizeof(float));
         for (size_t i = 0; i < sizes[b]; i++)
             o->w[b][i] = init_value(b, i);
     }
@@ -92,6 +93,7 @@ static void oracle_release(struct oracle *o)
         free(o->m[b]);
         free(o->v[b]);
         free(o->g[b]);
+        free(o->owed[b]);
     }
 }
 
@@ -123,9 +125,12 @@ static void oracle_step(struct oracle *o, const struct run_config *cfg, uint64_t
         size_t cut = sizes[b] < 20000 ? sizes[b] : 20000;
 
         for (size_t i = 0; i < sizes[b]; i++)
-            o->g[b][i] = grad_value(step, b, i);
+            o->g[b][i] = o->owed[b][i] += grad_value(step, b, i);
         if (cfg->compress > 0.0)
             oracle_compress(o->g[b], sizes[b], cfg->compress);
+        for (size_t i = 0; i < sizes[b]; i++)
+            if (!cfg->error_feedback || o->g[b][i] != 0.0f)
+                o->owed[b][i] = 0.0f;
         optim_update(o->w[b], o->m[b], o->v[b], o->g[b], cut, 0.1f, &s);
         optim_update(o->w[b] + cut, o->m[b] + cut, o->v[b] + cut, o->g[b] + cut, sizes[b] - cut, 0.0f, &s);
     }
@@ -531,6 +536,43 @@ static void test_format_fails(void **state)
     f->log = NULL;
 }
 
+/* What was not sent is owed: through steps, a skip, a clean stop and the resume. */
+static void test_error_feedback(void **state)
+{
+    struct fixture            *f = *state;
+    const struct params_source init = { .read = init_read };
+    struct oracle              o;
+    struct stream_norm         norm = { 0 };
+    struct stream_step         skipped = { .row = { .step = 1 }, .skip = 1 };
+    struct err                 err = { 0 };
+
+    f->cfg.compress = 0.05;
+    f->cfg.error_feedback = 1;
+    unlink(f->db); // an image without residuals
+    assert_int_equal(runlog_create(&f->log, f->db, 0, &err), 0);
+    f->cfg.log = f->log;
+    assert_int_equal(stream_mem_format(&f->cfg, &init, &err), 0);
+    runlog_close(f->log);
+    open_run(f);
+    oracle_init(&o);
+    run_step(f, 0);
+    oracle_step(&o, &f->cfg, 0);
+    step_grads(f, 1, &norm); // these blocks' gradients are sent, and then the step is skipped
+    assert_int_equal(stream_update(f->s, &skipped, &err), 0);
+    run_step(f, 2);
+    oracle_step(&o, &f->cfg, 2);
+    same_wire(f, &o);
+    assert_int_equal(stream_drain(f->s, &err), 0);
+    close_run(f);
+    open_run(f);
+    for (uint64_t t = 3; t < 5; t++) {
+        run_step(f, t);
+        oracle_step(&o, &f->cfg, t);
+        same_wire(f, &o);
+    }
+    oracle_release(&o);
+}
+
 /* The other optimizers have one moment, and images of another size. */
 static void test_one_moment(void **state)
 {
@@ -573,6 +615,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_row, setup, teardown),
         cmocka_unit_test_setup_teardown(test_format_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_error_feedback, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_moment, setup, teardown),
     };
 
