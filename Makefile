@@ -84,6 +84,13 @@ tsan: ## the threaded parts under ThreadSanitizer
 clang: ## build everything with clang, warnings as errors
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-clang DEV=1 TARGET=build-clang/siTrain all test-bins
 
+# Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
+VENV ?= $(BUILD)/venv
+
+check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuations as transformers and tokenizers (VENV=, DATA=)
+	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
+	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/check_hf.py
+
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
