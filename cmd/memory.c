@@ -24,6 +24,15 @@ uint64_t memory_rss(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+uint64_t memory_baseline(void)
+{
+    static uint64_t first; // a second plan of the same process must not count what the first one's command has opened since
+
+    if (!first)
+        first = memory_rss();
+    return first;
+}
+
 uint64_t memory_rss_peak(void)
 {
     struct rusage u;
@@ -38,13 +47,15 @@ static int products_bytes(uint64_t *out, const struct model_options *m, struct e
     struct products_options o = { .gpt = m->gpt, .dtype = m->dtype, .engine = m->engine, .threads = m->threads, .training = m->training,
                                   .tokens = m->batch * m->seq, .logits = m->logits, .no_head_chunks = m->logits > 0 };
     struct products *p = NULL;
+    static uint64_t  most; // code that was generated once is not generated again
     uint64_t         before = memory_rss(), grown;
     int              rc = products_open(&p, &o, err);
 
     if (rc)
         return rc;
     grown = memory_rss() > before ? memory_rss() - before : 0;
-    *out = matmul_scratch(products_matmul(p)) + (grown > PRODUCTS_LEAST_MIB * MIB ? grown : PRODUCTS_LEAST_MIB * MIB);
+    most = grown > most ? grown : most;
+    *out = matmul_scratch(products_matmul(p)) + (most > PRODUCTS_LEAST_MIB * MIB ? most : PRODUCTS_LEAST_MIB * MIB);
     products_close(p);
     return 0;
 }
@@ -97,7 +108,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
-    b.process = memory_rss() + PROCESS_GROWTH_MIB * MIB;
+    b.process = memory_baseline() + PROCESS_GROWTH_MIB * MIB;
     if (r->run)
         rc = training_bytes(&b, r, err);
     else

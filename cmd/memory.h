@@ -19,6 +19,9 @@ struct memory_request {
  * is the minimum that was refused. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 
+/* Resident size of the program itself: measured at the first call, which a command makes before it opens anything large. */
+uint64_t memory_baseline(void);
+
 uint64_t memory_rss(void);      // of this process, now
 uint64_t memory_rss_peak(void); // as getrusage sees it
 

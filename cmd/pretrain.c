@@ -147,6 +147,7 @@ static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int 
     struct session s = { 0 };
     int            rc;
 
+    memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
     rc = train_opts_check(&o->train, err);

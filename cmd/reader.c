@@ -50,6 +50,7 @@ int reader_open(struct reader *r, const char *path, const char *disk, struct err
     int rc;
 
     memset(r, 0, sizeof *r);
+    memory_baseline();
     if (session_is_run(path))
         rc = open_run(r, path, disk, err);
     else if (hf_is_folder(path))
