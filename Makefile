@@ -67,7 +67,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp's barriers are not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread -DSITRAIN_NO_CLONES" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick
+.PHONY: asan-quick tsan-quick prove-memory curves bench-peers
 asan-quick:
 	@$(ASAN_MAKE) $(ASAN_QUICK)
 tsan-quick:
@@ -90,6 +90,24 @@ VENV ?= $(BUILD)/venv
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuations as transformers and tokenizers (VENV=, DATA=)
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
 	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/check_hf.py
+
+curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curves
+	@sh tests/apt.sh $(DEPS_DEMO) python3
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/curves/curves.py docs/curves
+
+prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees them (20 GB of disk)
+	@SITRAIN=./$(TARGET) sh tests/run.sh tests/prove/memory.sh
+
+COMPLETIONS = $(PREFIX)/share/bash-completion/completions
+PREFIX ?= /usr/local
+install: $(TARGET) ## install the program, its manual page and completion under PREFIX (/usr/local)
+	install -D -m 755 $(TARGET) $(DESTDIR)$(PREFIX)/bin/siTrain
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(COMPLETIONS)
+	./$(TARGET) --man > $(DESTDIR)$(PREFIX)/share/man/man1/siTrain.1
+	./$(TARGET) --completion > $(DESTDIR)$(COMPLETIONS)/siTrain
+
+format: ## clang-format on every source
+	clang-format -i $(wildcard */*.c */*.h)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
