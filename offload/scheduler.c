@@ -281,7 +281,7 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
         [SPAN_READ] = PHASE_UPDATE_READ, [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE, [SPAN_WRITE] = PHASE_UPDATE_WRITE,
     };
     int block = (int)s->dev.store.subs[t->sub].block;
-    int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !(s->dev.csd[device]->ops->flags & CSD_FAKE);
+    int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !devices_fake(&s->cfg);
 
     if (j->status)
         return err_set(err, j->status, "%s", j->why);
