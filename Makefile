@@ -69,16 +69,16 @@ TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize
 
 .PHONY: asan-quick tsan-quick prove-memory curves bench-peers
 asan-quick:
-	@$(ASAN_MAKE) $(ASAN_QUICK)
+	+@$(ASAN_MAKE) $(ASAN_QUICK)
 tsan-quick:
-	@$(TSAN_MAKE) $(TSAN_QUICK)
+	+@$(TSAN_MAKE) $(TSAN_QUICK)
 
 asan: ## the whole suite under AddressSanitizer and UBSan
-	@$(ASAN_MAKE) test-bins
+	+@$(ASAN_MAKE) test-bins
 	@SITRAIN_DATA="$(DATA)" sh tests/run.sh $(ASAN_TESTS)
 
 tsan: ## the threaded parts under ThreadSanitizer
-	@$(TSAN_MAKE) $(TSAN_TESTS)
+	+@$(TSAN_MAKE) $(TSAN_TESTS)
 	@OMP_NUM_THREADS=1 sh tests/run.sh $(TSAN_TESTS)
 
 clang: ## build everything with clang, warnings as errors
@@ -90,6 +90,14 @@ VENV ?= $(BUILD)/venv
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuations as transformers and tokenizers (VENV=, DATA=)
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
 	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/check_hf.py
+
+# PEERS="--rounds 1 --steps 5": a trial. A full run takes 15 to 25 minutes, and the machine should do nothing else.
+PEERS ?=
+bench-peers: $(TARGET) ## speed and memory beside PyTorch's and DeepSpeed's (VENV=, PEERS=): peers.md and peers.json in the build folder
+	@sh tests/apt.sh g++ libaio-dev ninja-build python3-dev
+	@sh tests/hf/venv.sh $(VENV) torch transformers numpy
+	@sh tests/hf/venv.sh $(VENV) deepspeed || echo "DeepSpeed could not be installed: it is left out"
+	@SITRAIN="$(abspath $(TARGET))" PATH="$(abspath $(VENV))/bin:$$PATH" python3 tests/bench/peers.py --out $(BUILD)/peers $(PEERS)
 
 curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curves
 	@sh tests/apt.sh $(DEPS_DEMO) python3
