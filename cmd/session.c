@@ -256,8 +256,10 @@ int session_config(struct session *s, struct err *err)
     s->run = (struct run_config){
         .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode), .n_blocks = n, .block_params = s->block_params,
         .decay = run_decay, .decay_ctx = s, .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
-        .compress = o->compress, .error_feedback = o->error_feedback, .n_devices = o->device.n ? o->device.n : o->devices, .device_paths = o->device.n ? o->device.item : NULL,
+        .compress = o->compress, .error_feedback = o->error_feedback, .n_devices = o->device.n ? o->device.n : o->devices,
+        .device_paths = o->device.n ? o->device.item : NULL,
         .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
+        .force_device = o->force_device,
         .link_bw = (double)o->link_bw, .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
         .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
         .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,

@@ -98,6 +98,17 @@ static int record_engine(struct training *t, struct err *err)
     return rc;
 }
 
+/* What the plan chose and the computed traffic depends on. */
+static int record_plan(struct training *t, struct err *err)
+{
+    char text[32];
+    int  rc;
+
+    snprintf(text, sizeof text, "%zu", t->s->run.frames);
+    rc = session_set(t->s, "frames", text, err);
+    return rc ? rc : session_set(t->s, "residual_in_ram", t->s->run.residual_in_ram ? "1" : "0", err);
+}
+
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
@@ -120,6 +131,8 @@ static int training_open(struct training *t, struct err *err)
         rc = stream_drain(t->stream, err); // what a crash left is finished: the database is this thread's until the first step
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
+    if (!rc)
+        rc = record_plan(t, err);
     if (!rc)
         rc = trainer_open(&t->trainer, &o, t->stream, err);
     return rc ? rc : record_engine(t, err);
@@ -163,17 +176,15 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     return rc;
 }
 
-/* The share of reading and writing that this step did not wait for; negative where nothing was moved. */
-static double hidden_share(struct training *t, uint64_t step)
+/* The share of the devices' time that computing did not wait for, since the run was opened; negative where nothing was moved. */
+static double hidden_share(struct training *t)
 {
-    struct meter *m = stream_meter(t->stream);
-    double        wait = (double)meter_total(m, step, PHASE_OPTIMIZER_WAIT);
-    double        io = (double)(meter_total(m, step, PHASE_PARAM_READ) + meter_total(m, step, PHASE_GRAD_WRITE) +
-                         meter_total(m, step, PHASE_UPDATE));
+    uint64_t busy_ns, wait_ns;
 
-    if (!(io > 0))
+    meter_io(stream_meter(t->stream), &busy_ns, &wait_ns);
+    if (busy_ns == 0)
         return -1;
-    return wait < io ? 1 - wait / io : 0;
+    return wait_ns < busy_ns ? 1 - (double)wait_ns / (double)busy_ns : 0;
 }
 
 static int train_steps(struct training *t, uint64_t first, struct err *err)
@@ -190,7 +201,7 @@ static int train_steps(struct training *t, uint64_t first, struct err *err)
         rc = train_step(t->trainer, step, &data, &r, err);
         if (rc)
             break;
-        progress_step(&t->progress, step, &r, hidden_share(t, step), memory_rss_peak());
+        progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
         if (t->eval && (step + 1 == o->steps || (o->eval_every && (step + 1) % o->eval_every == 0)))
             rc = run_eval(t, step, err);
     }

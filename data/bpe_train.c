@@ -443,7 +443,7 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
     merges = malloc((n_merges + 1) * sizeof *merges);
     rc = merges ? symbols_make(b) : err_set(err, -ENOMEM, "no memory for %zu merges", n_merges);
     for (size_t r = 0; !rc && r < n_merges; r++) {
-        uint64_t pair;
+        uint64_t pair = 0;
         int      found = pair_best(b, &pair);
 
         if (found <= 0) {

@@ -42,6 +42,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     struct pass        p = { step, step, t->o.model.grad_accum, data };
     struct stream_norm norm = { 0 };
     struct stream_step update;
+    uint64_t           start_ns = clock_ns();
     int                rc;
 
     assert(t->o.model.training);
@@ -62,6 +63,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
         return rc;
 
     step_scale(t, step, &norm, out, &update);
+    update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return stream_update(t->stream, &update, err); // commit A; devices update, block 0 first
 }
 

@@ -114,8 +114,8 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
         rc = devices_run(d, i, &job, err);
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->paths[i], err);
-        if (store_super_present(d->page))
-            return err_misuse(err, "%s already holds the states of a siTrain run; wipe its first 4 KiB to use it for another", d->paths[i]);
+        if (store_super_present(d->page) && !cfg->force_device)
+            return err_misuse(err, "%s already holds the states of a siTrain run; --force-device takes it for this one", d->paths[i]);
     }
     store_super_pack(d->page, &want);
     job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
@@ -130,7 +130,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
 
     if (rc)
         return rc;
-    if (create && !devices_fake(cfg)) {
+    if (create && !cfg->force_device && !devices_fake(cfg)) {
         rc = disk_probe(d->paths[i], err);
         if (rc)
             return rc;

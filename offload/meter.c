@@ -29,6 +29,7 @@ struct meter_step {
 struct meter {
     pthread_mutex_t       mutex;
     size_t                max_spans, n_devices;
+    uint64_t              busy_ns, wait_ns, busy_until; // of meter_io
     struct meter_step     steps[OPEN_STEPS];
     struct meter_step     flushing;          // swapped with the step being written
     struct runlog_traffic *rows;             // scratch of meter_flush
@@ -123,6 +124,33 @@ static struct meter_step *step_get(struct meter *m, uint64_t step)
     return s;
 }
 
+static int phase_is_io(enum runlog_phase phase)
+{
+    return phase == PHASE_PARAM_READ || phase == PHASE_GRAD_WRITE || phase == PHASE_UPDATE || phase == PHASE_OPTIMIZER_WAIT ||
+           phase == PHASE_ACT_READ || phase == PHASE_ACT_WRITE;
+}
+
+/* On the host (device -1) these phases are waiting; on a device they are work. */
+static void io_add(struct meter *m, enum runlog_phase phase, int device, uint64_t start_ns, uint64_t end_ns)
+{
+    if (!phase_is_io(phase))
+        return;
+    if (device < 0 && phase != PHASE_UPDATE) { // (the host's own update, in mem, is neither)
+        m->wait_ns += end_ns - start_ns;
+    } else if (device >= 0 && end_ns > m->busy_until) {
+        m->busy_ns += end_ns - (start_ns > m->busy_until ? start_ns : m->busy_until);
+        m->busy_until = end_ns;
+    }
+}
+
+void meter_io(struct meter *m, uint64_t *busy_ns, uint64_t *wait_ns)
+{
+    pthread_mutex_lock(&m->mutex);
+    *busy_ns = m->busy_ns;
+    *wait_ns = m->wait_ns;
+    pthread_mutex_unlock(&m->mutex);
+}
+
 void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
                 uint64_t start_ns, uint64_t end_ns, uint64_t bytes)
 {
@@ -132,6 +160,7 @@ void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int blo
     pthread_mutex_lock(&m->mutex);
     s = step_get(m, step);
     s->total_ns[phase] += end_ns - start_ns;
+    io_add(m, phase, device, start_ns, end_ns);
     if (s->n_spans < m->max_spans) {
         s->spans[s->n_spans++] = (struct runlog_span){ step, phase, block, device, start_ns, end_ns, bytes };
     } else {

@@ -21,6 +21,10 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
 /* Total nanoseconds of a phase in step, so far. */
 uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase);
 
+/* Since the meter was made: how long devices moved parameters, gradients or states (the union of their spans, as far as these are recorded
+ * in order of their ends), and how long the computing thread waited for them. */
+void meter_io(struct meter *m, uint64_t *busy_ns, uint64_t *wait_ns);
+
 /* Write a step's rows (inside the caller's transaction) and forget them. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err);
 

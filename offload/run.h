@@ -31,6 +31,7 @@ struct run_config {
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or block devices
     const struct csd_ops *csd;
     const char    *disk;          // "uring", "sync", "null"
+    int            force_device;  // take block devices that carry a signature or another run
     size_t         csd_mem;
     double         link_bw, csd_read_bw, csd_write_bw; // bytes/s, 0 unlimited
     int            durable;       // --durability step

@@ -124,7 +124,6 @@ struct scheduler {
     uint64_t          running_version;
     size_t            to_update, to_commit; // subgroups of the running update
     int               redo;
-    uint64_t          asked_ns;
 
     // the commit on its way: its flushes are out
     enum commit_kind  commit;

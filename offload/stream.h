@@ -21,7 +21,8 @@ enum stream_pass { STREAM_TRAIN, STREAM_EVAL };
 /* Of a step's gradients, in the order in which they were sent. */
 struct stream_norm { double sumsq; int nonfinite; };
 
-/* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step is the step. */
+/* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step is the step, row.seconds its time so
+ * far: stream_update adds what it takes itself. */
 struct stream_step {
     struct runlog_step row;
     struct optim_step  optim;

@@ -193,14 +193,13 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
 static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
 {
     struct scheduler *s = of(stream);
-    uint64_t          now = clock_ns();
+    uint64_t          start_ns = clock_ns();
 
     pthread_mutex_lock(&s->mutex);
     while (!s->failed && s->ask != ASK_NONE) // the last commit of the step before
         pthread_cond_wait(&s->changed, &s->mutex);
     s->asked = *step;
-    s->asked.row.seconds = (double)(now - s->asked_ns) * 1e-9;
-    s->asked_ns = now;
+    s->asked.row.seconds += (double)(clock_ns() - start_ns) * 1e-9;
     s->ask = ASK_WAITING;
     if (!step->skip)
         s->applied++;
@@ -512,7 +511,6 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     s->n_layer = cfg->n_blocks - 2;
     s->n_frames = cfg->frames;
     s->n_gbufs = cfg->grad_buffers;
-    s->asked_ns = clock_ns();
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
 

@@ -63,7 +63,7 @@ struct stream_mem {
     uint32_t         *crc;     // of the image being written
     struct image_state committed;
     uint64_t          next_step, applied;
-    uint64_t          last_ns; // when the last update was over
+    uint64_t          update_ns; // when the update under way began
 };
 
 static struct stream_mem *of(struct stream *s)
@@ -149,11 +149,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 
 static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
 {
-    struct stream_mem *m = of(s);
-
-    (void)pass, (void)step, (void)err;
-    if (!m->last_ns)
-        m->last_ns = clock_ns();
+    (void)s, (void)pass, (void)step, (void)err;
     return 0;
 }
 
@@ -272,11 +268,9 @@ static int set_synchronous(struct stream_mem *m, const char *sql, struct err *er
 static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct err *err)
 {
     struct rusage ru;
-    uint64_t      now = clock_ns();
-    double        seconds = m->last_ns ? (double)(now - m->last_ns) * 1e-9 : 0.0;
+    double        seconds = row->seconds + (double)(clock_ns() - m->update_ns) * 1e-9;
     int           rc = runlog_step(m->cfg.log, row, err);
 
-    m->last_ns = now;
     getrusage(RUSAGE_SELF, &ru);
     if (!rc)
         rc = runlog_step_done(m->cfg.log, row->step, seconds, (uint64_t)ru.ru_maxrss * 1024, err);
@@ -328,6 +322,7 @@ static int mem_update(struct stream *s, const struct stream_step *step, struct e
     struct stream_mem *m = of(s);
 
     assert(step->row.step == m->next_step);
+    m->update_ns = clock_ns();
     if (!step->skip)
         update_all(m, step);
     for (size_t b = 0; b < m->cfg.n_blocks; b++)
