@@ -18,7 +18,7 @@ struct generate_opts {
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, offsetof(struct generate_opts, model), .help = "a run, or a Hugging Face folder" },
-    { "prompt", OPT_STRING, offsetof(struct generate_opts, prompt), "", .arg = "TEXT", .help = "the beginning; empty: <|endoftext|>" },
+    { "prompt", OPT_STRING, offsetof(struct generate_opts, prompt), "", .arg = "TEXT", .help = "the beginning; left out: <|endoftext|>" },
     { "tokens", OPT_UINT, offsetof(struct generate_opts, tokens), "100", .min = 1, .help = "how many to write, at most" },
     { "temperature", OPT_DOUBLE, offsetof(struct generate_opts, temperature), "1", .help = "0: always the likeliest token" },
     { "top-k", OPT_UINT, offsetof(struct generate_opts, top_k), .help = "choose among the k likeliest only; 0: all" },

@@ -52,6 +52,14 @@ int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, 
     return given->row[i];
 }
 
+void opt_mark_given(const struct opt_command *cmd, struct opt_given *given, const char *name)
+{
+    int i = row_find(cmd, name, strlen(name));
+
+    assert(i >= 0);
+    given->row[i] = 1;
+}
+
 /* ---- words ---- */
 
 /* Edit distance; words are short. */
@@ -504,8 +512,10 @@ static int scan_option(const struct opt_command *cmd, int argc, char **argv, int
     given->row[found] = 1;
     if (r->type == OPT_FLAG)
         return value ? err_misuse(err, "--%s takes no value, but was given %s", r->name, value + 1) : 0;
-    if (value)
+    if (value && value[1])
         return 0;
+    if (value || (i + 1 < argc && !*argv[i + 1]))
+        return err_misuse(err, "--%s needs a value, but was given an empty one", r->name);
     if (i + 1 >= argc)
         return refuse_missing(r, NULL, err);
     if (!strncmp(argv[i + 1], "--", 2))

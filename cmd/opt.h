@@ -87,6 +87,8 @@ void opt_release(const struct opt_command *cmd, void *options);
 
 /* Was --name given? Asserts that there is such a row. */
 int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, const char *name);
+/* Treat it as given: what another option's value stands for. */
+void opt_mark_given(const struct opt_command *cmd, struct opt_given *given, const char *name);
 /* Set one option from its text, as read back from run.db; a misuse sentence if it does not take it. */
 int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text, struct err *err);
 /* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: ""). A non-zero return stops and is passed on. */

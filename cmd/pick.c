@@ -7,6 +7,9 @@
 #include "data/tokenizer.h"
 #include "model/hf.h"
 
+#include <errno.h>
+#include <string.h>
+
 enum { OWN_POSITIONS = 1024 };
 
 static void pick_own(struct gpt_config *gpt, const struct model_opts *m, uint64_t seq)
@@ -54,8 +57,11 @@ int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct mode
         rc = gpt_check(gpt, err);
     if (rc)
         return rc;
-    if (m->init && !*tokenizer && tokenise_has_files(m->init))
-        *tokenizer = m->init;
+    if (m->init && !*tokenizer && tokenise_has_files(m->init)) {
+        *tokenizer = strdup(m->init); // options own their strings: opt_release frees each
+        if (!*tokenizer)
+            return err_set(err, -ENOMEM, "out of memory");
+    }
     if (!o->seq)
         o->seq = gpt->n_positions;
     if (o->seq > gpt->n_positions)

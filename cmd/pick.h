@@ -5,7 +5,7 @@
 #include "cmd/train_opts.h"
 #include "model/gpt.h"
 
-/* Fill *gpt; in *o seq and threads; *tokenizer becomes --init's folder where none was given and that has one. Refuses what does
+/* Fill *gpt; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and that folder has one. Refuses what does
  * not go together, before anything is made. */
 int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m, struct train_opts *o, struct err *err);
 

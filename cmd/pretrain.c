@@ -90,21 +90,40 @@ static int resume_data(struct session *s, const char *what, const char *path, st
     else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text)))))
         rc = err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out", !strcmp(what, "data") ? "data" : "eval-data",
                         path, text ? text : have);
-    else if (!have && !strcmp(what, "data"))
-        rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     free(have);
     free(text);
     free(full);
     return rc;
 }
 
+/* What the command line says of the run, over the stored options. su+o+c alone stands for the run's own ratio. */
+static int overlay(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, int first, struct err *err)
+{
+    struct pretrain_opts said = *o;
+    struct opt_given     which = *given;
+
+    if (said.train.mode == TRAIN_SU_O_C) {
+        said.train.mode = TRAIN_SU_O;
+        if (!opt_was_given(&pretrain_command, given, "compress"))
+            said.train.compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
+        opt_mark_given(&pretrain_command, &which, "compress");
+    }
+    s->o.quiet = o->train.quiet; // both are of one command, not of the run
+    s->o.force_device = o->train.force_device;
+    return session_overlay(s, &pretrain_command, &which, &said, first, err);
+}
+
 /* The stored options with what the command line may change. */
 static int resume_options(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
 {
     char *trained = session_get(s, "data.path");
-    int   first = !trained, rc = session_overlay(s, &pretrain_command, given, o, first, err);
+    int   first = !trained, rc = 0;
 
     free(trained);
+    if (first && !o->data)
+        rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
+    if (!rc)
+        rc = overlay(s, o, given, first, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
         s->o.threads = session_threads(s->o.threads);
@@ -150,9 +169,9 @@ static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int 
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    rc = train_opts_check(&o->train, err);
-    if (!rc)
-        rc = o->resume ? resume_check(o, err) : make_run(o, argc, argv, err);
+    rc = o->resume ? resume_check(o, err) : train_opts_check(&o->train, err);
+    if (!rc && !o->resume)
+        rc = make_run(o, argc, argv, err);
     if (!rc)
         rc = open_run(&s, o, given, err);
     if (!rc)

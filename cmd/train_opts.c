@@ -101,7 +101,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->mode == TRAIN_SU_O_C) {
         o->mode = TRAIN_SU_O;
         if (!(o->compress > 0))
-            o->compress = 0.02;
+            o->compress = TRAIN_COMPRESS;
     }
     if (o->min_lr > o->lr)
         return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends", o->min_lr, o->lr);

@@ -13,6 +13,8 @@ enum train_order       { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
 enum train_activations { TRAIN_KEEP, TRAIN_RECOMPUTE };
 enum train_durability  { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
 
+#define TRAIN_COMPRESS 0.02 // what su+o+c sends where --compress does not say: the paper's ratio
+
 /* Which model, for pretrain and plan: one of init, model, or the sizes. */
 struct model_opts {
     const char *init;  // a Hugging Face folder; NULL: none

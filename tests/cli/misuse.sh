@@ -59,6 +59,11 @@ refuses 2 "neither a run" eval "$tmp/full" --data "$tmp/text.bin"
 refuses 2 "neither a run" export "$tmp/full" "$tmp/out2"
 
 # resume
+refuses 2 "--compress is 0 in this run" pretrain --resume "$tmp/run" --mode su+o+c --steps 4
+refuses 2 "--error-feedback is 0 in this run" pretrain --resume "$tmp/run" --error-feedback --steps 4
+run import "$tmp/hf" "$tmp/imported"
+refuses 2 "has no data yet" pretrain --resume "$tmp/imported" --lr 0.5
+refuses 2 "was given an empty one" generate "$tmp/hf" --prompt ""
 refuses 2 "--lr is" pretrain --resume "$tmp/run" --lr 0.5 --steps 4
 refuses 2 "--devices is" pretrain --resume "$tmp/run" --devices 3 --steps 4
 refuses 2 "leave --tokenizer" pretrain --resume "$tmp/run" --model gpt2 --steps 4

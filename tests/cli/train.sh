@@ -95,6 +95,8 @@ same "$first" "$(cat "$tmp/out")" "eval of its export gives the same"
 run import "$tmp/hf" "$tmp/imported" --mode su+o --devices 2 --csd-mem 1M
 same "$dense" "$(exported "$tmp/imported")" "import and export give the same file"
 works "an imported run is trained" pretrain --resume "$tmp/imported" --data "$tmp/text.txt" --steps 2 --seq 16 --batch 2 --lr 1e-4
+works "a run begins with a Hugging Face model and its tokenizer" pretrain --run "$tmp/tuned" --init "$tmp/hf" --data "$tmp/text.txt" --steps 2 --quiet
+works "so does a plan" plan --init "$tmp/hf"
 run generate "$tmp/su+o-2" --prompt "the sea" --tokens 12 --temperature 0
 text=$(cat "$tmp/out")
 result "$([ "${text#the sea}" != "$text" ]; echo $?)" "generate prints the prompt and more"
