@@ -280,7 +280,7 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
     static const enum runlog_phase part_phase[CSD_SPANS] = {
         [SPAN_READ] = PHASE_UPDATE_READ, [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE, [SPAN_WRITE] = PHASE_UPDATE_WRITE,
     };
-    int block = (int)s->dev.store.subs[t->sub].block;
+    int block = t->kind == TASK_FLUSH ? -1 : (int)s->dev.store.subs[t->sub].block; // a flush names a device
     int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !devices_fake(&s->cfg);
 
     if (j->status)
