@@ -77,6 +77,8 @@ static int write_a(struct scheduler *s, struct err *err)
         rc = journal_put_state(s->journal, &next, err);
     if (!rc)
         rc = runlog_step(log, &s->asked.row, err);
+    if (!rc && s->asked.skip) // there will be no B
+        rc = runlog_step_done(log, s->asked.row.step, s->asked.row.seconds, peak_rss(), err);
     if (!rc && s->asked.skip)
         rc = meter_flush(s->meter, s->asked.row.step, log, err);
     if (!rc)
