@@ -17,30 +17,43 @@ static struct scheduler *of(struct stream *s)
     return (struct scheduler *)s;
 }
 
+/* Mutex not held. */
 static int failed(struct scheduler *s, struct err *err)
 {
-    if (s->failed && err)
+    int rc;
+
+    pthread_mutex_lock(&s->mutex);
+    rc = s->failed;
+    if (rc && err)
         *err = s->error;
-    return s->failed;
+    pthread_mutex_unlock(&s->mutex);
+    return rc;
 }
 
 /* ---- what the model calls */
 
+/* A training pass reads every parameter anew, even after an evaluation or a skip: each step moves what the table says. */
+static void frames_forget(struct scheduler *s)
+{
+    for (size_t i = 0; i < s->n_frames + 2; i++)
+        s->frames[i].block = SIZE_MAX;
+}
+
 static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step, struct err *err)
 {
     struct scheduler *s = of(stream);
-    int               rc;
 
     pthread_mutex_lock(&s->mutex);
     assert(s->next_acquire == s->n_uses); // the pass before is through
-    rc = failed(s, err);
+    if (pass == STREAM_TRAIN)
+        frames_forget(s);
     s->pass = pass;
     s->pass_step = step;
     s->n_uses = order_uses(s->uses, pass, s->n_layer, s->n_frames);
     s->next_read = s->next_acquire = 0;
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
-    return rc;
+    return failed(s, err);
 }
 
 static int csd_acquire(struct stream *stream, size_t block, const void **wire, struct err *err)
