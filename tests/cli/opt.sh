@@ -1,22 +1,7 @@
 #!/bin/sh
 # The command line: what is refused, in which words, with which exit code; help, man page, completion; report and devices without a run.
 # Prints TAP. The binary is $SITRAIN, or ./siTrain.
-bin=${SITRAIN:-./siTrain}
-tmp=$(mktemp -d /tmp/sitrain-opt.XXXXXX) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-count=0
-failed=0
-
-result() { # OK NAME
-    count=$((count + 1))
-    if [ "$1" = 0 ]; then
-        echo "ok $count - $2"
-    else
-        echo "not ok $count - $2"
-        sed 's/^/# /' "$tmp/out" "$tmp/err"
-        failed=1
-    fi
-}
+. tests/tap.sh
 
 # expect CODE STREAM TEXT ARGUMENTS...: the exit code, and text on one stream, which for refusals is one line of stderr alone.
 expect() {
@@ -102,5 +87,4 @@ expect 1 err "No such file or directory" devices --dir "$tmp/none"
 [ -z "$(ls -A "$tmp" | grep -v -e '^out$' -e '^err$')" ]
 result $? "nothing was left behind"
 
-echo "1..$count"
-exit $failed
+done_testing

@@ -1,22 +1,7 @@
 #!/bin/sh
 # siTrain report on small runs of every mode: what was measured is what was computed, the three formats are well formed, the parts of a
 # step add up. Prints TAP. The binary is $SITRAIN, or ./siTrain.
-bin=${SITRAIN:-./siTrain}
-tmp=$(mktemp -d /tmp/sitrain-report.XXXXXX) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-count=0
-failed=0
-
-result() { # STATUS NAME
-    count=$((count + 1))
-    if [ "$1" = 0 ]; then
-        echo "ok $count - $2"
-    else
-        echo "not ok $count - $2"
-        sed 's/^/# /' "$tmp/out" "$tmp/err"
-        failed=1
-    fi
-}
+. tests/tap.sh
 
 # Token ids 0..99 as nanoGPT's uint16.
 awk 'BEGIN { for (i = 0; i < 4000; i++) printf "%c%c", 33 + (i * 7919) % 90, 0 }' >"$tmp/tokens.bin" 2>/dev/null
@@ -67,5 +52,4 @@ train mem
 "$bin" report "$tmp/run" >"$tmp/out" 2>"$tmp/err" && ! grep -q "Traffic" "$tmp/out"
 result $? "mode mem: nothing crosses a link"
 
-echo "1..$count"
-exit $failed
+done_testing
