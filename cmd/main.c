@@ -2,7 +2,9 @@
 #include "cmd/cmd.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct command {
     const struct opt_command *about;
@@ -107,9 +109,28 @@ static int finish(int rc)
     return rc;
 }
 
+/* OpenMP's threads are to sleep while they wait, not to spin: the devices' workers and other programs share these cores, and a thread
+ * that spins keeps the one it waits for from running (measured in docs/performance.md). The library reads its setting when it is
+ * loaded, so the program begins once more with it. A setting of the user's stands. */
+static void wait_without_spinning(char **argv)
+{
+    char    self[4096];
+    ssize_t n;
+
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1))
+        return;
+    n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return;
+    self[n] = '\0';
+    execv(self, argv); // where it cannot, the only loss is speed
+}
+
 int main(int argc, char **argv)
 {
     const struct opt_command *present[COMMANDS];
+
+    wait_without_spinning(argv);
 
     if (argc < 2) {
         print_help(stderr);

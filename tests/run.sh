@@ -2,6 +2,7 @@
 # run.sh PROGRAM...: run test programs (cmocka binaries and shell scripts, all speaking TAP), show what failed, and end with one line
 # that counts. A program that dies, or ends without a single result, counts as failed.
 set -u
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}" # threads that spin slow each other down on shared cores
 passed=0 failed=0 skipped=0
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
