@@ -187,7 +187,8 @@ static double hidden_share(struct training *t)
     return wait_ns < busy_ns ? 1 - (double)wait_ns / (double)busy_ns : 0;
 }
 
-static int train_steps(struct training *t, uint64_t first, struct err *err)
+/* *code: 130 if it was stopped before the last step. */
+static int train_steps(struct training *t, uint64_t first, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
     struct batch_source      data = { read_batch, t };
@@ -208,9 +209,11 @@ static int train_steps(struct training *t, uint64_t first, struct err *err)
     if (!rc)
         rc = stream_drain(t->stream, err);
     progress_end(&t->progress);
-    if (!rc && step < o->steps)
+    if (!rc && step < o->steps) {
+        *code = 130;
         fprintf(stderr, "siTrain: stopped after step %llu of %llu; go on with --resume %s\n", (unsigned long long)step,
                 (unsigned long long)o->steps, t->s->dir);
+    }
     return rc;
 }
 
@@ -248,10 +251,8 @@ int training_run(struct session *s, int *code, struct err *err)
     rc = training_open(&t, err);
     if (!rc) {
         say_what_runs(&t);
-        rc = train_steps(&t, next, err);
+        rc = train_steps(&t, next, code, err);
     }
     training_close(&t);
-    if (!rc && stops)
-        *code = 130;
     return rc;
 }
