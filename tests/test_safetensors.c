@@ -7,8 +7,8 @@
 
 #include "data/half.h"
 #include "data/safetensors.h"
+#include "tests/tempdir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char       dir[64];
+static char      *dir;
 static struct err e;
 
 static const char *at(const char *name)
@@ -30,20 +30,15 @@ static const char *at(const char *name)
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof dir, "/tmp/test_safetensors.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
+    dir = tempdir_new();
+    return 0;
 }
 
 static int tear_down(void **state)
 {
-    DIR           *d = opendir(dir);
-    struct dirent *ent;
-
     (void)state;
-    while ((ent = readdir(d)))
-        unlink(at(ent->d_name));
-    closedir(d);
-    return rmdir(dir);
+    tempdir_remove(dir);
+    return 0;
 }
 
 /* Tensors a (3, 1000), b () and an empty one, c (20000); values from a seed. */

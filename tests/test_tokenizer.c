@@ -8,15 +8,15 @@
 #include "data/json.h"
 #include "data/pretoken.h"
 #include "data/tokenizer.h"
+#include "tests/tempdir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static char       dir[64];
+static char      *dir;
 static struct err e;
 static uint64_t   seed;
 
@@ -55,20 +55,15 @@ static int set_up(void **state)
 {
     (void)state;
     seed = 1;
-    snprintf(dir, sizeof dir, "/tmp/test_tokenizer.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
+    dir = tempdir_new();
+    return 0;
 }
 
 static int tear_down(void **state)
 {
-    DIR           *d = opendir(dir);
-    struct dirent *ent;
-
     (void)state;
-    while ((ent = readdir(d)))
-        unlink(at(ent->d_name));
-    closedir(d);
-    return rmdir(dir);
+    tempdir_remove(dir);
+    return 0;
 }
 
 /* ---- pre-tokens ---- */

@@ -8,6 +8,7 @@
 #include "data/file.h"
 #include "data/json.h"
 #include "data/tokens.h"
+#include "tests/tempdir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char       dir[64];
+static char      *dir;
 static struct err e;
 
 static const char *at(const char *name)
@@ -41,8 +42,8 @@ static void put(const char *name, const void *bytes, size_t n)
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof dir, "/tmp/test_tokens.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
+    dir = tempdir_new();
+    return 0;
 }
 
 static int count_files(void)
@@ -59,14 +60,9 @@ static int count_files(void)
 
 static int tear_down(void **state)
 {
-    DIR           *d = opendir(dir);
-    struct dirent *ent;
-
     (void)state;
-    while ((ent = readdir(d)))
-        unlink(at(ent->d_name));
-    closedir(d);
-    return rmdir(dir);
+    tempdir_remove(dir);
+    return 0;
 }
 
 /* A file of ids 0..n (mod 65536), in odd pieces. */
