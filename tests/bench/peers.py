@@ -277,7 +277,7 @@ def arguments():
     for hidden in ("--data", "--folder", "--result"):
         p.add_argument(hidden, help=argparse.SUPPRESS)
     a = p.parse_args()
-    if a.rounds < 1 or a.steps <= a.skip:
+    if not a.worker and (a.rounds < 1 or a.steps <= a.skip):
         p.error("at least one round, and more steps than are skipped")
     return a
 
