@@ -10,6 +10,7 @@
 #include "offload/devices.h"
 #include "offload/run.h"
 #include "offload/traffic.h"
+#include "tests/disk_fault.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>
@@ -58,58 +59,74 @@ static float wire_get(const struct toy *t, const void *wire, size_t i)
     return dtype_get(wire, t->cfg.wire_dt, i);
 }
 
-/* The way forward; returns a sum over all wire parameters as seen. The head's blocks stay acquired. */
-static double toy_forward(struct toy *t, struct stream *s, uint64_t step, const void **wire)
+/* The way forward: *loss is a sum over all wire parameters as seen. The head's blocks stay acquired. */
+static int toy_forward(struct toy *t, struct stream *s, uint64_t step, const void **wire, double *loss)
 {
-    double loss = 0;
+    int rc = stream_begin(s, STREAM_TRAIN, step, &t->err);
 
-    must(t, stream_begin(s, STREAM_TRAIN, step, &t->err));
-    for (size_t b = 0; b < BLOCKS; b++) {
-        must(t, stream_acquire(s, b, &wire[b], &t->err));
-        for (size_t i = 0; i < sizes[b]; i++)
-            loss += wire_get(t, wire[b], i) * (double)(i % 13);
-        if (b < BLOCKS - 1)
+    *loss = 0;
+    for (size_t b = 0; b < BLOCKS && !rc; b++) {
+        rc = stream_acquire(s, b, &wire[b], &t->err);
+        for (size_t i = 0; !rc && i < sizes[b]; i++)
+            *loss += wire_get(t, wire[b], i) * (double)(i % 13);
+        if (!rc && b < BLOCKS - 1)
             stream_release(s, b);
     }
-    must(t, stream_acquire(s, 0, &wire[0], &t->err));
-    return loss;
+    return rc ? rc : stream_acquire(s, 0, &wire[0], &t->err);
 }
 
-/* One step; returns the toy's loss. `poison`: a NaN in a gradient. `quit`: stop when that block's gradient was sent; 0: go on. */
-static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit)
+/* A block on the way back. */
+static int toy_backward(struct toy *t, struct stream *s, uint64_t step, size_t b, const void **wire, int poison, struct stream_norm *norm)
+{
+    float *grad;
+    int    rc = b > 0 && b < BLOCKS - 1 ? stream_acquire(s, b, &wire[b], &t->err) : 0;
+
+    if (!rc)
+        rc = stream_grad(s, b, &grad, &t->err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < sizes[b]; i++) {
+        float w = b ? wire_get(t, wire[b], i) : 0.01f * (float)(i % 7);
+
+        grad[i] += 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
+    }
+    if (poison && b == 2)
+        grad[5] = NAN;
+    if (b > 0)
+        stream_release(s, b);
+    if (b == BLOCKS - 1)
+        stream_release(s, 0);
+    return stream_send_grad(s, b, norm, &t->err);
+}
+
+/* One step; *loss is the toy's. `poison`: a NaN in a gradient. `quit`: stop when that block's gradient was sent; 0: go on. The first
+ * error of the stream. */
+static int toy_try(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit, double *loss)
 {
     const void        *wire[BLOCKS];
-    float             *grad;
     struct stream_norm norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
-    double             loss = toy_forward(t, s, step, wire);
+    int                rc = toy_forward(t, s, step, wire, loss);
 
-    for (size_t b = BLOCKS; b-- > 0;) {
-        if (b > 0 && b < BLOCKS - 1)
-            must(t, stream_acquire(s, b, &wire[b], &t->err));
-        must(t, stream_grad(s, b, &grad, &t->err));
-        for (size_t i = 0; i < sizes[b]; i++) {
-            float w = b ? wire_get(t, wire[b], i) : 0.01f * (float)(i % 7);
-
-            grad[i] += 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
-        }
-        if (poison && b == 2)
-            grad[5] = NAN;
-        if (b == BLOCKS - 1) {
-            stream_release(s, b);
-            stream_release(s, 0);
-        } else if (b > 0) {
-            stream_release(s, b);
-        }
-        must(t, stream_send_grad(s, b, &norm, &t->err));
+    for (size_t b = BLOCKS; b-- > 0 && !rc;) {
+        rc = toy_backward(t, s, step, b, wire, poison, &norm);
         if (quit && b == quit)
-            return loss;
+            return rc;
     }
+    if (rc)
+        return rc;
     assert_int_equal(norm.nonfinite, poison);
     up.skip = norm.nonfinite;
     optim_scalars(&up.optim, t->cfg.optim, 1e-2, 0.9, 0.95, 1e-8, 1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
-    up.row.loss = loss;
-    must(t, stream_update(s, &up, &t->err));
+    up.row.loss = *loss;
+    return stream_update(s, &up, &t->err);
+}
+
+static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit)
+{
+    double loss;
+
+    must(t, toy_try(t, s, step, poison, quit, &loss));
     return loss;
 }
 
@@ -366,6 +383,7 @@ static void damaged_residual_is_named(void **state)
     struct store       st;
     struct stream     *s;
     float             *grad;
+    double             loss;
     FILE              *f;
     int                rc;
 
@@ -384,7 +402,7 @@ static void damaged_residual_is_named(void **state)
     store_release(&st);
 
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
-    toy_forward(&t, s, 1, wire);
+    must(&t, toy_forward(&t, s, 1, wire, &loss));
     rc = stream_grad(s, BLOCKS - 1, &grad, &t.err); // it is being read by now, and may be known
     assert_int_equal(rc ? rc : stream_send_grad(s, BLOCKS - 1, &norm, &t.err), -EBADMSG);
     assert_non_null(strstr(t.err.text, "the residual of block 5 at offset"));
@@ -433,6 +451,77 @@ static void more_devices_than_subgroups(void **state)
     same(&v, &want);
 }
 
+static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
+{
+    struct csd_config c = *cfg;
+
+    c.disk_ops = &disk_fault;
+    return csd_emu.open(out, &c, notice, size, err);
+}
+
+/* As far as the faults let it; 0 when the last step is committed. */
+static int toy_until_fault(struct toy *t, double *loss, uint64_t *step)
+{
+    struct stream *s = NULL;
+    char           notice[512];
+    uint64_t       applied;
+    int            rc = run_train(&s, &t->cfg, notice, sizeof notice, &t->err);
+
+    must(t, run_position(&t->cfg, step, &applied, &t->err));
+    for (; !rc && *step < STEPS; ++*step)
+        rc = toy_try(t, s, *step, 0, 0, &loss[*step]);
+    if (!rc)
+        rc = stream_drain(s, &t->err);
+    stream_close(s);
+    return rc;
+}
+
+/* Reads, writes and flushes of two devices fail here and there: each ends the stream with a sentence, whatever else is in flight, and the
+ * run goes on from its last commit to the same end. */
+static void faults_lose_nothing(void **state)
+{
+    (void)state;
+    const struct variant v[] = {
+        { RUN_SUO, 2, 128 << 10, 2, 2, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
+        { RUN_SU, 2, 128 << 10, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, IN_RAM, 0 },
+        { RUN_BASE, 2, 256 << 10, 3, 2, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, STREAMED, 0 },
+    };
+    struct csd_ops faulty = csd_emu;
+
+    faulty.open = faulty_open;
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        struct disk_fault_plan plan = { .inner = &disk_sync, .ops = 7, .eio = 0.003 };
+        struct variant         mem = v[i];
+        struct outcome         want, got;
+        struct toy             t;
+        char                  *dir = tempdir_new();
+        uint64_t               step = 0;
+        int                    rc, failures = 0;
+
+        mem.mode = RUN_MEM;
+        want = toy_run(&mem);
+        toy_create(&t, &v[i], dir);
+        t.cfg.csd = &faulty;
+        do {
+            plan.seed++;
+            plan.eio = plan.seed < 60 ? plan.eio : 0; // in the end it gets through
+            disk_fault_set(&plan);
+            rc = toy_until_fault(&t, got.loss, &step);
+            failures += rc != 0;
+            assert_true(rc == 0 || rc == -EIO);
+            assert_true(rc == 0 || strstr(t.err.text, "device "));
+        } while (rc);
+        t.cfg.csd = &csd_emu;
+        got.params = params_sum(&t);
+        print_message("%d failures\n", failures);
+        assert_true(failures > 0);
+        assert_memory_equal(got.loss, want.loss, sizeof got.loss);
+        assert_int_equal(got.params, want.params);
+        runlog_close(t.cfg.log);
+        tempdir_remove(dir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +532,7 @@ int main(void)
         cmocka_unit_test(skipped_steps_leave_states_alone),
         cmocka_unit_test(evaluations_between_steps),
         cmocka_unit_test(more_devices_than_subgroups),
+        cmocka_unit_test(faults_lose_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
