@@ -132,7 +132,11 @@ def run_process(argv, log):
     """Returns its peak RSS in bytes; RuntimeError with the log's end if it fails."""
     with open(log, "wb") as f:
         child = subprocess.Popen(argv, stdout=f, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
+        try:
+            _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:  # Ctrl-C: what was begun here ends here
+            child.kill()
+            raise
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         with open(log, encoding="utf-8", errors="replace") as f:
