@@ -58,7 +58,7 @@ int run_train(struct stream **out, const struct run_config *cfg, char *notice, s
 
 /* Bytes of host memory that run_train will allocate for cfg, by part (for the memory plan), and the arenas of emulated devices. */
 struct run_memory {
-    uint64_t frames, grads, wire_cache, states, compress, spans, arenas, layer_frame, layer_grad, device_bytes;
+    uint64_t frames, grads, wire_cache, states, compress, spans, tables, arenas, layer_frame, layer_grad, device_bytes;
     /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or the buffers that it streams through,
      * the embeddings' and final norm's and that of one layer gradient. mem: residual_ram alone. */
     uint64_t residual_ram, residual_ends, residual_layer;

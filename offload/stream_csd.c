@@ -74,8 +74,9 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
     s->next_acquire++;
     *wire = f->wire;
     pthread_mutex_unlock(&s->mutex);
-    if (waited)
-        meter_span(s->meter, s->pass_step, lagged ? PHASE_OPTIMIZER_WAIT : PHASE_PARAM_READ, (int)block, -1, start, clock_ns(), 0);
+    if (waited) // an evaluation's waits are no part of a step
+        meter_span(s->meter, s->pass_step, s->pass == STREAM_EVAL ? PHASE_EVAL : lagged ? PHASE_OPTIMIZER_WAIT : PHASE_PARAM_READ,
+                   (int)block, -1, start, clock_ns(), 0);
     return failed(s, err);
 }
 
@@ -326,13 +327,29 @@ static int arena_open(struct scheduler *s, struct err *err)
     return 0;
 }
 
-static int tables_open(struct scheduler *s, struct err *err)
+static size_t slots_total(const struct store *st)
 {
-    const struct store *st = &s->dev.store;
-    size_t              slots = 0, most_subs = 0;
+    size_t slots = 0;
 
     for (size_t c = 0; c < st->n_classes; c++)
         slots += st->classes[c].slots;
+    return slots;
+}
+
+/* About what the tables hold: it matters where --csd-mem is so small that there are a great many subgroups. */
+static size_t tables_bytes(const struct store *st)
+{
+    size_t each = sizeof(struct sub) + sizeof(struct store_sub) + sizeof(struct grads_part) + 2 * sizeof(struct csd_segment) +
+                  sizeof(struct journal_sub) + sizeof(struct journal_grad);
+
+    return st->n_subs * each + slots_total(st) * (sizeof(uint32_t) + 1);
+}
+
+static int tables_open(struct scheduler *s, struct err *err)
+{
+    const struct store *st = &s->dev.store;
+    size_t              slots = slots_total(st), most_subs = 0;
+
     for (size_t b = 0; b < st->n_blocks; b++)
         most_subs = st->block_sub[b + 1] - st->block_sub[b] > most_subs ? st->block_sub[b + 1] - st->block_sub[b] : most_subs;
     s->uses = calloc(order_max(s->n_layer), sizeof *s->uses);
@@ -405,31 +422,44 @@ static int segments_fill(struct scheduler *s, struct err *err)
     return 0;
 }
 
-/* The journal's map into subs; every slot that it does not name is free. */
+/* Every slot that the journal does not name is free. */
+static int free_fill(struct scheduler *s, const struct journal_sub *subs, struct err *err)
+{
+    const struct store *st = &s->dev.store;
+    size_t              slots = slots_total(st);
+    unsigned char      *taken = calloc(slots, 1);
+    uint32_t           *at = s->free_slots;
+    int                 rc = taken ? 0 : err_set(err, -ENOMEM, "out of memory for a map of %zu slots", slots);
+
+    for (size_t c = 0; c < st->n_classes; at += st->classes[c++].slots)
+        s->free[c].slots = at;
+    for (size_t i = 0; !rc && i < st->n_subs; i++) {
+        size_t c = st->subs[i].class_, base = (size_t)(s->free[c].slots - s->free_slots);
+
+        if (subs[i].slot >= st->classes[c].slots || taken[base + subs[i].slot]++)
+            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u of device %zu, which is another's or not there",
+                         s->cfg.dir, i, subs[i].slot, st->subs[i].device);
+    }
+    for (size_t c = 0; !rc && c < st->n_classes; c++)
+        for (uint32_t slot = 0; slot < st->classes[c].slots; slot++)
+            if (!taken[(size_t)(s->free[c].slots - s->free_slots) + slot])
+                s->free[c].slots[s->free[c].n++] = slot;
+    free(taken);
+    return rc;
+}
+
+/* The journal's map into subs. */
 static int map_fill(struct scheduler *s, struct err *err)
 {
     const struct store  *st = &s->dev.store;
     struct journal_sub  *subs = calloc(st->n_subs, sizeof *subs);
     struct journal_grad *grads = calloc(st->n_subs, sizeof *grads);
-    uint32_t            *at = s->free_slots;
     int                  rc;
 
     rc = subs && grads ? journal_open(&s->journal, s->cfg.log, st->n_subs, &s->state, subs, grads, err)
                        : err_set(err, -ENOMEM, "out of memory for the journal");
-    for (size_t c = 0; !rc && c < st->n_classes; c++) {
-        s->free[c].slots = at;
-        for (uint32_t slot = 0; slot < st->classes[c].slots; slot++) {
-            int taken = 0;
-
-            for (size_t i = 0; i < st->n_subs && !taken; i++)
-                taken = st->subs[i].class_ == c && subs[i].slot == slot;
-            if (!taken)
-                s->free[c].slots[s->free[c].n++] = slot;
-        }
-        if (s->free[c].n != st->classes[c].slots - st->classes[c].subs)
-            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives one slot of device %zu to two subgroups", s->cfg.dir, st->classes[c].device);
-        at += st->classes[c].slots;
-    }
+    if (!rc)
+        rc = free_fill(s, subs, err);
     for (size_t i = 0; !rc && i < st->n_subs; i++) {
         s->subs[i].newest = subs[i];
         s->subs[i].grad = grads[i];
@@ -581,6 +611,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .grads = e.grad + e.pack + f.grad + f.pack + cfg->grad_buffers * (l.grad + l.pack),
         .compress = grads_scratch(&st),
         .spans = 2 * MAX_SPANS * sizeof(struct runlog_span),
+        .tables = tables_bytes(&st),
         .residual_ram = residual_ram_bytes(cfg),
         .residual_ends = cfg->error_feedback ? e.grad + f.grad : 0,
         .residual_layer = cfg->error_feedback ? l.grad : 0,
