@@ -41,8 +41,10 @@ static void row_head(const struct opt_row *r, char *buf, size_t size)
 /* The help with what belongs to it: repeated, default. */
 static void row_help(const struct opt_row *r, char *buf, size_t size)
 {
-    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "", r->def ? " (default " : "",
-             r->def ? r->def : "", r->def ? ")" : "");
+    int shown = r->def && *r->def;
+
+    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "", shown ? " (default " : "",
+             shown ? r->def : "", shown ? ")" : "");
 }
 
 /* Print words from column `from` on, broken before HELP_WIDTH, after `at` columns that are there already. */
