@@ -146,6 +146,16 @@ static int resume_check(const struct pretrain_opts *o, struct err *err)
     return 0;
 }
 
+/* A later end does not stretch the schedule: said, since steps at a rate of 0 change nothing. */
+static void say_schedule(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+
+    if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
+        fprintf(stderr, "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is --min-lr, %g\n",
+                (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
+}
+
 static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
 {
     const char *dir = o->resume ? o->resume : o->run;
@@ -158,7 +168,11 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
         rc = session_store_options(s, err); // before the data: a run without data takes options anew
     if (!rc)
         rc = resume_data(s, "data", o->data, err);
-    return rc ? rc : resume_data(s, "eval", o->eval_data, err);
+    if (!rc)
+        rc = resume_data(s, "eval", o->eval_data, err);
+    if (!rc)
+        say_schedule(s);
+    return rc;
 }
 
 static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv, int *code, struct err *err)

@@ -111,6 +111,8 @@ for mode in mem su+o; do
     works "$mode: a resume of a finished run says so" pretrain --resume "$tmp/stop-$mode"
     result "$(grep -q finished "$tmp/out"; echo $?)" "$mode: in words"
 done
+run pretrain --resume "$tmp/stop-mem" --steps 7
+result "$(grep -q 'schedule ends at step 6' "$tmp/err"; echo $?)" "a resume beyond the schedule says so"
 
 # a kill -9 in the middle, wherever it hits; and Ctrl-C
 long() { # NAME SIGNAL MODE DURABILITY: begin a long run, send SIGNAL after some steps
