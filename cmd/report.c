@@ -218,11 +218,13 @@ static const char rate_sql[] =
 
 static int gather_all(json_t *report, struct runlog *log, struct err *err)
 {
-    char mode[32];
+    char mode[32], compress[64];
     int  rc = gather(report, "steps", log, steps_sql, 1, err);
 
     if (setting(log, "mode", mode, sizeof mode))
         json_object_set_new(report, "mode", json_string(mode));
+    if (setting(log, "compress", compress, sizeof compress))
+        json_object_set_new(report, "compress", json_real(strtod(compress, NULL)));
     if (!rc)
         rc = gather(report, "breakdown", log, breakdown_sql, 1, err);
     if (!rc)
@@ -253,9 +255,11 @@ static const char *str(const json_t *o, const char *key)
 static void text_steps(const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps");
-    char          rss[32];
+    char          rss[32], sent[64] = "";
 
-    printf("mode %s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"), num(s, "steps"), num(s, "skipped"),
+    if (num(report, "compress") > 0)
+        snprintf(sent, sizeof sent, ", gradients compressed to %g %%", 100 * num(report, "compress"));
+    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"), sent, num(s, "steps"), num(s, "skipped"),
            num(s, "clipped"), num(s, "tokens"));
     if (json_is_number(json_object_get(s, "last_loss")))
         printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first"), num(s, "last_loss"), num(s, "last"));

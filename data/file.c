@@ -158,8 +158,13 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     struct stat st;
     int         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not block
 
-    if (f < 0)
-        return err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    if (f < 0) {
+        int rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+
+        if (err)
+            err->misuse = rc == -ENOENT; // a name that is wrong
+        return rc;
+    }
     if (fstat(f, &st)) {
         int rc = err_set(err, -errno, "stat %s: %s", path, strerror(errno));
 

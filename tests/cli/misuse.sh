@@ -127,6 +127,8 @@ result "$([ "$got" != 0 ] && grep -qi checksum "$tmp/err" && [ ! -e "$tmp/new" ]
 
 # eval, generate, prepare
 refuses 2 "--data FILE is missing" eval "$tmp/hf"
+refuses 2 "nothing.bin" eval "$tmp/hf" --data "$tmp/nothing.bin"
+refuses 2 "nothing.txt" prepare "$tmp/nothing.txt" --train-tokenizer --out "$tmp/none"
 refuses 2 "16 positions" eval "$tmp/hf" --data "$tmp/text.bin" --seq 32
 refuses 2 "too small" eval "$tmp/hf" --data "$tmp/text.bin" --host-mem 1M
 refuses 2 "more than the 16 positions" generate "$tmp/hf" --prompt a --tokens 16
