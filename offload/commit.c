@@ -61,8 +61,10 @@ static int write_a(struct scheduler *s, struct err *err)
 {
     struct runlog *log = s->cfg.log;
     struct journal_state next = s->state;
+    struct runlog_step row = s->asked.row;
     int rc;
 
+    row.peak_rss = peak_rss(); // so far: a skipped step has no B, a killed one none of its own
     next.next_step = s->asked.row.step + 1;
     if (!s->asked.skip) {
         next.applied++;
@@ -76,9 +78,7 @@ static int write_a(struct scheduler *s, struct err *err)
     if (!rc)
         rc = journal_put_state(s->journal, &next, err);
     if (!rc)
-        rc = runlog_step(log, &s->asked.row, err);
-    if (!rc && s->asked.skip) // there will be no B
-        rc = runlog_step_done(log, s->asked.row.step, s->asked.row.seconds, peak_rss(), err);
+        rc = runlog_step(log, &row, err);
     if (!rc && s->asked.skip)
         rc = meter_flush(s->meter, s->asked.row.step, log, err);
     if (!rc)
