@@ -181,6 +181,14 @@ struct overlay_ctx {
     struct err               *err;
 };
 
+/* A resume on the null disk would commit states that are nowhere. */
+static int may_change(const struct overlay_ctx *c, const char *name, const char *old, const char *text)
+{
+    if (!strcmp(name, "disk") && old && !strcmp(old, "null") != !strcmp(text, "null"))
+        return 0;
+    return train_opt_may_change(name) || (c->first && !is_layout(name));
+}
+
 static int overlay_option(void *ctx, const char *name, const char *text)
 {
     struct overlay_ctx *c = ctx;
@@ -194,7 +202,7 @@ static int overlay_option(void *ctx, const char *name, const char *text)
     snprintf(key, sizeof key, "option.%s", name);
     old = session_get(c->s, key);
     same = old && !strcmp(old, text);
-    if (!same && (train_opt_may_change(name) || (c->first && !is_layout(name))))
+    if (!same && may_change(c, name, old, text))
         rc = opt_set(&stored, &c->s->o, name, text, c->err);
     else if (!same)
         rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option out, or make a new run with --%s %s",

@@ -61,6 +61,24 @@ int devices_fake(const struct run_config *cfg)
     return (cfg->csd->flags & CSD_FAKE) || strcmp(cfg->disk, "null") == 0;
 }
 
+static int stored_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)values, (void)names;
+    *(int *)ctx = 1;
+    return 0;
+}
+
+/* What was stored must not go on where nothing is: the journal would name states that nobody wrote. */
+static int refuse_fake(const struct run_config *cfg, struct err *err)
+{
+    int stored = 0;
+    int rc = runlog_query(cfg->log, "SELECT 1 FROM devices WHERE backend != 'null' AND disk != 'null'", stored_row, &stored, err);
+
+    if (!rc && stored)
+        rc = err_misuse(err, "%s stores its states on its devices: --csd null and --disk null are for runs that were made with them", cfg->dir);
+    return rc;
+}
+
 static int is_block_device(const char *path)
 {
     struct stat st;
@@ -156,7 +174,9 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     if (notice_size)
         notice[0] = '\0';
     csd_bell_init(&d->bell);
-    rc = devices_layout(&d->store, cfg, err);
+    rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
+    if (!rc)
+        rc = devices_layout(&d->store, cfg, err);
     if (rc)
         goto out;
     d->internal = calloc(d->n, sizeof *d->internal);

@@ -189,8 +189,11 @@ static int csd_reader(struct run_reader *r, struct params_source *source, const 
     struct journal_state state;
     struct journal_grad *grads = NULL;
     char                 notice[512];
-    int                  rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+    int                  rc;
 
+    if (devices_fake(cfg))
+        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, so there are no parameters to read", cfg->dir);
+    rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
     if (rc)
         return rc;
     r->held = SIZE_MAX;

@@ -451,6 +451,34 @@ static void more_devices_than_subgroups(void **state)
     same(&v, &want);
 }
 
+/* A run that is stored is not gone on with where nothing is, nor is one read that never was. */
+static void nothing_is_stored(void **state)
+{
+    (void)state;
+    struct variant       v = { RUN_SUO, 2, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 };
+    struct params_source src;
+    struct run_reader   *r;
+    struct stream       *s;
+    struct toy           t;
+
+    for (int stored = 0; stored < 2; stored++) {
+        char *dir = tempdir_new(), notice[512];
+
+        v.disk = stored ? "sync" : "null";
+        toy_create(&t, &v, dir);
+        t.cfg.disk = "null";
+        assert_int_equal(run_train(&s, &t.cfg, notice, sizeof notice, &t.err), stored ? -EINVAL : 0);
+        if (!stored) {
+            toy_step(&t, s, 0, 0, 0);
+            must(&t, stream_drain(s, &t.err));
+            stream_close(s);
+        }
+        assert_int_equal(run_reader(&r, &src, &t.cfg, &t.err), -EINVAL);
+        runlog_close(t.cfg.log);
+        tempdir_remove(dir);
+    }
+}
+
 static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
 {
     struct csd_config c = *cfg;
@@ -532,6 +560,7 @@ int main(void)
         cmocka_unit_test(skipped_steps_leave_states_alone),
         cmocka_unit_test(evaluations_between_steps),
         cmocka_unit_test(more_devices_than_subgroups),
+        cmocka_unit_test(nothing_is_stored),
         cmocka_unit_test(faults_lose_nothing),
     };
 
