@@ -125,6 +125,11 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
         goto nomem;
     memcpy(s->block_params, cfg->block_params, s->n_blocks * sizeof *s->block_params);
     count = blocks_cut(s, max);
+    if (count > STORE_MAX_SUBGROUPS) {
+        store_release(s);
+        return err_misuse(err, "--csd-mem of %zu bytes is too small for this model (or --n-layer, --n-embd and --vocab too large): it makes "
+                          "%zu subgroups, and at most %d are expected", cfg->csd_mem, count, STORE_MAX_SUBGROUPS);
+    }
     s->subs = calloc(count, sizeof *s->subs);
     s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes);
     if (!s->subs || !s->classes)
@@ -183,9 +188,14 @@ int store_super_check(const void *page, const struct store_super *want, const ch
     if (crc != crc32c(0, p, STORE_SUPERBLOCK - 4))
         return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
     store_super_pack(expected, want);
-    if (memcmp(page, expected, STORE_SUPERBLOCK) != 0)
-        return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found '%.*s', expected run %s device %u of %u",
-                       path, (int)strcspn(p + sizeof super_magic - 1, "\n"), p + sizeof super_magic - 1, want->id, want->device,
-                       want->n_devices);
+    if (memcmp(page, expected, STORE_SUPERBLOCK) != 0) {
+        char found[64]; // "run ID", "device N of M": two lines
+
+        snprintf(found, sizeof found, "%.63s", p + sizeof super_magic - 1);
+        found[strcspn(found, "\n")] = ' ';
+        found[strcspn(found, "\n")] = '\0';
+        return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found %s, expected run %s device %u of %u", path,
+                       found, want->id, want->device, want->n_devices);
+    }
     return 0;
 }
