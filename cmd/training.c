@@ -163,7 +163,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     double          loss;
     int             rc = evaluate(&loss, &tokens, t->trainer, t->eval, &e, step + 1, err);
 
-    if (!rc)
+    if (!rc && t->s->run.mode != RUN_MEM) // the database is the stream's until then; in mem it is this thread's, and a drain is an image
         rc = stream_drain(t->stream, err);
     if (!rc)
         rc = runlog_eval(t->s->log, step, "loss", loss, err);
