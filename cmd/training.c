@@ -188,14 +188,46 @@ static double hidden_share(struct training *t)
 }
 
 /* *code: 130 if it was stopped before the last step. */
+static int count_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)values, (void)names;
+    *(int *)ctx = 1;
+    return 0;
+}
+
+/* Is an evaluation due after `step`, and (a kill may have come between) not recorded yet? */
+static int eval_due(const struct session *s, uint64_t step)
+{
+    return step + 1 == s->o.steps || (s->o.eval_every && (step + 1) % s->o.eval_every == 0);
+}
+
+static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
+{
+    char  sql[96], *path = session_get(s, "eval.path");
+    int   found = 0, rc = 0;
+
+    if (path && next > 0 && eval_due(s, next - 1)) {
+        snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu", (unsigned long long)next - 1);
+        rc = runlog_query(s->log, sql, count_row, &found, err);
+        *missing = !found;
+    } else {
+        *missing = 0;
+    }
+    free(path);
+    return rc;
+}
+
 static int train_steps(struct training *t, uint64_t first, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
     struct batch_source      data = { read_batch, t };
     uint64_t                 step = first;
-    int                      rc = 0;
+    int                      missing, rc;
 
     progress_begin(&t->progress, first, o->steps, o->log_every, o->quiet);
+    rc = eval_missing(t->s, first, &missing, err);
+    if (!rc && missing)
+        rc = run_eval(t, first - 1, err);
     for (; step < o->steps && !stops && !rc; step++) {
         struct step_result r;
 
@@ -203,7 +235,7 @@ static int train_steps(struct training *t, uint64_t first, int *code, struct err
         if (rc)
             break;
         progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
-        if (t->eval && (step + 1 == o->steps || (o->eval_every && (step + 1) % o->eval_every == 0)))
+        if (t->eval && eval_due(t->s, step))
             rc = run_eval(t, step, err);
     }
     if (!rc)
@@ -235,12 +267,15 @@ int training_run(struct session *s, int *code, struct err *err)
 {
     struct training t = { .s = s };
     uint64_t        next, applied;
-    int             rc = run_position(&s->run, &next, &applied, err);
+    int             missing, rc = run_position(&s->run, &next, &applied, err);
 
     *code = 0;
     if (rc)
         return rc;
-    if (next >= s->o.steps) {
+    rc = eval_missing(s, next, &missing, err);
+    if (rc)
+        return rc;
+    if (next >= s->o.steps && !missing) {
         rc = session_recover(s, err);
         if (!rc)
             printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir, (unsigned long long)next,

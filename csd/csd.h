@@ -80,7 +80,7 @@ struct csd_config {
     enum dtype  wire_dt;
     int         naive;         // su: allocate, read, update, write back, free, one job after another
     int         update_on_host; // base: the same pipeline, but over the host link and from host memory (ZeRO-Infinity)
-    struct link *host, *internal; // may be NULL: unlimited. internal carries the SSD <-> accelerator transfers
+    struct link *host, *internal; // may be NULL: unlimited. internal is the SSD's own: all it reads and writes crosses it
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
     struct csd_bell *bell;

@@ -156,6 +156,16 @@ static void io_delay(struct emu *e, struct io *io)
     e->delayed = io;
 }
 
+/* When a transfer that starts now is over, as the links go: what the SSD reads or writes takes its own link, whoever asked; what
+ * comes from or goes to the host takes the host's as well. */
+static uint64_t io_over(struct emu *e, const struct io *io, uint64_t now)
+{
+    uint64_t ssd = link_reserve(e->cfg.internal, io_dir(io), io->req.bytes, now);
+    uint64_t host = io_link(e, io) == LINK_HOST ? link_reserve(e->cfg.host, io_dir(io), io->req.bytes, now) : now;
+
+    return ssd > host ? ssd : host;
+}
+
 /* Start io, whose job, class and payload are set. A disk that refuses it is a transfer that failed. */
 static void io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, size_t bytes, uint64_t off)
 {
@@ -169,8 +179,7 @@ static void io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, s
         io->req.status = rc;
         io_delay(e, io);
     } else if (op != DISK_FLUSH) {
-        io->over_ns = link_reserve(io_link(e, io) == LINK_HOST ? e->cfg.host : e->cfg.internal, io_dir(io),
-                                   bytes, clock_ns());
+        io->over_ns = io_over(e, io, clock_ns());
     }
 }
 
