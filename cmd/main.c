@@ -1,6 +1,9 @@
 /* main.c: the table of commands, and what is said about the program as a whole. A command's own file does the rest. */
 #include "cmd/cmd.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,10 +129,21 @@ static void wait_without_spinning(char **argv)
     execv(self, argv); // where it cannot, the only loss is speed
 }
 
+/* A standard stream that is closed would be the number of the next file opened, and a line printed would go into a run's database:
+ * the number is taken by a file that refuses what the stream is for. */
+static void take_closed_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+            return;
+}
+
 int main(int argc, char **argv)
 {
     const struct opt_command *present[COMMANDS];
 
+    take_closed_streams();
+    signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
     wait_without_spinning(argv);
 
     if (argc < 2) {

@@ -177,6 +177,8 @@ static int check_device(const char *path, struct err *err)
     struct stat st;
     char       *slash;
 
+    if (strchr(path, '\n'))
+        return err_misuse(err, "--device: a path without line breaks is expected, but one has a line break after %.*s", (int)strcspn(path, "\n"), path);
     if (stat(path, &st) == 0)
         return 0;
     snprintf(dir, sizeof dir, "%s", path);
@@ -352,7 +354,9 @@ static int claim_folder(struct session *s, const char *dir, int *made, struct er
     if (!*made && errno != EEXIST)
         return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
     full = realpath(dir, NULL);
-    if (!full || strlen(full) >= sizeof s->dir) {
+    if (!full)
+        return err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    if (strlen(full) >= sizeof s->dir) {
         free(full);
         return err_set(err, -ENAMETOOLONG, "%s: the path is too long", dir);
     }

@@ -182,14 +182,14 @@ static int number_refuse(const struct opt_row *r, const char *text, const char *
             opt_size_text(limit, sizeof limit, r->max);
         else
             double_text(limit, sizeof limit, r->max);
-        snprintf(max, sizeof max, " to %s%s", r->below ? "below " : "", limit);
+        snprintf(max, sizeof max, " to %s", limit);
     }
     return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what, min, *max ? max : " up");
 }
 
 static int number_in_range(const struct opt_row *r, double v)
 {
-    return v >= r->min && !(r->max > 0 && (v > r->max || (r->below && v >= r->max)));
+    return v >= r->min && !(r->max > 0 && v > r->max);
 }
 
 /* A plain decimal at the start of text; its end, or NULL. */

@@ -55,7 +55,6 @@ struct opt_row {
     const char   *words;  // OPT_WORD: "a|b|c"
     const char   *later;  // OPT_WORD: words refused as not in this version
     double        min, max; // of numbers; max 0: none
-    int           below;  // max itself is refused
     const char   *arg;    // what --help calls the value; NULL: by type
     const char   *help;
 };

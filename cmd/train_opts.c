@@ -13,6 +13,7 @@
 #define HELP_MEM    "RAM for the whole process, arenas of emulated devices apart; 0: no promise"
 #define HELP_BLAS   "engine of the products; auto: oneDNN where the CPU has AVX-512, else OpenBLAS"
 #define HELP_THREAD "threads of the kernels; 0: all cores"
+#define MOST_BETA   0.9999999 // in single precision still below 1
 #define HELP_DISK   "how devices are read and written; null stores nothing"
 
 const char *const train_mode_names[] = { "mem", "base", "su", "su+o", "su+o+c", NULL };
@@ -37,15 +38,15 @@ const struct opt_row train_rows[] = {
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = 1048576, .help = "rows of a micro-batch" },
     { "seq", OPT_UINT, AT(seq), .max = 1048576, .help = "tokens of a row, if not all positions of the model" },
     { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576, .help = "micro-batches of a step" },
-    { "lr", OPT_DOUBLE, AT(lr), "3e-4", .help = "peak learning rate" },
-    { "min-lr", OPT_DOUBLE, AT(min_lr), "0", .help = "learning rate at the end of the schedule" },
+    { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30, .help = "peak learning rate" },
+    { "min-lr", OPT_DOUBLE, AT(min_lr), "0", .max = 1e30, .help = "learning rate at the end of the schedule" },
     { "warmup", OPT_WARMUP, AT(warmup), "0", .help = "linear warm-up: steps, or % of the horizon" },
     { "schedule", OPT_WORD, AT(schedule), "cosine", "cosine|linear|constant", .help = "learning rate after the warm-up" },
     { "optimizer", OPT_WORD, AT(optimizer), "adamw", "adamw|adam|sgd|adagrad", .help = "as PyTorch has them" },
-    { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = 1, .below = 1, .help = "first moment's decay; sgd's momentum" },
-    { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = 1, .below = 1, .help = "second moment's decay" },
-    { "eps", OPT_DOUBLE, AT(eps), "1e-8", .help = "added to the root of the second moment" },
-    { "weight-decay", OPT_DOUBLE, AT(weight_decay), "0.01", .help = "decoupled in adamw, added to the gradient elsewhere" },
+    { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA, .help = "first moment's decay; sgd's momentum" },
+    { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = MOST_BETA, .help = "second moment's decay" },
+    { "eps", OPT_DOUBLE, AT(eps), "1e-8", .max = 1e30, .help = "added to the root of the second moment" },
+    { "weight-decay", OPT_DOUBLE, AT(weight_decay), "0.01", .max = 1e30, .help = "decoupled in adamw, added to the gradient elsewhere" },
     { "decay", OPT_WORD, AT(decay), "matrices", "matrices|all", .help = "which tensors decay" },
     { "clip", OPT_DOUBLE, AT(clip), "1", .help = "largest norm of the gradient; 0: no clipping" },
     { "seed", OPT_UINT, AT(seed), "1", .help = "of initial parameters and the order of the data" },

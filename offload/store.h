@@ -10,7 +10,7 @@
 #include "csd/csd.h"
 #include "data/err.h"
 
-enum { STORE_SUPERBLOCK = 4096, STORE_MAX_SUBGROUP = 4 << 20, STORE_MIN_SPARES = 4 };
+enum { STORE_SUPERBLOCK = 4096, STORE_MAX_SUBGROUP = 4 << 20, STORE_MIN_SPARES = 4, STORE_MAX_SUBGROUPS = 1 << 22 };
 
 struct store_sub {
     size_t   block, device;

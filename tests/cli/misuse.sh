@@ -30,6 +30,10 @@ refuses_pretrain 2 "which model?" --data "$tmp/text.bin"
 refuses_pretrain 2 "--model gpt3" --model gpt3 --data "$tmp/text.bin"
 refuses 2 "--run RUN" pretrain $small --data "$tmp/text.bin"
 
+refuses_pretrain 2 "--lr 1e39" $small --data "$tmp/text.bin" --lr 1e39
+refuses_pretrain 2 "--beta1 0.9999999999" $small --data "$tmp/text.bin" --beta1 0.9999999999
+refuses_pretrain 2 "--n-embd" --n-layer 2 --n-head 2 --n-embd 100000 --seq 16 --csd-mem 128K --data "$tmp/text.bin"
+
 # sizes
 refuses_pretrain 2 "15" --n-layer 1 --n-head 2 --n-embd 15 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
 refuses_pretrain 2 "1024 positions" --model gpt2 --seq 2048 --data "$tmp/text.bin"
@@ -57,6 +61,11 @@ refuses 2 "is not a run" pretrain --resume "$tmp/full"
 refuses 2 "not empty" export "$tmp/run" "$tmp/full"
 refuses 2 "neither a run" eval "$tmp/full" --data "$tmp/text.bin"
 refuses 2 "neither a run" export "$tmp/full" "$tmp/out2"
+
+ln -s "$tmp/dangling" "$tmp/link"
+refuses 1 "No such file" pretrain --run "$tmp/link" $small --data "$tmp/text.bin"
+refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --device "$tmp/a
+b"
 
 # resume
 refuses 2 "--compress is 0 in this run" pretrain --resume "$tmp/run" --mode su+o+c --steps 4
@@ -92,6 +101,14 @@ if mount -t tmpfs -o size=256k tmpfs "$tmp/disk" 2>/dev/null; then
 else
     skip "a full disk" "no file system can be mounted here"
 fi
+
+# a limit on the size of files, and streams that are closed
+(ulimit -f 8; run pretrain --run "$tmp/new" $small --data "$tmp/text.bin" --tokenizer "$tmp/tok"; [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ])
+result "$?" "a file over the limit is said in a line"
+result "$([ ! -e "$tmp/new" ]; echo $?)" "  and nothing was left"
+"$bin" pretrain --run "$tmp/new" $small --data "$tmp/text.bin" --tokenizer "$tmp/tok" <&- >&- 2>&-
+result "$([ "$?" = 1 ] && "$bin" export "$tmp/new" "$tmp/new.hf" >/dev/null; echo $?)" "closed streams fail the command, and the run is sound"
+rm -rf "$tmp/new" "$tmp/new.hf"
 
 # Hugging Face folders
 refuses_hf() { # TEXT: of the folder bad, imported and evaluated

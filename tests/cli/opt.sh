@@ -59,8 +59,8 @@ refuse "--csd xrt is not in this version; use emu or null" --csd xrt
 refuse "--activations offload is not in this version; use keep or recompute" --activations offload
 refuse "--activations auto is not in this version" --activations auto
 refuse "--lr nan: expected a number" --lr nan
-refuse "--lr -1: expected a number from 0 up" --lr -1
-refuse "--beta1 1: expected a number from 0 to below 1" --beta1 1
+refuse "--lr -1: expected a number from 0 to 1e+30" --lr -1
+refuse "--beta1 1: expected a number from 0 to 0.9999999" --beta1 1
 refuse "--csd-mem 64K: expected a size" --csd-mem 64K
 refuse "from 128K up" --csd-mem 1Q
 refuse "--csd-mem 200000.5: expected a size" --csd-mem 200000.5
