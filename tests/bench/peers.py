@@ -92,6 +92,8 @@ def deepspeed_config(folder):
         "optimizer": {"type": "AdamW", "params": {"lr": LR, "weight_decay": 0.01}},
         "zero_optimization": {
             "stage": 3, "contiguous_gradients": True, "overlap_comm": False,
+            # 16 buffers must hold what is live and what is prefetched: about two layers of it
+            "stage3_prefetch_bucket_size": 8_000_000, "stage3_max_live_parameters": 60_000_000, "stage3_max_reuse_distance": 60_000_000,
             "offload_param": nvme | {"buffer_size": 40_000_000, "max_in_cpu": 0},  # wte has 38.6 M parameters
             "offload_optimizer": nvme | {"pipeline_read": True, "pipeline_write": True},
         },
