@@ -151,4 +151,13 @@ mkdir "$tmp/half/dev0"
 with half "$@" --mode su+o
 same "$dense" "$hash" "what a killed creation left is started over"
 
+# an evaluation that a kill prevented: its row is missing, the next resume makes it
+if command -v sqlite3 >/dev/null; then
+    sqlite3 "$tmp/text/run.db" "DELETE FROM evals"
+    works "a finished run whose last evaluation is missing is resumed" pretrain --resume "$tmp/text"
+    same "$eval_run" "$(sed -n 's/^eval after step 6 *\(loss [0-9.]*\).*/\1/p' "$tmp/out")" "and evaluated"
+else
+    skip "an evaluation that a kill prevented" "no sqlite3"
+fi
+
 done_testing
