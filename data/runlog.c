@@ -10,6 +10,8 @@
  * Invariants: statements are prepared once; every sentence names the file; the caller owns transactions. */
 #include "data/runlog.h"
 
+#include "data/crc32c.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RUN_ID = 0x73695472, RUN_VERSION = 1 };       // "siTr"
+enum { RUN_ID = 0x73695472, RUN_VERSION = 2 };       // "siTr"
 enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
 
 const char *const runlog_phase_names[PHASES] = {
@@ -40,7 +42,7 @@ const char *const runlog_phase_names[PHASES] = {
  * the time waited for it (in mode mem, where it runs on this thread, itself and its commits). device_rate: bytes moved by the time in
  * which at least one transfer of that kind was under way; an update's reads and writes are timed as its parts. */
 static const char schema[] =
-    "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT);"
+    "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT, crc INTEGER);"
     "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
     "CREATE TABLE steps (step INTEGER PRIMARY KEY, tokens INTEGER, loss REAL, lr REAL, grad_norm REAL, clipped INTEGER,"
     "  skipped INTEGER, seconds REAL, peak_rss INTEGER);"
@@ -87,7 +89,7 @@ enum sql {
 static const char *const sql_texts[SQLS] = {
     [SQL_BEGIN]          = "BEGIN IMMEDIATE",
     [SQL_COMMIT]         = "COMMIT",
-    [SQL_SET]            = "INSERT OR REPLACE INTO runs VALUES (?, ?)",
+    [SQL_SET]            = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
     [SQL_GET]            = "SELECT value FROM runs WHERE key = ?",
     [SQL_NOTICE]         = "INSERT INTO notices (time, text) VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ?)",
     [SQL_STEP]           = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -312,6 +314,39 @@ static int db_check_run(struct runlog *log, struct err *err)
     return 0;
 }
 
+static uint32_t setting_crc(const char *key, const char *value)
+{
+    return crc32c(crc32c(0, key, strlen(key) + 1), value, strlen(value));
+}
+
+/* A setting with a flipped bit, or one that a damaged index hides, would make this another run: each has its checksum, and SQLite looks
+ * whether the table and its index agree. The table is small, however long the run. */
+static int db_check_settings(struct runlog *log, struct err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int           rc = 0, got;
+
+    if (sqlite3_prepare_v2(log->db, "PRAGMA integrity_check('runs')", -1, &st, NULL) || sqlite3_step(st) != SQLITE_ROW)
+        rc = db_fail(log, "checking the settings", err);
+    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
+        rc = err_set(err, -EBADMSG, "%s: the table of settings (runs) is damaged", log->path);
+    sqlite3_finalize(st);
+    if (rc)
+        return rc;
+    if (sqlite3_prepare_v2(log->db, "SELECT key, value, crc FROM runs", -1, &st, NULL))
+        return db_fail(log, "reading the settings", err);
+    while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *key = (const char *)sqlite3_column_text(st, 0), *value = (const char *)sqlite3_column_text(st, 1);
+
+        if (!key || !value || sqlite3_column_int64(st, 2) != setting_crc(key, value))
+            rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)", log->path, key ? key : "of a row");
+    }
+    if (!rc && got != SQLITE_DONE)
+        rc = db_fail(log, "reading the settings", err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
 static int db_set_durable(struct runlog *log, int durable, struct err *err)
 {
     int rc = db_exec(log, "PRAGMA journal_mode=WAL", "switching to WAL", err);
@@ -412,6 +447,8 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         rc = db_connect(log, read_only, err);
     if (!rc)
         rc = db_check_run(log, err);
+    if (!rc)
+        rc = db_check_settings(log, err);
     if (!rc && !read_only)
         rc = db_set_durable(log, durable, err);
     if (rc)
@@ -464,7 +501,7 @@ void runlog_rollback(struct runlog *log)
 
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err)
 {
-    return sql_run(log, SQL_SET, "writing a setting", err, "tt", key, value);
+    return sql_run(log, SQL_SET, "writing a setting", err, "tti", key, value, (sqlite3_int64)setting_crc(key, value));
 }
 
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err)

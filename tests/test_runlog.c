@@ -302,6 +302,19 @@ static void test_full_disk(void **state)
     runlog_close(log);
 }
 
+/* A setting that was changed behind the program's back is no setting. */
+static void test_damaged_setting(void **state)
+{
+    struct runlog *log = create(1);
+
+    (void)state;
+    assert_int_equal(runlog_set(log, "option.lr", "0.0003", &err), 0);
+    assert_int_equal(sqlite3_exec(runlog_db(log), "UPDATE runs SET value = '0.0005'", NULL, NULL, NULL), SQLITE_OK);
+    runlog_close(log);
+    assert_int_equal(runlog_open(&log, path, 1, 1, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "option.lr"));
+}
+
 static void test_read_only_folder(void **state)
 {
     struct runlog *log = create(1);
@@ -323,7 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
-        CASE(test_refusals), CASE(test_corruption), CASE(test_full_disk), CASE(test_read_only_folder),
+        CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_full_disk), CASE(test_read_only_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
