@@ -133,7 +133,7 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_SUPPORT) $(LIB_OBJ)
 test-bins: $(TEST_BIN) ## build the test programs only
 
 clean: ## remove what was built
-	rm -rf $(BUILD) siTrain
+	rm -rf build build-asan build-tsan build-clang $(BUILD) siTrain
 
 -include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d)
 .SECONDARY:

@@ -95,12 +95,14 @@ static int run_eval(const struct reader *r, struct tokens *data, const struct re
     return rc;
 }
 
-static int eval(const struct eval_opts *o, struct err *err)
+static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 {
     struct reader  r;
     struct tokens *data = NULL;
     int            rc = reader_open(&r, o->model, train_disk_names[o->read.disk], err);
 
+    if (!dtype_given)
+        o->read.dtype = reader_dtype(&r);
     if (!rc)
         rc = open_data(&data, &r, o, err);
     if (!rc)
@@ -113,12 +115,13 @@ static int eval(const struct eval_opts *o, struct err *err)
 int cmd_eval(int argc, char **argv)
 {
     struct eval_opts o;
+    struct opt_given given;
     struct err       err = { 0 };
-    int              code = opt_start(&eval_command, argc, argv, &o, NULL);
+    int              code = opt_start(&eval_command, argc, argv, &o, &given);
 
     if (code >= 0)
         return code;
-    code = eval(&o, &err) ? opt_fail("eval", &err) : 0;
+    code = eval(&o, opt_was_given(&eval_command, &given, "dtype"), &err) ? opt_fail("eval", &err) : 0;
     opt_release(&eval_command, &o);
     return code;
 }

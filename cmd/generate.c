@@ -148,12 +148,14 @@ static int run_model(struct generation *g, const struct reader *r, struct err *e
     return rc;
 }
 
-static int generate(const struct generate_opts *o, size_t batch, struct err *err)
+static int generate(struct generate_opts *o, size_t batch, int dtype_given, struct err *err)
 {
     struct generation g = { .o = o, .batch = batch };
     struct reader     r;
     int               rc = reader_open(&r, o->model, train_disk_names[o->read.disk], err);
 
+    if (!dtype_given)
+        o->read.dtype = reader_dtype(&r);
     if (!rc)
         rc = reader_tokenizer(&g.tok, &r, o->tokenizer, err);
     if (!rc)
@@ -183,7 +185,8 @@ int cmd_generate(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    code = generate(&o, opt_was_given(&generate_command, &given, "batch") ? o.read.batch : 1, &err) ? opt_fail("generate", &err) : 0;
+    code = generate(&o, opt_was_given(&generate_command, &given, "batch") ? o.read.batch : 1,
+                    opt_was_given(&generate_command, &given, "dtype"), &err) ? opt_fail("generate", &err) : 0;
     opt_release(&generate_command, &o);
     return code;
 }

@@ -12,6 +12,14 @@
 /* What comes after the measurement and has no size of its own in the plan: stacks of threads, SQLite's cache and log, rings, the heap. */
 enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
 
+/* What is measured is rounded up to these, so that `plan` and the run come to the same. */
+enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
 uint64_t memory_rss(void)
 {
     FILE              *f = fopen("/proc/self/statm", "re");
@@ -55,7 +63,8 @@ static int products_bytes(uint64_t *out, const struct model_options *m, struct e
         return rc;
     grown = memory_rss() > before ? memory_rss() - before : 0;
     most = grown > most ? grown : most;
-    *out = matmul_scratch(products_matmul(p)) + (most > PRODUCTS_LEAST_MIB * MIB ? most : PRODUCTS_LEAST_MIB * MIB);
+    *out = matmul_scratch(products_matmul(p)) +
+           (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB) : PRODUCTS_LEAST_MIB * MIB);
     products_close(p);
     return 0;
 }
@@ -109,7 +118,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
-    b.process = memory_baseline() + PROCESS_GROWTH_MIB * MIB;
+    b.process = round_up(memory_baseline(), PROCESS_STEP_MIB * MIB) + PROCESS_GROWTH_MIB * MIB;
     if (r->run)
         rc = training_bytes(&b, r, err);
     else

@@ -78,6 +78,11 @@ void reader_close(struct reader *r)
     memset(r, 0, sizeof *r);
 }
 
+int reader_dtype(const struct reader *r)
+{
+    return r->run.has_opts ? r->run.o.dtype : DT_BF16;
+}
+
 int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char *dir, struct err *err)
 {
     if (!dir && !*r->tokenizer)

@@ -24,6 +24,9 @@ struct reader {
 int  reader_open(struct reader *r, const char *path, const char *disk, struct err *err);
 void reader_close(struct reader *r);
 
+/* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
+int reader_dtype(const struct reader *r);
+
 /* The tokenizer in `dir`, or if NULL the reader's own. */
 int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char *dir, struct err *err);
 
