@@ -45,7 +45,7 @@ const struct opt_row train_rows[] = {
     { "optimizer", OPT_WORD, AT(optimizer), "adamw", "adamw|adam|sgd|adagrad", .help = "as PyTorch has them" },
     { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA, .help = "first moment's decay; sgd's momentum" },
     { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = MOST_BETA, .help = "second moment's decay" },
-    { "eps", OPT_DOUBLE, AT(eps), "1e-8", .max = 1e30, .help = "added to the root of the second moment" },
+    { "eps", OPT_DOUBLE, AT(eps), "1e-8", .min = 1e-30, .max = 1e30, .help = "added to the root of the second moment" },
     { "weight-decay", OPT_DOUBLE, AT(weight_decay), "0.01", .max = 1e30, .help = "decoupled in adamw, added to the gradient elsewhere" },
     { "decay", OPT_WORD, AT(decay), "matrices", "matrices|all", .help = "which tensors decay" },
     { "clip", OPT_DOUBLE, AT(clip), "1", .help = "largest norm of the gradient; 0: no clipping" },
