@@ -30,7 +30,8 @@ TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
-DEPS_TEST  := libcmocka-dev clang libomp-dev libclang-rt-14-dev sqlite3 python3 bible-kjv
+DEPS_TEST  := libcmocka-dev sqlite3 python3
+DEPS_CLANG := libcmocka-dev clang libomp-dev
 
 # Tests that want data which is not part of the project take its folder from here: make check DATA=/path/to/data
 DATA    ?=
@@ -64,8 +65,8 @@ SANITIZED  := asan-quick tsan-quick
 SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK)
 
 ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address,undefined"
-# libgomp's barriers are not visible to TSan: the threaded parts are tested with kernels on one thread each.
-TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread -DSITRAIN_NO_CLONES" LDFLAGS="-fsanitize=thread"
+# libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
+TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
 .PHONY: asan-quick tsan-quick prove-memory curves bench-peers
 asan-quick:
@@ -82,6 +83,7 @@ tsan: ## the threaded parts under ThreadSanitizer
 	@OMP_NUM_THREADS=1 sh tests/run.sh $(TSAN_TESTS)
 
 clang: ## build everything with clang, warnings as errors
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_CLANG)
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-clang DEV=1 TARGET=build-clang/siTrain all test-bins
 
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
