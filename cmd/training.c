@@ -217,16 +217,16 @@ static int eval_missing(struct session *s, uint64_t next, int *missing, struct e
     return rc;
 }
 
-static int train_steps(struct training *t, uint64_t first, int *code, struct err *err)
+/* Steps from `first`; before them the evaluation after the one before, where it is missing. */
+static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
     struct batch_source      data = { read_batch, t };
     uint64_t                 step = first;
-    int                      missing, rc;
+    int                      rc = 0;
 
     progress_begin(&t->progress, first, o->steps, o->log_every, o->quiet);
-    rc = eval_missing(t->s, first, &missing, err);
-    if (!rc && missing)
+    if (missing)
         rc = run_eval(t, first - 1, err);
     for (; step < o->steps && !stops && !rc; step++) {
         struct step_result r;
@@ -286,7 +286,7 @@ int training_run(struct session *s, int *code, struct err *err)
     rc = training_open(&t, err);
     if (!rc) {
         say_what_runs(&t);
-        rc = train_steps(&t, next, code, err);
+        rc = train_steps(&t, next, missing, code, err);
     }
     training_close(&t);
     return rc;
