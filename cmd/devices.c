@@ -25,7 +25,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command devices_command = {
     "devices", "[--dir DIR]", "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives", NULL, parts,
-    sizeof(struct devices_opts),
+    sizeof(struct devices_opts), NULL, NULL
 };
 
 /* ---- small files of the kernel ---- */

@@ -28,7 +28,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", re
 const struct opt_command eval_command = {
     "eval", "RUN|HFDIR --data FILE", "the loss of a model on a file",
     "Rows of --seq tokens are taken one after the other; every token is predicted from those before it in its row.",
-    parts, sizeof(struct eval_opts)
+    parts, sizeof(struct eval_opts), NULL, NULL
 };
 
 /* A text's tokens, in a file without a name: it is gone when it is closed. */

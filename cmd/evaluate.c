@@ -18,11 +18,12 @@ uint64_t evaluate_rows(const struct tokens *t, size_t seq)
 }
 
 /* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets that do not count. */
-static int feed_batch(void *ctx, uint64_t pass, size_t micro, int32_t *x, int32_t *y, struct err *err)
+static int feed_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
 {
     const struct feed     *f = ctx;
     const struct evaluate *e = f->e;
     uint64_t               first = (pass * e->grad_accum + micro) * e->batch;
+    int32_t               *x = batch->x, *y = batch->y;
 
     for (size_t b = 0; b < e->batch; b++, x += e->seq, y += e->seq) {
         int rc;

@@ -19,7 +19,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command export_command = {
     "export", "RUN HFDIR [--dtype fp32|bf16|fp16]", "write a folder that Hugging Face's transformers loads",
-    "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts)
+    "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts), NULL, NULL
 };
 
 static int write_folder(const struct reader *r, const struct export_opts *o, struct err *err)

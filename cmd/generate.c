@@ -31,7 +31,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", re
 const struct opt_command generate_command = {
     "generate", "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]", "continue a text",
     "Prints the prompt and its continuation; ends early at <|endoftext|>. --batch N given: N continuations, with a line --- between two.",
-    parts, sizeof(struct generate_opts)
+    parts, sizeof(struct generate_opts), NULL, NULL
 };
 
 struct generation {

@@ -24,7 +24,7 @@ const struct opt_command import_command = {
     "import", "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]", "make a run from a Hugging Face folder",
     "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data FILE --steps N trains it. Where states live, their "
     "precision and the optimizer are fixed here; other options may be given with the first --resume.",
-    parts, sizeof(struct import_opts)
+    parts, sizeof(struct import_opts), NULL, NULL
 };
 
 static int import(struct import_opts *o, int argc, char **argv, struct err *err)

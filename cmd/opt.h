@@ -65,10 +65,26 @@ struct opt_part {
     size_t                offset; // of the part's struct in the options struct
 };
 
+/* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE) stands for --row VALUE. row NULL: accepted,
+ * with a line of notice that it changes nothing here (help says why). A flag of theirs that gives one of our options a value has `value`;
+ * one whose value is written otherwise has `translate`, which writes ours into out, or returns -EINVAL with a misuse sentence. */
+struct opt_alias {
+    const char *name;   // without "--", as typed: underscores stay
+    const char *row;
+    int         flag;   // 1: takes no value (but True, true, False and false are taken where they follow)
+    const char *value;  // with flag: what --row gets; NULL: --row is a flag itself
+    int       (*translate)(const char *value, char *out, size_t size, struct err *err);
+    const char *help;
+};
+/* A default of a shared row that is another one in this command. */
+struct opt_default { const char *row, *text; };
+
 struct opt_command {
     const char            *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
     const struct opt_part *parts; // ends with { 0 }; NULL: a later command
     size_t                 size;  // of the options struct
+    const struct opt_alias   *aliases;  // end with { 0 }; NULL: none. Not listed by --help row by row: one line says they are taken
+    const struct opt_default *defaults; // end with { 0 }; NULL: none. --help, the man page and opt_parse use them
 };
 
 enum { OPT_MAX_ROWS = 128 };

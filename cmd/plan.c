@@ -29,7 +29,7 @@ static const struct opt_part parts[] = {
 
 const struct opt_command plan_command = {
     "plan", "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's options]",
-    "the memory, the traffic and the disk space of a run, before it is made", NULL, parts, sizeof(struct plan_opts)
+    "the memory, the traffic and the disk space of a run, before it is made", NULL, parts, sizeof(struct plan_opts), NULL, NULL
 };
 
 static void print_model(const struct session *s)

@@ -27,7 +27,7 @@ const struct opt_command prepare_command = {
     "prepare", "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out DIR",
     "write a token file, or train a tokenizer",
     "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a text, one <|endoftext|> between two files.",
-    parts, sizeof(struct prepare_opts)
+    parts, sizeof(struct prepare_opts), NULL, NULL
 };
 
 static int train_tokenizer(const struct prepare_opts *o, struct err *err)

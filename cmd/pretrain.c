@@ -37,7 +37,7 @@ const struct opt_command pretrain_command = {
     "train a model",
     "Ctrl-C finishes the step and commits; --resume goes on from there, bit for bit as if the run had never stopped. On resume, options that "
     "change the arithmetic are refused.",
-    parts, sizeof(struct pretrain_opts)
+    parts, sizeof(struct pretrain_opts), NULL, NULL
 };
 
 /* The memory plan of a run that does not exist yet: what is refused is refused before anything is made. */

@@ -30,7 +30,7 @@ const struct opt_command report_command = {
     "report", "RUN [--json | --csv]", "what happened in a run: times, traffic, overlap, bandwidth",
     "Works while the run is under way. Times are of the steps whose spans are kept whole: the first and last 100 and every 1,000th. "
     "Everything printed comes from RUN/run.db, which sqlite3 opens.",
-    parts, sizeof(struct report_opts),
+    parts, sizeof(struct report_opts), NULL, NULL
 };
 
 /* ---- queries as JSON ---- */

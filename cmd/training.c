@@ -148,11 +148,11 @@ static void training_close(struct training *t)
 
 /* ---- the loop ---- */
 
-static int read_batch(void *ctx, uint64_t step, size_t micro, int32_t *x, int32_t *y, struct err *err)
+static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     struct training *t = ctx;
 
-    return tokens_batch(t->data, &t->order, step, micro, t->s->gpt.vocab, x, y, err);
+    return tokens_batch(t->data, &t->order, step, micro, t->s->gpt.vocab, b->x, b->y, err);
 }
 
 /* The loss on the evaluation data with the parameters after step `step`. */

@@ -307,11 +307,12 @@ static struct head head_make(enum dtype dt, size_t T, size_t C, size_t H)
 }
 
 void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt,
-                       size_t B, size_t T, size_t C, size_t H, void *scratch)
+                       size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch)
 {
     struct head hd    = head_make(dt, T, C, H);
     size_t      tiles = (T + TILE - 1) / TILE;
 
+    assert(!drop || drop->p == 0);
     // The longest query tiles go first, so that the threads end together.
     #pragma omp parallel for schedule(dynamic)
     for (size_t u = 0; u < B * H * tiles; u++) {
@@ -466,10 +467,12 @@ static void backward_key_tile(const struct backward_tile *t, const struct head *
 }
 
 void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                        enum dtype dt, size_t B, size_t T, size_t C, size_t H, void *scratch)
+                        enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
+                        void *scratch)
 {
     struct head hd = head_make(dt, T, C, H);
 
+    assert(!drop || drop->p == 0);
     #pragma omp parallel for schedule(dynamic)
     for (size_t u = 0; u < B * H; u++) {
         size_t      b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;

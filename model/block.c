@@ -125,7 +125,7 @@ static void layer_forward(const struct layer *l, int output)
 
     for (size_t i = 0; i < l->N; i += CHUNK_ROWS)
         qkv_forward(l, i, chunk_rows(l, i));
-    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, o->batch, o->seq, l->C, o->gpt.n_head,
+    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, o->batch, o->seq, l->C, o->gpt.n_head, NULL,
                       l->w->attention);
     for (size_t i = 0; i < l->N; i += CHUNK_ROWS) {
         fc_forward(l, i, chunk_rows(l, i));
@@ -214,7 +214,7 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
         attn_proj_backward(&l, i, chunk_rows(&l, i));
     }
     attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, m->o.batch, m->o.seq, l.C,
-                       m->o.gpt.n_head, l.w->attention);
+                       m->o.gpt.n_head, NULL, l.w->attention);
     for (size_t i = 0; i < l.N; i += CHUNK_ROWS)
         qkv_backward(&l, i, chunk_rows(&l, i));
 }

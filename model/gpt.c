@@ -26,6 +26,7 @@ const struct gpt_param gpt_params[GPT_TENSORS] = {
     [GPT_MLP_PROJ_B]  = { "mlp.c_proj.bias",    GPT_LAYER,      '1', 'C', GPT_INIT_ZERO,     0 },
     [GPT_LNF_W]       = { "ln_f.weight",        GPT_FINAL,      '1', 'C', GPT_INIT_ONE,      0 },
     [GPT_LNF_B]       = { "ln_f.bias",          GPT_FINAL,      '1', 'C', GPT_INIT_ZERO,     0 },
+    [GPT_SCORE_W]     = { "score.weight",       GPT_FINAL,      'L', 'C', GPT_INIT_NORMAL,   1 }, // as torch's Linear: (out, in)
 };
 
 static const struct { const char *name; size_t n_layer, n_head, n_embd; } presets[] = {
@@ -50,6 +51,7 @@ static size_t dimension(const struct gpt_config *g, char letter)
     case 'C': return g->n_embd;
     case '3': return 3 * g->n_embd;
     case '4': return 4 * g->n_embd;
+    case 'L': return g->n_labels;
     default:  return 1;
     }
 }
@@ -122,7 +124,7 @@ int gpt_preset(struct gpt_config *g, const char *name)
 int gpt_check(const struct gpt_config *g, struct err *err)
 {
     /* Bounds that keep every product of two dimensions, in bytes, far from overflow. */
-    const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24;
+    const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24, most_labels = 1u << 16;
 
     if (g->n_layer == 0 || g->n_layer > most_layers)
         return err_misuse(err, "a model has 1 to %zu layers, not %zu", most_layers, g->n_layer);
@@ -135,6 +137,8 @@ int gpt_check(const struct gpt_config *g, struct err *err)
     if (g->n_positions == 0 || g->n_positions > most_positions)
         return err_misuse(err, "the number of positions must be 1 to %zu, not %zu", most_positions,
                           g->n_positions);
+    if (g->n_labels > most_labels)
+        return err_misuse(err, "a classifier has at most %zu labels, not %zu", most_labels, g->n_labels);
     if (!(g->norm_eps > 0) || !isfinite(g->norm_eps))
         return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g", (double)g->norm_eps);
     return 0;

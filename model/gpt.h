@@ -1,7 +1,8 @@
 /* gpt.h: what a GPT-2 is: its sizes, and the ONE table of its parameters. Everything that walks over parameters (initial values,
  * weight decay, import, export, gradients) walks this table.
  *
- * Blocks: 0 the embeddings (wte, wpe), 1..n_layer the layers, n_layer + 1 the final norm. The head is tied to wte.
+ * Blocks: 0 the embeddings (wte, wpe), 1..n_layer the layers, n_layer + 1 the final norm and, in a classifier, its head. A language
+ * model's head is tied to wte.
  * Matrices are stored as Hugging Face's Conv1D has them, (in, out), so that import and export never transpose. Inside a block the
  * tensors stand one after the other without gaps, in the table's order; a block's parameters are one flat range. */
 #ifndef MODEL_GPT_H
@@ -13,6 +14,8 @@
 struct gpt_config {
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: rows of wpe
     float  norm_eps;                                    // 1e-5
+    size_t n_labels;                                    // 0: a language model; 1: a regressor; more: a classifier of so many classes
+    float  drop_embd, drop_attn, drop_resid;            // config.json's dropout: embd_pdrop attn_pdrop resid_pdrop
 };
 
 /* Tensors, in order of their blocks. */
@@ -20,7 +23,7 @@ enum gpt_tensor {
     GPT_WTE, GPT_WPE,
     GPT_LN1_W, GPT_LN1_B, GPT_QKV_W, GPT_QKV_B, GPT_ATTN_PROJ_W, GPT_ATTN_PROJ_B,
     GPT_LN2_W, GPT_LN2_B, GPT_FC_W, GPT_FC_B, GPT_MLP_PROJ_W, GPT_MLP_PROJ_B,
-    GPT_LNF_W, GPT_LNF_B,
+    GPT_LNF_W, GPT_LNF_B, GPT_SCORE_W,
     GPT_TENSORS
 };
 
@@ -30,12 +33,13 @@ enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_RESIDUAL, GPT_INIT_ZERO, GPT_INIT_ONE 
 struct gpt_param {
     const char         *name;  // Hugging Face's, without "transformer." and, in layers, without "h.N."
     enum gpt_block_kind block;
-    char                rows, cols; // a dimension by letter: V vocab, P positions, C width, 3 3C, 4 4C, 1 one (a vector has rows '1')
+    char                rows, cols; // a dimension by letter: V vocab, P positions, C width, 3 3C, 4 4C, L labels, 1 one (a vector has rows '1')
     enum gpt_init       init;
     int                 decay; // whether --decay matrices decays it
 };
 extern const struct gpt_param gpt_params[GPT_TENSORS];
 
+/* Tensors that a model does not have (GPT_SCORE_W of a language model) have size 0. */
 static inline size_t gpt_blocks(const struct gpt_config *g) { return g->n_layer + 2; }
 enum gpt_block_kind gpt_block_kind(const struct gpt_config *g, size_t block);
 size_t gpt_rows(const struct gpt_config *g, enum gpt_tensor t);

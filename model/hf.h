@@ -16,6 +16,11 @@ int hf_is_folder(const char *dir);
 /* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused, naming the key. */
 int hf_config(struct gpt_config *out, const char *dir, struct err *err);
 
+/* What a classifier calls its labels (config.json's id2label, in order; LABEL_0... where it does not say); n 0 for a language model. */
+struct hf_labels { char **name; size_t n; };
+int  hf_labels(struct hf_labels *out, const char *dir, struct err *err);
+void hf_labels_free(struct hf_labels *l);
+
 /* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its name, of the
  * right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own exports are verified. */
 int  hf_open(struct hf **out, const char *dir, struct err *err);
@@ -33,7 +38,8 @@ struct hf_export {
     enum st_dtype        dtype;
     struct params_source source;
     const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
-    long                 endoftext;  // id of <|endoftext|>, or -1
+    long                 endoftext;  // id of <|endoftext|>, or -1; a classifier's pad_token_id
+    const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
 };
 
 /* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be empty. The same

@@ -18,6 +18,8 @@ struct model_options {
     size_t             kept;     // layers whose activations stay in RAM (acts.h)
     int                training; // 0: no backward
     size_t             logits;   // generation: rows of logits at once; then there are no head chunks
+    int                varying;  // micro-batches of any shape up to batch x seq (struct batch); else of exactly that
+    struct model_dropout { float embd, attn, resid; uint64_t seed; } dropout; // training only; 0: none
 };
 
 struct model {

@@ -80,7 +80,9 @@ static int read_batches(struct trainer *t, const struct pass *p, enum runlog_pha
     int      rc = 0;
 
     for (size_t a = 0; !rc && a < p->micros; a++)
-        rc = p->data->batch(p->data->ctx, p->number, a, w->x + a * N, w->y + a * N, err);
+        rc = p->data->batch(p->data->ctx, p->number, a,
+                            &(struct batch){ .rows = t->o.model.batch, .seq = t->o.model.seq, .x = w->x + a * N, .y = w->y + a * N },
+                            err);
     record(t, p->step, phase, 0, start_ns);
     return rc;
 }

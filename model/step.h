@@ -24,22 +24,33 @@ struct trainer_options {
     double               beta1, beta2, eps;
 };
 
-/* Where batches come from: micro-batch `micro` of step `step`: x, y (batch, seq); a target below 0 does not
- * count. */
+/* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and sets what really stands in it:
+ * fixed shapes leave them; varying ones (model.varying) may have fewer rows (0: this step has no such micro-batch) and shorter ones,
+ * seq a multiple of 16 or the largest. */
+struct batch {
+    size_t   rows, seq;
+    int32_t *x;     // (rows, seq): tokens; what follows a row's last one is padding, any id of the vocabulary
+    int32_t *y;     // (rows, seq): a language model's targets; below 0 it does not count
+    int32_t *last;  // (rows): a classifier's last position that is not padding
+    int32_t *label; // (rows): its class; below 0 the row does not count
+    float   *value; // (rows): a regressor's value; it counts where label is 0 or more
+};
+
+/* Where batches come from: micro-batch `micro` of step `step`. */
 struct batch_source {
-    int (*batch)(void *ctx, uint64_t step, size_t micro, int32_t *x, int32_t *y, struct err *err);
+    int (*batch)(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err);
     void *ctx;
 };
 
 struct step_result {
-    double   loss;        // mean over the step's tokens
+    double   loss;        // mean over the step's tokens; a classifier's: over its rows
     double   grad_norm;   // before clipping; NaN or infinite where a gradient is not finite
     double   lr, clip_factor;
     int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments stay
     uint64_t tokens;
 };
 
-struct eval_result { double loss_sum; uint64_t tokens; }; // mean loss: loss_sum / tokens
+struct eval_result { double loss_sum; uint64_t tokens; }; // mean loss: loss_sum / tokens (a classifier's rows)
 
 struct trainer; // opaque
 
@@ -53,10 +64,10 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
                struct err *err);
 
 /* Losses of micro-batches 0..micros-1 (micros <= grad_accum) that data gives for `pass`, in one pass over the
- * parameters; added to *out. step: under which spans are recorded. losses (micros, batch, seq): each token's,
- * or NULL. */
+ * parameters; added to *out. step: under which spans are recorded. each, or NULL: a language model's losses
+ * (micros, batch, seq), a classifier's logits (micros, batch, n_labels), by the largest shape. */
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros,
-              float *losses, struct eval_result *out, struct err *err);
+              float *each, struct eval_result *out, struct err *err);
 
 /* What runs the products, for the run's row. */
 const char *trainer_engine(const struct trainer *t);

@@ -78,8 +78,8 @@ static void run_release(struct run *r)
 
 static void run_kernels(struct run *r)
 {
-    attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->scratch);
-    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->scratch);
+    attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, NULL, r->scratch);
+    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, NULL, r->scratch);
 }
 
 static void run_oracle(struct run *r)

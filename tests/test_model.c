@@ -20,14 +20,14 @@
 /* Batches from an array of micro-batches. */
 struct rows { const int32_t *x, *y; size_t micro_tokens, accum; };
 
-static int rows_batch(void *ctx, uint64_t step, size_t micro, int32_t *x, int32_t *y, struct err *err)
+static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     struct rows *r = ctx;
     size_t       at = (step * r->accum + micro) * r->micro_tokens;
 
     (void)err;
-    memcpy(x, r->x + at, r->micro_tokens * sizeof *x);
-    memcpy(y, r->y + at, r->micro_tokens * sizeof *y);
+    memcpy(b->x, r->x + at, r->micro_tokens * sizeof *b->x);
+    memcpy(b->y, r->y + at, r->micro_tokens * sizeof *b->y);
     return 0;
 }
 
