@@ -52,8 +52,7 @@ uint64_t memory_rss_peak(void)
 /* Scratch of the products, and the memory that their code takes. */
 static int products_bytes(uint64_t *out, const struct model_options *m, struct err *err)
 {
-    struct products_options o = { .gpt = m->gpt, .dtype = m->dtype, .engine = m->engine, .threads = m->threads, .training = m->training,
-                                  .tokens = m->batch * m->seq, .logits = m->logits, .no_head_chunks = m->logits > 0 };
+    struct products_options o = model_products(m);
     struct products *p = NULL;
     static uint64_t  most; // code that was generated once is not generated again
     uint64_t         before = memory_rss(), grown;

@@ -80,7 +80,7 @@ static void lay_backward(struct cursor *c, struct acts_work *w, const struct act
     w->dfc   = take(c, R * 4 * C * e);
     w->dattn = take(c, N * C * e);
     w->dqkv  = take(c, N * 3 * C * e);
-    w->sums  = take(c, sums_bytes(R, C));
+    w->sums  = take(c, sums_bytes(R > o->batch ? R : o->batch, C)); // a classifier's head has a row a sequence
 }
 
 static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared,
@@ -88,8 +88,15 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = at_most(N, CHUNK_ROWS);
 
-    w->x    = take(c, o->grad_accum * N * sizeof(int32_t));
-    w->y    = take(c, o->grad_accum * N * sizeof(int32_t));
+    w->shape = take(c, o->grad_accum * sizeof *w->shape);
+    w->x     = take(c, o->grad_accum * N * sizeof(int32_t));
+    if (o->gpt.n_labels) {
+        w->last  = take(c, o->grad_accum * o->batch * sizeof(int32_t));
+        w->label = take(c, o->grad_accum * o->batch * sizeof(int32_t));
+        w->value = take(c, o->grad_accum * o->batch * sizeof(float));
+    } else {
+        w->y = take(c, o->grad_accum * N * sizeof(int32_t));
+    }
     w->ln   = take(c, R * C * e);
     w->proj = take(c, R * C * sizeof(float));
     w->gelu = take(c, R * 4 * C * e);
@@ -101,18 +108,23 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
 
 static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
 {
-    size_t R = at_most(tokens(o), HEAD_ROWS), C = o->gpt.n_embd, V = o->gpt.vocab, e = dtype_bytes(o->dtype);
+    size_t L = o->gpt.n_labels, R = L ? o->batch : at_most(tokens(o), HEAD_ROWS), V = L ? L : o->gpt.vocab;
+    size_t C = o->gpt.n_embd, e = dtype_bytes(L ? DT_F32 : o->dtype); // of dlogits
 
     if (o->no_head)
         return;
-    h->ln     = take(c, R * C * e);
+    if (L)
+        h->x = take(c, R * C * sizeof(float));
+    if (L && o->training)
+        h->dx = take(c, R * C * sizeof(float));
+    h->ln     = take(c, R * C * dtype_bytes(o->dtype));
     h->mean   = take(c, R * sizeof(float));
     h->rstd   = take(c, R * sizeof(float));
     h->logits = take(c, R * V * sizeof(float));
     h->losses = take(c, R * sizeof(float));
     if (!o->training)
         return;
-    h->dlogits = o->dtype == DT_F32 ? h->logits : take(c, R * V * e);
+    h->dlogits = e == sizeof(float) ? h->logits : take(c, R * V * e);
     h->dln     = take(c, R * C * sizeof(float));
 }
 
@@ -158,6 +170,8 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     lay_work(&c, &a->work, &a->shared, o);
     lay_head(&c, &a->head, o);
     assert(c.used == a->arena_bytes);
+    for (size_t i = 0; i < o->grad_accum; i++)
+        a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     *out = a;
     return 0;
 }

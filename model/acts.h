@@ -34,9 +34,16 @@ struct acts_layer {
     void  *fc;                  // (N, 4C) dt: what goes into GELU
 };
 
+/* What stands in a micro-batch; rows 0: nothing, it is left out. The arrays of a micro-batch are as large as the
+ * largest, of which the first rows x seq tokens are used. */
+struct acts_shape { size_t rows, seq; };
+
 /* Workspaces of one layer; R = min(N, CHUNK_ROWS). Those of backward are NULL in an evaluating model. */
 struct acts_work {
-    int32_t *x, *y;     // (accum, N): tokens and targets
+    struct acts_shape *shape; // (accum)
+    int32_t *x, *y;     // (accum, N): tokens and targets; a classifier has no y
+    int32_t *last, *label; // (accum, B): a classifier's last positions and classes
+    float   *value;     // (accum, B): a regressor's values
     void    *ln;        // (R, C) dt: normalised rows
     float   *proj;      // (R, C): a projection's output, or the gradient of normalised rows
     void    *gelu;      // (R, 4C) dt
@@ -50,12 +57,13 @@ struct acts_work {
     void    *sums;      // colsum_scratch, layernorm_scratch
 };
 
-/* A chunk of the head; R = min(N, HEAD_ROWS). */
+/* A chunk of the head; R = min(N, HEAD_ROWS). A classifier's: R = B, and n_labels for V. */
 struct acts_head {
+    float *x, *dx;      // (R, C): a classifier's rows gathered, and their gradient
     void  *ln;          // (R, C) dt
     float *mean, *rstd; // (R)
     float *logits;      // (R, V)
-    void  *dlogits;     // (R, V) dt; the same memory as logits in fp32
+    void  *dlogits;     // (R, V) dt (a classifier's: fp32); the same memory as logits where it is fp32
     float *dln;         // (R, C)
     float *losses;      // (R)
 };

@@ -6,7 +6,8 @@
  * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always: sums over
  * tokens then have one order, whatever the run's memory or devices, and the workspaces are a chunk's size.
  * The residual stream and its gradient are fp32; what goes into a product is of the run's dtype. Normalised
- * rows and GELU's output are not saved, backward makes them again from what is. */
+ * rows and GELU's output are not saved, backward makes them again from what is. Dropout stands where GPT-2 has it:
+ * behind the embeddings, on attention's probabilities, and on both projections before they are added. */
 #include "model/block.h"
 
 #include "kernels/attention.h"
@@ -19,19 +20,29 @@
 
 void embed_forward(struct model *m, size_t micro, const void *wire)
 {
-    const int32_t *x = acts_work(m->acts)->x + micro * model_tokens(m);
+    const int32_t    *x = acts_work(m->acts)->x + micro * model_tokens(m);
+    struct acts_shape shape = model_shape(m, micro);
+    struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
+    float            *out = acts_input(m->acts, 1, micro);
 
-    embedding_forward(acts_input(m->acts, 1, micro), model_wire(m, wire, GPT_WTE),
-                      model_wire(m, wire, GPT_WPE), m->o.dtype, x, m->o.batch, m->o.seq, m->o.gpt.n_embd, 0);
+    embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype, x, shape.rows,
+                      shape.seq, m->o.gpt.n_embd, 0);
+    if (drop.p > 0)
+        dropout_rows(out, out, shape.rows * shape.seq, m->o.gpt.n_embd, 0, &drop);
 }
 
 void embed_backward(struct model *m, size_t micro, float *grad)
 {
     const struct acts_work *w = acts_work(m->acts);
-    size_t N = model_tokens(m), C = m->o.gpt.n_embd;
+    size_t            N = model_tokens(m), C = m->o.gpt.n_embd;
+    struct acts_shape shape = model_shape(m, micro);
+    struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
+    float            *dx = w->dx + micro * N * C;
 
-    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), w->dx + micro * N * C,
-                       w->x + micro * N, m->o.batch, m->o.seq, C);
+    if (drop.p > 0)
+        dropout_rows(dx, dx, shape.rows * shape.seq, C, 0, &drop);
+    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), dx, w->x + micro * N, shape.rows,
+                       shape.seq, C);
 }
 
 /* A layer at work: one micro-batch of it. */
@@ -43,12 +54,14 @@ struct layer {
     float      *grad;        // backward only
     float      *x, *x_out;   // (N, C): in and out of the residual stream
     float      *dx;          // (N, C): backward only
-    size_t      N, C;
+    size_t      rows, seq, N, C; // N = rows x seq
     enum dtype  dt;
+    struct dropout drop_attn, drop_attn_proj, drop_mlp_proj;
 };
 
 static struct layer layer_of(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
 {
+    struct acts_shape shape = model_shape(m, micro);
     struct layer l = {.m = m,
                       .w = acts_work(m->acts),
                       .a = acts_layer(m->acts, layer, micro),
@@ -56,12 +69,17 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
                       .grad = grad,
                       .x = acts_input(m->acts, layer, micro),
                       .x_out = acts_input(m->acts, layer + 1, micro),
-                      .N = model_tokens(m),
+                      .rows = shape.rows,
+                      .seq = shape.seq,
+                      .N = shape.rows * shape.seq,
                       .C = m->o.gpt.n_embd,
-                      .dt = m->o.dtype};
+                      .dt = m->o.dtype,
+                      .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
+                      .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
+                      .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ)};
 
     if (m->o.training)
-        l.dx = l.w->dx + micro * l.N * l.C;
+        l.dx = l.w->dx + micro * model_tokens(m) * l.C;
     return l;
 }
 
@@ -83,7 +101,14 @@ static void *row(const struct layer *l, const void *base, size_t i, size_t width
 
 static size_t chunk_rows(const struct layer *l, size_t i)
 {
-    return l->N - i < CHUNK_ROWS ? l->N - i : CHUNK_ROWS;
+    return model_chunk(l->m, l->N - i, CHUNK_ROWS);
+}
+
+/* A projection's rows [i, i + n) before they are added to the residual stream. */
+static void drop_rows(const struct layer *l, float *out, const float *x, size_t i, size_t n, const struct dropout *drop)
+{
+    if (drop->p > 0)
+        dropout_rows(out, x, n, l->C, i, drop);
 }
 
 /* Tokens [i, i + n): qkv = ln_1(x) Wqkv + bqkv. */
@@ -102,6 +127,7 @@ static void fc_forward(const struct layer *l, size_t i, size_t n)
 
     model_product(l->m, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C),
                   param(l, GPT_ATTN_PROJ_W), param(l, GPT_ATTN_PROJ_B));
+    drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_attn_proj);
     residual_add(x_mid, l->x + i * l->C, l->w->proj, n * l->C);
     layernorm_forward(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, x_mid, param(l, GPT_LN2_W),
                       param(l, GPT_LN2_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
@@ -115,22 +141,26 @@ static void mlp_forward(const struct layer *l, size_t i, size_t n)
     gelu_forward(l->w->gelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n * 4 * l->C);
     model_product(l->m, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu, param(l, GPT_MLP_PROJ_W),
                   param(l, GPT_MLP_PROJ_B));
+    drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_mlp_proj);
     residual_add(l->x_out + i * l->C, l->a.x_mid + i * l->C, l->w->proj, n * l->C);
 }
 
 /* Everything backward needs; with `output` also the layer's output, which recomputation has no use for. */
 static void layer_forward(const struct layer *l, int output)
 {
-    const struct model_options *o = &l->m->o;
+    size_t n;
 
-    for (size_t i = 0; i < l->N; i += CHUNK_ROWS)
-        qkv_forward(l, i, chunk_rows(l, i));
-    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, o->batch, o->seq, l->C, o->gpt.n_head, NULL,
+    for (size_t i = 0; i < l->N; i += n) {
+        n = chunk_rows(l, i);
+        qkv_forward(l, i, n);
+    }
+    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, l->rows, l->seq, l->C, l->m->o.gpt.n_head, &l->drop_attn,
                       l->w->attention);
-    for (size_t i = 0; i < l->N; i += CHUNK_ROWS) {
-        fc_forward(l, i, chunk_rows(l, i));
+    for (size_t i = 0; i < l->N; i += n) {
+        n = chunk_rows(l, i);
+        fc_forward(l, i, n);
         if (output)
-            mlp_forward(l, i, chunk_rows(l, i));
+            mlp_forward(l, i, n);
     }
 }
 
@@ -142,12 +172,21 @@ void block_forward(struct model *m, size_t layer, size_t micro, const void *wire
     acts_hold(m->acts, layer, micro);
 }
 
-/* A chunk of dx as the products take it. */
-static const void *dx_rows(const struct layer *l, size_t i, size_t n)
+/* A chunk of dx behind a projection's dropout, fp32; in w->proj where something is dropped. */
+static const float *dx_dropped(const struct layer *l, size_t i, size_t n, const struct dropout *drop)
+{
+    const float *dx = l->dx + i * l->C;
+
+    drop_rows(l, l->w->proj, dx, i, n, drop);
+    return drop->p > 0 ? l->w->proj : dx;
+}
+
+/* The same as the products take it. */
+static const void *dx_rows(const struct layer *l, const float *dx, size_t n)
 {
     if (l->dt == DT_F32)
-        return l->dx + i * l->C;
-    convert(l->w->dy, l->dt, l->dx + i * l->C, DT_F32, n * l->C);
+        return dx;
+    convert(l->w->dy, l->dt, dx, DT_F32, n * l->C);
     return l->w->dy;
 }
 
@@ -155,11 +194,13 @@ static const void *dx_rows(const struct layer *l, size_t i, size_t n)
 static void mlp_backward(const struct layer *l, size_t i, size_t n)
 {
     const struct acts_work *w = l->w;
-    const void *fc = row(l, l->a.fc, i, 4 * l->C), *dy = dx_rows(l, i, n);
+    const void *fc = row(l, l->a.fc, i, 4 * l->C);
+    const float *dropped = dx_dropped(l, i, n, &l->drop_mlp_proj); // gone when w->proj is written below
+    const void *dy = dx_rows(l, dropped, n);
     const float *x_mid = l->a.x_mid + i * l->C, *mean = l->a.ln2_mean + i, *rstd = l->a.ln2_rstd + i;
     float       *dx = l->dx + i * l->C;
 
-    colsum_add(dparam(l, GPT_MLP_PROJ_B), dx, DT_F32, n, l->C, w->sums);
+    colsum_add(dparam(l, GPT_MLP_PROJ_B), dropped, DT_F32, n, l->C, w->sums);
     gelu_forward(w->gelu, fc, l->dt, n * 4 * l->C);
     model_product(l->m, PRODUCT_D_MLP_PROJ_W, n, dparam(l, GPT_MLP_PROJ_W), w->gelu, dy, NULL);
     model_product(l->m, PRODUCT_D_GELU, n, w->dgelu, dy, param(l, GPT_MLP_PROJ_W), NULL);
@@ -177,9 +218,10 @@ static void mlp_backward(const struct layer *l, size_t i, size_t n)
 /* dattn from dx, which is that of x_mid by now. */
 static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
 {
-    const void *dy = dx_rows(l, i, n);
+    const float *dropped = dx_dropped(l, i, n, &l->drop_attn_proj);
+    const void  *dy = dx_rows(l, dropped, n);
 
-    colsum_add(dparam(l, GPT_ATTN_PROJ_B), l->dx + i * l->C, DT_F32, n, l->C, l->w->sums);
+    colsum_add(dparam(l, GPT_ATTN_PROJ_B), dropped, DT_F32, n, l->C, l->w->sums);
     model_product(l->m, PRODUCT_D_ATTN_PROJ_W, n, dparam(l, GPT_ATTN_PROJ_W), row(l, l->a.attn, i, l->C), dy,
                   NULL);
     model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy, param(l, GPT_ATTN_PROJ_W), NULL);
@@ -203,18 +245,22 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
 void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
 {
     struct layer l = layer_of(m, layer, micro, wire, grad);
+    size_t       n;
 
     assert(m->o.training);
     if (!acts_holds(m->acts, layer, micro)) {
         layer_forward(&l, 0);
         acts_hold(m->acts, layer, micro);
     }
-    for (size_t i = 0; i < l.N; i += CHUNK_ROWS) {
-        mlp_backward(&l, i, chunk_rows(&l, i));
-        attn_proj_backward(&l, i, chunk_rows(&l, i));
+    for (size_t i = 0; i < l.N; i += n) {
+        n = chunk_rows(&l, i);
+        mlp_backward(&l, i, n);
+        attn_proj_backward(&l, i, n);
     }
-    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, m->o.batch, m->o.seq, l.C,
-                       m->o.gpt.n_head, NULL, l.w->attention);
-    for (size_t i = 0; i < l.N; i += CHUNK_ROWS)
-        qkv_backward(&l, i, chunk_rows(&l, i));
+    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, l.rows, l.seq, l.C, m->o.gpt.n_head,
+                       &l.drop_attn, l.w->attention);
+    for (size_t i = 0; i < l.N; i += n) {
+        n = chunk_rows(&l, i);
+        qkv_backward(&l, i, n);
+    }
 }

@@ -22,9 +22,10 @@ static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, 
                              const void *embed_wire)
 {
     const struct acts_work *w = acts_work(m->acts);
-    size_t       N = model_tokens(m), C = m->o.gpt.n_embd;
+    struct acts_shape       shape = model_shape(m, micro);
+    size_t                  N = model_tokens(m), C = m->o.gpt.n_embd;
     struct chunk            c = {.m = m,
-                                 .n = N - first < HEAD_ROWS ? N - first : HEAD_ROWS,
+                                 .n = model_chunk(m, shape.rows * shape.seq - first, HEAD_ROWS),
                                  .C = C,
                                  .V = m->o.gpt.vocab,
                                  .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
@@ -74,11 +75,14 @@ double head_loss(struct model *m, size_t micro, const void *wire, const void *em
                  uint64_t *counted)
 {
     const struct acts_head *h = acts_head(m->acts);
+    struct acts_shape shape = model_shape(m, micro);
+    size_t N = shape.rows * shape.seq;
     double sum = 0;
 
-    for (size_t i = 0; i < model_tokens(m); i += HEAD_ROWS) {
+    for (size_t i = 0, n; i < N; i += n) {
         struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
 
+        n = c.n;
         chunk_logits(&c);
         softmax_xent(h->losses, NULL, DT_F32, h->logits, c.targets, c.n, c.V, 1.0f);
         sum = sum_losses(sum, &c, h->losses, counted);
@@ -92,13 +96,16 @@ double head_step(struct model *m, size_t micro, const void *wire, const void *em
                  float *embed_grad, float scale)
 {
     const struct acts_head *h = acts_head(m->acts);
+    struct acts_shape shape = model_shape(m, micro);
+    size_t   N = shape.rows * shape.seq;
     double   sum = 0;
     uint64_t counted = 0;
 
     assert(m->o.training);
-    for (size_t i = 0; i < model_tokens(m); i += HEAD_ROWS) {
+    for (size_t i = 0, n; i < N; i += n) {
         struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
 
+        n = c.n;
         chunk_logits(&c);
         softmax_xent(h->losses, h->dlogits, m->o.dtype, h->logits, c.targets, c.n, c.V, scale);
         sum = sum_losses(sum, &c, h->losses, &counted);

@@ -20,6 +20,29 @@ struct acts_options model_acts(const struct model_options *o)
                                  .no_head = o->logits > 0};
 }
 
+/* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and the longest). */
+static size_t unit_of(size_t seq)
+{
+    size_t unit = 16;
+
+    while (seq % unit)
+        unit /= 2;
+    return unit;
+}
+
+struct products_options model_products(const struct model_options *o)
+{
+    return (struct products_options){.gpt = o->gpt,
+                                     .dtype = o->dtype,
+                                     .engine = o->engine,
+                                     .threads = o->threads ? o->threads : omp_get_max_threads(),
+                                     .training = o->training,
+                                     .tokens = o->batch * o->seq,
+                                     .logits = o->logits,
+                                     .no_head_chunks = o->logits > 0 || o->gpt.n_labels > 0,
+                                     .unit = o->varying ? unit_of(o->seq) : 0};
+}
+
 static int check(const struct model_options *o, struct err *err)
 {
     int rc = gpt_check(&o->gpt, err);
@@ -35,6 +58,10 @@ static int check(const struct model_options *o, struct err *err)
     if (o->kept > o->gpt.n_layer)
         return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept,
                           o->gpt.n_layer);
+    if (!(o->dropout.embd >= 0 && o->dropout.embd < 1) || !(o->dropout.attn >= 0 && o->dropout.attn < 1) ||
+        !(o->dropout.resid >= 0 && o->dropout.resid < 1))
+        return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)o->dropout.embd,
+                          (double)o->dropout.attn, (double)o->dropout.resid);
     if (o->dtype != DT_F32 && o->dtype != DT_BF16)
         return err_misuse(err, "a model runs in fp32 or bf16");
     return 0;
@@ -56,14 +83,7 @@ static int scratch_open(struct model *m, struct err *err)
 int model_open(struct model **out, const struct model_options *o, struct err *err)
 {
     struct acts_options acts = model_acts(o);
-    struct products_options products = {.gpt = o->gpt,
-                                        .dtype = o->dtype,
-                                        .engine = o->engine,
-                                        .threads = acts.threads,
-                                        .training = o->training,
-                                        .tokens = o->batch * o->seq,
-                                        .logits = o->logits,
-                                        .no_head_chunks = o->logits > 0};
+    struct products_options products = model_products(o);
     struct model *m;
     int           rc = check(o, err);
 
@@ -114,4 +134,18 @@ void model_product(const struct model *m, enum product which, size_t rows, void 
                    const void *b, const void *bias)
 {
     products_run(m->products, which, rows, c, a, b, bias, m->scratch);
+}
+
+size_t model_chunk(const struct model *m, size_t left, size_t chunk)
+{
+    return products_rows(left, chunk, m->o.varying ? unit_of(m->o.seq) : 0);
+}
+
+struct dropout model_dropout(const struct model *m, size_t micro, size_t block, enum model_place place)
+{
+    const struct model_dropout *d = &m->o.dropout;
+    float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
+    uint64_t use = (m->step * m->o.grad_accum + micro) * gpt_blocks(&m->o.gpt) + block;
+
+    return (struct dropout){ .p = m->dropping ? p : 0, .seed = d->seed, .site = use * PLACES + place };
 }

@@ -4,6 +4,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "kernels/dropout.h"
 #include "kernels/matmul.h"
 #include "model/acts.h"
 #include "model/gpt.h"
@@ -28,10 +29,13 @@ struct model {
     struct acts     *acts;
     void            *scratch;       // of matmul_run
     size_t           scratch_bytes;
+    int              dropping;      // a training pass with dropout, of step
+    uint64_t         step;
 };
 
-/* Memory that model_open takes beside the products' own: acts_sizes of these options. */
-struct acts_options model_acts(const struct model_options *o);
+/* Memory that model_open takes beside the products' own: acts_sizes of these options; and the products that it opens. */
+struct acts_options     model_acts(const struct model_options *o);
+struct products_options model_products(const struct model_options *o);
 
 int  model_open(struct model **out, const struct model_options *o,
                 struct err *err); // sets OpenMP's number of threads
@@ -45,7 +49,20 @@ float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
                    const void *b, const void *bias);
 
-static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; } // of a micro-batch
+static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; } // of a micro-batch, at most
+
+/* What stands in a micro-batch now. */
+static inline struct acts_shape model_shape(const struct model *m, size_t micro)
+{
+    return acts_work(m->acts)->shape[micro];
+}
+
+/* Rows of the next chunk of a layer (CHUNK_ROWS) or the head (HEAD_ROWS), where `left` tokens are left. */
+size_t model_chunk(const struct model *m, size_t left, size_t chunk);
+
+/* The mask of one use of dropout; p is 0 in passes that drop nothing. Recomputing asks for the same one. */
+enum model_place { PLACE_EMBED, PLACE_ATTN, PLACE_ATTN_PROJ, PLACE_MLP_PROJ, PLACES };
+struct dropout model_dropout(const struct model *m, size_t micro, size_t block, enum model_place place);
 
 /* Element `i` of an array of the model's dtype. */
 static inline void *model_at(const struct model *m, const void *base, size_t i)

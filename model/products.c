@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ROW_CLASSES = 2, MAX_SHAPES = PRODUCTS * ROW_CLASSES + 1 };
+enum { ROW_CLASSES = 11, MAX_SHAPES = PRODUCTS * ROW_CLASSES + 1 }; // 1, 2, 4, ..., CHUNK_ROWS
 
 struct products {
     struct matmul *matmul;
@@ -60,14 +60,17 @@ static void add(struct products *p, const struct products_options *o, enum produ
     p->shape[p->n++] = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
 }
 
-/* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and the remainder. */
+/* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
 static void add_chunked(struct products *p, const struct products_options *o, enum product first,
                         enum product end, size_t chunk)
 {
     for (enum product which = first; which < end; which++) {
         if (o->tokens >= chunk)
             add(p, o, which, chunk);
-        if (o->tokens % chunk)
+        for (size_t rows = chunk / 2; o->unit && rows >= o->unit; rows /= 2)
+            if (rows <= o->tokens)
+                add(p, o, which, rows);
+        if (!o->unit && o->tokens % chunk)
             add(p, o, which, o->tokens % chunk);
     }
 }

@@ -1,6 +1,7 @@
 /* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is the ONE list
  * of them. A product runs on a number of rows (tokens), and rows come in classes: a whole chunk, and what
- * remains of a micro-batch. */
+ * remains of a micro-batch; where micro-batches vary, what remains is cut into powers of two, so that a dozen
+ * classes serve every length. */
 #ifndef MODEL_PRODUCTS_H
 #define MODEL_PRODUCTS_H
 
@@ -26,8 +27,23 @@ struct products_options {
     int                training;      // 0: forward only
     size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
     size_t logits; // rows of another product with the head, without gradient (generation); 0: none
-    int                no_head_chunks; // generation: logits of the last position only
+    int                no_head_chunks; // generation: logits of the last position only; a classifier: no logits
+    size_t             unit;           // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
 };
+
+/* Rows of the next chunk where `left` rows are left; unit as in the options. */
+static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
+{
+    size_t rows = chunk;
+
+    if (left >= chunk)
+        return chunk;
+    if (!unit)
+        return left;
+    while (rows > left)
+        rows /= 2;
+    return rows;
+}
 
 struct products; // opaque
 

@@ -8,6 +8,7 @@
 
 #include "data/clock.h"
 #include "model/block.h"
+#include "model/classify.h"
 #include "model/head.h"
 
 #include <assert.h>
@@ -24,12 +25,18 @@ struct trainer {
 /* ---- the step ------------------------------------------------------------------------------------------ */
 
 /* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's; phase: under
- * which spans are recorded. */
-struct pass { uint64_t step, number; size_t micros; const struct batch_source *data; };
+ * which spans are recorded. What was read: tokens that are not padding, and what the loss is the mean of: tokens, or
+ * a classifier's rows that have a label. */
+struct pass {
+    uint64_t step, number;
+    size_t   micros;
+    const struct batch_source *data;
+    uint64_t tokens, counted;
+};
 
-static int  read_batches(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
+static int  read_batches(struct trainer *t, struct pass *p, enum runlog_phase phase, struct err *err);
 static int  forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
-static int  head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm,
+static int  head_pass(struct trainer *t, const struct pass *p, double *loss, struct stream_norm *norm,
                       struct err *err);
 static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
@@ -39,14 +46,16 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
 int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out,
                struct err *err)
 {
-    struct pass        p = { step, step, t->o.model.grad_accum, data };
+    struct pass        p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
     struct stream_norm norm = { 0 };
     struct stream_step update;
     uint64_t           start_ns = clock_ns();
     int                rc;
 
     assert(t->o.model.training);
-    *out = (struct step_result){ .tokens = t->o.model.grad_accum * model_tokens(t->model) };
+    *out = (struct step_result){ 0 };
+    t->model->dropping = 1;
+    t->model->step = step;
 
     rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks' updates end
     if (!rc)
@@ -54,7 +63,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     if (!rc)
         rc = forward_pass(t, &p, PHASE_FORWARD, err); // blocks 0, 1..L
     if (!rc)
-        rc = head_pass(t, step, &out->loss, &norm, err); // final norm, logits by chunks, loss, dx
+        rc = head_pass(t, &p, &out->loss, &norm, err); // final norm, logits by chunks, loss, dx
     if (!rc)
         rc = backward_pass(t, step, &norm, err); // blocks L..1
     if (!rc)
@@ -62,6 +71,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     if (rc)
         return rc;
 
+    out->tokens = p.tokens;
     step_scale(t, step, &norm, out, &update);
     update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return stream_update(t->stream, &update, err); // commit A; devices update, block 0 first
@@ -72,17 +82,57 @@ static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, si
     meter_span(stream_meter(t->stream), step, phase, (int)block, -1, start_ns, clock_ns(), 0);
 }
 
-static int read_batches(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err)
+/* Nothing stands in this micro-batch. */
+static int is_empty(const struct trainer *t, size_t micro)
 {
-    const struct acts_work *w = acts_work(t->model->acts);
+    return model_shape(t->model, micro).rows == 0;
+}
+
+static void count_batch(const struct trainer *t, struct pass *p, const struct batch *b)
+{
+    if (t->o.model.gpt.n_labels == 0) {
+        p->tokens += b->rows * b->seq;
+        p->counted += b->rows * b->seq;
+        return;
+    }
+    for (size_t i = 0; i < b->rows; i++) {
+        p->tokens += (uint64_t)b->last[i] + 1;
+        p->counted += b->label[i] >= 0;
+    }
+}
+
+static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct err *err)
+{
+    const struct acts_work     *w = acts_work(t->model->acts);
+    const struct model_options *o = &t->o.model;
+    size_t       N = model_tokens(t->model), row = micro * o->batch;
+    struct batch b = { .rows = o->batch, .seq = o->seq, .x = w->x + micro * N };
+    int          rc;
+
+    if (o->gpt.n_labels) {
+        b.last = w->last + row;
+        b.label = w->label + row;
+        b.value = w->value + row;
+    } else {
+        b.y = w->y + micro * N;
+    }
+    rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
+    if (rc)
+        return rc;
+    assert(o->varying ? b.rows <= o->batch && b.seq <= o->seq && (b.seq % 16 == 0 || b.seq == o->seq)
+                      : b.rows == o->batch && b.seq == o->seq);
+    w->shape[micro] = (struct acts_shape){ b.rows, b.seq };
+    count_batch(t, p, &b);
+    return 0;
+}
+
+static int read_batches(struct trainer *t, struct pass *p, enum runlog_phase phase, struct err *err)
+{
     uint64_t start_ns = clock_ns();
-    size_t   N = model_tokens(t->model);
     int      rc = 0;
 
     for (size_t a = 0; !rc && a < p->micros; a++)
-        rc = p->data->batch(p->data->ctx, p->number, a,
-                            &(struct batch){ .rows = t->o.model.batch, .seq = t->o.model.seq, .x = w->x + a * N, .y = w->y + a * N },
-                            err);
+        rc = read_batch(t, p, a, err);
     record(t, p->step, phase, 0, start_ns);
     return rc;
 }
@@ -98,6 +148,8 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
             return rc;
         start_ns = clock_ns();
         for (size_t a = 0; a < p->micros; a++) { // layer-major: parameters are read once
+            if (is_empty(t, a))
+                continue;
             if (b == 0)
                 embed_forward(t->model, a, wire);
             else
@@ -109,7 +161,8 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
     return 0;
 }
 
-/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. */
+/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has no use for wte,
+ * which stands in its frame since the embedding: the order of blocks is one for both. */
 static int head_acquire(struct trainer *t, const void **wire, const void **embed_wire, struct err *err)
 {
     int rc = stream_acquire(t->stream, t->o.model.gpt.n_layer + 1, wire, err);
@@ -123,27 +176,35 @@ static void head_release(struct trainer *t)
     stream_release(t->stream, 0);
 }
 
-static int head_pass(struct trainer *t, uint64_t step, double *loss, struct stream_norm *norm,
+static int head_pass(struct trainer *t, const struct pass *p, double *loss, struct stream_norm *norm,
                      struct err *err)
 {
     size_t      final = t->o.model.gpt.n_layer + 1;
-    double      tokens = (double)(t->o.model.grad_accum * model_tokens(t->model)), sum = 0;
+    int         classifier = t->o.model.gpt.n_labels > 0;
+    float       scale = (float)(1.0 / (double)p->counted);
+    double      sum = 0;
     const void *wire, *embed_wire;
-    float      *grad, *embed_grad;
+    float      *grad, *embed_grad = NULL;
     uint64_t    start_ns;
     int         rc = head_acquire(t, &wire, &embed_wire, err);
 
     if (!rc)
         rc = stream_grad(t->stream, final, &grad, err);
-    if (!rc)
+    if (!rc && !classifier)
         rc = stream_grad(t->stream, 0, &embed_grad, err);
     if (rc)
         return rc;
     start_ns = clock_ns();
-    for (size_t a = 0; a < t->o.model.grad_accum; a++)
-        sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, (float)(1.0 / tokens));
-    *loss = sum / tokens;
-    record(t, step, PHASE_LOSS, final, start_ns);
+    for (size_t a = 0; a < p->micros; a++) {
+        if (is_empty(t, a))
+            continue;
+        if (classifier)
+            sum += classify_step(t->model, a, wire, grad, scale);
+        else
+            sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, scale);
+    }
+    *loss = sum / (double)p->counted;
+    record(t, p->step, PHASE_LOSS, final, start_ns);
     head_release(t);
     return stream_send_grad(t->stream, final, norm, err);
 }
@@ -162,7 +223,8 @@ static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *n
             return rc;
         start_ns = clock_ns();
         for (size_t a = 0; a < t->o.model.grad_accum; a++)
-            block_backward(t->model, b, a, wire, grad);
+            if (!is_empty(t, a))
+                block_backward(t->model, b, a, wire, grad);
         record(t, step, PHASE_BACKWARD, b, start_ns);
         stream_release(t->stream, b);
         rc = stream_send_grad(t->stream, b, norm, err); // norm, Top-K, write
@@ -182,7 +244,8 @@ static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm
         return rc;
     start_ns = clock_ns();
     for (size_t a = 0; a < t->o.model.grad_accum; a++)
-        embed_backward(t->model, a, grad);
+        if (!is_empty(t, a))
+            embed_backward(t->model, a, grad);
     record(t, step, PHASE_BACKWARD, 0, start_ns);
     return stream_send_grad(t->stream, 0, norm, err);
 }
@@ -214,15 +277,16 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
 /* ---- an evaluating pass -------------------------------------------------------------------------------- */
 
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros,
-              float *losses, struct eval_result *out, struct err *err)
+              float *each, struct eval_result *out, struct err *err)
 {
-    struct pass p = { step, pass, micros, data };
+    struct pass p = { .step = step, .number = pass, .micros = micros, .data = data };
     const void *wire, *embed_wire;
     uint64_t    start_ns;
-    size_t      N = model_tokens(t->model);
+    size_t      L = t->o.model.gpt.n_labels, stride = L ? t->o.model.batch * L : model_tokens(t->model);
     int         rc;
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
+    t->model->dropping = 0;
     rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     if (!rc)
         rc = read_batches(t, &p, PHASE_EVAL, err);
@@ -233,9 +297,14 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     if (rc)
         return rc;
     start_ns = clock_ns();
-    for (size_t a = 0; a < micros; a++)
-        out->loss_sum +=
-            head_loss(t->model, a, wire, embed_wire, losses ? losses + a * N : NULL, &out->tokens);
+    for (size_t a = 0; a < micros; a++) {
+        float *of = each ? each + a * stride : NULL;
+
+        if (is_empty(t, a))
+            continue;
+        out->loss_sum += L ? classify_loss(t->model, a, wire, of, &out->tokens)
+                           : head_loss(t->model, a, wire, embed_wire, of, &out->tokens);
+    }
     head_release(t);
     record(t, step, PHASE_EVAL, t->o.model.gpt.n_layer + 1, start_ns);
     return 0;
