@@ -19,6 +19,10 @@
 
 enum { NAME_MAX_BYTES = 128, PATH_BYTES = 4096, PIECE = 1 << 16, CONFIG_MAX = 1 << 20 };
 
+#define CLASSIFIER     "GPT2ForSequenceClassification"
+#define REGRESSION     "regression"
+#define CLASSIFICATION "single_label_classification"
+
 struct hf {
     struct gpt_config        gpt;
     struct safetensors      *st;
@@ -111,34 +115,165 @@ static int config_sizes(struct gpt_config *g, const json_t *config, const char *
     return 0;
 }
 
-int hf_config(struct gpt_config *out, const char *dir, struct err *err)
+/* Dropout where the folder says none is transformers' own default. */
+static int config_dropout(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
 {
-    char        path[PATH_BYTES];
-    json_t     *config = NULL;
+    const struct { const char *key; float *out; } keys[] = {
+        { "embd_pdrop", &g->drop_embd }, { "attn_pdrop", &g->drop_attn }, { "resid_pdrop", &g->drop_resid }
+    };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *v = json_object_get(config, keys[i].key);
+        double        p = v ? json_number_value(v) : 0.1;
+
+        if ((v && !json_is_number(v)) || !(p >= 0 && p < 1))
+            return err_misuse(err, "%s: \"%s\" must be a number from 0 to below 1", path, keys[i].key);
+        *keys[i].out = (float)p;
+    }
+    return 0;
+}
+
+/* A folder that names no architecture is a classifier if it holds the tensor of one. */
+static int is_classifier(const json_t *config, const char *dir)
+{
+    const json_t       *list = json_object_get(config, "architectures");
+    const char         *name = json_string_value(json_array_get(list, 0));
+    struct safetensors *st = NULL;
+    struct err          unreadable; // hf_open will say so
+    int                 found;
+
+    if (name)
+        return !strcmp(name, CLASSIFIER);
+    found = safetensors_open(&st, dir, &unreadable) == 0 && safetensors_find(st, gpt_params[GPT_SCORE_W].name);
+    safetensors_close(st);
+    return found;
+}
+
+/* The number of labels as transformers has it: of id2label; without it num_labels; without both 2. */
+static int config_labels(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
+{
+    const json_t *names = json_object_get(config, "id2label"), *kind = json_object_get(config, "problem_type");
+    const char   *word = json_string_value(kind);
+    int           rc = 0;
+
+    g->n_labels = 2;
+    if (json_object_size(names))
+        g->n_labels = json_object_size(names);
+    else if (names && !json_is_null(names))
+        rc = err_misuse(err, "%s: \"id2label\" must be an object with a name for each label", path);
+    else if (json_object_get(config, "num_labels"))
+        rc = size_key(&g->n_labels, config, path, "num_labels", err);
+    if (rc || !kind || json_is_null(kind))
+        return rc;
+    if (word && !strcmp(word, g->n_labels == 1 ? REGRESSION : CLASSIFICATION))
+        return 0;
+    return err_misuse(err, "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows \"%s\" only", path,
+                      word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", g->n_labels == 1 ? REGRESSION : CLASSIFICATION);
+}
+
+/* dir/config.json into *out, which the caller json_decref()s. */
+static int config_read(json_t **out, char path[PATH_BYTES], const char *dir, struct err *err)
+{
     struct stat st;
     int         rc = path_join(path, dir, "config.json", err);
 
+    *out = NULL;
     if (rc)
         return rc;
     if (stat(path, &st))
         return err_misuse(err, "%s: %s: a Hugging Face folder with config.json and model.safetensors is needed", path, strerror(errno));
-    rc = json_read(&config, path, CONFIG_MAX, err);
-    if (rc)
-        return rc;
-    if (!json_is_object(config))
+    rc = json_read(out, path, CONFIG_MAX, err);
+    if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
-    if (!rc)
-        rc = config_sizes(out, config, path, err);
+    return rc;
+}
+
+static int config_parse(struct gpt_config *out, const json_t *config, const char *path, const char *dir, struct err *err)
+{
+    int rc = config_sizes(out, config, path, err);
+
+    out->n_labels = 0;
     if (!rc)
         rc = config_variants(config, path, out->n_embd, err);
-    json_decref(config);
+    if (!rc)
+        rc = config_dropout(out, config, path, err);
+    if (!rc && is_classifier(config, dir))
+        rc = config_labels(out, config, path, err);
     return rc ? rc : gpt_check(out, err);
+}
+
+int hf_config(struct gpt_config *out, const char *dir, struct err *err)
+{
+    char    path[PATH_BYTES];
+    json_t *config;
+    int     rc = config_read(&config, path, dir, err);
+
+    if (!rc)
+        rc = config_parse(out, config, path, dir, err);
+    json_decref(config);
+    return rc;
+}
+
+/* ---- labels ---- */
+
+void hf_labels_free(struct hf_labels *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->name[i]);
+    free(l->name);
+    *l = (struct hf_labels){ 0 };
+}
+
+/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names. NULL: none for i, or no memory. */
+static char *label_name(const json_t *names, size_t i)
+{
+    char          text[32];
+    const json_t *v;
+
+    snprintf(text, sizeof text, "%zu", i);
+    v = json_object_get(names, text);
+    if (json_is_string(v))
+        return strdup(json_string_value(v));
+    if (json_is_integer(v))
+        snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
+    else if (json_object_size(names))
+        return NULL;
+    else
+        snprintf(text, sizeof text, "LABEL_%zu", i);
+    return strdup(text);
+}
+
+int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
+{
+    char              path[PATH_BYTES];
+    struct gpt_config g;
+    json_t           *config;
+    int               rc = config_read(&config, path, dir, err);
+
+    *out = (struct hf_labels){ 0 };
+    if (!rc)
+        rc = config_parse(&g, config, path, dir, err);
+    if (!rc && g.n_labels && !(out->name = calloc(g.n_labels, sizeof *out->name)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", path);
+    for (; !rc && out->n < g.n_labels; out->n++) {
+        out->name[out->n] = label_name(json_object_get(config, "id2label"), out->n);
+        if (!out->name[out->n])
+            rc = err_misuse(err, "%s: \"id2label\" must name every label from \"0\" to \"%zu\", but \"%zu\" has no name", path,
+                            g.n_labels - 1, out->n);
+    }
+    if (rc)
+        hf_labels_free(out);
+    json_decref(config);
+    return rc;
 }
 
 /* ---- tensors by name ---- */
 
+/* A classifier's head stands beside the transformer, not in it. */
 static void tensor_name(char out[NAME_MAX_BYTES], const char *prefix, size_t block, enum gpt_tensor t)
 {
+    if (t == GPT_SCORE_W)
+        prefix = "";
     if (gpt_params[t].block == GPT_LAYER)
         snprintf(out, NAME_MAX_BYTES, "%sh.%zu.%s", prefix, block - 1, gpt_params[t].name);
     else
@@ -183,7 +318,8 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
         for (size_t k = 0; k < n_known && !known; k++)
             known = h->tensor[k] == st;
         if (!known)
-            return err_misuse(err, "%s: tensor %s does not belong to a GPT-2 of %zu layers with a tied head", dir, st->name, h->gpt.n_layer);
+            return err_misuse(err, "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s head", dir, st->name, h->gpt.n_layer,
+                              h->gpt.n_labels ? "classifier's" : "tied");
     }
     return 0;
 }
@@ -201,6 +337,8 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
             const struct st_tensor **slot = &h->tensor[b * GPT_TENSORS + t];
             char                     name[NAME_MAX_BYTES];
 
+            if (!gpt_size(&h->gpt, t))
+                continue;
             tensor_name(name, prefix, b, t);
             *slot = safetensors_find(h->st, name);
             if (!*slot)
@@ -353,24 +491,50 @@ static double decimal(float f)
     return strtod(text, NULL);
 }
 
+/* What a classifier's config.json says beside. transformers writes no num_labels: it counts id2label. */
+static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
+{
+    json_t *to_label = json_object(), *to_id = json_object();
+    int     failed;
+
+    assert(!x->labels || x->labels->n == x->gpt.n_labels);
+    failed = !to_label || !to_id;
+    for (size_t i = 0; i < x->gpt.n_labels && !failed; i++) {
+        char  id[32];
+        char *name = x->labels ? strdup(x->labels->name[i]) : label_name(NULL, i);
+
+        snprintf(id, sizeof id, "%zu", i);
+        failed = !name || json_object_set_new(to_label, id, json_string(name)) || json_object_set_new(to_id, name, json_integer((json_int_t)i));
+        free(name);
+    }
+    failed |= json_object_set(config, "id2label", to_label) || json_object_set(config, "label2id", to_id) ||
+              json_object_set_new(config, "problem_type", json_string(x->gpt.n_labels == 1 ? REGRESSION : CLASSIFICATION)) ||
+              json_object_set_new(config, "pad_token_id", token_id(x->endoftext));
+    json_decref(to_label);
+    json_decref(to_id);
+    return failed ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8") : 0;
+}
+
 static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
 {
     const struct gpt_config *g = &x->gpt;
     char                     path[PATH_BYTES];
     json_t *config = json_pack("{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o}",
-        "model_type", "gpt2", "architectures", "GPT2LMHeadModel", "activation_function", "gelu_new",
+        "model_type", "gpt2", "architectures", g->n_labels ? CLASSIFIER : "GPT2LMHeadModel", "activation_function", "gelu_new",
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd", (json_int_t)g->n_embd, "n_inner",
         "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
         "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
-        "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0, "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
+        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd), "resid_pdrop", decimal(g->drop_resid), "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
         "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext), "eos_token_id", token_id(x->endoftext));
     json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1, "bos_token_id", token_id(x->endoftext),
                                    "eos_token_id", token_id(x->endoftext));
     int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
+    if (!rc && g->n_labels)
+        rc = add_labels(config, x, err);
     if (!rc && !(rc = path_join(path, dir, "config.json", err)))
         rc = json_write(config, path, err);
-    if (!rc && !(rc = path_join(path, dir, "generation_config.json", err)))
+    if (!rc && !g->n_labels && !(rc = path_join(path, dir, "generation_config.json", err)))
         rc = json_write(generation, path, err);
     json_decref(config);
     json_decref(generation);
@@ -390,6 +554,8 @@ static int declare_tensors(struct safetensors_writer *w, const struct gpt_config
             int      vector = gpt_params[t].rows == '1';
             char     name[NAME_MAX_BYTES];
 
+            if (!gpt_size(g, t))
+                continue;
             tensor_name(name, "transformer.", b, t);
             rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
         }

@@ -11,8 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct gpt_config odd = { .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f };
+
+static const struct gpt_config sorter = { .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f,
+                                          .n_labels = 3, .drop_embd = 0.25f, .drop_attn = 0.1f, .drop_resid = 0.05f };
 
 static int make_values(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
@@ -28,22 +32,27 @@ static struct params_source values_of(const struct gpt_config *g)
     return (struct params_source){ make_values, (void *)(uintptr_t)g };
 }
 
-static void export_to(const char *dir, enum st_dtype dtype)
+static void export_model(const char *dir, const struct gpt_config *g, const struct hf_labels *labels, enum st_dtype dtype)
 {
-    struct hf_export x = { .gpt = odd, .dtype = dtype, .source = values_of(&odd), .endoftext = 36 };
+    struct hf_export x = { .gpt = *g, .dtype = dtype, .source = values_of(g), .endoftext = 36, .labels = labels };
     struct err       err = { 0 };
 
     if (hf_export(dir, &x, &err))
         fail_msg("%s", err.text);
 }
 
-/* Every block of `got`, read in pieces of an odd size, against what was written. */
-static void check_values(struct params_source got, float tolerance)
+static void export_to(const char *dir, enum st_dtype dtype)
 {
-    struct params_source want = values_of(&odd);
+    export_model(dir, &odd, NULL, dtype);
+}
 
-    for (size_t b = 0; b < gpt_blocks(&odd); b++) {
-        size_t n = gpt_block_size(&odd, b);
+/* Every block of `got`, read in pieces of an odd size, against what was written. */
+static void check_values(const struct gpt_config *g, struct params_source got, float tolerance)
+{
+    struct params_source want = values_of(g);
+
+    for (size_t b = 0; b < gpt_blocks(g); b++) {
+        size_t n = gpt_block_size(g, b);
         float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
 
         assert_int_equal(want.read(want.ctx, b, 0, n, x, NULL), 0);
@@ -80,7 +89,7 @@ static void test_round_trip(void **state)
         if (hf_open(&h, dir, &err))
             fail_msg("%s", err.text);
         assert_memory_equal(hf_gpt(h), &odd, sizeof odd);
-        check_values(hf_source(h), kinds[i].tolerance);
+        check_values(&odd, hf_source(h), kinds[i].tolerance);
         hf_close(h);
     }
     tempdir_remove(tmp);
@@ -134,6 +143,7 @@ static void test_same_bytes(void **state)
 /* The tensors again under names without "transformer.", with the mask and the tied head that older files hold. */
 static void write_plain(const char *path, struct hf *h)
 {
+    const struct gpt_config   *g = hf_gpt(h);
     struct safetensors_writer *w;
     struct params_source       source = hf_source(h);
     const uint64_t             mask[4] = { 1, 1, 11, 11 }, head[2] = { 37, 15 };
@@ -141,28 +151,30 @@ static void write_plain(const char *path, struct hf *h)
 
     assert_int_equal(safetensors_writer_open(&w, path, ST_F32, NULL), 0);
     for (int writing = 0; writing < 2; writing++)
-        for (size_t b = 0; b < gpt_blocks(&odd); b++) {
+        for (size_t b = 0; b < gpt_blocks(g); b++) {
             enum gpt_tensor t, end;
 
-            gpt_block_tensors(&odd, b, &t, &end);
+            gpt_block_tensors(g, b, &t, &end);
             for (; t < end; t++) {
-                uint64_t dims[2] = { gpt_rows(&odd, t), gpt_cols(&odd, t) };
+                uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
                 int      vector = gpt_params[t].rows == '1';
                 char     name[96];
 
-                if (b && b <= odd.n_layer)
+                if (!gpt_size(g, t))
+                    continue;
+                if (b && b <= g->n_layer)
                     snprintf(name, sizeof name, "h.%zu.%s", b - 1, gpt_params[t].name);
                 else
                     snprintf(name, sizeof name, "%s", gpt_params[t].name);
                 if (!writing)
                     assert_int_equal(safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, NULL), 0);
-                else if (!source.read(source.ctx, b, gpt_offset(&odd, t), gpt_size(&odd, t), x, NULL))
-                    assert_int_equal(safetensors_writer_add(w, x, gpt_size(&odd, t), NULL), 0);
+                else if (!source.read(source.ctx, b, gpt_offset(g, t), gpt_size(g, t), x, NULL))
+                    assert_int_equal(safetensors_writer_add(w, x, gpt_size(g, t), NULL), 0);
             }
-            if (b + 1 == gpt_blocks(&odd) && !writing) {
+            if (b + 1 == gpt_blocks(g) && !writing) {
                 assert_int_equal(safetensors_writer_declare(w, "h.0.attn.bias", 4, mask, NULL), 0);
                 assert_int_equal(safetensors_writer_declare(w, "lm_head.weight", 2, head, NULL), 0);
-            } else if (b + 1 == gpt_blocks(&odd)) {
+            } else if (b + 1 == gpt_blocks(g)) {
                 assert_int_equal(safetensors_writer_add(w, x, 121, NULL), 0);
                 assert_int_equal(safetensors_writer_add(w, x, 37 * 15, NULL), 0);
             }
@@ -187,35 +199,55 @@ static void test_names_without_prefix(void **state)
     hf_close(h);
     if (hf_open(&plain, dir, &err))
         fail_msg("%s", err.text);
-    check_values(hf_source(plain), 0.0f);
+    check_values(&odd, hf_source(plain), 0.0f);
     hf_close(plain);
     tempdir_remove(tmp);
 }
 
-/* config.json with `from` replaced by `to` is refused with a misuse sentence that has `word` in it. */
-static void refuses(const char *dir, const char *from, const char *to, const char *word)
+/* config.json with `from` replaced by `to`; returns what stood there before, for the caller to spill and free. */
+static char *edit_config(const char *dir, const char *from, const char *to, size_t *n)
 {
-    char              path[512], *text, *at, *changed;
-    size_t            n, head;
-    struct gpt_config g;
-    struct err        err = { 0 };
+    char   path[512], *text, *at, *changed;
+    size_t head;
 
     path_of(path, dir, "config.json");
-    text = slurp(path, &n);
+    text = slurp(path, n);
     at = strstr(text, from);
-    assert_non_null(at);
+    if (!at)
+        fail_msg("%s has no %s", path, from);
     head = (size_t)(at - text);
-    changed = malloc(n + strlen(to) + 1);
+    changed = malloc(*n + strlen(to) + 1);
     memcpy(changed, text, head);
     strcpy(changed + head, to);
     strcat(changed, at + strlen(from));
     spill(path, changed, strlen(changed));
-    assert_true(hf_config(&g, dir, &err) < 0);
-    assert_true(err.misuse);
-    assert_non_null(strstr(err.text, word));
+    free(changed);
+    return text;
+}
+
+static void restore_config(const char *dir, char *text, size_t n)
+{
+    char path[512];
+
+    path_of(path, dir, "config.json");
     spill(path, text, n);
     free(text);
-    free(changed);
+}
+
+/* So changed, it is refused with a misuse sentence that has `word` in it. */
+static void refuses(const char *dir, const char *from, const char *to, const char *word)
+{
+    size_t            n;
+    char             *text = edit_config(dir, from, to, &n);
+    struct gpt_config g;
+    struct hf_labels  labels;
+    struct err        err = { 0 };
+
+    assert_true(hf_config(&g, dir, &err) < 0 || hf_labels(&labels, dir, &err) < 0);
+    assert_true(err.misuse);
+    if (!strstr(err.text, word))
+        fail_msg("%s: %s is expected there", err.text, word);
+    restore_config(dir, text, n);
 }
 
 static void test_variants_are_refused(void **state)
@@ -238,7 +270,101 @@ static void test_variants_are_refused(void **state)
     refuses(dir, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "tie_word_embeddings");
     refuses(dir, "\"use_cache\": true", "\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx");
     refuses(dir, "\"use_cache\": true", "\"add_cross_attention\": true", "add_cross_attention");
+    refuses(dir, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": 1.0", "attn_pdrop");
     assert_int_equal(hf_config(&g, dir, &err), 0);
+    tempdir_remove(tmp);
+}
+
+/* ---- classifiers ---- */
+
+static void check_sorter(const char *dir, const char *const *names)
+{
+    struct hf       *h;
+    struct hf_labels labels;
+    struct err       err = { 0 };
+
+    if (hf_open(&h, dir, &err) || hf_labels(&labels, dir, &err))
+        fail_msg("%s", err.text);
+    assert_memory_equal(hf_gpt(h), &sorter, sizeof sorter);
+    check_values(&sorter, hf_source(h), 0.0f);
+    assert_int_equal(labels.n, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(labels.name[i], names[i]);
+    hf_labels_free(&labels);
+    hf_close(h);
+}
+
+static void test_classifier(void **state)
+{
+    static char             *given[] = { (char *)(uintptr_t)"entailment", (char *)(uintptr_t)"ναί \"2\"", (char *)(uintptr_t)"no" };
+    static const char *const none[] = { "LABEL_0", "LABEL_1", "LABEL_2" };
+    const struct hf_labels   labels = { given, 3 };
+    char                    *tmp = tempdir_new(), dir[512], path[512], *text;
+    struct hf               *h;
+    struct hf_labels         got;
+    struct err               err = { 0 };
+    size_t                   n;
+
+    (void)state;
+    path_of(dir, tmp, "named");
+    export_model(dir, &sorter, &labels, ST_F32);
+    check_sorter(dir, (const char *const *)given);
+    path_of(path, dir, "generation_config.json");
+    assert_int_not_equal(access(path, F_OK), 0);
+    text = edit_config(dir, "\"architectures\": [", "\"architecture\": [", &n); // then the tensors tell
+    check_sorter(dir, (const char *const *)given);
+    restore_config(dir, text, n);
+
+    assert_int_equal(hf_open(&h, dir, &err), 0);
+    path_of(path, dir, "model.safetensors");
+    write_plain(path, h);
+    hf_close(h);
+    check_sorter(dir, (const char *const *)given);
+
+    path_of(dir, tmp, "plain");
+    export_model(dir, &sorter, NULL, ST_F32);
+    check_sorter(dir, none);
+    free(edit_config(dir, "\"id2label\"", "\"num_labels\": 3, \"my_labels\"", &n));
+    check_sorter(dir, none);
+
+    path_of(dir, tmp, "language");
+    export_to(dir, ST_F32);
+    assert_int_equal(hf_labels(&got, dir, &err), 0);
+    assert_int_equal(got.n, 0);
+    hf_labels_free(&got);
+    tempdir_remove(tmp);
+}
+
+static void test_classifiers_are_refused(void **state)
+{
+    char       *tmp = tempdir_new(), dir[512], *text;
+    struct hf  *h;
+    struct err  err = { 0 };
+    size_t      n;
+
+    (void)state;
+    path_of(dir, tmp, "m");
+    export_model(dir, &sorter, NULL, ST_F32);
+    refuses(dir, "\"single_label", "\"multi_label", "multi_label_classification");
+    refuses(dir, "\"single_label_classification", "\"regression", "regression");
+    refuses(dir, "\"id2label\": {", "\"id2label\": 3, \"x\": {", "id2label");
+    refuses(dir, "\"2\": ", "\"3\": ", "\"2\" has no name");
+    refuses(dir, "\"LABEL_1\"", "true", "\"1\" has no name");
+    refuses(dir, "\"id2label\"", "\"num_labels\": 0, \"x\"", "num_labels");
+
+    text = edit_config(dir, "\"id2label\"", "\"x\"", &n); // then it has 2 labels, and the head another shape
+    assert_true(hf_open(&h, dir, &err) < 0);
+    assert_non_null(strstr(err.text, "score.weight does not have the shape [2, 15]"));
+    restore_config(dir, text, n);
+    free(edit_config(dir, "GPT2ForSequenceClassification", "GPT2LMHeadModel", &n));
+    assert_true(hf_open(&h, dir, &err) < 0);
+    assert_non_null(strstr(err.text, "score.weight does not belong"));
+
+    path_of(dir, tmp, "language");
+    export_to(dir, ST_F32);
+    free(edit_config(dir, "GPT2LMHeadModel", "GPT2ForSequenceClassification", &n));
+    assert_true(hf_open(&h, dir, &err) < 0);
+    assert_non_null(strstr(err.text, "score.weight is missing"));
     tempdir_remove(tmp);
 }
 
@@ -281,6 +407,8 @@ int main(void)
         cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_names_without_prefix),
         cmocka_unit_test(test_variants_are_refused),
+        cmocka_unit_test(test_classifier),
+        cmocka_unit_test(test_classifiers_are_refused),
         cmocka_unit_test(test_failure_leaves_nothing),
     };
 
