@@ -22,21 +22,29 @@ const struct opt_command export_command = {
     "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts), NULL, NULL
 };
 
-static int write_folder(const struct reader *r, const struct export_opts *o, struct err *err)
+static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)
 {
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source, .endoftext = -1 };
+    struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
-    int                        rc = 0;
+    int                        rc = r->hf ? hf_labels(&labels, o->run, err) : session_labels(&r->run, &labels, err);
 
-    if (*r->tokenizer) {
+    if (labels.n)
+        x.labels = &labels;
+    if (!rc && *r->tokenizer) {
         x.tokenizer = r->tokenizer;
         rc = tokenizer_open(&tok, r->tokenizer, err);
     }
     if (tok)
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
-    return rc ? rc : hf_export(o->dir, &x, err);
+    if (!rc)
+        rc = hf_export(o->dir, &x, err);
+    if (!rc && !x.tokenizer)
+        fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
+    hf_labels_free(&labels);
+    return rc;
 }
 
 int cmd_export(int argc, char **argv)

@@ -27,19 +27,33 @@ const struct opt_command import_command = {
     parts, sizeof(struct import_opts), NULL, NULL
 };
 
+static void print_classifier(const char *run, const struct gpt_config *g, const struct hf_labels *labels)
+{
+    printf("%s: %.4g million parameters, %s", run, (double)gpt_total(g) / 1e6, labels->n == 1 ? "a regressor:" : "a classifier:");
+    for (size_t i = 0; i < labels->n; i++)
+        printf(" %s%s", labels->name[i], i + 1 < labels->n ? "," : "\n");
+}
+
 static int import(struct import_opts *o, int argc, char **argv, struct err *err)
 {
-    struct newrun n = { .dir = o->run, .o = &o->train, .init = o->dir, .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
-                        .argc = argc, .argv = argv };
-    int           rc = train_opts_check(&o->train, err);
+    struct newrun    n = { .dir = o->run, .o = &o->train, .init = o->dir, .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+                           .argc = argc, .argv = argv };
+    struct hf_labels labels = { 0 };
+    int              rc = train_opts_check(&o->train, err);
 
     if (!rc)
         rc = hf_config(&n.gpt, o->dir, err);
     if (!rc)
-        rc = newrun_create(&n, err);
+        rc = hf_labels(&labels, o->dir, err);
+    n.labels = &labels;
     if (!rc)
+        rc = newrun_create(&n, err);
+    if (!rc && labels.n)
+        print_classifier(o->run, &n.gpt, &labels);
+    else if (!rc)
         printf("%s: %.4g million parameters; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run,
                (double)gpt_total(&n.gpt) / 1e6, o->run);
+    hf_labels_free(&labels);
     return rc;
 }
 

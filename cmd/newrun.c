@@ -297,7 +297,7 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
     if (rc)
         return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) || (rc = session_store_options(s, err)) ||
-        (rc = runlog_commit(s->log, err))) {
+        (n->labels && n->labels->n && (rc = session_store_labels(s, n->labels, err))) || (rc = runlog_commit(s->log, err))) {
         runlog_rollback(s->log);
         return rc;
     }

@@ -8,6 +8,7 @@ struct newrun {
     const char       *dir;
     struct gpt_config gpt;
     const struct train_opts *o;       // checked; seq, threads, schedule_steps resolved where they are known
+    const struct hf_labels *labels;   // a classifier's, or NULL
     const char       *init;           // a Hugging Face folder; NULL: gpt_init_values of o->seed
     const char       *tokenizer;      // a folder, or NULL
     const char       *data, *eval_data; // token files or texts; NULL: none

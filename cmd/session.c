@@ -2,6 +2,8 @@
  * each open, so that the stored options are the one truth. */
 #include "cmd/session.h"
 
+#include "data/json.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -47,10 +49,22 @@ int session_notice(struct session *s, const char *text, struct err *err)
 
 /* ---- the model ---- */
 
-static const struct { const char *key; size_t offset; } config_keys[] = {
-    { "config.n_layer", offsetof(struct gpt_config, n_layer) }, { "config.n_head", offsetof(struct gpt_config, n_head) },
-    { "config.n_embd", offsetof(struct gpt_config, n_embd) },   { "config.vocab", offsetof(struct gpt_config, vocab) },
-    { "config.n_positions", offsetof(struct gpt_config, n_positions) },
+static const struct config_key {
+    const char *key;
+    size_t      offset;
+    int         real;   // a float; else a size_t
+    int         later;  // runs of the first version do not have it: 0
+} config_keys[] = {
+    { "config.n_layer", offsetof(struct gpt_config, n_layer), 0, 0 },
+    { "config.n_head", offsetof(struct gpt_config, n_head), 0, 0 },
+    { "config.n_embd", offsetof(struct gpt_config, n_embd), 0, 0 },
+    { "config.vocab", offsetof(struct gpt_config, vocab), 0, 0 },
+    { "config.n_positions", offsetof(struct gpt_config, n_positions), 0, 0 },
+    { "config.norm_eps", offsetof(struct gpt_config, norm_eps), 1, 0 },
+    { "config.n_labels", offsetof(struct gpt_config, n_labels), 0, 1 },
+    { "config.drop_embd", offsetof(struct gpt_config, drop_embd), 1, 1 },
+    { "config.drop_attn", offsetof(struct gpt_config, drop_attn), 1, 1 },
+    { "config.drop_resid", offsetof(struct gpt_config, drop_resid), 1, 1 },
 };
 enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
 
@@ -60,11 +74,15 @@ int session_store_config(struct session *s, struct err *err)
     int  rc = 0;
 
     for (size_t i = 0; i < CONFIG_KEYS && !rc; i++) {
-        snprintf(text, sizeof text, "%zu", *(size_t *)((char *)&s->gpt + config_keys[i].offset));
+        const void *value = (char *)&s->gpt + config_keys[i].offset;
+
+        if (config_keys[i].real)
+            snprintf(text, sizeof text, "%.9g", (double)*(const float *)value);
+        else
+            snprintf(text, sizeof text, "%zu", *(const size_t *)value);
         rc = session_set(s, config_keys[i].key, text, err);
     }
-    snprintf(text, sizeof text, "%.9g", (double)s->gpt.norm_eps);
-    return rc ? rc : session_set(s, "config.norm_eps", text, err);
+    return rc;
 }
 
 int session_load_config(struct session *s, struct err *err)
@@ -72,14 +90,65 @@ int session_load_config(struct session *s, struct err *err)
     char text[64];
 
     for (size_t i = 0; i < CONFIG_KEYS; i++) {
-        if (runlog_get(s->log, config_keys[i].key, text, sizeof text, err))
+        void *value = (char *)&s->gpt + config_keys[i].offset;
+        int   rc = runlog_get(s->log, config_keys[i].key, text, sizeof text, err);
+
+        if (rc == -ENOENT && config_keys[i].later)
+            strcpy(text, "0");
+        else if (rc)
             return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, config_keys[i].key);
-        *(size_t *)((char *)&s->gpt + config_keys[i].offset) = (size_t)strtoull(text, NULL, 10);
+        if (config_keys[i].real)
+            *(float *)value = strtof(text, NULL);
+        else
+            *(size_t *)value = (size_t)strtoull(text, NULL, 10);
     }
-    if (runlog_get(s->log, "config.norm_eps", text, sizeof text, err))
-        return err_set(err, -EBADMSG, "%s/run.db has no config.norm_eps", s->dir);
-    s->gpt.norm_eps = strtof(text, NULL);
     return gpt_check(&s->gpt, err);
+}
+
+int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err)
+{
+    json_t *list = json_array();
+    char   *text = NULL;
+    int     rc = list ? 0 : -ENOMEM;
+
+    assert(labels->n == s->gpt.n_labels);
+    for (size_t i = 0; i < labels->n && !rc; i++)
+        rc = json_array_append_new(list, json_string(labels->name[i])) ? -EINVAL : 0;
+    if (!rc && !(text = json_dumps(list, JSON_COMPACT)))
+        rc = -ENOMEM;
+    rc = rc ? err_set(err, rc, "%s: the labels' names cannot be stored: they must be UTF-8", s->dir)
+            : session_set(s, "config.labels", text, err);
+    free(text);
+    json_decref(list);
+    return rc;
+}
+
+int session_labels(struct session *s, struct hf_labels *out, struct err *err)
+{
+    char       *text = session_get(s, "config.labels"), what[SESSION_PATH + 32];
+    json_t     *list = NULL;
+    const char *name;
+    int         rc = 0;
+
+    *out = (struct hf_labels){ 0 };
+    if (!text) // a language model's, or nobody named them
+        return 0;
+    snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
+    rc = json_parse(&list, text, strlen(text), what, err);
+    if (!rc && json_array_size(list) != s->gpt.n_labels)
+        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what, json_array_size(list), s->gpt.n_labels);
+    if (!rc && !(out->name = calloc(s->gpt.n_labels + 1, sizeof *out->name)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", what);
+    for (; !rc && out->n < s->gpt.n_labels; out->n++) {
+        name = json_string_value(json_array_get(list, out->n));
+        if (!name || !(out->name[out->n] = strdup(name)))
+            rc = err_set(err, -EBADMSG, "%s: label %zu has no name", what, out->n);
+    }
+    if (rc)
+        hf_labels_free(out);
+    json_decref(list);
+    free(text);
+    return rc;
 }
 
 /* ---- options ---- */

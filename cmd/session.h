@@ -1,7 +1,8 @@
 /* session.h: a run as a command holds it: its folder, its database, its options and model as they were stored, and the run_config
  * that follows from them. What is stored, under which key of run.db:
  *     id                32 hex digits made at creation
- *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps
+ *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps, since fine-tuning n_labels drop_embd drop_attn drop_resid
+ *     config.labels     a classifier's labels by name: a JSON array of strings
  *     option.NAME       every row of train_opts, as text that opt_set takes
  *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex; data.text what it was made from
  *     eval.path ...     the same of --eval-data
@@ -12,6 +13,7 @@
 #include "cmd/train_opts.h"
 #include "data/tokens.h"
 #include "model/gpt.h"
+#include "model/hf.h"
 #include "offload/run.h"
 
 enum { SESSION_PATH = 4096 };
@@ -47,6 +49,11 @@ int session_overlay(struct session *s, const struct opt_command *cmd, const stru
 int session_store_options(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);
 int session_load_config(struct session *s, struct err *err);
+
+/* A classifier's labels by name, as many as s->gpt.n_labels. Reading gives n 0 where none are stored: a language model, or
+ * labels without names. */
+int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err);
+int session_labels(struct session *s, struct hf_labels *out, struct err *err); // the caller's to hf_labels_free
 
 /* Write where the tokens of "data" or "eval" are and their checksums; open them and expect those. *out NULL if none was stored. */
 int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err);
