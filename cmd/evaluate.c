@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct feed {
+struct rows {
     const struct evaluate *e;
     struct tokens         *data;
     int32_t               *row; // (seq + 1)
@@ -18,9 +18,9 @@ uint64_t evaluate_rows(const struct tokens *t, size_t seq)
 }
 
 /* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets that do not count. */
-static int feed_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
+static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
 {
-    const struct feed     *f = ctx;
+    const struct rows     *f = ctx;
     const struct evaluate *e = f->e;
     uint64_t               first = (pass * e->grad_accum + micro) * e->batch;
     int32_t               *x = batch->x, *y = batch->y;
@@ -45,8 +45,8 @@ static int feed_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batc
 int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data, const struct evaluate *e, uint64_t step,
              struct err *err)
 {
-    struct feed         f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
-    struct batch_source source = { feed_batch, &f };
+    struct rows         f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
+    struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
     int                 rc = 0;
 

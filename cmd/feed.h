@@ -21,11 +21,13 @@ struct feed { const struct feed_ops *ops; }; // first member of every backend
 struct feed_ops {
     const char *counts; // "tokens" or "rows": what values.count counts
     int  (*batch)(struct feed *f, uint64_t step, size_t micro, struct batch *b, struct err *err); // as struct batch_source's
-    int  (*has_eval)(const struct feed *f);
-    /* With the trainer's parameters as they are; step: under which spans are recorded. */
+    /* With the trainer's parameters as they are, where feed_has_eval; step: under which spans are recorded. */
     int  (*evaluate)(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out, struct err *err);
     void (*close)(struct feed *f);
 };
+
+/* Is there something to evaluate on? By the stored settings alone. */
+int  feed_has_eval(struct session *s);
 
 /* Open the feed that the run's stored settings ask for ("task" there: examples; else tokens). */
 int  feed_open(struct feed **out, struct session *s, struct err *err);

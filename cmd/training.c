@@ -2,11 +2,10 @@
  * finish and commit; a second one ends the process at once, which a resume survives as it survives any kill. */
 #include "cmd/training.h"
 
-#include "cmd/evaluate.h"
+#include "cmd/feed.h"
 #include "cmd/progress.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +17,8 @@ struct training {
     struct budget   plan;
     struct stream  *stream;
     struct trainer *trainer;
-    struct tokens  *data, *eval;
-    struct tokens_order order;
+    struct feed    *feed;
+    int             evaluates;
     struct progress progress;
 };
 
@@ -116,16 +115,16 @@ static int training_open(struct training *t, struct err *err)
     char                   notice[512] = "";
     int                    rc;
 
-    if ((rc = session_open_tokens(s, "data", &t->data, err)) || (rc = session_open_tokens(s, "eval", &t->eval, err)))
+    rc = feed_open(&t->feed, s, err);
+    if (rc)
         return rc;
+    t->evaluates = feed_has_eval(s);
     keep_engine(s);
     rc = training_plan(&t->plan, s, err);
     if (rc)
         return rc;
     o = training_options(s);
     o.model.kept = t->plan.kept;
-    t->order = (struct tokens_order){ .shuffled = s->o.order == TRAIN_SHUFFLED, .seed = s->o.seed, .batch = s->o.batch, .seq = s->o.seq,
-                                      .grad_accum = s->o.grad_accum };
     rc = run_train(&t->stream, &s->run, notice, sizeof notice, err);
     if (!rc)
         rc = stream_drain(t->stream, err); // what a crash left is finished: the database is this thread's until the first step
@@ -142,8 +141,7 @@ static void training_close(struct training *t)
 {
     trainer_close(t->trainer);
     stream_close(t->stream);
-    tokens_close(t->data);
-    tokens_close(t->eval);
+    feed_close(t->feed);
 }
 
 /* ---- the loop ---- */
@@ -152,26 +150,48 @@ static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 {
     struct training *t = ctx;
 
-    return tokens_batch(t->data, &t->order, step, micro, t->s->gpt.vocab, b->x, b->y, err);
+    return t->feed->ops->batch(t->feed, step, micro, b, err);
 }
 
-/* The loss on the evaluation data with the parameters after step `step`. */
+/* Rows of evals; in one transaction, so that an evaluation is there or missing. */
+static int store_values(struct training *t, uint64_t step, const struct feed_values *v, struct err *err)
+{
+    int rc = runlog_begin(t->s->log, err);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < v->n && !rc; i++)
+        rc = runlog_eval(t->s->log, step, v->value[i].name, v->value[i].value, err);
+    if (!rc)
+        rc = runlog_commit(t->s->log, err);
+    if (rc)
+        runlog_rollback(t->s->log);
+    return rc;
+}
+
+static void say_values(struct training *t, uint64_t step, const struct feed_values *v)
+{
+    char   text[512];
+    size_t at = 0;
+
+    for (size_t i = 0; i < v->n && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name, v->value[i].value);
+    progress_line(&t->progress, "eval after step %llu%s  (%llu %s)", (unsigned long long)step + 1, text, (unsigned long long)v->count,
+                  t->feed->ops->counts);
+}
+
+/* The evaluation of the parameters after step `step`. */
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
-    struct evaluate e = { t->s->o.batch, t->s->o.seq, t->s->o.grad_accum, t->s->gpt.vocab };
-    uint64_t        tokens;
-    double          loss;
-    int             rc = evaluate(&loss, &tokens, t->trainer, t->eval, &e, step + 1, err);
+    struct feed_values v;
+    int                rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
 
     if (!rc && t->s->run.mode != RUN_MEM) // the database is the stream's until then; in mem it is this thread's, and a drain is an image
         rc = stream_drain(t->stream, err);
     if (!rc)
-        rc = runlog_eval(t->s->log, step, "loss", loss, err);
-    if (!rc)
-        rc = runlog_eval(t->s->log, step, "perplexity", exp(loss), err);
+        rc = store_values(t, step, &v, err);
     if (!rc && !t->s->o.quiet)
-        progress_line(&t->progress, "eval after step %llu  loss %.6f  perplexity %.4f  (%llu tokens)", (unsigned long long)step + 1, loss,
-                      exp(loss), (unsigned long long)tokens);
+        say_values(t, step, &v);
     progress_pause(&t->progress, step);
     return rc;
 }
@@ -187,7 +207,6 @@ static double hidden_share(struct training *t)
     return wait_ns < busy_ns ? 1 - (double)wait_ns / (double)busy_ns : 0;
 }
 
-/* *code: 130 if it was stopped before the last step. */
 static int count_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)values, (void)names;
@@ -195,29 +214,28 @@ static int count_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* Is an evaluation due after `step`, and (a kill may have come between) not recorded yet? */
 static int eval_due(const struct session *s, uint64_t step)
 {
     return step + 1 == s->o.steps || (s->o.eval_every && (step + 1) % s->o.eval_every == 0);
 }
 
+/* Is an evaluation due after the last step done and, a kill having come between, not recorded? */
 static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
 {
-    char  sql[96], *path = session_get(s, "eval.path");
-    int   found = 0, rc = 0;
+    char sql[96];
+    int  found = 0, rc;
 
-    if (path && next > 0 && eval_due(s, next - 1)) {
-        snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu", (unsigned long long)next - 1);
-        rc = runlog_query(s->log, sql, count_row, &found, err);
-        *missing = !found;
-    } else {
-        *missing = 0;
-    }
-    free(path);
+    *missing = 0;
+    if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
+        return 0;
+    snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu", (unsigned long long)next - 1);
+    rc = runlog_query(s->log, sql, count_row, &found, err);
+    *missing = !found;
     return rc;
 }
 
-/* Steps from `first`; before them the evaluation after the one before, where it is missing. */
+/* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it was stopped before the
+ * last step. */
 static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
@@ -235,7 +253,7 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
         if (rc)
             break;
         progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
-        if (t->eval && eval_due(t->s, step))
+        if (t->evaluates && eval_due(t->s, step))
             rc = run_eval(t, step, err);
     }
     if (!rc)

@@ -5,6 +5,7 @@
 #include "kernels/elementwise.h"
 #include "offload/devices.h"
 #include "offload/journal.h"
+#include "offload/masters.h"
 #include "offload/stream_mem.h"
 
 #include <errno.h>
@@ -124,64 +125,10 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 /* ---- reading masters from devices */
 
 struct run_reader {
-    struct devices      dev;
-    struct mem_reader  *mem; // instead of devices, in mem
-    struct journal_sub *subs;
-    char               *buf;
-    size_t              held; // the subgroup whose states are in buf; SIZE_MAX: none
+    struct devices     dev;
+    struct masters     masters;
+    struct mem_reader *mem; // instead of both, in mem
 };
-
-/* The subgroup that holds parameter `at` of a block. */
-static size_t sub_find(const struct store *st, size_t block, size_t at)
-{
-    size_t i = st->block_sub[block];
-
-    while (at >= st->subs[i].first + st->subs[i].n)
-        i++;
-    return i;
-}
-
-static int sub_load(struct run_reader *r, size_t i, struct err *err)
-{
-    const struct store     *st = &r->dev.store;
-    const struct store_sub *u = &st->subs[i];
-    size_t                  states = store_state_bytes(st, u->n_pad);
-    struct csd_job          job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = r->buf, .bytes = states, .payload = states,
-                                    .off = store_slot_off(st, u->class_, r->subs[i].slot) };
-    int                     rc;
-
-    if (r->held == i)
-        return 0;
-    r->held = SIZE_MAX;
-    rc = devices_run(&r->dev, u->device, &job, err);
-    if (rc)
-        return rc;
-    if (crc32c(0, r->buf, states) != r->subs[i].states_crc)
-        return err_set(err, -EBADMSG, "device %zu (%s): the states of block %zu at offset %llu are damaged (checksum differs)", u->device,
-                       r->dev.paths[u->device], u->block, (unsigned long long)job.off);
-    r->held = i;
-    return 0;
-}
-
-static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
-{
-    struct run_reader *r = ctx;
-
-    while (n > 0) {
-        size_t                  i = sub_find(&r->dev.store, block, first);
-        const struct store_sub *u = &r->dev.store.subs[i];
-        size_t                  part = u->first + u->n - first < n ? u->first + u->n - first : n;
-        int                     rc = sub_load(r, i, err);
-
-        if (rc)
-            return rc;
-        memcpy(out, r->buf + 4 * (first - u->first), 4 * part);
-        out += part;
-        first += part;
-        n -= part;
-    }
-    return 0;
-}
 
 static int csd_reader(struct run_reader *r, struct params_source *source, const struct run_config *cfg, struct err *err)
 {
@@ -196,20 +143,19 @@ static int csd_reader(struct run_reader *r, struct params_source *source, const 
     rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
     if (rc)
         return rc;
-    r->held = SIZE_MAX;
-    r->buf = slot_buffer(&r->dev.store, err);
-    r->subs = calloc(r->dev.store.n_subs, sizeof *r->subs);
+    rc = masters_open(&r->masters, &r->dev, err);
     grads = calloc(r->dev.store.n_subs, sizeof *grads);
-    rc = !r->buf ? -ENOMEM : !r->subs || !grads ? err_set(err, -ENOMEM, "out of memory for the journal") : 0;
+    if (!rc && !grads)
+        rc = err_set(err, -ENOMEM, "out of memory for the journal");
     if (!rc)
-        rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->subs, grads, err);
+        rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->masters.subs, grads, err);
     for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
-        if (r->subs[i].version != state.applied)
+        if (r->masters.subs[i].version != state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; `siTrain pretrain --resume` finishes it", cfg->dir,
                          (unsigned long long)state.next_step - 1);
     journal_close(journal);
     free(grads);
-    *source = (struct params_source){ .read = reader_read, .ctx = r };
+    *source = (struct params_source){ .read = masters_read, .ctx = &r->masters };
     return rc;
 }
 
@@ -262,8 +208,7 @@ void run_reader_close(struct run_reader *r)
     if (!r)
         return;
     stream_mem_reader_close(r->mem);
+    masters_close(&r->masters);
     devices_close(&r->dev);
-    free(r->subs);
-    free(r->buf);
     free(r);
 }

@@ -62,6 +62,7 @@ struct run_memory {
     /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or the buffers that it streams through,
      * the embeddings' and final norm's and that of one layer gradient. mem: residual_ram alone. */
     uint64_t residual_ram, residual_ends, residual_layer;
+    uint64_t masters; // beside the others: what stream_masters holds between its calls
 };
 int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 

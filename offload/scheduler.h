@@ -9,6 +9,7 @@
 #include "offload/devices.h"
 #include "offload/grads.h"
 #include "offload/journal.h"
+#include "offload/masters.h"
 #include "offload/meter.h"
 #include "offload/order.h"
 
@@ -83,6 +84,7 @@ struct scheduler {
     struct run_config cfg; // pointers borrowed
     struct devices    dev;
     struct journal   *journal;
+    struct masters    masters; // while they are lent the thread is not there
     struct meter     *meter;
     size_t            n_layer;
     void             *arena; // frames, gradients, packed gradients

@@ -40,6 +40,17 @@ int stream_drain(struct stream *s, struct err *err)
     return s->ops->drain(s, err);
 }
 
+int stream_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err)
+{
+    assert(s->ops->masters);
+    return s->ops->masters(s, step, out, err);
+}
+
+int stream_masters_end(struct stream *s, struct err *err)
+{
+    return s->ops->masters_end(s, err);
+}
+
 uint64_t stream_applied(const struct stream *s)
 {
     return s->ops->applied(s);

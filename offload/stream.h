@@ -50,6 +50,12 @@ int stream_update(struct stream *s, const struct stream_step *step, struct err *
 /* Wait until everything asked for is done and committed. */
 int stream_drain(struct stream *s, struct err *err);
 
+/* fp32 masters of a drained stream, for an export: until stream_masters_end no other call. What is read counts as the evaluation of
+ * `step`. Streams that only read have none. */
+struct params_source;
+int stream_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
+int stream_masters_end(struct stream *s, struct err *err);
+
 /* Updates applied so far, those asked for included: Adam's t of the next one is this plus 1. */
 uint64_t stream_applied(const struct stream *s);
 
@@ -67,6 +73,8 @@ struct stream_ops {
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
     int  (*drain)(struct stream *s, struct err *err);
+    int  (*masters)(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
+    int  (*masters_end)(struct stream *s, struct err *err);
     uint64_t (*applied)(const struct stream *s);
     struct meter *(*meter)(struct stream *s);
     void (*close)(struct stream *s);

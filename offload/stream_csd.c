@@ -234,6 +234,58 @@ static int csd_drain(struct stream *stream, struct err *err)
     return failed(s, err);
 }
 
+/* The scheduler's thread owns the devices: for as long as masters are lent it is not there. */
+static void thread_stop(struct scheduler *s)
+{
+    if (!s->thread_started)
+        return;
+    pthread_mutex_lock(&s->mutex);
+    s->stop = 1;
+    pthread_mutex_unlock(&s->mutex);
+    csd_bell_ring(&s->dev.bell);
+    pthread_join(s->thread, NULL);
+    s->thread_started = 0;
+}
+
+static int thread_start(struct scheduler *s, struct err *err)
+{
+    int rc;
+
+    s->stop = 0;
+    rc = -pthread_create(&s->thread, NULL, scheduler_thread, s);
+    if (rc)
+        err_set(err, rc, "start the scheduler's thread: %s", strerror(-rc));
+    s->thread_started = !rc;
+    return rc;
+}
+
+static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out, struct err *err)
+{
+    struct scheduler *s = of(stream);
+    int               rc = failed(s, err);
+
+    assert(s->ask == ASK_NONE);
+    if (!rc)
+        rc = masters_open(&s->masters, &s->dev, err);
+    if (rc)
+        return rc;
+    thread_stop(s);
+    s->masters.meter = s->meter;
+    s->masters.step = step;
+    for (size_t i = 0; i < s->dev.store.n_subs; i++)
+        s->masters.subs[i] = s->subs[i].newest;
+    *out = (struct params_source){ masters_read, &s->masters };
+    return 0;
+}
+
+static int csd_masters_end(struct stream *stream, struct err *err)
+{
+    struct scheduler *s = of(stream);
+
+    masters_close(&s->masters);
+    return thread_start(s, err);
+}
+
 static uint64_t csd_applied(const struct stream *stream)
 {
     return ((const struct scheduler *)stream)->applied;
@@ -503,13 +555,8 @@ static void csd_close(struct stream *stream)
 {
     struct scheduler *s = of(stream);
 
-    if (s->thread_started) {
-        pthread_mutex_lock(&s->mutex);
-        s->stop = 1;
-        pthread_mutex_unlock(&s->mutex);
-        csd_bell_ring(&s->dev.bell);
-        pthread_join(s->thread, NULL);
-    }
+    thread_stop(s);
+    masters_close(&s->masters);
     devices_close(&s->dev); // waits for jobs in flight: their buffers go after it
     journal_close(s->journal);
     meter_free(s->meter);
@@ -537,7 +584,8 @@ static void csd_close(struct stream *stream)
 
 static const struct stream_ops csd_ops_ = {
     .name = "csd", .begin = csd_begin, .acquire = csd_acquire, .release = csd_release, .grad = csd_grad, .send_grad = csd_send_grad,
-    .update = csd_update, .drain = csd_drain, .applied = csd_applied, .meter = csd_meter, .close = csd_close,
+    .update = csd_update, .drain = csd_drain, .masters = csd_masters, .masters_end = csd_masters_end,
+    .applied = csd_applied, .meter = csd_meter, .close = csd_close,
 };
 
 int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
@@ -579,10 +627,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
         goto out;
     queues_fill(s);
     redo_begin(s);
-    rc = -pthread_create(&s->thread, NULL, scheduler_thread, s);
-    if (rc)
-        err_set(err, rc, "start the scheduler's thread: %s", strerror(-rc));
-    s->thread_started = !rc;
+    rc = thread_start(s, err);
 
 out:
     if (rc)
@@ -617,6 +662,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_layer = cfg->error_feedback ? l.grad : 0,
         .arenas = cfg->n_devices * csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
     };
+    out->masters = masters_bytes(&st);
     for (size_t d = 0; d < cfg->n_devices; d++)
         out->device_bytes += st.device_bytes[d];
     store_release(&st);

@@ -340,6 +340,29 @@ static int mem_drain(struct stream *s, struct err *err)
     return m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
 }
 
+static int masters_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct stream_mem *m = ctx;
+
+    (void)err;
+    assert(block < m->cfg.n_blocks && first + n <= m->blocks[block].params);
+    memcpy(out, m->blocks[block].states + first, n * sizeof *out);
+    return 0;
+}
+
+static int mem_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err)
+{
+    (void)step, (void)err;
+    *out = (struct params_source){ masters_read, s };
+    return 0;
+}
+
+static int mem_masters_end(struct stream *s, struct err *err)
+{
+    (void)s, (void)err;
+    return 0;
+}
+
 static uint64_t mem_applied(const struct stream *s)
 {
     return ((const struct stream_mem *)s)->applied;
@@ -378,6 +401,8 @@ static const struct stream_ops stream_mem_ops = {
     .send_grad = mem_send_grad,
     .update = mem_update,
     .drain = mem_drain,
+    .masters = mem_masters,
+    .masters_end = mem_masters_end,
     .applied = mem_applied,
     .meter = mem_meter,
     .close = mem_close,
