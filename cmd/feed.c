@@ -1,0 +1,31 @@
+/* feed.c: which feed a run has. */
+#include "cmd/feed.h"
+
+#include <stdlib.h>
+
+int feed_has_eval(struct session *s)
+{
+    char *file = session_get(s, "eval.path"), *examples = session_get(s, "dev.sum");
+    int   has = file || examples;
+
+    free(file);
+    free(examples);
+    return has;
+}
+
+int feed_open(struct feed **out, struct session *s, struct err *err)
+{
+    char *task = session_get(s, "task");
+    int   rc;
+
+    *out = NULL;
+    rc = task ? feed_examples_open(out, s, err) : feed_lm_open(out, s, err);
+    free(task);
+    return rc;
+}
+
+void feed_close(struct feed *f)
+{
+    if (f)
+        f->ops->close(f);
+}
