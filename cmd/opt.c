@@ -3,7 +3,7 @@
  *
  * Invariants: strings in an options struct are always malloc'd, also defaults, so that opt_release frees them all; a value's text
  * (value_text) is taken back by value_parse with the same result. */
-#include "cmd/opt.h"
+#include "cmd/opt_alias.h"
 
 #include <argtable2.h>
 #include <assert.h>
@@ -33,8 +33,7 @@ static int row_is_arg(const struct opt_row *r)
     return r->type == OPT_ARG || r->type == OPT_ARGS;
 }
 
-/* The number of the row called name[0..n), or -1. */
-static int row_find(const struct opt_command *cmd, const char *name, size_t n)
+int opt_row_find(const struct opt_command *cmd, const char *name, size_t n)
 {
     const struct opt_row *r;
 
@@ -44,9 +43,17 @@ static int row_find(const struct opt_command *cmd, const char *name, size_t n)
     return -1;
 }
 
+const char *opt_row_default(const struct opt_command *cmd, const struct opt_row *r)
+{
+    for (const struct opt_default *d = cmd->defaults; d && d->row; d++)
+        if (!strcmp(d->row, r->name))
+            return d->text;
+    return r->def;
+}
+
 int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, const char *name)
 {
-    int i = row_find(cmd, name, strlen(name));
+    int i = opt_row_find(cmd, name, strlen(name));
 
     assert(i >= 0);
     return given->row[i];
@@ -54,7 +61,7 @@ int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, 
 
 void opt_mark_given(const struct opt_command *cmd, struct opt_given *given, const char *name)
 {
-    int i = row_find(cmd, name, strlen(name));
+    int i = opt_row_find(cmd, name, strlen(name));
 
     assert(i >= 0);
     given->row[i] = 1;
@@ -434,7 +441,7 @@ int opt_each(const struct opt_command *cmd, const void *options, int (*each)(voi
 
 int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text, struct err *err)
 {
-    int                   i = row_find(cmd, name, strlen(name)), rc = 0;
+    int                   i = opt_row_find(cmd, name, strlen(name)), rc = 0;
     size_t                offset;
     const struct opt_row *r;
     char                 *field;
@@ -469,7 +476,7 @@ uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon)
 
 static int refuse_unknown(const struct opt_command *cmd, const char *arg, size_t name_len, struct err *err)
 {
-    const char           *names[OPT_MAX_ROWS], *near;
+    const char           *names[OPT_MAX_ROWS + OPT_MAX_ALIASES], *near;
     char                  typed[64];
     const struct opt_row *r;
     size_t                n = 0;
@@ -478,6 +485,10 @@ static int refuse_unknown(const struct opt_command *cmd, const char *arg, size_t
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
         if (!row_is_arg(r))
             names[n++] = r->name;
+    for (const struct opt_alias *a = cmd->aliases; a && a->name; a++) {
+        assert(n < OPT_MAX_ROWS + OPT_MAX_ALIASES);
+        names[n++] = a->name;
+    }
     near = opt_nearest(typed, names, n);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
@@ -499,7 +510,7 @@ static int scan_option(const struct opt_command *cmd, int argc, char **argv, int
 {
     const char           *name = argv[i] + 2, *value = strchr(name, '=');
     size_t                len = value ? (size_t)(value - name) : strlen(name);
-    int                   found = row_find(cmd, name, len);
+    int                   found = opt_row_find(cmd, name, len);
     const struct opt_row *r;
 
     if (found < 0)
@@ -574,7 +585,7 @@ static int refuse_positional(const struct opt_command *cmd, void *const *table, 
     return err_misuse(err, "%s was not expected; usage: siTrain %s %s", end->argval[0] ? end->argval[0] : "an argument", cmd->name, cmd->usage);
 }
 
-static int row_fill(const struct opt_row *r, const void *entry, void *field, struct err *err)
+static int row_fill(const struct opt_row *r, const char *def, const void *entry, void *field, struct err *err)
 {
     const struct arg_str *s = entry;
     int                   rc = 0;
@@ -586,7 +597,7 @@ static int row_fill(const struct opt_row *r, const void *entry, void *field, str
         return 0;
     }
     if (!s->count)
-        return r->def ? value_parse(r, r->def, field, err) : 0;
+        return def ? value_parse(r, def, field, err) : 0;
     for (int i = 0; i < s->count && !rc; i++)
         rc = value_parse(r, s->sval[i], field, err);
     return rc;
@@ -602,24 +613,45 @@ static int opt_fill(const struct opt_command *cmd, int argc, char **argv, char *
     if (!rc && arg_parse(argc, argv, table))
         rc = refuse_positional(cmd, table, table[n - 1], err);
     for (size_t i = 0; !rc && (r = opt_row_at(cmd, i, &offset)); i++)
-        rc = row_fill(r, table[i], options + offset, err);
+        rc = row_fill(r, opt_row_default(cmd, r), table[i], options + offset, err);
     arg_freetable(table, n);
     return rc;
 }
 
-int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err)
+/* The command line in the names of rows. */
+static int parse_rows(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err)
 {
-    struct opt_given unused, *g = given ? given : &unused;
-    int              rc;
+    int rc = opt_scan(cmd, argc, argv, given, err);
 
-    memset(options, 0, cmd->size);
-    memset(g, 0, sizeof *g);
-    rc = opt_scan(cmd, argc, argv, g, err);
     if (rc)
         return rc;
     rc = opt_fill(cmd, argc, argv, options, err);
     if (rc)
         opt_release(cmd, options);
+    return rc;
+}
+
+int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err)
+{
+    struct opt_given   unused, *g = given ? given : &unused;
+    struct opt_rewrite w;
+    int                rc;
+
+    memset(options, 0, cmd->size);
+    memset(g, 0, sizeof *g);
+    for (const struct opt_default *d = cmd->defaults; d && d->row; d++)
+        assert(opt_row_find(cmd, d->row, strlen(d->row)) >= 0);
+    if (!cmd->aliases)
+        return parse_rows(cmd, argc, argv, options, g, err);
+    rc = opt_rewrite(&w, cmd, argc, argv, err);
+    if (!rc) {
+        rc = parse_rows(cmd, w.argc, w.argv, options, g, err);
+        if (rc < 0)
+            opt_rewrite_blame(&w, cmd, err);
+        else if (!rc && w.notices)
+            fputs(w.notices, stderr);
+    }
+    opt_rewrite_release(&w);
     return rc;
 }
 

@@ -66,15 +66,17 @@ struct opt_part {
 };
 
 /* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE) stands for --row VALUE. row NULL: accepted,
- * with a line of notice that it changes nothing here (help says why). A flag of theirs that gives one of our options a value has `value`;
- * one whose value is written otherwise has `translate`, which writes ours into out, or returns -EINVAL with a misuse sentence. */
+ * with a line of notice that it changes nothing here (help says why; help NULL: without a line). A flag of theirs that gives one of our
+ * options a value has `value`. One whose value is written otherwise has `translate`, which writes ours into out and returns 0; or
+ * returns 1 where this value changes nothing, with the reason for the notice in out ("": without a line); or -EINVAL with a misuse
+ * sentence. A name that is also a row's is the row. */
 struct opt_alias {
-    const char *name;   // without "--", as typed: underscores stay
+    const char *name;   // without "--", as typed there; a hyphen is taken for each underscore
     const char *row;
-    int         flag;   // 1: takes no value (but True, true, False and false are taken where they follow)
+    int         flag;   // 1: takes no value (but True, true, False and false are taken where they follow; False: as if not given)
     const char *value;  // with flag: what --row gets; NULL: --row is a flag itself
-    int       (*translate)(const char *value, char *out, size_t size, struct err *err);
-    const char *help;
+    int       (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err); // value NULL: a flag without
+    const char *help;   // of an alias with a row: a line of notice that says what is other here, or NULL
 };
 /* A default of a shared row that is another one in this command. */
 struct opt_default { const char *row, *text; };
@@ -83,17 +85,18 @@ struct opt_command {
     const char            *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
     const struct opt_part *parts; // ends with { 0 }; NULL: a later command
     size_t                 size;  // of the options struct
-    const struct opt_alias   *aliases;  // end with { 0 }; NULL: none. Not listed by --help row by row: one line says they are taken
+    const struct opt_alias   *aliases;  // end with { 0 }; NULL: none. One line of --help says they are taken; the man page lists them
     const struct opt_default *defaults; // end with { 0 }; NULL: none. --help, the man page and opt_parse use them
 };
 
-enum { OPT_MAX_ROWS = 128 };
+enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
 
 /* Which rows were on the command line, in the order of parts and rows. */
 struct opt_given { unsigned char row[OPT_MAX_ROWS]; };
 
 /* Fill *options: defaults, then the command line (argv[0] is the command's name). 0; 1 if --help was asked for; or -EINVAL with a
- * misuse sentence that names what would work (then there is nothing to release). given may be NULL. */
+ * misuse sentence that names what would work (then there is nothing to release). given may be NULL. Notices of aliases go to stderr once
+ * all is accepted. */
 int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err);
 /* opt_parse, and print help or the refusal: -1 to go on, else the exit code. */
 int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given);
@@ -119,6 +122,11 @@ int opt_fail(const char *name, const struct err *err);
 
 /* Row i over all parts, with its offset in the options struct (offset may be NULL); NULL past the end. */
 const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t *offset);
+
+/* The number of the row called name[0..n), or -1. Positional arguments have no name here. */
+int opt_row_find(const struct opt_command *cmd, const char *name, size_t n);
+/* The row's default in this command, as typed, or NULL. */
+const char *opt_row_default(const struct opt_command *cmd, const struct opt_row *r);
 
 void opt_help(const struct opt_command *cmd, FILE *out);
 void opt_man(const struct opt_command *cmd, FILE *out);                              // the command's section of the man page

@@ -39,12 +39,13 @@ static void row_head(const struct opt_row *r, char *buf, size_t size)
 }
 
 /* The help with what belongs to it: repeated, default. */
-static void row_help(const struct opt_row *r, char *buf, size_t size)
+static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
 {
-    int shown = r->def && *r->def;
+    const char *def = opt_row_default(cmd, r);
+    int         shown = def && *def;
 
-    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "", shown ? " (default " : "",
-             shown ? r->def : "", shown ? ")" : "");
+    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "", shown ? " (default " : "", shown ? def : "",
+             shown ? ")" : "");
 }
 
 /* Print words from column `from` on, broken before HELP_WIDTH, after `at` columns that are there already. */
@@ -69,13 +70,13 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
     fputc('\n', out);
 }
 
-static void help_row(const struct opt_row *r, FILE *out)
+static void help_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
 {
     char head[256], help[512];
     int  at;
 
     row_head(r, head, sizeof head);
-    row_help(r, help, sizeof help);
+    row_help(cmd, r, help, sizeof help);
     at = fprintf(out, "  %s", head);
     if (at + 2 > HELP_COLUMN) {
         fputc('\n', out);
@@ -111,8 +112,10 @@ void opt_help(const struct opt_command *cmd, FILE *out)
         fprintf(out, "\n%s\n", p->title);
         for (const struct opt_row *r = p->rows; r->type; r++)
             if (r->type != OPT_LATER)
-                help_row(r, out);
+                help_row(cmd, r, out);
     }
+    if (cmd->aliases)
+        fprintf(out, "\nNames of another program's options that are taken too are listed by siTrain --man.\n");
     help_later(cmd, out);
 }
 
@@ -130,6 +133,22 @@ static void man_text(FILE *out, const char *text)
             fputs("\\e", out);
         else
             fputc(*text, out);
+    }
+}
+
+/* The aliases that stand for something here, each with its row. */
+static void man_aliases(const struct opt_command *cmd, FILE *out)
+{
+    char buf[256];
+
+    fputs(".PP\n.I Taken too, as another program has them\n", out);
+    for (const struct opt_alias *a = cmd->aliases; a->name; a++) {
+        if (!a->row)
+            continue;
+        snprintf(buf, sizeof buf, "--%s: --%s%s%s", a->name, a->row, a->value ? " " : "", a->value ? a->value : "");
+        fputs(".br\n", out);
+        man_text(out, buf);
+        fputc('\n', out);
     }
 }
 
@@ -162,11 +181,13 @@ void opt_man(const struct opt_command *cmd, FILE *out)
             fputs(".TP\n.B ", out);
             man_text(out, buf);
             fputc('\n', out);
-            row_help(r, buf, sizeof buf);
+            row_help(cmd, r, buf, sizeof buf);
             man_text(out, buf);
             fputc('\n', out);
         }
     }
+    if (cmd->aliases)
+        man_aliases(cmd, out);
 }
 
 /* ---- completion ---- */
