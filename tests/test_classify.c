@@ -1,0 +1,389 @@
+/* test_classify.c: classifiers and regressors against PyTorch (tests/fixtures): losses, logits, every gradient, three steps of
+ * AdamW over micro-batches of different shapes; padding, rows that do not count and what is kept change nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/step.h"
+#include "tests/fixture.h"
+#include "tests/stream_plain.h"
+
+enum { STEPS = 3, ACCUM = 2, MICROS = STEPS * ACCUM };
+
+static const char *const models[] = { "tests/fixtures/classifier.fix", "tests/fixtures/regressor.fix" };
+static const enum matmul_engine engines[] = { MATMUL_OPENBLAS, MATMUL_ONEDNN };
+
+/* ---- a fixture's micro-batches ------------------------------------------------------------------------- */
+
+struct rows {
+    struct fixture   *f;
+    struct gpt_config gpt;
+    size_t batch, seq;                    // the largest shape
+    const int32_t *shapes, *x, *last, *label;
+    const float   *value;
+    size_t first_token[MICROS + 1], first_row[MICROS + 1];
+    int    longest;   // pad to seq
+    int    add;       // fill up to batch with rows that do not count
+    int32_t pad;      // what padding is made of; -1: as the fixture has it
+};
+
+static struct rows rows_open(const char *path)
+{
+    struct rows    r = { .f = fixture_open(path), .pad = -1 };
+    const int32_t *c = fixture_i32(r.f, "config", 8);
+
+    r.gpt = (struct gpt_config){ .n_layer = (size_t)c[0], .n_head = (size_t)c[1], .n_embd = (size_t)c[2],
+                                 .vocab = (size_t)c[3], .n_positions = (size_t)c[4], .norm_eps = 1e-5f,
+                                 .n_labels = (size_t)c[7] };
+    r.batch = (size_t)c[5];
+    r.seq = (size_t)c[6];
+    r.shapes = fixture_i32(r.f, "shapes", 2 * MICROS);
+    r.x = fixture_i32(r.f, "x", 0);
+    r.last = fixture_i32(r.f, "last", 0);
+    if (r.gpt.n_labels > 1)
+        r.label = fixture_i32(r.f, "label", 0);
+    else
+        r.value = fixture_f32(r.f, "value", 0);
+    for (size_t i = 0; i < MICROS; i++) {
+        size_t n = (size_t)r.shapes[2 * i];
+
+        r.first_row[i + 1] = r.first_row[i] + n;
+        r.first_token[i + 1] = r.first_token[i] + n * (size_t)r.shapes[2 * i + 1];
+    }
+    return r;
+}
+
+/* Tokens that are not padding in a step. */
+static uint64_t rows_tokens(const struct rows *r, uint64_t step)
+{
+    uint64_t n = 0;
+
+    for (size_t i = r->first_row[step * ACCUM]; i < r->first_row[(step + 1) * ACCUM]; i++)
+        n += (uint64_t)r->last[i] + 1;
+    return n;
+}
+
+/* Row `i` of the fixture, of `seq` tokens there, as row `to` of b. */
+static void put_row(const struct rows *r, struct batch *b, size_t to, size_t i, const int32_t *x, size_t seq)
+{
+    size_t length = (size_t)r->last[i] + 1;
+
+    for (size_t t = 0; t < b->seq; t++)
+        b->x[to * b->seq + t] = t < length || (r->pad < 0 && t < seq) ? x[t] : r->pad < 0 ? 0 : r->pad;
+    b->last[to] = r->last[i];
+    b->label[to] = r->label ? r->label[i] : 0;
+    b->value[to] = r->value ? r->value[i] : NAN; // a classifier does not look
+}
+
+static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
+{
+    const struct rows *r = ctx;
+    size_t             i = step * ACCUM + micro, n = (size_t)r->shapes[2 * i], seq = (size_t)r->shapes[2 * i + 1];
+
+    (void)err;
+    b->seq = r->longest || !n ? b->seq : seq;
+    for (size_t k = 0; k < n; k++)
+        put_row(r, b, k, r->first_row[i] + k, r->x + r->first_token[i] + k * seq, seq);
+    for (size_t k = n; r->add && k < b->rows; k++) {
+        put_row(r, b, k, 0, r->x, (size_t)r->shapes[1]);
+        b->label[k] = -1;
+        b->value[k] = NAN;
+    }
+    if (!r->add)
+        b->rows = n;
+    return 0;
+}
+
+/* ---- a stream and a trainer over it -------------------------------------------------------------------- */
+
+struct rig { struct stream *stream; struct trainer *trainer; };
+
+static struct trainer_options options(const struct rows *r, enum matmul_engine engine, enum dtype dtype, size_t kept)
+{
+    return (struct trainer_options){
+        .model = { .gpt = r->gpt, .batch = r->batch, .seq = r->seq, .grad_accum = ACCUM, .dtype = dtype, .engine = engine,
+                   .threads = 1, .kept = kept, .training = 1, .varying = 1 },
+        .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 },
+        .clip = 1.0,
+        .optim = OPTIM_ADAMW,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+    };
+}
+
+static struct rig rig_open(const struct rows *r, const struct trainer_options *o, int decay_all)
+{
+    struct stream_plain_options so = { .gpt = o->model.gpt, .wire = o->model.dtype, .optim = o->optim, .weight_decay = 0.1f,
+                                       .decay_all = decay_all, .params = fixture_f32(r->f, "params", gpt_total(&r->gpt)) };
+    struct rig rig = { .stream = stream_plain_open(&so) };
+    struct err err = { 0 };
+
+    if (trainer_open(&rig.trainer, o, rig.stream, &err))
+        fail_msg("%s", err.text);
+    return rig;
+}
+
+static void rig_close(struct rig *rig)
+{
+    trainer_close(rig->trainer);
+    stream_close(rig->stream);
+}
+
+static struct step_result rig_step(struct rig *rig, struct rows *r, uint64_t step)
+{
+    struct step_result result;
+    struct err         err = { 0 };
+
+    if (train_step(rig->trainer, step, &(struct batch_source){ rows_batch, r }, &result, &err))
+        fail_msg("%s", err.text);
+    assert_false(result.skipped);
+    return result;
+}
+
+/* ---- distances ----------------------------------------------------------------------------------------- */
+
+/* The largest difference, over the largest of b; the third [skip, 2 skip) left out where skip is not 0. */
+static double distance(const float *a, const float *b, size_t n, size_t skip)
+{
+    double diff = 0, largest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (skip && i / skip == 1)
+            continue;
+        if (!isfinite(a[i]))
+            return INFINITY;
+        diff = fmax(diff, fabs((double)a[i] - (double)b[i]));
+        largest = fmax(largest, fabs((double)b[i]));
+    }
+    return largest > 0 ? diff / largest : diff;
+}
+
+/* Every tensor on its own; the worst. A key bias moves no output: its gradient is noise. */
+static double compare(const struct gpt_config *g, const float *a, const float *b, double tolerance)
+{
+    size_t at = 0;
+    double worst = 0;
+
+    for (size_t block = 0; block < gpt_blocks(g); block++) {
+        enum gpt_tensor t, end;
+
+        for (gpt_block_tensors(g, block, &t, &end); t < end; at += gpt_size(g, t), t++) {
+            double d = distance(a + at, b + at, gpt_size(g, t), t == GPT_QKV_B ? g->n_embd : 0);
+
+            if (!(d <= tolerance))
+                fail_msg("block %zu %s: %g, tolerance %g", block, gpt_params[t].name, d, tolerance);
+            worst = fmax(worst, d);
+        }
+    }
+    assert_int_equal(at, gpt_total(g));
+    return worst;
+}
+
+static void check_close(double got, double want, double tolerance, const char *what)
+{
+    if (!(fabs(got / want - 1) <= tolerance))
+        fail_msg("%s: %.9g, expected %.9g", what, got, want);
+}
+
+/* ---- against PyTorch ----------------------------------------------------------------------------------- */
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct rows r = rows_open(models[i / 2]);
+        double      worst = 0;
+
+        for (size_t kept = 0; kept <= r.gpt.n_layer; kept++) {
+            struct trainer_options o = options(&r, engines[i % 2], DT_F32, kept);
+            struct rig             rig = rig_open(&r, &o, 0);
+            struct step_result     result = rig_step(&rig, &r, 0);
+
+            check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "loss");
+            assert_int_equal(result.tokens, rows_tokens(&r, 0));
+            worst = compare(&r.gpt, stream_plain_grads(rig.stream), fixture_f32(r.f, "grads", gpt_total(&r.gpt)), 1e-5);
+            if (kept == r.gpt.n_layer)
+                print_message("%s, %s: worst gradient off by %.1e\n", models[i / 2], trainer_engine(rig.trainer),
+                              worst);
+            rig_close(&rig);
+        }
+        fixture_close(r.f);
+    }
+}
+
+/* Logits as PyTorch has them, of a model that can train and of one that cannot. */
+static void test_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct rows            r = rows_open(models[i / 2]);
+        size_t                 L = r.gpt.n_labels, stride = r.batch * L;
+        struct trainer_options o = options(&r, engines[i % 2], DT_F32, 0);
+        const float           *want = fixture_f32(r.f, "logits", r.first_row[ACCUM] * L);
+        float                 *logits = calloc(ACCUM * stride, sizeof *logits);
+
+        for (o.model.training = 1; o.model.training >= 0; o.model.training--) {
+            struct rig         rig = rig_open(&r, &o, 0);
+            struct eval_result e = { 0 };
+            struct err         err = { 0 };
+
+            assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &r }, 0, ACCUM, logits, &e,
+                                       &err), 0);
+            assert_int_equal(e.tokens, r.first_row[ACCUM]);
+            check_close(e.loss_sum / (double)e.tokens, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "evaluation's loss");
+            for (size_t a = 0; a < ACCUM; a++)
+                assert_true(distance(logits + a * stride, want + r.first_row[a] * L,
+                                     (r.first_row[a + 1] - r.first_row[a]) * L, 0) < 1e-5);
+            rig_close(&rig);
+        }
+        free(logits);
+        fixture_close(r.f);
+    }
+}
+
+/* Three steps, the last one of an epoch's end, whose second micro-batch of the classifier is empty. */
+static void train(struct rows *r, int decay_all, enum dtype dtype, size_t kept, float *params, int check)
+{
+    struct trainer_options o = options(r, MATMUL_AUTO, dtype, kept);
+    struct rig             rig = rig_open(r, &o, decay_all);
+    const float *losses = fixture_f32(r->f, decay_all ? "all_losses" : "matrices_losses", STEPS);
+    const float *norms = fixture_f32(r->f, decay_all ? "all_norms" : "matrices_norms", STEPS);
+
+    for (uint64_t s = 0; s < STEPS; s++) {
+        struct step_result result = rig_step(&rig, r, s);
+
+        assert_int_equal(result.tokens, rows_tokens(r, s));
+        if (!check)
+            continue;
+        check_close(result.loss, (double)losses[s], 1e-5, "loss");
+        check_close(result.grad_norm, (double)norms[s], 1e-4, "norm");
+    }
+    memcpy(params, stream_plain_params(rig.stream), gpt_total(&r->gpt) * sizeof *params);
+    rig_close(&rig);
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct rows r = rows_open(models[i / 2]);
+        int         all = i % 2 == 0;
+        size_t      total = gpt_total(&r.gpt);
+        float      *params = malloc(total * sizeof *params), *again = malloc(total * sizeof *again);
+
+        train(&r, all, DT_F32, r.gpt.n_layer, params, 1);
+        print_message("%s, decay of %s: parameters off by %.1e\n", models[i / 2], all ? "all" : "matrices",
+                      compare(&r.gpt, params, fixture_f32(r.f, all ? "all_params" : "matrices_params", total), 1e-4));
+        for (size_t kept = 0; kept < r.gpt.n_layer; kept++) {
+            train(&r, all, DT_F32, kept, again, 0);
+            assert_memory_equal(params, again, total * sizeof *params);
+        }
+        train(&r, all, DT_BF16, r.gpt.n_layer, params, 0);
+        train(&r, all, DT_BF16, 0, again, 0);
+        assert_memory_equal(params, again, total * sizeof *params);
+        free(params);
+        free(again);
+        fixture_close(r.f);
+    }
+}
+
+/* bf16 stays near: the parameters here are rounded to bf16 and the fixture's are not. */
+static void test_bf16(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rows            r = rows_open(models[i]);
+        struct trainer_options o = options(&r, MATMUL_AUTO, DT_BF16, 1);
+        struct rig             rig = rig_open(&r, &o, 0);
+        struct step_result     result = rig_step(&rig, &r, 0);
+
+        check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 3e-2, "loss");
+        compare(&r.gpt, stream_plain_grads(rig.stream), fixture_f32(r.f, "grads", gpt_total(&r.gpt)), 6e-2);
+        rig_close(&rig);
+        fixture_close(r.f);
+    }
+}
+
+/* ---- what changes nothing ------------------------------------------------------------------------------ */
+
+/* Loss, logits and gradients of r's first step. */
+struct outcome { double loss; float *logits, *grads; };
+
+static struct outcome outcome_of(struct rows *r)
+{
+    struct trainer_options o = options(r, MATMUL_AUTO, DT_F32, 1);
+    struct rig             rig = rig_open(r, &o, 0);
+    size_t                 total = gpt_total(&r->gpt), n = ACCUM * r->batch * r->gpt.n_labels;
+    struct outcome         out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
+    struct eval_result     e = { 0 };
+    struct err             err = { 0 };
+
+    assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, r }, 0, ACCUM, out.logits, &e, &err),
+                     0);
+    assert_int_equal(e.tokens, r->first_row[ACCUM]);
+    out.loss = rig_step(&rig, r, 0).loss;
+    assert_true(fabs(out.loss * (double)e.tokens / e.loss_sum - 1) < 1e-7);
+    memcpy(out.grads, stream_plain_grads(rig.stream), total * sizeof(float));
+    rig_close(&rig);
+    return out;
+}
+
+static void outcome_free(struct outcome *o)
+{
+    free(o->logits);
+    free(o->grads);
+}
+
+static void check_same(const struct rows *r, const struct outcome *want, struct rows *changed)
+{
+    struct outcome got = outcome_of(changed);
+    size_t         L = r->gpt.n_labels;
+
+    check_close(got.loss, want->loss, 1e-6, "loss");
+    for (size_t a = 0; a < ACCUM; a++) // the batch may have grown: row by row
+        assert_true(distance(got.logits + a * changed->batch * L, want->logits + a * r->batch * L,
+                             (r->first_row[a + 1] - r->first_row[a]) * L, 0) < 1e-6);
+    compare(&r->gpt, got.grads, want->grads, 3e-6);
+    outcome_free(&got);
+}
+
+static void test_padding(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rows    r = rows_open(models[i]), changed = r;
+        struct outcome want = outcome_of(&r);
+
+        changed.pad = 3; // another token
+        check_same(&r, &want, &changed);
+        changed.longest = 1; // more of it
+        check_same(&r, &want, &changed);
+        changed.batch += 2; // a trainer for larger batches
+        check_same(&r, &want, &changed);
+        changed.add = 1; // rows that do not count
+        check_same(&r, &want, &changed);
+        outcome_free(&want);
+        fixture_close(r.f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_padding),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
