@@ -369,6 +369,66 @@ static void test_eval(void **state)
     fixture_close(f);
 }
 
+/* The loss of step `step` with dropout, its gradients in *grads. scale moves the parameters along `along`. */
+static double dropped_loss(const struct trainer_options *o, const float *params, const float *along, float scale,
+                           uint64_t step, const struct batch_source *data, float *grads)
+{
+    size_t     total = gpt_total(&o->model.gpt);
+    struct rig rig = rig_open(o, params, 0);
+    struct err err = { 0 };
+    struct step_result result;
+
+    for (size_t i = 0; along && i < total; i++)
+        stream_plain_params(rig.stream)[i] += scale * along[i];
+    assert_int_equal(train_step(rig.trainer, step, data, &result, &err), 0);
+    if (grads)
+        memcpy(grads, stream_plain_grads(rig.stream), total * sizeof *grads);
+    rig_close(&rig);
+    return result.loss;
+}
+
+/* Dropout everywhere: recomputing drops the same; each step another mask; the gradient is the loss's slope; an evaluation
+ * drops nothing. */
+static void test_dropout(void **state)
+{
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
+    size_t batch, seq, total;
+    struct gpt_config gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, batch, seq, DT_F32, MATMUL_OPENBLAS);
+    struct rows rows = { fixture_i32(f, "x", batch * seq), fixture_i32(f, "y", batch * seq), batch * seq, 0 };
+    struct batch_source data = { rows_batch, &rows };
+    const float *params = fixture_f32(f, "params", 0);
+    float  *kept, *again;
+    double  loss, slope = 0, size = 0;
+    const float h = 1e-3f;
+
+    (void)state;
+    total = gpt_total(&gpt);
+    kept = malloc(total * sizeof *kept);
+    again = malloc(total * sizeof *again);
+    o.model.dropout = (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
+    loss = dropped_loss(&o, params, NULL, 0, 3, &data, kept);
+    o.model.kept = 0;
+    assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, again) == loss);
+    assert_memory_equal(kept, again, total * sizeof *kept);
+    assert_true(dropped_loss(&o, params, NULL, 0, 4, &data, NULL) != loss);
+    for (size_t i = 0; i < total; i++)
+        size += (double)kept[i] * (double)kept[i];
+    for (size_t i = 0; i < total; i++)
+        again[i] = kept[i] / (float)sqrt(size);
+    slope = (dropped_loss(&o, params, again, h, 3, &data, NULL) - dropped_loss(&o, params, again, -h, 3, &data, NULL)) /
+            (2 * (double)h);
+    print_message("dropout: slope of the loss %.6f, norm of the gradient %.6f\n", slope, sqrt(size));
+    assert_true(fabs(slope / sqrt(size) - 1) < 2e-3);
+    o.model.dropout.seed = 8;
+    assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, NULL) != loss);
+    o.model.dropout = (struct model_dropout){ 0 };
+    assert_true(fabs(dropped_loss(&o, params, NULL, 0, 3, &data, NULL) - (double)fixture_f32(f, "loss", 1)[0]) < 1e-4);
+    free(kept);
+    free(again);
+    fixture_close(f);
+}
+
 /* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
 static void test_eval_between_steps(void **state)
 {
@@ -487,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_gradients_bf16),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_eval),
+        cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_not_finite_is_skipped),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes),
