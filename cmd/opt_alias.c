@@ -1,6 +1,7 @@
-/* opt_alias.c: another program's option names. Each is replaced by the row that it stands for, as one argument --row=VALUE, so that
- * all that follows (scan, refusals, values, what was given) knows rows only. What an alias changes nothing by, or changes in another
- * way than there, is gathered as notices: lines that are printed once the whole command line is accepted. */
+/* opt_alias.c: another program's option names. Each is replaced by the row that it stands for, as one
+ * argument --row=VALUE, so that all that follows (scan, refusals, values, what was given) knows rows only.
+ * What an alias changes nothing by, or changes in another way than there, is gathered as notices: lines that
+ * are printed once the whole command line is accepted. */
 #include "cmd/opt_alias.h"
 
 #include <assert.h>
@@ -45,7 +46,8 @@ static int is_bool(const char *text)
     return !strcasecmp(text, "true") || !strcasecmp(text, "false");
 }
 
-/* The value of an alias at argv[i]: behind "=", or the next argument; for a flag only if that is a truth value. */
+/* The value of an alias at argv[i]: behind "=", or the next argument; for a flag only if that is a truth
+ * value. */
 static int value_take(struct typed *t, int argc, char **argv, int i, struct err *err)
 {
     const char *equals = strchr(argv[i], '='), *next = i + 1 < argc ? argv[i + 1] : NULL;
@@ -70,7 +72,8 @@ static int value_take(struct typed *t, int argc, char **argv, int i, struct err 
 
 /* ---- what is written ---- */
 
-static int argv_add(struct opt_rewrite *w, const char *prefix, const char *name, const char *value, struct err *err)
+static int argv_add(struct opt_rewrite *w, const char *prefix, const char *name, const char *value,
+                    struct err *err)
 {
     char *copy = NULL;
 
@@ -81,18 +84,19 @@ static int argv_add(struct opt_rewrite *w, const char *prefix, const char *name,
 }
 
 /* One line more: as what the alias is taken, if it gives a row; and why. */
-static int notice_add(struct opt_rewrite *w, const struct opt_command *cmd, const struct opt_alias *a, const char *row,
-                      const char *value, const char *why, struct err *err)
+static int notice_add(struct opt_rewrite *w, const struct opt_command *cmd, const struct opt_alias *a,
+                      const char *row, const char *value, const char *why, struct err *err)
 {
     const char *before = w->notices ? w->notices : "";
     char       *lines = NULL;
     int         n;
 
     if (row)
-        n = asprintf(&lines, "%ssiTrain %s: --%s is --%s%s%s here: %s\n", before, cmd->name, a->name, row, value ? " " : "",
-                     value ? value : "", why);
+        n = asprintf(&lines, "%ssiTrain %s: --%s is --%s%s%s here: %s\n", before, cmd->name, a->name, row,
+                     value ? " " : "", value ? value : "", why);
     else
-        n = asprintf(&lines, "%ssiTrain %s: --%s changes nothing here: %s\n", before, cmd->name, a->name, why);
+        n = asprintf(&lines, "%ssiTrain %s: --%s changes nothing here: %s\n", before, cmd->name, a->name,
+                     why);
     if (n < 0)
         return no_memory(err);
     free(w->notices);
@@ -108,18 +112,21 @@ static int row_claim(struct opt_rewrite *w, const struct opt_alias *a, int row, 
     if (before == a)
         return err_misuse(err, "--%s was given twice; expected it once", a->name);
     if (before)
-        return err_misuse(err, "--%s and --%s both stand for --%s; give one of them", before->name, a->name, a->row);
+        return err_misuse(err, "--%s and --%s both stand for --%s; give one of them", before->name, a->name,
+                          a->row);
     w->via[row] = a;
     return 0;
 }
 
 /* The alias changes nothing: said, where there is something to say. */
-static int alias_drop(struct opt_rewrite *w, const struct opt_command *cmd, const struct opt_alias *a, const char *why, struct err *err)
+static int alias_drop(struct opt_rewrite *w, const struct opt_command *cmd, const struct opt_alias *a,
+                      const char *why, struct err *err)
 {
     return why && *why ? notice_add(w, cmd, a, NULL, NULL, why, err) : 0;
 }
 
-static int alias_write(struct opt_rewrite *w, const struct opt_command *cmd, const struct typed *t, struct err *err)
+static int alias_write(struct opt_rewrite *w, const struct opt_command *cmd, const struct typed *t,
+                       struct err *err)
 {
     const struct opt_alias *a = t->alias;
     const char             *value = a->flag ? a->value : t->value;
@@ -147,7 +154,8 @@ static int alias_write(struct opt_rewrite *w, const struct opt_command *cmd, con
 /* ---- the pass ---- */
 
 /* One argument: how many it was (1 or 2), or the refusal. */
-static int rewrite_one(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv, int i, struct err *err)
+static int rewrite_one(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv, int i,
+                       struct err *err)
 {
     const char  *name = argv[i] + 2;
     size_t       len = strncmp(argv[i], "--", 2) ? 0 : strcspn(name, "=");
@@ -170,7 +178,8 @@ static int refuse_both(const struct opt_rewrite *w, struct err *err)
 {
     for (size_t row = 0; row < OPT_MAX_ROWS; row++)
         if (w->via[row] && w->own[row])
-            return err_misuse(err, "--%s and --%s are the same option; give one of them", w->via[row]->name, w->via[row]->row);
+            return err_misuse(err, "--%s and --%s are the same option; give one of them", w->via[row]->name,
+                              w->via[row]->row);
     return 0;
 }
 
@@ -181,7 +190,8 @@ int opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, 
     *w = (struct opt_rewrite){ .argv = calloc((size_t)argc + 1, sizeof *w->argv) };
     if (!w->argv)
         return no_memory(err);
-    while (i < argc && rc >= 0 && strcmp(argv[i], "--") && strcmp(argv[i], "--help") && strcmp(argv[i], "-h")) {
+    while (i < argc && rc >= 0 && strcmp(argv[i], "--") && strcmp(argv[i], "--help") &&
+           strcmp(argv[i], "-h")) {
         rc = rewrite_one(w, cmd, argc, argv, i, err);
         i += rc;
     }
@@ -207,7 +217,8 @@ void opt_rewrite_blame(const struct opt_rewrite *w, const struct opt_command *cm
         size_t n = w->via[i] ? strlen(w->via[i]->row) : 0;
 
         a = w->via[i];
-        if (!a || strncmp(err->text, "--", 2) || strncmp(err->text + 2, a->row, n) || !strchr(" :", err->text[2 + n]))
+        if (!a || strncmp(err->text, "--", 2) || strncmp(err->text + 2, a->row, n) ||
+            !strchr(" :", err->text[2 + n]))
             continue;
         err_misuse(err, "%s (--%s is --%s here)", err->text, a->name, a->row);
         return;

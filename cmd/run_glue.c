@@ -1,7 +1,8 @@
-/* run_glue.c: the options of Hugging Face's run_glue.py (its own, the model's, and TrainingArguments from version 3 to 5) as finetune
- * takes them, so that a script of today runs with the program's name changed. Three kinds: those that stand for one of ours; those
- * that change nothing here, with a line that says why (those that finetune does in any case: without one); and those that would
- * change what is computed in a way that is not here: refused, but for the value that stands for doing nothing. */
+/* run_glue.c: the options of Hugging Face's run_glue.py (its own, the model's, and TrainingArguments from
+ * version 3 to 5) as finetune takes them, so that a script of today runs with the program's name changed.
+ * Three kinds: those that stand for one of ours; those that change nothing here, with a line that says why
+ * (those that finetune does in any case: without one); and those that would change what is computed in a way
+ * that is not here: refused, but for the value that stands for doing nothing. */
 #include "cmd/run_glue.h"
 
 #include <ctype.h>
@@ -35,7 +36,8 @@ static int copy(const char *value, char *out, size_t size)
 static int whole(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
     size_t digits = strspn(value, "0123456789");
-    int    zeros = digits && value[digits] == '.' && strspn(value + digits + 1, "0") == strlen(value + digits + 1);
+    int    zeros =
+        digits && value[digits] == '.' && strspn(value + digits + 1, "0") == strlen(value + digits + 1);
 
     (void)name;
     (void)err;
@@ -87,33 +89,46 @@ static int word_find(const char *const (*pairs)[2], const char *value, char *out
 
 static int schedule(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
-    static const char *const pairs[][2] = { { "linear", "linear" }, { "cosine", "cosine" }, { "constant", "constant" },
-                                            { "constant_with_warmup", "constant" }, { NULL, NULL } };
+    static const char *const pairs[][2] = { { "linear", "linear" },
+                                            { "cosine", "cosine" },
+                                            { "constant", "constant" },
+                                            { "constant_with_warmup", "constant" },
+                                            { NULL, NULL } };
 
     if (!word_find(pairs, value, out, size))
         return 0;
-    return err_misuse(err, "--%s %s is not in this version; use linear, cosine, constant or constant_with_warmup", name,
-                      value);
+    return err_misuse(err,
+                      "--%s %s is not in this version; use linear, cosine, constant or constant_with_warmup",
+                      name, value);
 }
 
 static int optimizer(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
-    static const char *const pairs[][2] = { { "adamw_torch", "adamw" }, { "adamw_torch_fused", "adamw" }, { "adamw_hf", "adamw" },
-                                            { "adamw_torch_xla", "adamw" }, { "adamw_apex_fused", "adamw" }, { "adagrad", "adagrad" },
+    static const char *const pairs[][2] = { { "adamw_torch", "adamw" },
+                                            { "adamw_torch_fused", "adamw" },
+                                            { "adamw_hf", "adamw" },
+                                            { "adamw_torch_xla", "adamw" },
+                                            { "adamw_apex_fused", "adamw" },
+                                            { "adagrad", "adagrad" },
                                             { NULL, NULL } };
 
     if (!word_find(pairs, value, out, size))
         return 0;
     if (!strcmp(value, "sgd"))
-        return err_misuse(err, "--%s sgd is without momentum there, and with --beta1's here; write --optimizer sgd --beta1 0", name);
-    return err_misuse(err, "--%s %s is not in this version; use adamw_torch, adamw_torch_fused, adamw_hf or adagrad", name,
-                      value);
+        return err_misuse(
+            err,
+            "--%s sgd is without momentum there, and with --beta1's here; write --optimizer sgd --beta1 0",
+            name);
+    return err_misuse(
+        err, "--%s %s is not in this version; use adamw_torch, adamw_torch_fused, adamw_hf or adagrad", name,
+        value);
 }
 
 /* Each sampling of theirs that is an order of ours. */
 static int sampling(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
-    static const char *const pairs[][2] = { { "random", "shuffled" }, { "sequential", "sequential" }, { NULL, NULL } };
+    static const char *const pairs[][2] = {
+        { "random", "shuffled" }, { "sequential", "sequential" }, { NULL, NULL } };
 
     if (!word_find(pairs, value, out, size))
         return 0;
@@ -137,7 +152,8 @@ static int report_to(const char *name, const char *value, char *out, size_t size
     (void)name;
     (void)err;
     if (strcmp(value, "none"))
-        snprintf(out, size, "everything is recorded in run.db; siTrain report RUN --csv writes it for other programs");
+        snprintf(out, size,
+                 "everything is recorded in run.db; siTrain report RUN --csv writes it for other programs");
     return 1;
 }
 
@@ -152,14 +168,17 @@ static int resume(const char *name, const char *value, char *out, size_t size, s
 {
     (void)out;
     (void)size;
-    return err_misuse(err, "--%s %s: write --resume RUN, which goes on from the run's last commit", name, value);
+    return err_misuse(err, "--%s %s: write --resume RUN, which goes on from the run's last commit", name,
+                      value);
 }
 
 static int dataset(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
     (void)out;
     (void)size;
-    return err_misuse(err, "--%s %s: nothing is downloaded; give --data DIR, a GLUE task's folder, or --train-file and --eval-file",
+    return err_misuse(err,
+                      "--%s %s: nothing is downloaded; give --data DIR, a GLUE task's folder, or "
+                      "--train-file and --eval-file",
                       name, value);
 }
 
@@ -170,9 +189,11 @@ static int only_none(const char *name, const char *value, char *out, size_t size
 
     (void)out;
     (void)size;
-    if (value && (!strcmp(value, "None") || !strcmp(value, "{}") || (strtod(value, &end) == 0 && end != value && !*end)))
+    if (value && (!strcmp(value, "None") || !strcmp(value, "{}") ||
+                  (strtod(value, &end) == 0 && end != value && !*end)))
         return 1;
-    return err_misuse(err, "--%s%s%s is not in this version; leave it out", name, value ? " " : "", value ? value : "");
+    return err_misuse(err, "--%s%s%s is not in this version; leave it out", name, value ? " " : "",
+                      value ? value : "");
 }
 
 /* ---- the table ---- */
@@ -185,17 +206,17 @@ static int only_none(const char *name, const char *value, char *out, size_t size
 #define NOTHING_FLAG(name_, why)      { .name = name_, .flag = 1, .help = why }
 #define ALWAYS(name_)                 { .name = name_, .flag = 1 }
 
-#define OF_COMMITS  "every step is committed to the run's folder"
-#define OF_LOCAL    "models and data are local folders; nothing is downloaded or uploaded"
-#define OF_EVAL     "evaluation takes --batch rows at once"
-#define OF_LOG      "a line is printed every --log-every steps, and run.db has every step"
-#define OF_FP16     "there is no fp16 here; --dtype is bf16 or fp32"
-#define OF_LOADER   "the rows are read by this program, without workers"
-#define OF_ONE      "one process trains on one machine"
-#define OF_STATES   "where states live is said by --mode and --device"
-#define OF_COMPILED "this program is compiled"
-#define OF_CPU      "the host's part is computed on the CPU"
-#define OF_METRICS  "the task says which metrics there are"
+#define OF_COMMITS   "every step is committed to the run's folder"
+#define OF_LOCAL     "models and data are local folders; nothing is downloaded or uploaded"
+#define OF_EVAL      "evaluation takes --batch rows at once"
+#define OF_LOG       "a line is printed every --log-every steps, and run.db has every step"
+#define OF_FP16      "there is no fp16 here; --dtype is bf16 or fp32"
+#define OF_LOADER    "the rows are read by this program, without workers"
+#define OF_ONE       "one process trains on one machine"
+#define OF_STATES    "where states live is said by --mode and --device"
+#define OF_COMPILED  "this program is compiled"
+#define OF_CPU       "the host's part is computed on the CPU"
+#define OF_METRICS   "the task says which metrics there are"
 #define OF_RECOMPUTE "all activations of a block are recomputed"
 
 const struct opt_alias run_glue_aliases[] = {
@@ -247,7 +268,8 @@ const struct opt_alias run_glue_aliases[] = {
     NOTHING("per_device_eval_batch_size", OF_EVAL),
     NOTHING("per_gpu_eval_batch_size", OF_EVAL),
     NOTHING("eval_accumulation_steps", OF_EVAL),
-    NOTHING_FLAG("auto_find_batch_size", "the plan says before the first step whether a batch fits in --host-mem"),
+    NOTHING_FLAG("auto_find_batch_size",
+                 "the plan says before the first step whether a batch fits in --host-mem"),
     AS("gradient_accumulation_steps", "grad-accum"),
     NOTHING_FLAG("average_tokens_across_devices", OF_ONE),
 
@@ -276,7 +298,7 @@ const struct opt_alias run_glue_aliases[] = {
 
     // how it is computed
     FLAG("bf16", "dtype", "bf16"),
-    { .name = "fp16", .row = "dtype", .flag = 1, .value = "bf16", .help = "the same memory, and no loss to scale" },
+    { .name = "fp16", .row = "dtype", .flag = 1, .value = "bf16", .help = "same memory, and no loss to scale" },
     NOTHING("fp16_opt_level", OF_FP16),
     NOTHING("fp16_backend", OF_FP16),
     NOTHING("half_precision_backend", OF_FP16),
