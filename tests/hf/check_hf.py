@@ -7,6 +7,7 @@ people save them (fp32, bf16, fp16, sharded, with and without "transformer." bef
   logits      of the exported folder, computed by transformers, against the original's;
   loss        `siTrain eval` against torch's cross-entropy;
   generation  `siTrain generate --temperature 0` against transformers' greedy one;
+  classifiers GPT2ForSequenceClassification's folders, the same way: parameters, logits of padded rows, labels' names, the tokenizer;
   token ids   `siTrain prepare` against tokenizers', on text and on random Unicode.
 Environment: SITRAIN the program (./siTrain), SITRAIN_DATA a folder with gpt2-30m/ and text/ (without it those parts are skipped).
 """
@@ -24,7 +25,8 @@ import numpy
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
-from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
+from transformers import (AutoModelForSequenceClassification, AutoTokenizer, GPT2Config, GPT2ForSequenceClassification,
+                          GPT2LMHeadModel)
 from transformers.utils import logging
 
 BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
@@ -121,7 +123,7 @@ def bits(t):
 
 def compare_parameters(original, folder, dtype):
     got = parameters(folder)
-    want = {k: p.detach().to(torch.float32).to(TORCH[dtype]) for k, p in original.transformer.named_parameters()}
+    want = {k.removeprefix("transformer."): p.detach().to(torch.float32).to(TORCH[dtype]) for k, p in original.named_parameters()}
     if set(got) != set(want):
         return f"other tensors: {sorted(set(got) ^ set(want))}"
     for key, w in want.items():
@@ -140,16 +142,26 @@ def check_round_trip(model, folder, run, exported, dtype):
     return compare_parameters(model, exported, dtype)
 
 
-def check_logits(model, exported, dtype):
-    got, info = GPT2LMHeadModel.from_pretrained(exported, dtype=torch.float32, output_loading_info=True)
+def in_dtype(model, dtype):
+    """The model in fp32, its parameters rounded as an export in dtype rounds them."""
+    out = type(model)(model.config)
+    out.load_state_dict({k: v.to(torch.float32).to(TORCH[dtype]).float() for k, v in model.state_dict().items()})
+    return out.eval()
+
+
+def load(kind, folder):
+    """What transformers loads, and what it misses."""
+    model, info = kind.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     missing = {k: sorted(map(str, v)) for k, v in info.items() if v and k != "error_msgs"}
-    if missing:
-        return f"loading says {missing}"
-    want = GPT2LMHeadModel(model.config)
-    want.load_state_dict({k: v.to(torch.float32).to(TORCH[dtype]).float() for k, v in model.state_dict().items()})
+    assert not missing, f"loading says {missing}"
+    return model.eval()
+
+
+def check_logits(model, exported, dtype):
+    got, want = load(GPT2LMHeadModel, exported), in_dtype(model, dtype)
     ids = torch.randint(0, model.config.vocab_size, (3, model.config.n_positions - 1))
     with torch.no_grad():
-        a, b = got.eval()(ids).logits, want.eval()(ids).logits
+        a, b = got(ids).logits, want(ids).logits
     worst = ((a - b).abs().max() / b.abs().max()).item()
     return None if worst <= LOGIT_TOLERANCE else f"logits differ by {worst:.3g} of the largest"
 
@@ -317,6 +329,89 @@ def check_case(case, tokenizer, tok_dir, tmp):
         shutil.rmtree(d, ignore_errors=True)
 
 
+# ---- classifiers ----
+
+CLASSIFIERS = [
+    # name, labels, layers, heads, width, positions, saved as, sharded, how to import
+    ("a classifier", ["entailment", "it's \"neutral\"", "σ"], 2, 3, 21, 40, "fp32", False, ["--mode", "mem"]),
+    ("a classifier of two, unnamed", ["LABEL_0", "LABEL_1"], 1, 2, 36, 64, "bf16", True, ["--mode", "su+o", "--devices", "3"]),
+    ("a regressor", ["score"], 3, 1, 12, 33, "fp16", False, ["--mode", "base", "--devices", "2"]),
+]
+
+
+def make_classifier(case, tokenizer, folder, tok_dir):
+    name, labels, layers, heads, width, positions, dtype, sharded, _ = case
+    torch.manual_seed(sum(map(ord, name)))
+    end = tokenizer.token_to_id("<|endoftext|>")
+    config = GPT2Config(n_layer=layers, n_head=heads, n_embd=width, n_positions=positions, vocab_size=tokenizer.get_vocab_size(),
+                        resid_pdrop=0.05, embd_pdrop=0.1, attn_pdrop=0.15, id2label=dict(enumerate(labels)),
+                        label2id={label: i for i, label in enumerate(labels)}, bos_token_id=end, eos_token_id=end, pad_token_id=end)
+    model = GPT2ForSequenceClassification(config).eval()
+    for key, p in model.named_parameters():
+        p.normal_(1.0 if ".ln_" in key and key.endswith("weight") else 0.0, 0.25)
+    model = model.to(TORCH[dtype])
+    model.save_pretrained(folder, max_shard_size="30KB" if sharded else "5GB")
+    for f in os.listdir(tok_dir):
+        if not os.path.exists(os.path.join(folder, f)):
+            shutil.copy(os.path.join(tok_dir, f), folder)
+    assert sharded == (len([f for f in os.listdir(folder) if f.endswith(".safetensors")]) > 1), f"{os.listdir(folder)}"
+    return model
+
+
+def check_classifier_logits(model, exported, dtype):
+    got, want = load(AutoModelForSequenceClassification, exported), in_dtype(model, dtype)
+    end, longest = model.config.pad_token_id, model.config.n_positions
+    ids = torch.randint(0, end, (5, longest))
+    for row, n in enumerate([1, 2, longest // 2, longest - 1, longest]):
+        ids[row, n:] = end
+    a, b = got(ids).logits, want(ids).logits
+    worst = ((a - b).abs().max() / b.abs().max()).item()
+    return None if worst <= LOGIT_TOLERANCE else f"logits differ by {worst:.3g} of the largest"
+
+
+def check_classifier_config(model, exported):
+    got, want = load(AutoModelForSequenceClassification, exported).config, model.config
+    keys = ["architectures", "id2label", "label2id", "num_labels", "pad_token_id", "eos_token_id", "attn_pdrop", "embd_pdrop", "resid_pdrop"]
+    for key in keys:
+        if getattr(got, key) != getattr(want, key):
+            return f"{key}: {getattr(got, key)!r}, expected {getattr(want, key)!r}"
+    kind = "regression" if want.num_labels == 1 else "single_label_classification"
+    return None if got.problem_type == kind else f"problem_type: {got.problem_type!r}"
+
+
+def check_auto_tokenizer(exported, tokenizer, text):
+    auto = AutoTokenizer.from_pretrained(exported)
+    if auto(text)["input_ids"] != tokenizer.encode(text, add_special_tokens=False).ids:
+        return "other ids than the tokenizer's"
+    return None if auto.eos_token == "<|endoftext|>" else f"eos_token: {auto.eos_token!r}"
+
+
+def check_classifier(case, tokenizer, tok_dir, tmp):
+    name = case[0]
+    folder, run, again = os.path.join(tmp, "hf"), os.path.join(tmp, "run"), os.path.join(tmp, "again")
+    try:
+        model = make_classifier(case, tokenizer, folder, tok_dir)
+        sitrain("import", folder, run, *case[-1])
+    except Exception as e:
+        return result(False, f"{name}: import", e)
+    for dtype in TORCH:
+        exported = os.path.join(tmp, dtype)
+        part(f"{name}: exported as {dtype}, every parameter's bits", check_round_trip, model, folder, run, exported, dtype)
+        part(f"{name}: exported as {dtype}, transformers loads it, the same logits", check_classifier_logits, model, exported, dtype)
+    exported = os.path.join(tmp, "fp32")
+    part(f"{name}: labels by name and the rest of config.json", check_classifier_config, model, exported)
+    part(f"{name}: AutoTokenizer", check_auto_tokenizer, exported, tokenizer, make_text(50))
+
+    def converted():
+        sitrain("export", exported, again)
+        for f in os.listdir(exported):
+            with open(os.path.join(exported, f), "rb") as a, open(os.path.join(again, f), "rb") as b:
+                assert a.read() == b.read(), f"{f} differs"
+    part(f"{name}: exported once more from its folder, the same files", converted)
+    for d in (folder, run, again, *(os.path.join(tmp, t) for t in TORCH)):
+        shutil.rmtree(d, ignore_errors=True)
+
+
 def check_reference(model, tokenizer, folder, run, tmp):
     """gpt2-30m against what stands in its reference.json, made by PyTorch elsewhere."""
     with open(os.path.join(folder, "reference.json"), encoding="utf-8") as f:
@@ -385,6 +480,8 @@ def main():
             check_tokenizer("a tokenizer of our own", tok_dir, [("its text", make_text(4000))], tmp, 11)
             for case in CASES:
                 check_case(case, tokenizer, tok_dir, tmp)
+            for case in CLASSIFIERS:
+                check_classifier(case, tokenizer, tok_dir, tmp)
         if DATA:
             check_gpt2_30m(tmp)
         else:
