@@ -3,6 +3,7 @@
 #include "cmd/reader.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 struct export_opts {
     const char *run, *dir;
@@ -22,6 +23,17 @@ const struct opt_command export_command = {
     "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts), NULL, NULL
 };
 
+/* What a classifier pads with, as it came: transformers reads the last position that is something else. Where nothing is
+ * said, <|endoftext|>. */
+static long pad_of(struct reader *r, const struct export_opts *o, long endoftext)
+{
+    char *text = r->hf ? NULL : session_get(&r->run, "config.pad");
+    long  pad = r->hf ? hf_pad(o->run) : text ? strtol(text, NULL, 10) : -1;
+
+    free(text);
+    return pad < 0 ? endoftext : pad;
+}
+
 static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)
 {
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
@@ -39,6 +51,7 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
     if (tok)
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
+    x.pad = pad_of(r, o, x.endoftext);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
     if (!rc && !x.tokenizer)

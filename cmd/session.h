@@ -3,6 +3,7 @@
  *     id                32 hex digits made at creation
  *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps, since fine-tuning n_labels drop_embd drop_attn drop_resid
  *     config.labels     a classifier's labels by name: a JSON array of strings
+ *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes
  *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex; data.text what it was made from
  *     eval.path ...     the same of --eval-data

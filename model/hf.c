@@ -267,6 +267,18 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
     return rc;
 }
 
+long hf_pad(const char *dir)
+{
+    char          path[PATH_BYTES];
+    json_t       *config;
+    struct err    err;
+    const json_t *v = config_read(&config, path, dir, &err) ? NULL : json_object_get(config, "pad_token_id");
+    long          pad = json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v) : -1;
+
+    json_decref(config);
+    return pad;
+}
+
 /* ---- tensors by name ---- */
 
 /* A classifier's head stands beside the transformer, not in it. */
@@ -509,7 +521,7 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
     }
     failed |= json_object_set(config, "id2label", to_label) || json_object_set(config, "label2id", to_id) ||
               json_object_set_new(config, "problem_type", json_string(x->gpt.n_labels == 1 ? REGRESSION : CLASSIFICATION)) ||
-              json_object_set_new(config, "pad_token_id", token_id(x->endoftext));
+              json_object_set_new(config, "pad_token_id", token_id(x->pad));
     json_decref(to_label);
     json_decref(to_id);
     return failed ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8") : 0;

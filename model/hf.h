@@ -20,6 +20,7 @@ int hf_config(struct gpt_config *out, const char *dir, struct err *err);
 struct hf_labels { char **name; size_t n; };
 int  hf_labels(struct hf_labels *out, const char *dir, struct err *err);
 void hf_labels_free(struct hf_labels *l);
+long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has none
 
 /* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its name, of the
  * right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own exports are verified. */
@@ -38,8 +39,9 @@ struct hf_export {
     enum st_dtype        dtype;
     struct params_source source;
     const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
-    long                 endoftext;  // id of <|endoftext|>, or -1; a classifier's pad_token_id
+    long                 endoftext;  // id of <|endoftext|>, or -1
     const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
+    long                 pad;        // a classifier's pad_token_id, or -1
 };
 
 /* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be empty. The same

@@ -34,7 +34,7 @@ static struct params_source values_of(const struct gpt_config *g)
 
 static void export_model(const char *dir, const struct gpt_config *g, const struct hf_labels *labels, enum st_dtype dtype)
 {
-    struct hf_export x = { .gpt = *g, .dtype = dtype, .source = values_of(g), .endoftext = 36, .labels = labels };
+    struct hf_export x = { .gpt = *g, .dtype = dtype, .source = values_of(g), .endoftext = 36, .labels = labels, .pad = 5 };
     struct err       err = { 0 };
 
     if (hf_export(dir, &x, &err))
@@ -324,6 +324,7 @@ static void test_classifier(void **state)
     path_of(dir, tmp, "plain");
     export_model(dir, &sorter, NULL, ST_F32);
     check_sorter(dir, none);
+    assert_int_equal(hf_pad(dir), 5);
     free(edit_config(dir, "\"id2label\"", "\"num_labels\": 3, \"my_labels\"", &n));
     check_sorter(dir, none);
 
@@ -331,6 +332,7 @@ static void test_classifier(void **state)
     export_to(dir, ST_F32);
     assert_int_equal(hf_labels(&got, dir, &err), 0);
     assert_int_equal(got.n, 0);
+    assert_int_equal(hf_pad(dir), -1);
     hf_labels_free(&got);
     tempdir_remove(tmp);
 }

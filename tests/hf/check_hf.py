@@ -334,6 +334,7 @@ def check_case(case, tokenizer, tok_dir, tmp):
 CLASSIFIERS = [
     # name, labels, layers, heads, width, positions, saved as, sharded, how to import
     ("a classifier", ["entailment", "it's \"neutral\"", "σ"], 2, 3, 21, 40, "fp32", False, ["--mode", "mem"]),
+    ("a classifier that pads with another token", ["no", "yes"], 2, 2, 18, 40, "fp32", False, ["--mode", "su"]),
     ("a classifier of two, unnamed", ["LABEL_0", "LABEL_1"], 1, 2, 36, 64, "bf16", True, ["--mode", "su+o", "--devices", "3"]),
     ("a regressor", ["score"], 3, 1, 12, 33, "fp16", False, ["--mode", "base", "--devices", "2"]),
 ]
@@ -345,7 +346,7 @@ def make_classifier(case, tokenizer, folder, tok_dir):
     end = tokenizer.token_to_id("<|endoftext|>")
     config = GPT2Config(n_layer=layers, n_head=heads, n_embd=width, n_positions=positions, vocab_size=tokenizer.get_vocab_size(),
                         resid_pdrop=0.05, embd_pdrop=0.1, attn_pdrop=0.15, id2label=dict(enumerate(labels)),
-                        label2id={label: i for i, label in enumerate(labels)}, bos_token_id=end, eos_token_id=end, pad_token_id=end)
+                        label2id={label: i for i, label in enumerate(labels)}, bos_token_id=end, eos_token_id=end, pad_token_id=7 if "another" in name else end)
     model = GPT2ForSequenceClassification(config).eval()
     for key, p in model.named_parameters():
         p.normal_(1.0 if ".ln_" in key and key.endswith("weight") else 0.0, 0.25)
@@ -360,10 +361,10 @@ def make_classifier(case, tokenizer, folder, tok_dir):
 
 def check_classifier_logits(model, exported, dtype):
     got, want = load(AutoModelForSequenceClassification, exported), in_dtype(model, dtype)
-    end, longest = model.config.pad_token_id, model.config.n_positions
-    ids = torch.randint(0, end, (5, longest))
+    pad, longest = model.config.pad_token_id, model.config.n_positions
+    ids = torch.randint(pad + 1, pad + 300, (5, longest)) % model.config.vocab_size  # none of them the one that pads
     for row, n in enumerate([1, 2, longest // 2, longest - 1, longest]):
-        ids[row, n:] = end
+        ids[row, n:] = pad
     a, b = got(ids).logits, want(ids).logits
     worst = ((a - b).abs().max() / b.abs().max()).item()
     return None if worst <= LOGIT_TOLERANCE else f"logits differ by {worst:.3g} of the largest"
