@@ -2,9 +2,10 @@
  *
  *     header | ids of row 0, row 1, ... | record 0, record 1, ...
  *
- * The records stand at the end because the writer learns their number last; it keeps them in a second temporary file until then. The
- * header's sum runs over all records and each record's over its ids, so the header's own CRC stands for the whole file. Opening reads
- * the header only and holds it against the file's size; nothing is allocated by what a file says. */
+ * The records stand at the end because the writer learns their number last; it keeps them in a second
+ * temporary file until then. The header's sum runs over all records and each record's over its ids, so the
+ * header's own CRC stands for the whole file. Opening reads the header only and holds it against the file's
+ * size; nothing is allocated by what a file says. */
 #include "data/examples.h"
 
 #include "data/crc32c.h"
@@ -42,7 +43,8 @@ struct examples_record {
     uint32_t crc;    // of the row's number, the record up to here, and the ids
 };
 
-_Static_assert(sizeof(struct examples_header) == 48 && sizeof(struct examples_record) == 24, "no padding on disk");
+_Static_assert(sizeof(struct examples_header) == 48 && sizeof(struct examples_record) == 24,
+               "no padding on disk");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little-endian");
 
 static uint32_t header_crc(const struct examples_header *h)
@@ -74,18 +76,24 @@ static int header_check(const struct examples_header *h, uint64_t size, const ch
     if (memcmp(h->magic, examples_magic, sizeof h->magic) != 0)
         return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE", path);
     if (h->version != EXAMPLES_VERSION)
-        return err_set(err, -EINVAL, "%s is a file of examples of version %" PRIu32 ", but only version %u is known", path,
+        return err_set(err, -EINVAL,
+                       "%s is a file of examples of version %" PRIu32 ", but only version %u is known", path,
                        h->version, EXAMPLES_VERSION);
     if (h->crc != header_crc(h))
-        return err_set(err, -EIO, "%s: its header is damaged (its checksum is %08" PRIx32 ", recorded is %08" PRIx32 ")", path,
-                       header_crc(h), h->crc);
+        return err_set(err, -EIO,
+                       "%s: its header is damaged (its checksum is %08" PRIx32 ", recorded is %08" PRIx32 ")",
+                       path, header_crc(h), h->crc);
     if (h->rows == 0 || h->rows > body / sizeof(struct examples_record) || h->ids > body / sizeof(int32_t) ||
         h->rows * sizeof(struct examples_record) + h->ids * sizeof(int32_t) != body)
-        return err_set(err, -EIO, "%s has %" PRIu64 " bytes, which does not fit its header's %" PRIu64 " rows and %" PRIu64 " ids",
+        return err_set(err, -EIO,
+                       "%s has %" PRIu64 " bytes, which does not fit its header's %" PRIu64
+                       " rows and %" PRIu64 " ids",
                        path, size, h->rows, h->ids);
     if (h->longest == 0 || h->longest > h->ids || h->max_id < 0 || h->max_label < -1)
-        return err_set(err, -EIO, "%s: its header's bounds (longest row %" PRIu32 ", largest id %" PRId32 ", largest label %" PRId32
-                       ") are impossible", path, h->longest, h->max_id, h->max_label);
+        return err_set(err, -EIO,
+                       "%s: its header's bounds (longest row %" PRIu32 ", largest id %" PRId32
+                       ", largest label %" PRId32 ") are impossible",
+                       path, h->longest, h->max_id, h->max_label);
     return 0;
 }
 
@@ -100,9 +108,11 @@ int examples_open(struct examples **out, const char *path, struct err *err)
         return err_set(err, -ENOMEM, "no memory to open %s", path);
     e->fd = -1;
     e->path = strdup(path);
-    rc = e->path ? file_open_read(path, &e->fd, &size, err) : err_set(err, -ENOMEM, "no memory to open %s", path);
+    rc = e->path ? file_open_read(path, &e->fd, &size, err)
+                 : err_set(err, -ENOMEM, "no memory to open %s", path);
     if (!rc && size < sizeof e->h)
-        rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of examples", path, size, sizeof e->h);
+        rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of examples", path,
+                     size, sizeof e->h);
     if (!rc)
         rc = file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
     if (!rc)
@@ -160,7 +170,8 @@ static int examples_damaged(const struct examples *e, uint64_t i, const char *wh
 }
 
 /* What a record says must lie within what the header says, before anything is read by it. */
-static int record_check(const struct examples *e, uint64_t i, const struct examples_record *r, struct err *err)
+static int record_check(const struct examples *e, uint64_t i, const struct examples_record *r,
+                        struct err *err)
 {
     if (r->n == 0 || r->n > e->h.longest)
         return examples_damaged(e, i, "its length is not one that the header allows", err);
@@ -171,7 +182,8 @@ static int record_check(const struct examples *e, uint64_t i, const struct examp
     return 0;
 }
 
-int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n, struct example *out, struct err *err)
+int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
+                  struct example *out, struct err *err)
 {
     struct examples_record r;
     int                    rc;
@@ -183,7 +195,8 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
     if (rc)
         return rc;
     if (r.n > most)
-        return err_set(err, -EOVERFLOW, "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is room for %zu", e->path, i, r.n, most);
+        return err_set(err, -EOVERFLOW, "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is room for %zu",
+                       e->path, i, r.n, most);
     rc = file_pread(e->fd, ids, r.n * sizeof *ids, sizeof e->h + r.first * sizeof *ids, e->path, err);
     if (rc)
         return rc;
@@ -277,15 +290,16 @@ int examples_new_open(struct examples_new **out, const char *path, struct err *e
     return rc;
 }
 
-int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x, struct err *err)
+int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
+                     struct err *err)
 {
     struct examples_record r = { .first = w->h.ids, .n = (uint32_t)n, .label = x->label, .value = x->value };
     int                    rc;
 
     assert(x->label >= -1 && isfinite(x->value));
     if (n == 0 || n > UINT32_MAX)
-        return err_set(err, -EINVAL, "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32 " are possible", w->h.rows,
-                       w->ids.f.path, n, UINT32_MAX);
+        return err_set(err, -EINVAL, "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32 " are possible",
+                       w->h.rows, w->ids.f.path, n, UINT32_MAX);
     for (size_t k = 0; k < n; k++) {
         assert(ids[k] >= 0);
         if (ids[k] > w->h.max_id)

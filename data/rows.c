@@ -1,5 +1,6 @@
-/* rows.c: reads a text file one row at a time, byte by byte: one pass splits, unquotes and counts lines. The fields of a row stand one
- * after the other in one buffer, each ended by a NUL, so that growing the buffer moves no pointer that anybody holds. */
+/* rows.c: reads a text file one row at a time, byte by byte: one pass splits, unquotes and counts lines. The
+ * fields of a row stand one after the other in one buffer, each ended by a NUL, so that growing the buffer
+ * moves no pointer that anybody holds. */
 #include "data/rows.h"
 
 #include "data/file.h"
@@ -50,7 +51,10 @@ int rows_open(struct rows **out, const char *path, enum rows_kind kind, struct e
     r->kind = kind;
     r->at = 1;
     r->path = strdup(path);
-    rc = r->path ? file_open_read(path, &fd, &size, err) : err_set(err, -ENOMEM, "no memory to open %s", path);
+    if (r->path)
+        rc = file_open_read(path, &fd, &size, err);
+    else
+        rc = err_set(err, -ENOMEM, "no memory to open %s", path);
     if (rc)
         goto out;
     r->f = fdopen(fd, "rb");
@@ -148,8 +152,8 @@ static int rows_end_field(struct rows *r, struct err *err)
         int len = utf8_length(p + i, n - i);
 
         if (len <= 0)
-            return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x)", r->path, r->line,
-                              r->n_fields, i + 1, p[i]);
+            return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x)", r->path,
+                              r->line, r->n_fields, i + 1, p[i]);
         i += (size_t)len;
     }
     if (r->n == r->cap) {
@@ -190,7 +194,7 @@ static int rows_read_line(struct rows *r, struct err *err)
     return rows_end_field(r, err);
 }
 
-/* After the closing quote of a field: a comma, the end of the line (handled by the caller), or \r before that end. */
+/* What follows a closing quote, but for a comma and the line's end: \r before that end, or nothing. */
 static int rows_after_quote(struct rows *r, int c, struct err *err)
 {
     int next = c == '\r' ? getc_unlocked(r->f) : c;
@@ -200,11 +204,11 @@ static int rows_after_quote(struct rows *r, int c, struct err *err)
             ungetc(next, r->f);
         return 0;
     }
-    return err_misuse(err, "%s:%zu: text after the closing double quote of column %zu: a quoted field ends at a comma or at the "
-                      "line's end, and a quote inside it is doubled", r->path, r->at, r->n_fields);
+    return err_misuse(err, "%s:%zu: text after the closing double quote of column %zu: a quoted field ends "
+                      "at a comma or the line's end, a quote inside it is doubled", r->path, r->at, r->n_fields);
 }
 
-/* RFC 4180; beyond it, a quote inside a field that does not begin with one is a character, as everybody reads it. */
+/* RFC 4180; beyond it, a quote inside a field that does not begin with one is a character. */
 static int rows_read_csv(struct rows *r, struct err *err)
 {
     enum { BEGIN, BARE, QUOTED, CLOSED } s = BEGIN;
@@ -213,7 +217,8 @@ static int rows_read_csv(struct rows *r, struct err *err)
         int c = getc_unlocked(r->f), rc = 0;
 
         if (s == QUOTED && c == EOF)
-            return err_misuse(err, "%s:%zu: in the row that begins here a double quote is opened and never closed", r->path, r->line);
+            return err_misuse(err, "%s:%zu: in the row that begins here a double quote is opened and never "
+                              "closed", r->path, r->line);
         if (c == '\n' || c == EOF)
             r->at++;
         if (s != QUOTED && (c == '\n' || c == EOF))

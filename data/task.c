@@ -1,4 +1,5 @@
-/* task.c: the table of GLUE's tasks; what a label means; the task that one's own training file defines. task_read.c reads the rows. */
+/* task.c: the table of GLUE's tasks; what a label means; the task that one's own training file defines.
+ * task_read.c reads the rows. */
 #include "data/task.h"
 
 #include <ctype.h>
@@ -30,16 +31,21 @@ static const char *const wnli_labels[] = { "not_entailment", "entailment" };
 const struct task task_table[] = {
     { "cola", "CoLA", { 3, -1, 1, 0, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(cola_labels), .coded = 1,
       .metric = { METRIC_MATTHEWS }, .n_metrics = 1 },
-    { "sst2", "SST-2", { 0, -1, 1, 1, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(sst2_labels), .coded = 1, ACCURACY },
-    { "mrpc", "MRPC", { 3, 4, 0, 1, 0 }, { 3, 4, -1, 1, 0 }, ONE_SPLIT, LABELS(mrpc_labels), .coded = 1, ACCURACY_F1 },
+    { "sst2", "SST-2", { 0, -1, 1, 1, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(sst2_labels), .coded = 1,
+      ACCURACY },
+    { "mrpc", "MRPC", { 3, 4, 0, 1, 0 }, { 3, 4, -1, 1, 0 }, ONE_SPLIT, LABELS(mrpc_labels), .coded = 1,
+      ACCURACY_F1 },
     { "stsb", "STS-B", { 7, 8, -2, 1, 0 }, { 7, 8, -1, 1, 0 }, ONE_SPLIT, .n_labels = 1,
       .metric = { METRIC_PEARSON, METRIC_SPEARMAN }, .n_metrics = 2 },
-    { "qqp", "QQP", { 3, 4, 5, 1, 1 }, { 1, 2, -1, 1, 1 }, ONE_SPLIT, LABELS(qqp_labels), .coded = 1, ACCURACY_F1 },
-    { "mnli", "MNLI", { 8, 9, -2, 1, 0 }, { 8, 9, -1, 1, 0 }, .dev = { "dev_matched.tsv", "dev_mismatched.tsv" },
-      .tests = { "test_matched.tsv", "test_mismatched.tsv" }, .suffix = { "", "_mm" }, LABELS(mnli_labels), ACCURACY },
+    { "qqp", "QQP", { 3, 4, 5, 1, 1 }, { 1, 2, -1, 1, 1 }, ONE_SPLIT, LABELS(qqp_labels), .coded = 1,
+      ACCURACY_F1 },
+    { "mnli", "MNLI", { 8, 9, -2, 1, 0 }, { 8, 9, -1, 1, 0 }, LABELS(mnli_labels), ACCURACY,
+      .dev = { "dev_matched.tsv", "dev_mismatched.tsv" },
+      .tests = { "test_matched.tsv", "test_mismatched.tsv" }, .suffix = { "", "_mm" } },
     { "qnli", "QNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels), ACCURACY },
     { "rte", "RTE", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels), ACCURACY },
-    { "wnli", "WNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(wnli_labels), .coded = 1, ACCURACY },
+    { "wnli", "WNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(wnli_labels), .coded = 1,
+      ACCURACY },
 };
 const size_t task_count = sizeof task_table / sizeof *task_table;
 
@@ -112,7 +118,8 @@ static size_t label_class(const struct task *t, const char *text)
     return t->n_labels;
 }
 
-int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value, struct err *err)
+int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
+               struct err *err)
 {
     char   known[512];
     size_t class;
@@ -124,13 +131,13 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
     if (t->n_labels == 1) {
         if (label_number(row->label, value))
             return 0;
-        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path, row->line, row->label,
-                          t->title);
+        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path, row->line,
+                          row->label, t->title);
     }
     class = label_class(t, row->label);
     if (class == t->n_labels)
-        return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path, row->line, row->label,
-                          label_list(t, known, sizeof known));
+        return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path, row->line,
+                          row->label, label_list(t, known, sizeof known));
     *label = (int32_t)class;
     return 0;
 }
@@ -203,7 +210,8 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
         return err_misuse(err, "%s:%zu: no label, which a row to train on needs", row->path, row->line);
     number = label_number(row->label, &value);
     if (s->asked && !number)
-        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs", row->path, row->line, row->label);
+        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs", row->path,
+                          row->line, row->label);
     s->numbers &= number;
     s->whole &= number && label_whole(row->label);
     if (s->own->n == OWN_MAX_LABELS)
@@ -230,9 +238,11 @@ static int own_settle(struct own_task *o, const struct own_scan *s, const char *
         return 0;
     }
     if (s->many)
-        return err_misuse(err, "%s has more than %u different labels: is its column label what it says?", path, OWN_MAX_LABELS);
+        return err_misuse(err, "%s has more than %u different labels: is its column label what it says?",
+                          path, OWN_MAX_LABELS);
     if (o->n < 2)
-        return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two", path, o->text[0]);
+        return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two", path,
+                          o->text[0]);
     if (s->whole)
         qsort(o->text, o->n, sizeof *o->text, own_by_number);
     t->n_labels = o->n;

@@ -1,5 +1,6 @@
-/* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of one's own by name; once the names are
- * looked up, tables of both kinds are read by the same loop. JSON lines have no header: the first object's names decide. */
+/* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of one's own by
+ * name; once the names are looked up, tables of both kinds are read by the same loop. JSON lines have no
+ * header: the first object's names decide. */
 #include "data/task.h"
 
 #include "data/json.h"
@@ -50,7 +51,8 @@ static size_t table_least(const struct task_columns *c)
 }
 
 /* One row of `width` columns; *row->text1 NULL where it is torn and left out. */
-static int table_row(const struct rows *r, const struct task_columns *c, size_t width, struct task_row *row, struct err *err)
+static int table_row(const struct rows *r, const struct task_columns *c, size_t width, struct task_row *row,
+                     struct err *err)
 {
     size_t n = rows_fields(r);
 
@@ -58,7 +60,8 @@ static int table_row(const struct rows *r, const struct task_columns *c, size_t 
     if (c->torn ? n < width : n != width) {
         if (c->torn)
             return 0;
-        return err_misuse(err, "%s:%zu: %zu column%s, %zu are expected", row->path, row->line, n, n == 1 ? "" : "s", width);
+        return err_misuse(err, "%s:%zu: %zu column%s, %zu are expected", row->path, row->line, n,
+                          n == 1 ? "" : "s", width);
     }
     if (c->label != -1)
         row->label = rows_field(r, c->label == -2 ? n - 1 : (size_t)c->label);
@@ -70,7 +73,8 @@ static int table_row(const struct rows *r, const struct task_columns *c, size_t 
     return 0;
 }
 
-static int table_read(struct rows *r, const struct task_columns *c, size_t width, struct reading *d, struct err *err)
+static int table_read(struct rows *r, const struct task_columns *c, size_t width, struct reading *d,
+                      struct err *err)
 {
     while (!reading_done(d)) {
         struct task_row row;
@@ -98,13 +102,14 @@ static int glue_header(struct rows *r, size_t *width, struct err *err)
     if (rc == 0)
         return err_misuse(err, "%s is empty", rows_path(r));
     if (rows_fields(r) < *width)
-        return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected", rows_path(r), rows_line(r),
-                          rows_fields(r), rows_fields(r) == 1 ? "" : "s", *width);
+        return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected", rows_path(r),
+                          rows_line(r), rows_fields(r), rows_fields(r) == 1 ? "" : "s", *width);
     *width = rows_fields(r);
     return 0;
 }
 
-int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row, void *ctx, struct err *err)
+int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row, void *ctx,
+                   struct err *err)
 {
     struct reading d = { .most = most, .row = row, .ctx = ctx };
     size_t         width = table_least(c);
@@ -133,9 +138,12 @@ static int name_find(const char *const *names, size_t n, const char *name)
 }
 
 /* sentence1 (and sentence2), else sentence, else the first one or two that are not called label. */
-static int names_choose(struct task_columns *c, const char *const *names, size_t n, const char *path, struct err *err)
+static int names_choose(struct task_columns *c, const char *const *names, size_t n, const char *path,
+                        struct err *err)
 {
-    *c = (struct task_columns){ .text1 = name_find(names, n, "sentence1"), .text2 = -1, .label = name_find(names, n, "label") };
+    *c = (struct task_columns){ .text1 = name_find(names, n, "sentence1"),
+                                .text2 = -1,
+                                .label = name_find(names, n, "label") };
     if (c->text1 >= 0) {
         c->text2 = name_find(names, n, "sentence2");
         return 0;
@@ -145,7 +153,8 @@ static int names_choose(struct task_columns *c, const char *const *names, size_t
         if (i != c->label)
             c->text1 = i;
     if (c->text1 < 0)
-        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and sentence2, is expected", path);
+        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and sentence2, is "
+                          "expected", path);
     if (strcmp(names[c->text1], "sentence") == 0)
         return 0;
     for (int i = c->text1 + 1; c->text2 < 0 && i < (int)n; i++)
@@ -168,7 +177,8 @@ static int own_header(struct rows *r, struct task_columns *c, struct err *err)
     for (size_t i = 0; i < n; i++) {
         names[i] = rows_field(r, i);
         if (name_find(names, i, names[i]) >= 0)
-            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", rows_path(r), rows_line(r), names[i]);
+            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", rows_path(r), rows_line(r),
+                              names[i]);
     }
     return names_choose(c, names, n, rows_path(r), err);
 }
@@ -208,19 +218,21 @@ static int json_names_find(struct json_names *j, json_t *object, const char *pat
     return 0;
 }
 
-static int json_text(const char **out, const json_t *object, const char *name, const struct task_row *row, struct err *err)
+static int json_text(const char **out, const json_t *object, const char *name, const struct task_row *row,
+                     struct err *err)
 {
     const json_t *value = json_object_get(object, name);
 
     if (!json_is_string(value))
-        return err_misuse(err, "%s:%zu: %s \"%.40s\", a string is expected", row->path, row->line, value ? "no string in" : "no",
-                          name);
+        return err_misuse(err, "%s:%zu: %s \"%.40s\", a string is expected", row->path, row->line,
+                          value ? "no string in" : "no", name);
     *out = json_string_value(value);
     return 0;
 }
 
-/* A label is a string or a number; null, or none, is none. *made: text of a number, which the caller frees. */
-static int json_label(const char **out, char **made, const json_t *object, const struct task_row *row, struct err *err)
+/* A label is a string or a number; null, or none, is none. *made: a number's text, the caller's to free. */
+static int json_label(const char **out, char **made, const json_t *object, const struct task_row *row,
+                      struct err *err)
 {
     const json_t *value = json_object_get(object, "label");
 
@@ -308,7 +320,8 @@ int task_read_own(const char *path, uint64_t most, task_row_fn row, void *ctx, s
     int            kind = own_kind(path), rc;
 
     if (kind < 0)
-        return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which says how to read it", path);
+        return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which says "
+                          "how to read it", path);
     rc = rows_open(&r, path, (enum rows_kind)kind, err);
     if (rc)
         return rc;

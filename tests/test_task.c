@@ -1,0 +1,544 @@
+/* test_task.c: the nine GLUE tasks in their official layouts, one's own files of every kind, and every way a
+ * row can be bad. The real files are read where SITRAIN_DATA has them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data/rows.h"
+#include "data/task.h"
+#include "tests/tempdir.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char      *dir;
+static struct err e;
+
+static int set_up(void **state)
+{
+    (void)state;
+    dir = tempdir_new();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tempdir_remove(dir);
+    return 0;
+}
+
+static const char *at(const char *name)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put_bytes(const char *name, const void *bytes, size_t n)
+{
+    FILE *f = fopen(at(name), "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void put(const char *name, const char *text)
+{
+    put_bytes(name, text, strlen(text));
+}
+
+/* Rows as one reads them: "line|text1|text2|label;" each, "-" where there is none. */
+struct seen { char text[4096]; size_t n, rows; };
+
+static int see(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct seen *s = ctx;
+
+    (void)err;
+    s->rows++;
+    if (s->n < sizeof s->text)
+        s->n += (size_t)snprintf(s->text + s->n, sizeof s->text - s->n, "%zu|%s|%s|%s;", row->line,
+                                 row->text1, row->text2 ? row->text2 : "-", row->label ? row->label : "-");
+    return 0;
+}
+
+static const char *own(const char *name, const char *text)
+{
+    static struct seen s;
+
+    s = (struct seen){ .n = 0 };
+    put(name, text);
+    if (task_read_own(at(name), 0, see, &s, &e))
+        fail_msg("%s", e.text);
+    return s.text;
+}
+
+/* The sentence of a file that is refused, from its name on. */
+static const char *refused_bytes(const char *name, const struct task_columns *c, const void *bytes, size_t n)
+{
+    struct seen s = { .n = 0 };
+    const char *begin;
+    int         rc;
+
+    put_bytes(name, bytes, n);
+    e = (struct err){ 0 };
+    rc = c ? task_read_glue(at(name), c, 0, see, &s, &e) : task_read_own(at(name), 0, see, &s, &e);
+    assert_int_equal(rc, -EINVAL);
+    assert_int_equal(e.misuse, 1);
+    begin = strstr(e.text, name);
+    assert_non_null(begin);
+    return begin;
+}
+
+/* The file is refused with this sentence, or one that begins so. */
+static void bad(const char *name, const struct task_columns *c, const char *text, const char *says)
+{
+    const char *said = refused_bytes(name, c, text, strlen(text));
+
+    if (strncmp(said, says, strlen(says)) != 0)
+        fail_msg("'%s' does not begin with '%s'", said, says);
+}
+
+#define MNLI_HEAD "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2"
+#define MNLI_ROW  "0\t1\t2\tg\t(\t(\t(\t(\tA\tB"
+#define STSB_HEAD "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2"
+#define STSB_ROW  "0\tn\tf\t2012\t1\tnone\tnone\tA\tB"
+
+/* Each task's official columns: train and dev and what is read there; test; what the last label means. */
+static void test_layouts(void **state)
+{
+    static const struct { const char *task, *dev, *want, *test; int32_t class; float value; } cases[] = {
+        { "cola", "gj04\t1\t\tC \"a\ncj99\t0\t*\tA", "1|C \"a|-|1;2|A|-|0;",
+          "index\tsentence\n0\tA\n", 0, 0 },
+        { "sst2", "sentence\tlabel\nA\t1\n", "2|A|-|1;", "index\tsentence\n0\tA\n", 1, 0 },
+        { "mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\t\"A\tB\r\n",
+          "2|\"A|B|1;", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tA\tB\n", 1, 0 },
+        { "stsb", STSB_HEAD "\tscore\n" STSB_ROW "\t3.800\n", "2|A|B|3.800;", STSB_HEAD "\n" STSB_ROW "\n", 0,
+          3.8f },
+        { "qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tA\tB\t1\n4\t5\t6\ttorn\n"
+          "\tapart\t0\n7\t8\t9\tA\t\t0\n7\t8\t9\tA\tB\t\n",
+          "2|A|B|1;5|A||0;", "id\tquestion1\tquestion2\n0\tA\tB\n", 0, 0 },
+        { "mnli",
+          MNLI_HEAD "\tlabel1\tl2\tl3\tl4\tl5\tgold_label\n" MNLI_ROW "\tx\tn\tn\tn\tn\tcontradiction\n",
+          "2|A|B|contradiction;", MNLI_HEAD "\n" MNLI_ROW "\n", 2, 0 },
+        { "qnli", "index\tquestion\tsentence\tlabel\n0\tA\tB\tnot_entailment\n", "2|A|B|not_entailment;",
+          "index\tquestion\tsentence\n0\tA\tB\n", 1, 0 },
+        { "rte", "index\tsentence1\tsentence2\tlabel\n0\tA\tB\tentailment\n", "2|A|B|entailment;",
+          "index\tsentence1\tsentence2\n0\tA\tB\n", 0, 0 },
+        { "wnli", "index\tsentence1\tsentence2\tlabel\n0\tA\tB\t1\n", "2|A|B|1;",
+          "index\tsentence1\tsentence2\n0\tA\tB\n", 1, 0 },
+    };
+
+    (void)state;
+    assert_int_equal(task_count, sizeof cases / sizeof *cases);
+    for (size_t i = 0; i < task_count; i++) {
+        const struct task *t = task_find(cases[i].task);
+        struct seen        s = { .n = 0 }, u = { .n = 0 };
+        struct task_row    row = { .path = "dev.tsv", .line = 2 };
+        int32_t            class;
+        float              value;
+
+        assert_ptr_equal(t, &task_table[i]);
+        put("dev.tsv", cases[i].dev);
+        put("test.tsv", cases[i].test);
+        assert_int_equal(task_read_glue(at("dev.tsv"), &t->train, 0, see, &s, &e), 0);
+        assert_string_equal(s.text, cases[i].want);
+        assert_int_equal(task_read_glue(at("test.tsv"), &t->test, 0, see, &u, &e), 0);
+        assert_string_equal(u.text, t->train.text2 < 0 ? "2|A|-|-;" : "2|A|B|-;");
+        s.text[s.n - 1] = 0; // the last row's label
+        row.label = strrchr(s.text, '|') + 1;
+        assert_int_equal(task_label(t, &row, &class, &value, &e), 0);
+        assert_int_equal(class, cases[i].class);
+        assert_true(value == cases[i].value);
+        if (t->train.label == -2)
+            bad("test.tsv", &t->train, cases[i].test, "test.tsv:1: the header has"); // no labels to train on
+    }
+}
+
+/* MNLI's train.tsv has fewer columns than its dev files. */
+static void test_mnli_train(void **state)
+{
+    struct seen s = { .n = 0 };
+
+    (void)state;
+    put("train.tsv", MNLI_HEAD "\tlabel1\tgold_label\n" MNLI_ROW "\tx\tneutral\n");
+    assert_int_equal(task_read_glue(at("train.tsv"), &task_find("MNLI")->train, 0, see, &s, &e), 0);
+    assert_string_equal(s.text, "2|A|B|neutral;");
+}
+
+/* Names, labels in Hugging Face's order, files and metrics. */
+static void test_table(void **state)
+{
+    const struct task *t;
+
+    (void)state;
+    for (size_t i = 0; i < task_count; i++) {
+        t = &task_table[i];
+        assert_ptr_equal(task_find(t->title), t);
+        assert_non_null(t->dev[0]);
+        assert_non_null(t->tests[0]);
+        assert_string_equal(t->suffix[0], "");
+        assert_int_equal(!t->labels, t->n_labels == 1);
+        assert_int_equal(metric_of_values(t->metric[0]), t->n_labels == 1);
+    }
+    assert_string_equal(task_find("sst-2")->name, "sst2");
+    assert_string_equal(task_find("STS_B")->name, "stsb");
+    assert_null(task_find("sst"));
+    assert_null(task_find(""));
+    assert_null(task_find("cola-cola-cola-cola-cola"));
+    t = task_find("mnli");
+    assert_string_equal(t->labels[0], "entailment");
+    assert_string_equal(t->labels[1], "neutral");
+    assert_string_equal(t->dev[1], "dev_mismatched.tsv");
+    assert_string_equal(t->suffix[1], "_mm");
+    assert_string_equal(task_find("cola")->labels[1], "acceptable");
+    assert_string_equal(task_find("rte")->labels[0], "entailment");
+    assert_string_equal(task_find("wnli")->labels[0], "not_entailment");
+    assert_int_equal(task_find("cola")->metric[0], METRIC_MATTHEWS);
+    assert_int_equal(task_find("qqp")->metric[1], METRIC_F1);
+    assert_int_equal(task_find("stsb")->metric[1], METRIC_SPEARMAN);
+}
+
+/* What is wrong with a GLUE row is said with file and line. */
+static void test_bad_rows(void **state)
+{
+    const struct task_columns *c = &task_find("rte")->train;
+    static const char          nul[] = "i\ta\tb\tl\n0\tA\tB\tx\n1\tA\0A\tB\tx\n";
+    struct seen                s = { .n = 0 };
+
+    (void)state;
+    bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\tB\tx\n1\tA\tx\n", "dev.tsv:3: 3 columns, 4 are expected");
+    bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\tB\tC\tx\n", "dev.tsv:2: 5 columns, 4 are expected");
+    bad("dev.tsv", c, "i\ta\tb\tl\n\n0", "dev.tsv:3: 1 column, 4 are expected");
+    bad("dev.tsv", c, "i\ta\tb\n0\tA\tB\n", "dev.tsv:1: the header has 3 columns, at least 4 are expected");
+    bad("dev.tsv", c, "i\ta\tb\tl\n0\t\tB\tx\n", "dev.tsv:2: the first text is empty");
+    bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\t\tx\n", "dev.tsv:2: the second text is empty");
+    bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\xC3\tB\tx\n",
+        "dev.tsv:2: column 2 is not valid UTF-8 (byte 2 of it, 0xc3)");
+    bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\t\xED\xA0\x80\tx\n",
+        "dev.tsv:2: column 3 is not valid UTF-8 (byte 1 of it, 0xed)");
+    assert_string_equal(refused_bytes("dev.tsv", c, nul, sizeof nul - 1),
+                        "dev.tsv:3: a NUL byte, which no text has");
+    bad("dev.tsv", c, "i\ta\tb\tl\n\r\n\n", "dev.tsv has no rows");
+    bad("dev.tsv", c, "", "dev.tsv is empty");
+    bad("dev.tsv", &task_find("cola")->train, "", "dev.tsv has no rows");
+    assert_int_equal(task_read_glue(at("none.tsv"), c, 0, see, &s, &e), -ENOENT);
+    assert_non_null(strstr(e.text, "none.tsv: No such file"));
+    assert_int_equal(e.misuse, 1);
+    assert_int_equal(task_read_glue(dir, c, 0, see, &s, &e), -EINVAL);
+    assert_int_equal(s.rows, 0);
+}
+
+static int stop_at_two(void *ctx, const struct task_row *row, struct err *err)
+{
+    (void)err;
+    ++*(int *)ctx;
+    return row->line == 3 ? -ECANCELED : 0;
+}
+
+/* `most` reads no further, and so does a callback that says so. */
+static void test_stops(void **state)
+{
+    const struct task_columns *c = &task_find("sst2")->train;
+    struct seen                s = { .n = 0 };
+    int                        n = 0;
+
+    (void)state;
+    put("train.tsv", "sentence\tlabel\nA\t1\nB\t0\nbad row\n");
+    assert_int_equal(task_read_glue(at("train.tsv"), c, 2, see, &s, &e), 0);
+    assert_string_equal(s.text, "2|A|-|1;3|B|-|0;");
+    assert_int_equal(task_read_glue(at("train.tsv"), c, 0, stop_at_two, &n, &e), -ECANCELED);
+    assert_int_equal(n, 2);
+}
+
+/* A row of megabytes is read; one of more than 64 MiB is refused, and so are more than 1,024 columns. */
+static void test_long_rows(void **state)
+{
+    const struct task_columns *c = &task_find("sst2")->train;
+    size_t                     n = ((size_t)64 << 20) + 32;
+    char                      *text = malloc(n);
+    struct seen                s = { .n = 0 };
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', n);
+    memcpy(text, "sentence\tlabel\n", 15);
+    memcpy(text + (5 << 20), "\t1\nB\t0\n", 7);
+    put_bytes("dev.tsv", text, (5 << 20) + 7);
+    assert_int_equal(task_read_glue(at("dev.tsv"), c, 0, see, &s, &e), 0);
+    assert_int_equal(s.rows, 2);
+    memset(text + (5 << 20), 'a', 7);
+    assert_string_equal(refused_bytes("dev.tsv", c, text, n),
+                        "dev.tsv:2: this row has more than 67108864 bytes");
+    memset(text, '\t', 2000);
+    assert_string_equal(refused_bytes("dev.tsv", c, text, 2000), "dev.tsv:1: more than 1024 columns");
+    free(text);
+}
+
+static void test_labels(void **state)
+{
+    static const struct { const char *task, *label, *says; } cases[] = {
+        { "sst2", "2", "dev.tsv:9: the label '2' is unknown: known are 0 (negative), 1 (positive)" },
+        { "sst2", "positive",
+          "dev.tsv:9: the label 'positive' is unknown: known are 0 (negative), 1 (positive)" },
+        { "sst2", "01", "dev.tsv:9: the label '01' is unknown: known are 0 (negative), 1 (positive)" },
+        { "mnli", "-", "dev.tsv:9: the label '-' is unknown: known are entailment, neutral, contradiction" },
+        { "mnli", "", "dev.tsv:9: the label '' is unknown: known are entailment, neutral, contradiction" },
+        { "rte", NULL, "dev.tsv:9: no label" },
+        { "stsb", "3.8x", "dev.tsv:9: the label '3.8x' is no number, which STS-B needs" },
+        { "stsb", " 3", "dev.tsv:9: the label ' 3' is no number, which STS-B needs" },
+        { "stsb", "nan", "dev.tsv:9: the label 'nan' is no number, which STS-B needs" },
+        { "stsb", "0x1", "dev.tsv:9: the label '0x1' is no number, which STS-B needs" },
+        { "stsb", "1e99", "dev.tsv:9: the label '1e99' is no number, which STS-B needs" },
+        { "stsb", "", "dev.tsv:9: the label '' is no number, which STS-B needs" },
+        { "stsb", "-", "dev.tsv:9: the label '-' is no number, which STS-B needs" },
+    };
+    struct task_row row = { .path = "dev.tsv", .line = 9, .label = "-1.25e0" };
+    int32_t         class;
+    float           value;
+
+    (void)state;
+    assert_int_equal(task_label(task_find("stsb"), &row, &class, &value, &e), 0);
+    assert_true(value == -1.25f && class == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        row.label = cases[i].label;
+        e = (struct err){ 0 };
+        assert_int_equal(task_label(task_find(cases[i].task), &row, &class, &value, &e), -EINVAL);
+        assert_int_equal(e.misuse, 1);
+        assert_string_equal(e.text, cases[i].says);
+    }
+}
+
+/* RFC 4180 and its corners. */
+static void test_csv(void **state)
+{
+    (void)state;
+    assert_string_equal(own("a.csv", "sentence,label\nplain,x\n\"with, comma\",y"),
+                        "2|plain|-|x;3|with, comma|-|y;");
+    assert_string_equal(own("a.csv", "\xEF\xBB\xBF\"sentence1\",\"sentence2\",label\r\n\"say "
+                                     "\"\"hi\"\"\",\"two\r\nlines\",0\r\nC,D,1\r\n"),
+                        "2|say \"hi\"|two\r\nlines|0;4|C|D|1;");
+    assert_string_equal(own("a.csv", "sentence,label\n5\" disk,x\n \"quoted late\",\"\"\n"),
+                        "2|5\" disk|-|x;3| \"quoted late\"|-|;");
+    assert_string_equal(own("a.csv", "label,sentence\nx,\"\"\"\"\r\n\r\n\ny,\"end\"\r"),
+                        "2|\"|-|x;5|end|-|y;");
+    assert_string_equal(own("A.CSV", "sentence\ta,label\nA\tB,x\n"), "2|A\tB|-|x;"); // not named label
+    bad("a.csv", NULL, "sentence,label\nA,x\n\"never\nclosed,y\n",
+        "a.csv:3: in the row that begins here a double quote is opened and never closed");
+    bad("a.csv", NULL, "sentence,label\n\"A\nB\"C,x\n",
+        "a.csv:3: text after the closing double quote of column 1");
+    bad("a.csv", NULL, "sentence,label\n\"A\"\rB,x\n", "a.csv:2: text after the closing");
+    bad("a.csv", NULL, "sentence,label\nA,B,x\n", "a.csv:2: 3 columns, 2 are expected");
+    bad("a.csv", NULL, "sentence,label\n\"\",x\n", "a.csv:2: the text is empty");
+    bad("a.csv", NULL, "sentence\n\"\"\n", "a.csv:2: the text is empty");
+    bad("a.csv", NULL, "sentence,label,label\nA,x,y\n", "a.csv:1: two columns are named 'label'");
+    bad("a.csv", NULL, "label\nx\n",
+        "a.csv has no text: a column named sentence, or sentence1 and sentence2, is expected");
+    bad("a.csv", NULL, "sentence,label\n\"A\n\xFF\",x\n",
+        "a.csv:2: column 1 is not valid UTF-8 (byte 3 of it, 0xff)");
+    bad("a.csv", NULL, "", "a.csv is empty");
+    bad("a.csv", NULL, "sentence,label\n", "a.csv has no rows");
+    bad("a.txt", NULL, "sentence\nA\n", "a.txt: a name that ends in .csv, .tsv, .json or .jsonl");
+}
+
+/* Which columns are texts, as run_glue.py chooses; a file to predict has no label. */
+static void test_columns(void **state)
+{
+    (void)state;
+    assert_string_equal(own("a.tsv", "idx\tsentence\tlabel\n7\tsay \"A\t1\n"), "2|say \"A|-|1;");
+    assert_string_equal(own("a.tsv", "sentence2\tx\tsentence1\nB\t0\tA\n"), "2|A|B|-;");
+    assert_string_equal(own("a.tsv", "sentence1\tlabel\tid\nA\t1\t0\n"), "2|A|-|1;");
+    assert_string_equal(own("a.tsv", "question\tlabel\tanswer\tid\nA\t1\tB\t0\n"), "2|A|B|1;");
+    assert_string_equal(own("a.tsv", "label\treview\n1\tA\n"), "2|A|-|1;");
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    assert_string_equal(own("a.jsonl", "{\"label\": \"x\", \"sentence\": \"\\u00e9\\n\\\"A\\\"\", \"id\": "
+                                       "[1]}\n\n{\"sentence\":\"B\",\"label\":3}\r\n"),
+                        "1|\xC3\xA9\n\"A\"|-|x;3|B|-|3;");
+    assert_string_equal(own("a.json", "{\"sentence1\": \"A\", \"sentence2\": \"B\", \"label\": 2.5}\n"
+                                      "{\"sentence1\": \"C\", \"sentence2\": \"D\", \"label\": "
+                                      "null}\n{\"sentence2\": \"F\", \"sentence1\": \"E\"}"),
+                        "1|A|B|2.5;2|C|D|-;3|E|F|-;");
+    assert_string_equal(own("a.jsonl", "{\"premise\": \"A\", \"label\": 1.0, \"claim\": \"B\"}\n"),
+                        "1|A|B|1.0;");
+    bad("a.jsonl", NULL, "{\"sentence\": \"A\"}\n{\"text\": \"B\"}\n",
+        "a.jsonl:2: no \"sentence\", a string is expected");
+    bad("a.jsonl", NULL, "{\"sentence\": 5}\n", "a.jsonl:1: no string in \"sentence\", a string is expected");
+    bad("a.jsonl", NULL, "{\"sentence\": \"\"}\n", "a.jsonl:1: the text is empty");
+    bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"label\": true}\n",
+        "a.jsonl:1: the label is neither a string nor a number");
+    bad("a.json", NULL, "[{\"sentence\": \"A\"}]\n",
+        "a.json:1: no JSON object, of which one a line is expected");
+    bad("a.json", NULL, "{\n\"sentence\": \"A\"}\n", "a.json:1: is not valid JSON");
+    bad("a.jsonl", NULL, "{\"sentence\": \"A\\u0000\"}\n", "a.jsonl:1: is not valid JSON");
+    bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"sentence\": \"B\"}\n", "a.jsonl:1: is not valid JSON");
+    bad("a.jsonl", NULL, "{\"label\": 1}\n",
+        "a.jsonl has no text: a column named sentence, or sentence1 and sentence2, is expected");
+    bad("a.jsonl", NULL, "\n", "a.jsonl has no rows");
+    bad("a.jsonl", NULL, "{\"sentence\": \"\xC3\x28\"}\n",
+        "a.jsonl:1: column 1 is not valid UTF-8 (byte 15 of it, 0xc3)");
+}
+
+/* The task of a training file: "labels|metric" or the sentence. */
+static const char *settle(const char *name, const char *text, int regression)
+{
+    static char  out[1200];
+    struct task *t;
+    size_t       n = 0;
+
+    put(name, text);
+    e = (struct err){ 0 };
+    if (task_own(&t, at(name), regression, &e)) {
+        assert_null(t);
+        assert_int_equal(e.misuse, 1);
+        return strstr(e.text, name);
+    }
+    assert_string_equal(t->name, "custom");
+    assert_int_equal(!t->labels, t->n_labels == 1);
+    assert_int_equal(t->n_metrics, 1);
+    for (size_t i = 0; t->labels && i < t->n_labels; i++)
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s,", t->labels[i]);
+    snprintf(out + n, sizeof out - n, "|%s", metric_names[t->metric[0]]);
+    task_own_free(t);
+    return out;
+}
+
+static void test_own(void **state)
+{
+    char  *text = malloc(200000);
+    size_t n = 0;
+
+    (void)state;
+    assert_string_equal(settle("t.csv", "sentence,label\nA,pos\nB,neg\nC,pos\nD,maybe\n", 0),
+                        "maybe,neg,pos,|accuracy");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,10\nB,9\nC,-1\nD,9\n", 0), "-1,9,10,|accuracy");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,10\nB,9\nC,x\n", 0), "10,9,x,|accuracy");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,5.0\nB,4\nC,2.25\n", 0), "|mse");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,5.0\nB,n/a\n", 0), "5.0,n/a,|accuracy");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,5\nB,5\n", 1), "|mse");
+    assert_string_equal(
+        settle("t.jsonl", "{\"sentence\":\"A\",\"label\":0.5}\n{\"sentence\":\"B\",\"label\":1}\n", 0),
+        "|mse");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,5\nB,x\n", 1),
+                        "t.csv:3: the label 'x' is no number, which regression needs");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,\n", 0),
+                        "t.csv:3: no label, which a row to train on needs");
+    assert_string_equal(settle("t.csv", "sentence\nA\n", 0),
+                        "t.csv:2: no label, which a row to train on needs");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,x\n", 0),
+                        "t.csv has one label only, 'x': to tell classes apart takes two");
+    n += (size_t)sprintf(text, "sentence,label\n");
+    for (int i = 0; i < 5000; i++)
+        n += (size_t)sprintf(text + n, "A,%d.%d\n", i, i % 2);
+    assert_string_equal(settle("t.csv", text, 0), "|mse"); // values are no classes, however many
+    sprintf(text + n, "A,none\n");
+    assert_string_equal(settle("t.csv", text, 0),
+                        "t.csv has more than 4096 different labels: is its column label what it says?");
+    task_own_free(NULL);
+    free(text);
+}
+
+/* The labels of one's own are looked up by name, and those known are told. */
+static void test_own_labels(void **state)
+{
+    struct task_row row = { .path = "dev.csv", .line = 4, .label = "9" };
+    struct task    *t;
+    int32_t         class;
+    float           value;
+
+    (void)state;
+    put("t.csv", "sentence,label\nA,10\nB,9\n");
+    assert_int_equal(task_own(&t, at("t.csv"), 0, &e), 0);
+    assert_int_equal(task_label(t, &row, &class, &value, &e), 0);
+    assert_int_equal(class, 0);
+    row.label = "1";
+    assert_int_equal(task_label(t, &row, &class, &value, &e), -EINVAL);
+    assert_string_equal(e.text, "dev.csv:4: the label '1' is unknown: known are 9, 10");
+    task_own_free(t);
+}
+
+struct counts { const struct task *t; size_t rows; };
+
+static int count(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct counts *c = ctx;
+    int32_t        class;
+    float          value;
+    int            rc = row->label ? task_label(c->t, row, &class, &value, err) : 0;
+
+    c->rows++;
+    return rc;
+}
+
+/* The official files, as many rows as their authors say. */
+static void test_real(void **state)
+{
+    static const struct { const char *folder, *file; size_t rows; } cases[] = {
+        { "CoLA", "train.tsv", 8551 }, { "CoLA", "dev.tsv", 1043 }, { "CoLA", "test.tsv", 1063 },
+        { "SST-2", "train.tsv", 67349 }, { "SST-2", "dev.tsv", 872 }, { "SST-2", "test.tsv", 1821 },
+        { "MRPC", "train.tsv", 3668 }, { "MRPC", "dev.tsv", 408 }, { "MRPC", "test.tsv", 1725 },
+        { "STS-B", "train.tsv", 5749 }, { "STS-B", "dev.tsv", 1500 },
+        { "QQP", "train.tsv", 363846 }, { "QQP", "dev.tsv", 40430 },
+        { "MNLI", "train.tsv", 392702 }, { "MNLI", "dev_matched.tsv", 9815 },
+        { "MNLI", "dev_mismatched.tsv", 9832 },
+        { "QNLI", "train.tsv", 104743 }, { "QNLI", "dev.tsv", 5463 },
+        { "RTE", "train.tsv", 2490 }, { "RTE", "dev.tsv", 277 },
+        { "WNLI", "train.tsv", 635 }, { "WNLI", "dev.tsv", 71 }, { "WNLI", "test.tsv", 146 },
+    };
+    const char *data = getenv("SITRAIN_DATA");
+    size_t      read = 0;
+    char        path[512];
+
+    (void)state;
+    for (size_t i = 0; data && *data && i < sizeof cases / sizeof *cases; i++) {
+        struct counts              c = { .t = task_find(cases[i].folder) };
+        const struct task_columns *columns =
+            strncmp(cases[i].file, "test", 4) == 0 ? &c.t->test : &c.t->train;
+
+        snprintf(path, sizeof path, "%s/glue/%s/%s", data, cases[i].folder, cases[i].file);
+        if (access(path, R_OK))
+            continue;
+        if (task_read_glue(path, columns, 0, count, &c, &e))
+            fail_msg("%s", e.text);
+        assert_int_equal(c.rows, cases[i].rows);
+        read++;
+    }
+    if (read == 0) {
+        print_message("no GLUE files: SITRAIN_DATA names no folder that holds glue/TASK\n");
+        skip();
+    }
+    print_message("%zu of %zu official files stand there and were counted\n", read,
+                  sizeof cases / sizeof *cases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_layouts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_mnli_train, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_table, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bad_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stops, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_long_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_labels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_columns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_json, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_own_labels, set_up, tear_down),
+        cmocka_unit_test(test_real),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
