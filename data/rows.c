@@ -205,7 +205,7 @@ static int rows_after_quote(struct rows *r, int c, struct err *err)
         return 0;
     }
     return err_misuse(err, "%s:%zu: text after the closing double quote of column %zu: a quoted field ends "
-                      "at a comma or the line's end, a quote inside it is doubled", r->path, r->at, r->n_fields);
+                      "at a comma or the line's end, a quote in it is doubled", r->path, r->at, r->n_fields);
 }
 
 /* RFC 4180; beyond it, a quote inside a field that does not begin with one is a character. */

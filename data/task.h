@@ -2,8 +2,8 @@
  * their rows. A row of the table is all there is to a task: its files, columns, labels in order, metrics.
  *
  * GLUE's TSVs have no quoting: a double quote is a character. One's own files, by their names' ends: .csv (RFC 4180 quoting), .tsv (as
- * GLUE's, with a header), .json or .jsonl (an object a line). Their texts are, as run_glue.py takes them, the columns sentence1 (and
- * sentence2), else sentence, else the first two that are not called label (or the only one); other columns are left out.
+ * GLUE's, with a header), .json or .jsonl (an object a line). Their texts are the columns sentence1 (and sentence2), else sentence,
+ * else, as run_glue.py chooses, the first two that are not called label (or the only one); other columns are left out.
  * Labels of one's own are the distinct strings of the training file, sorted: by number if all are whole numbers. It is
  * regression where every label is a number and one at least is not written as a whole one (run_glue: a float column), or where it is
  * asked for. */

@@ -257,7 +257,7 @@ static int json_row(const struct rows *r, struct json_names *j, struct reading *
     json_t         *object;
     int             rc;
 
-    snprintf(what, sizeof what, "%.480s:%zu:", row.path, row.line);
+    snprintf(what, sizeof what, "%.480s:%zu", row.path, row.line);
     rc = json_parse(&object, text, strlen(text), what, err);
     if (rc)
         return rc;
