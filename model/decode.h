@@ -1,21 +1,22 @@
-/* decode.h: generation: the prompt in one pass, then token by token with a cache of keys and values, the
- * parameters streamed once a pass as in training. All sequences of a batch have prompts of one length.
+/* decode.h: generation, with a cache of keys and values: the parameters are streamed once a pass, as in training.
+ * Each sequence of a batch has a length of its own, and what it gives depends on no other one, bit for bit.
  *
  *     decode_open(&d, &options, stream, &err);
- *     decode_prompt(d, ids, &logits, &err);              logits (batch, vocab) of what follows the prompt
+ *     decode_feed(d, ids, n, &logits, &err);             the prompts: logits of what follows each
  *     next[b] = sampling_pick(&sampling, logits + b * vocab, ...);             for every sequence
- *     decode_next(d, next, &logits, &err);               as often as positions are left */
+ *     decode_feed(d, ids, n, &logits, &err);             one token each, n[b] = 0 for those that have ended */
 #ifndef MODEL_DECODE_H
 #define MODEL_DECODE_H
 
-#include "model/model.h"
+#include "kernels/matmul.h"
+#include "model/gpt.h"
 #include "offload/stream.h"
 
 struct decode_options {
     struct gpt_config  gpt;
     size_t             batch;     // sequences, 1..CHUNK_ROWS
-    size_t             prompt;    // tokens of the prompt, at least 1
-    size_t             positions; // of prompt and continuation together, at most n_positions
+    size_t             positions; // of a sequence, prompt and continuation together, at most n_positions
+    size_t             piece;     // tokens of a sequence that one pass takes, at most: longer texts take several
     enum dtype         dtype;
     enum matmul_engine engine;
     int                threads;   // 0: as many as OpenMP has
@@ -27,26 +28,31 @@ struct decode; // opaque
 int  decode_open(struct decode **out, const struct decode_options *o, struct stream *stream, struct err *err);
 void decode_close(struct decode *d);
 
-/* Bytes decode_open takes beside the products' scratch, for the memory plan. */
+/* Bytes decode_open takes beside the products' scratch, for the memory plan; and the rows of a pass, whose products
+ * are opened (products.h, unit DECODE_UNIT). */
+enum { DECODE_UNIT = 16 };
 uint64_t decode_bytes(const struct decode_options *o);
+size_t   decode_rows(const struct decode_options *o);
 
-/* ids (batch, prompt). *logits (batch, vocab) is lent until the next call. May be called again for another
- * prompt. */
-int decode_prompt(struct decode *d, const int32_t *ids, const float **logits, struct err *err);
+/* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests. *logits (batch, vocab) of
+ * what follows is lent until the next call; rows of resting sequences mean nothing. */
+int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits, struct err *err);
 
-/* One more token a sequence: ids (batch). At most positions - prompt times. */
-int decode_next(struct decode *d, const int32_t *ids, const float **logits, struct err *err);
+/* Tokens of a sequence in the cache; and forget those from `length` on. */
+size_t decode_length(const struct decode *d, size_t sequence);
+void   decode_rewind(struct decode *d, size_t sequence, size_t length);
 
 /* ---- choosing a token ---------------------------------------------------------------------------------- */
 
 struct sampling {
     double   temperature; // 0: greedy, the largest logit, ties to the lower id
     size_t   top_k;       // only the k largest logits (and those equal to the k-th); 0: all
+    double   top_p;       // of those the smallest set of the likeliest with this probability at least; 0 or 1: all
     uint64_t seed;
 };
 
 /* A token from softmax(logits / temperature): a function of seed, sequence, position and logits alone.
- * scratch: V floats. */
+ * scratch: 2 V floats. */
 int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
                       uint64_t position, float *scratch);
 

@@ -1,5 +1,6 @@
-/* test_decode.c: generation against PyTorch's logits: a prompt of any length and the rest token by token give
- * what one pass over the whole row gives; sampling follows its distribution and its seed. */
+/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in pieces or not, and the rest token
+ * by token give what one pass over the whole row gives; a sequence gives the same bits in any company; sampling
+ * follows its distribution and its seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 
 struct setting { struct fixture *f; struct stream *stream; struct decode_options o; size_t seq; };
 
-static struct setting setting_open(const char *path, size_t prompt, enum dtype dtype)
+static struct setting setting_open(const char *path, size_t piece, enum dtype dtype)
 {
     struct setting s = { .f = fixture_open(path) };
     const int32_t *c = fixture_i32(s.f, "config", 7);
@@ -32,8 +33,8 @@ static struct setting setting_open(const char *path, size_t prompt, enum dtype d
                                           .n_positions = (size_t)c[4],
                                           .norm_eps = 1e-5f},
                                   .batch = (size_t)c[5],
-                                  .prompt = prompt,
                                   .positions = s.seq,
+                                  .piece = piece,
                                   .dtype = dtype,
                                   .threads = 1};
     so =
@@ -48,8 +49,17 @@ static void setting_close(struct setting *s)
     fixture_close(s->f);
 }
 
-/* The logits of position t of every sequence. */
-static void compare(const struct setting *s, const float *logits, size_t t, double tolerance)
+static void feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits)
+{
+    struct err err = { 0 };
+    int        rc = decode_feed(d, ids, n, logits, &err);
+
+    if (rc)
+        fail_msg("%s", err.text);
+}
+
+/* The logits of position t of sequence b. */
+static void compare(const struct setting *s, const float *logits, size_t b, size_t t, double tolerance)
 {
     size_t V = s->o.gpt.vocab, n = s->o.batch * s->seq * V;
     const float *all = fixture_f32(s->f, "logits", n);
@@ -57,48 +67,103 @@ static void compare(const struct setting *s, const float *logits, size_t t, doub
 
     for (size_t i = 0; i < n; i++)
         largest = fmax(largest, fabs((double)all[i]));
-    for (size_t b = 0; b < s->o.batch; b++)
-        for (size_t v = 0; v < V; v++)
-            assert_true(fabs((double)logits[b * V + v] - (double)all[(b * s->seq + t) * V + v]) / largest <
-                        tolerance);
+    for (size_t v = 0; v < V; v++)
+        assert_true(fabs((double)logits[v] - (double)all[(b * s->seq + t) * V + v]) / largest < tolerance);
 }
 
-static void check_logits(const char *path, size_t prompt, enum dtype dtype, double tolerance)
+/* Sequence b begins with prompt + b tokens. */
+static void check_logits(const char *path, size_t prompt, size_t piece, enum dtype dtype, double tolerance)
 {
-    struct setting s = setting_open(path, prompt, dtype);
-    const int32_t *x = fixture_i32(s.f, "x", s.o.batch * s.seq);
-    int32_t       *ids = malloc(s.o.batch * s.seq * sizeof *ids);
+    struct setting s = setting_open(path, piece, dtype);
+    const int32_t *x = fixture_i32(s.f, "x", s.o.batch * s.seq), *ids[16];
+    size_t         n[16];
     struct decode *d;
     const float   *logits;
     struct err     err = { 0 };
 
+    assert_true(s.o.batch <= 16);
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), 0);
-    for (int again = 0; again < 2; again++) { // another prompt starts over
-        for (size_t b = 0; b < s.o.batch; b++)
-            memcpy(ids + b * prompt, x + b * s.seq, prompt * sizeof *ids);
-        assert_int_equal(decode_prompt(d, ids, &logits, &err), 0);
-        compare(&s, logits, prompt - 1, tolerance);
-        for (size_t t = prompt; t < s.seq; t++) {
+    for (int again = 0; again < 2; again++) { // another text starts over
+        size_t going = s.o.batch;
+
+        for (size_t b = 0; b < s.o.batch; b++) {
+            decode_rewind(d, b, 0);
+            n[b] = prompt + b < s.seq ? prompt + b : s.seq;
+        }
+        while (going) {
             for (size_t b = 0; b < s.o.batch; b++)
-                ids[b] = x[b * s.seq + t];
-            assert_int_equal(decode_next(d, ids, &logits, &err), 0);
-            compare(&s, logits, t, tolerance);
+                ids[b] = x + b * s.seq + decode_length(d, b);
+            feed(d, ids, n, &logits);
+            going = 0;
+            for (size_t b = 0; b < s.o.batch; b++) {
+                if (n[b])
+                    compare(&s, logits + b * s.o.gpt.vocab, b, decode_length(d, b) - 1, tolerance);
+                going += n[b] = decode_length(d, b) < s.seq;
+            }
         }
     }
     decode_close(d);
-    free(ids);
     setting_close(&s);
 }
 
 static void test_logits(void **state)
 {
     (void)state;
-    check_logits("tests/fixtures/gpt_a.fix", 1, DT_F32, 1e-5);
-    check_logits("tests/fixtures/gpt_a.fix", 7, DT_F32, 1e-5);
-    check_logits("tests/fixtures/gpt_a.fix", 19, DT_F32, 1e-5);
-    check_logits("tests/fixtures/gpt_b.fix", 1, DT_F32, 1e-5);
-    check_logits("tests/fixtures/gpt_b.fix", 32, DT_F32, 1e-5);
-    check_logits("tests/fixtures/gpt_b.fix", 5, DT_BF16, 3e-2);
+    check_logits("tests/fixtures/gpt_a.fix", 1, 1, DT_F32, 1e-5);
+    check_logits("tests/fixtures/gpt_a.fix", 7, 19, DT_F32, 1e-5);
+    check_logits("tests/fixtures/gpt_a.fix", 19, 19, DT_F32, 1e-5);
+    check_logits("tests/fixtures/gpt_a.fix", 17, 5, DT_F32, 1e-5); // in pieces
+    check_logits("tests/fixtures/gpt_b.fix", 1, 2, DT_F32, 1e-5);
+    check_logits("tests/fixtures/gpt_b.fix", 31, 32, DT_F32, 1e-5);
+    check_logits("tests/fixtures/gpt_b.fix", 5, 32, DT_BF16, 3e-2);
+}
+
+/* Six sequences of different lengths, the last of which rests for a while: each is what it is alone, bit for bit, on any number of
+ * threads. */
+static void check_company(enum dtype dtype)
+{
+    enum { B = 6, STEPS = 4 };
+    struct setting s = setting_open("tests/fixtures/gpt_b.fix", 27, dtype);
+    const int32_t *x = fixture_i32(s.f, "x", s.o.batch * s.seq), *ids[B];
+    size_t         V = s.o.gpt.vocab, n[B], one;
+    float         *alone = malloc((STEPS + 1) * B * V * sizeof *alone);
+    struct decode *d;
+    const float   *logits;
+
+    s.o.batch = 1;
+    for (size_t b = 0; b < B; b++) {
+        assert_int_equal(decode_open(&d, &s.o, s.stream, NULL), 0);
+        for (size_t t = 0; t <= STEPS; t++) {
+            ids[0] = x + decode_length(d, 0);
+            one = t ? 1 : 1 + 5 * b;
+            feed(d, ids, &one, &logits);
+            memcpy(alone + (t * B + b) * V, logits, V * sizeof *alone);
+        }
+        decode_close(d);
+    }
+    s.o.batch = B;
+    s.o.threads = 3;
+    assert_int_equal(decode_open(&d, &s.o, s.stream, NULL), 0);
+    for (size_t t = 0; t <= STEPS; t++) {
+        for (size_t b = 0; b < B; b++) {
+            ids[b] = x + decode_length(d, b);
+            n[b] = t ? b + 1 < B || t > 2 : 1 + 5 * b;
+        }
+        feed(d, ids, n, &logits);
+        for (size_t b = 0; b < B; b++)
+            if (n[b])
+                assert_memory_equal(logits + b * V, alone + ((b + 1 < B || t == 0 ? t : t - 2) * B + b) * V, V * sizeof *logits);
+    }
+    decode_close(d);
+    free(alone);
+    setting_close(&s);
+}
+
+static void test_company(void **state)
+{
+    (void)state;
+    check_company(DT_F32);
+    check_company(DT_BF16);
 }
 
 static void test_refusals(void **state)
@@ -113,7 +178,10 @@ static void test_refusals(void **state)
     assert_true(err.misuse && err.text[0]);
     s.o.positions = 2;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
-    s.o.prompt = 0;
+    s.o.piece = 0;
+    assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
+    s.o.piece = 1;
+    s.o.gpt.n_labels = 2;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
     decode_close(NULL);
     setting_close(&s);
@@ -122,7 +190,7 @@ static void test_refusals(void **state)
 static void test_greedy(void **state)
 {
     struct sampling s = { .temperature = 0 };
-    float logits[5] = { 1, 3, -2, 3, 0 }, scratch[5];
+    float logits[5] = { 1, 3, -2, 3, 0 }, scratch[10];
 
     (void)state;
     assert_int_equal(sampling_pick(&s, logits, 5, 0, 0, scratch), 1);
@@ -132,7 +200,7 @@ static void test_sampling(void **state)
 {
     enum { N = 20000 };
     struct sampling s = { .temperature = 2.0, .seed = 9 };
-    float  logits[6] = { 2, 0, 4, -8, 4, 1 }, scratch[6];
+    float  logits[6] = { 2, 0, 4, -8, 4, 1 }, scratch[12];
     double p[6], total = 0;
     int    count[6] = { 0 }, differ = 0;
 
@@ -163,13 +231,41 @@ static void test_sampling(void **state)
         assert_true(logits[sampling_pick(&s, logits, 6, 4, i, scratch)] == 4.0f);
 }
 
+/* Which of the six may come, as bits. */
+static unsigned kept(const float *logits, struct sampling s)
+{
+    float    scratch[12];
+    unsigned seen = 0;
+
+    for (uint64_t i = 0; i < 4000; i++)
+        seen |= 1u << sampling_pick(&s, logits, 6, 0, i, scratch);
+    return seen;
+}
+
+static void test_top_p(void **state)
+{
+    const float logits[6] = { logf(0.1f), logf(0.4f), logf(0.05f), logf(0.2f), logf(0.2f), logf(0.05f) };
+
+    (void)state;
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.01, 1 }), 1u << 1); // never less than the likeliest
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.39, 1 }), 1u << 1);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.41, 1 }), 1u << 1 | 1u << 3); // of equal ones the first
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.61, 1 }), 1u << 1 | 1u << 3 | 1u << 4);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.81, 1 }), 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1 }), 63);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 3, 0.51, 1 }), 1u << 1 | 1u << 3); // of the 3 likeliest: 0.5 0.25 0.25
+    assert_int_equal(kept(logits, (struct sampling){ 0.5, 0, 0.6, 1 }), 1u << 1);            // cooler: 0.62 of all
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_company),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_top_p),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

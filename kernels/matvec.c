@@ -1,0 +1,148 @@
+/* matvec.c: products with few rows, bound by reading the matrix: threads share out its columns (or, of the
+ * logits, its rows), each walks its part once from beginning to end, DEPTH rows at a time, and uses what it has
+ * read for all rows of a. AVX2 is enough, the memory is slower. */
+#include "kernels/matvec.h"
+
+#include "kernels/simd.h"
+
+#include <immintrin.h>
+#include <omp.h>
+
+enum {
+    DEPTH = 8,  // rows of b that are added to a sum at once
+    WIDE  = 8,  // floats of a register
+    LANES = 16, // partial sums of a logit
+    ROWS  = 4,  // of a, that a row of b is multiplied with while it is in registers
+};
+
+SIMD_INLINE __m256 load(const void *p, enum dtype dt, size_t i)
+{
+    if (dt == DT_F32)
+        return _mm256_loadu_ps((const float *)p + i);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)((const bf16 *)p + i))), 16));
+}
+
+static void widen(float *out, const void *x, enum dtype dt, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = dtype_get(x, dt, i);
+}
+
+/* sum (m, n) columns [j0, j1) += a (m, k) columns [i, i + depth) times those rows of b. */
+SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype dt, size_t m, size_t n,
+                            size_t k, size_t i, size_t depth, size_t j0, size_t j1)
+{
+    size_t j = j0;
+
+    for (; j + WIDE <= j1; j += WIDE) {
+        __m256 row[DEPTH];
+
+        for (size_t d = 0; d < depth; d++)
+            row[d] = load(b, dt, (i + d) * n + j);
+        for (size_t r = 0; r < m; r++) {
+            __m256 s = _mm256_loadu_ps(sum + r * n + j);
+
+            for (size_t d = 0; d < depth; d++)
+                s = _mm256_fmadd_ps(_mm256_broadcast_ss(a + r * k + i + d), row[d], s);
+            _mm256_storeu_ps(sum + r * n + j, s);
+        }
+    }
+    for (; j < j1; j++)
+        for (size_t r = 0; r < m; r++)
+            for (size_t d = 0; d < depth; d++)
+                sum[r * n + j] = __builtin_fmaf(a[r * k + i + d], dtype_get(b, dt, (i + d) * n + j), sum[r * n + j]);
+}
+
+/* Columns [j0, j1) of the whole product, into sum. */
+SIMD_INLINE void columns(float *sum, const float *a, const void *b, enum dtype dt, size_t m, size_t n,
+                           size_t k, size_t j0, size_t j1)
+{
+    size_t i = 0;
+
+    for (size_t r = 0; r < m; r++)
+        memset(sum + r * n + j0, 0, (j1 - j0) * sizeof *sum);
+    for (; i + DEPTH <= k; i += DEPTH)
+        add_rows(sum, a, b, dt, m, n, k, i, DEPTH, j0, j1);
+    for (; i < k; i++)
+        add_rows(sum, a, b, dt, m, n, k, i, 1, j0, j1);
+}
+
+void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, const void *bias, enum dtype dt,
+                    size_t m, size_t n, size_t k, float *scratch)
+{
+    float *af = scratch, *sum = scratch + m * k;
+
+    widen(af, a, dt, m * k);
+#pragma omp parallel
+    {
+        size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
+        size_t share = ((n + threads - 1) / threads + WIDE - 1) / WIDE * WIDE;
+        size_t j0 = t * share < n ? t * share : n, j1 = j0 + share < n ? j0 + share : n;
+
+        if (dt == DT_BF16)
+            columns(sum, af, b, DT_BF16, m, n, k, j0, j1);
+        else
+            columns(sum, af, b, DT_F32, m, n, k, j0, j1);
+        for (size_t r = 0; r < m; r++)
+            for (size_t j = j0; j < j1; j++)
+                dtype_put(c, c_dt, r * n + j, sum[r * n + j] + dtype_get(bias, dt, j));
+    }
+}
+
+/* c[r * n] = row r of a (rows, k) times x (k), in lanes that are added up by halves. */
+SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dtype dt, size_t k, const size_t rows)
+{
+    __m256 s[ROWS][LANES / WIDE];
+    size_t end = k / LANES * LANES;
+
+    for (size_t r = 0; r < rows; r++)
+        s[r][0] = s[r][1] = _mm256_setzero_ps();
+    for (size_t i = 0; i < end; i += LANES) {
+        __m256 x0 = load(x, dt, i), x1 = load(x, dt, i + WIDE);
+
+        for (size_t r = 0; r < rows; r++) {
+            s[r][0] = _mm256_fmadd_ps(_mm256_loadu_ps(a + r * k + i), x0, s[r][0]);
+            s[r][1] = _mm256_fmadd_ps(_mm256_loadu_ps(a + r * k + i + WIDE), x1, s[r][1]);
+        }
+    }
+    for (size_t r = 0; r < rows; r++) {
+        float lane[WIDE], sum;
+
+        _mm256_storeu_ps(lane, _mm256_add_ps(s[r][0], s[r][1]));
+        sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        for (size_t i = end; i < k; i++)
+            sum = __builtin_fmaf(a[r * k + i], dtype_get(x, dt, i), sum);
+        c[r * n] = sum;
+    }
+}
+
+/* Rows [j0, j1) of b against all rows of a. */
+SIMD_INLINE void logits(float *c, const float *a, const void *b, enum dtype dt, size_t m, size_t n, size_t k,
+                        size_t j0, size_t j1)
+{
+    for (size_t j = j0; j < j1; j++) {
+        const void *x = (const char *)b + j * k * dtype_bytes(dt);
+        size_t      r = 0;
+
+        for (; r + ROWS <= m; r += ROWS)
+            dots(c + r * n + j, n, a + r * k, x, dt, k, ROWS);
+        for (; r < m; r++)
+            dots(c + r * n + j, n, a + r * k, x, dt, k, 1);
+    }
+}
+
+void matvec_logits(float *c, const void *a, const void *b, enum dtype dt, size_t m, size_t n, size_t k,
+                   float *scratch)
+{
+    widen(scratch, a, dt, m * k);
+#pragma omp parallel
+    {
+        size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
+
+        if (dt == DT_BF16)
+            logits(c, scratch, b, DT_BF16, m, n, k, n * t / threads, n * (t + 1) / threads);
+        else
+            logits(c, scratch, b, DT_F32, m, n, k, n * t / threads, n * (t + 1) / threads);
+    }
+}
