@@ -1,179 +1,238 @@
-/* generate.c: a prompt and its continuation. */
+/* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed; the others follow as they are. */
+#include "cmd/answer.h"
 #include "cmd/cmd.h"
-#include "cmd/reader.h"
-#include "cmd/train_opts.h"
-#include "model/decode.h"
+#include "cmd/generator.h"
+#include "cmd/prompts.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-struct generate_opts {
-    const char      *model, *prompt, *tokenizer;
-    uint64_t         tokens, top_k, seed;
-    double           temperature;
-    struct read_opts read;
-};
+#define AT(field) offsetof(struct generate_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, offsetof(struct generate_opts, model), .help = "a run, or a Hugging Face folder" },
-    { "prompt", OPT_STRING, offsetof(struct generate_opts, prompt), "", .arg = "TEXT", .help = "the beginning; left out: <|endoftext|>" },
-    { "tokens", OPT_UINT, offsetof(struct generate_opts, tokens), "100", .min = 1, .help = "how many to write, at most" },
-    { "temperature", OPT_DOUBLE, offsetof(struct generate_opts, temperature), "1", .help = "0: always the likeliest token" },
-    { "top-k", OPT_UINT, offsetof(struct generate_opts, top_k), .help = "choose among the k likeliest only; 0: all" },
-    { "seed", OPT_UINT, offsetof(struct generate_opts, seed), "1", .help = "of the choices" },
-    { "tokenizer", OPT_STRING, offsetof(struct generate_opts, tokenizer), .arg = "DIR", .help = "else the model's own" },
+    { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
+    { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT", .help = "the beginning; left out: <|endoftext|>" },
+    { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
+    { "chat", OPT_FLAG, AT(chat),
+      .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty line ends it" },
+    { "tokens", OPT_UINT, AT(tokens), "100", .min = 1, .help = "how many to write, at most; not given: also no more than there are positions" },
+    { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
+    { "temperature", OPT_DOUBLE, AT(temperature), "1", .help = "0: always the likeliest token" },
+    { "top-k", OPT_UINT, AT(top_k), .help = "choose among the k likeliest only; 0: all" },
+    { "top-p", OPT_RATIO, AT(top_p), "1", .max = 1, .help = "choose among the likeliest that have this probability together" },
+    { "seed", OPT_UINT, AT(seed), "1", .help = "of the choices" },
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct generate_opts, read) }, { 0 } };
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, AT(read) }, { 0 } };
 
 const struct opt_command generate_command = {
-    "generate", "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]", "continue a text",
-    "Prints the prompt and its continuation; ends early at <|endoftext|>. --batch N given: N continuations, with a line --- between two.",
-    parts, sizeof(struct generate_opts), NULL, NULL
+    .name = "generate", .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]", .summary = "continue a text",
+    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or before a --stop text. Several prompts go "
+            "through the model together, each as if it were alone; --batch N given: N continuations of each. Between two texts stands a "
+            "line ---. A model that does not fit into --host-mem is read from its drive for every token.",
+    .parts = parts, .size = sizeof(struct generate_opts)
 };
 
-struct generation {
-    const struct generate_opts *o;
-    struct tokenizer *tok;
-    struct token_buf  prompt;
-    size_t            batch, vocab;
-    int32_t          *ids;   // (batch, tokens)
-    size_t           *n;     // (batch): tokens so far, up to its <|endoftext|>
-    float            *scratch; // (vocab)
+struct sequence {
+    size_t        prompt;   // which
+    uint64_t      number;   // which continuation of it: the random numbers' stream
+    size_t        most, n;  // tokens, at most and so far
+    int32_t       next;     // the last one chosen
+    struct answer text;
 };
 
-static void print_id(const struct generation *g, int32_t id)
-{
-    size_t      n = 0;
-    const char *bytes = tokenizer_bytes(g->tok, id, &n);
+struct batch_of_texts {
+    struct generator *g;
+    struct prompts    prompts;
+    struct sequence  *seq;
+    size_t            n, shown; // sequences; the first that is not printed to its end
+};
 
-    if (bytes)
-        fwrite(bytes, 1, n, stdout);
+/* ---- before the model is opened ---- */
+
+static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *longest, struct err *err)
+{
+    const struct generate_opts *o = t->g->o;
+    size_t                      context = t->g->context;
+    char                        name[4200];
+
+    for (size_t i = 0; i < t->n; i++) {
+        struct sequence *s = &t->seq[i];
+        size_t           n = t->prompts.item[s->prompt].ids.n;
+
+        prompts_name(&t->prompts, s->prompt, o->prompt_file, name, sizeof name);
+        if (n >= context)
+            return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu positions there are: shorten it", name, n,
+                              context);
+        if (o->tokens_given && n + o->tokens > context)
+            return err_misuse(err, "%s has %zu tokens, with --tokens %llu more than the %zu positions there are", name, n,
+                              (unsigned long long)o->tokens, context);
+        s->most = n + o->tokens < context ? o->tokens : context - n;
+        *positions = n + s->most > *positions ? n + s->most : *positions;
+        *longest = n > *longest ? n : *longest;
+    }
+    return 0;
 }
 
-static int encode_prompt(struct generation *g, const struct reader *r, struct err *err)
+static int make_sequences(struct batch_of_texts *t, struct err *err)
 {
-    const struct generate_opts *o = g->o;
-    size_t                      context = o->read.seq ? o->read.seq : r->gpt.n_positions;
-    int32_t                     start = tokenizer_endoftext(g->tok);
-    int                         rc = 0;
+    size_t each = t->g->o->batch_given ? t->g->o->read.batch : 1;
 
-    if (context > r->gpt.n_positions)
-        return err_misuse(err, "--seq %zu: the model has %zu positions", context, r->gpt.n_positions);
-    if (tokenizer_vocab(g->tok) > r->gpt.vocab)
-        return err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together", tokenizer_vocab(g->tok), r->gpt.vocab);
-    if (*o->prompt)
-        rc = tokenizer_encode(g->tok, o->prompt, strlen(o->prompt), &g->prompt, err);
-    else if (start >= 0)
-        rc = tokenizer_encode(g->tok, "<|endoftext|>", strlen("<|endoftext|>"), &g->prompt, err);
-    else
-        rc = err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> to begin with");
-    if (!rc && g->prompt.n + o->tokens > context)
-        rc = err_misuse(err, "%zu tokens of prompt and --tokens %llu are more than the %zu positions there are", g->prompt.n,
-                        (unsigned long long)o->tokens, context);
-    return rc;
+    t->n = t->prompts.n * each;
+    t->seq = calloc(t->n, sizeof *t->seq);
+    if (!t->seq)
+        return err_set(err, -ENOMEM, "out of memory for %zu sequences", t->n);
+    for (size_t i = 0; i < t->n; i++) {
+        t->seq[i].prompt = i / each;
+        t->seq[i].number = i % each;
+    }
+    return 0;
 }
 
-/* The next token of every sequence, chosen, kept and (of one sequence alone) printed at once. Returns how many still go on. */
-static size_t choose(struct generation *g, const float *logits, uint64_t at, int32_t *next)
-{
-    struct sampling s = { g->o->temperature, g->o->top_k, g->o->seed };
-    size_t          going = 0;
+/* ---- generating ---- */
 
-    for (size_t b = 0; b < g->batch; b++) {
-        next[b] = sampling_pick(&s, logits + b * g->vocab, g->vocab, b, at, g->scratch);
-        if (g->n[b] < at || next[b] == tokenizer_endoftext(g->tok))
-            continue; // it has ended
-        g->ids[b * g->o->tokens + g->n[b]++] = next[b];
-        going++;
-        if (g->batch == 1) {
-            print_id(g, next[b]);
-            fflush(stdout);
+/* Print the texts that are whole, and of the next one what there is. */
+static int show(struct batch_of_texts *t, int begun, struct err *err)
+{
+    int rc = 0;
+
+    while (!rc && t->shown < t->n) {
+        struct sequence     *s = &t->seq[t->shown];
+        const struct prompt *p = &t->prompts.item[s->prompt];
+
+        if (!begun) {
+            rc = t->shown ? answer_write("\n---\n", 5, err) : 0;
+            if (!rc)
+                rc = answer_write(p->text, p->n, err);
         }
+        if (!rc)
+            rc = answer_print(&s->text, &t->g->o->stop, err);
+        if (!s->text.ended)
+            return rc;
+        begun = 0;
+        t->shown++;
     }
-    return going;
+    return rc ? rc : t->shown == t->n ? answer_write("\n", 1, err) : 0;
 }
 
-static int run_decode(struct generation *g, struct decode *d, struct err *err)
+/* The next token of a sequence that goes on. */
+static int choose(struct batch_of_texts *t, struct sequence *s, const float *logits, struct err *err)
 {
-    int32_t     *ids = malloc(g->batch * (g->prompt.n + 1) * sizeof *ids), *next = ids + g->batch * g->prompt.n;
-    const float *logits;
-    int          rc;
+    struct generator *g = t->g;
+    const char       *bytes;
+    size_t            n = 0;
+    int               rc;
 
-    if (!ids)
-        return err_set(err, -ENOMEM, "out of memory for %zu tokens", g->prompt.n);
-    for (size_t b = 0; b < g->batch; b++)
-        memcpy(ids + b * g->prompt.n, g->prompt.ids, g->prompt.n * sizeof *ids);
-    rc = decode_prompt(d, ids, &logits, err);
-    for (uint64_t at = 0; !rc && choose(g, logits, at, next) > 0 && at + 1 < g->o->tokens; at++)
-        rc = decode_next(d, next, &logits, err);
-    free(ids);
+    s->next = generator_pick(g, logits, s->number, s->n++);
+    if (s->next == tokenizer_endoftext(g->tok)) {
+        s->text.ended = 1;
+        return 0;
+    }
+    bytes = tokenizer_bytes(g->tok, s->next, &n);
+    rc = answer_add(&s->text, bytes, bytes ? n : 0, &g->o->stop, err);
+    if (s->n == s->most)
+        s->text.ended = 1;
     return rc;
 }
 
-static void print_all(const struct generation *g)
+static int generate_all(struct batch_of_texts *t, const int32_t **ids, size_t *n, struct err *err)
 {
-    for (size_t b = 0; b < g->batch && g->batch > 1; b++) {
-        printf("%s%s", b ? "\n---\n" : "", g->o->prompt);
-        for (size_t i = 0; i < g->n[b]; i++)
-            print_id(g, g->ids[b * g->o->tokens + i]);
+    size_t going = t->n;
+    int    rc = show(t, 0, err);
+
+    for (size_t b = 0; b < t->n; b++) {
+        ids[b] = t->prompts.item[t->seq[b].prompt].ids.ids;
+        n[b] = t->prompts.item[t->seq[b].prompt].ids.n;
     }
-    putchar('\n');
-}
+    while (!rc && going) {
+        const float *logits;
+        size_t       at = t->shown;
 
-static int run_model(struct generation *g, const struct reader *r, struct err *err)
-{
-    const struct read_opts *o = &g->o->read;
-    struct decode_options   d = { .gpt = r->gpt, .batch = g->batch, .prompt = g->prompt.n, .positions = g->prompt.n + g->o->tokens,
-                                  .dtype = (enum dtype)o->dtype, .engine = (enum matmul_engine)o->blas,
-                                  .threads = (int)session_threads(o->threads) };
-    struct model_options    m = { .gpt = r->gpt, .batch = d.batch, .seq = d.prompt, .grad_accum = 1, .dtype = d.dtype, .engine = d.engine,
-                                  .threads = d.threads, .logits = d.batch };
-    struct stream          *stream = NULL;
-    struct decode          *decode = NULL;
-    int                     rc = reader_stream(&stream, r, &m, o->host_mem, decode_bytes(&d), err);
+        rc = generator_feed(t->g, ids, n, &logits, err);
+        going = 0;
+        for (size_t b = 0; !rc && b < t->n; b++) {
+            struct sequence *s = &t->seq[b];
 
-    if (!rc)
-        rc = decode_open(&decode, &d, stream, err);
-    if (!rc && g->batch == 1)
-        fputs(g->o->prompt, stdout);
-    if (!rc)
-        rc = run_decode(g, decode, err);
-    if (!rc)
-        print_all(g);
-    decode_close(decode);
-    stream_close(stream);
+            if (!s->text.ended)
+                rc = choose(t, s, logits + b * t->g->vocab, err);
+            ids[b] = &s->next;
+            going += n[b] = !s->text.ended;
+        }
+        if (!rc)
+            rc = show(t, at == t->shown, err);
+    }
     return rc;
 }
 
-static int generate(struct generate_opts *o, size_t batch, int dtype_given, struct err *err)
+static int generate_prompts(struct generator *g, struct err *err)
 {
-    struct generation g = { .o = o, .batch = batch };
-    struct reader     r;
-    int               rc = reader_open(&r, o->model, train_disk_names[o->read.disk], err);
+    struct batch_of_texts t = { .g = g };
+    const int32_t       **ids = NULL;
+    size_t               *n = NULL, positions = 0, longest = 0;
+    int                   rc = prompts_open(&t.prompts, g->o->prompt.item, g->o->prompt.n, g->o->prompt_file, g->tok, err);
 
-    if (!dtype_given)
-        o->read.dtype = reader_dtype(&r);
     if (!rc)
-        rc = reader_tokenizer(&g.tok, &r, o->tokenizer, err);
+        rc = make_sequences(&t, err);
     if (!rc)
-        rc = encode_prompt(&g, &r, err);
+        rc = limit_tokens(&t, &positions, &longest, err);
+    if (!rc)
+        rc = generator_start(g, t.n, positions, longest, err);
     if (!rc) {
-        g.vocab = r.gpt.vocab;
-        g.ids = malloc(batch * o->tokens * sizeof *g.ids);
-        g.n = calloc(batch, sizeof *g.n);
-        g.scratch = malloc(g.vocab * sizeof *g.scratch);
-        rc = g.ids && g.n && g.scratch ? run_model(&g, &r, err) : err_set(err, -ENOMEM, "out of memory for %zu sequences", batch);
+        ids = malloc(t.n * sizeof *ids);
+        n = malloc(t.n * sizeof *n);
+        rc = ids && n ? generate_all(&t, ids, n, err) : err_set(err, -ENOMEM, "out of memory for %zu sequences", t.n);
     }
-    free(g.ids);
-    free(g.n);
-    free(g.scratch);
-    token_buf_free(&g.prompt);
-    tokenizer_close(g.tok);
-    reader_close(&r);
+    for (size_t i = 0; t.seq && i < t.n; i++)
+        answer_free(&t.seq[i].text);
+    free(t.seq);
+    free(ids);
+    free(n);
+    prompts_close(&t.prompts);
     return rc;
+}
+
+/* ---- the command ---- */
+
+static int check(const struct generate_opts *o, struct err *err)
+{
+    if (o->prompt.n && o->prompt_file)
+        return err_misuse(err, "--prompt and --prompt-file both say how to begin; give one of them");
+    if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
+        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, no --prompt-file and no --batch");
+    return 0;
+}
+
+/* Whoever reads our output has gone: what is left of it has nowhere to go, and that is no failure. */
+static int reader_gone(void)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (null >= 0) {
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+    clearerr(stdout);
+    return 0;
+}
+
+static int generate(const struct generate_opts *o, int *code, struct err *err)
+{
+    struct generator g = { 0 };
+    int              rc = check(o, err);
+
+    signal(SIGPIPE, SIG_IGN);
+    if (!rc)
+        rc = generator_open(&g, o, err);
+    if (!rc)
+        rc = o->chat ? chat_run(&g, code, err) : generate_prompts(&g, err);
+    generator_close(&g);
+    return rc == -EPIPE ? reader_gone() : rc;
 }
 
 int cmd_generate(int argc, char **argv)
@@ -181,12 +240,17 @@ int cmd_generate(int argc, char **argv)
     struct generate_opts o;
     struct opt_given     given;
     struct err           err = { 0 };
-    int                  code = opt_start(&generate_command, argc, argv, &o, &given);
+    int                  code = opt_start(&generate_command, argc, argv, &o, &given), rc;
 
     if (code >= 0)
         return code;
-    code = generate(&o, opt_was_given(&generate_command, &given, "batch") ? o.read.batch : 1,
-                    opt_was_given(&generate_command, &given, "dtype"), &err) ? opt_fail("generate", &err) : 0;
+    o.tokens_given = opt_was_given(&generate_command, &given, "tokens");
+    o.batch_given = opt_was_given(&generate_command, &given, "batch");
+    o.dtype_given = opt_was_given(&generate_command, &given, "dtype");
+    code = 0;
+    rc = generate(&o, &code, &err);
+    if (rc)
+        code = opt_fail("generate", &err);
     opt_release(&generate_command, &o);
     return code;
 }

@@ -1,0 +1,189 @@
+/* chat.c: a conversation with a language model: it only ever continues a text, to which a person adds lines. The keys and values of what was
+ * said stay in the cache, so that a turn computes the new text alone. Where the model's positions are used up, the latest half of the text
+ * is kept and computed anew. */
+#include "cmd/answer.h"
+#include "cmd/generator.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted;
+
+struct chat {
+    struct generator *g;
+    struct token_buf  ids;     // the conversation's latest tokens; decode_length of them are in the cache
+    struct answer     pending; // text that stands between them and the next line
+    uint64_t          chosen;  // tokens so far: the position of random numbers
+    int               terminal;
+};
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+/* Ctrl-C ends the reading of a line, but not a read of the drive. */
+static void catch_interrupt(int flags)
+{
+    struct sigaction act = { .sa_handler = on_interrupt, .sa_flags = flags };
+
+    sigaction(SIGINT, &act, NULL);
+}
+
+/* The new tokens through the model. Without a position left for what follows them, only the latest half goes on. */
+static int feed(struct chat *c, const float **logits, struct err *err)
+{
+    struct generator *g = c->g;
+    size_t            keep = g->context / 2 > 0 ? g->context / 2 : 1, n;
+    const int32_t    *ids;
+
+    if (c->ids.n > g->context) {
+        fprintf(stderr, "\nsiTrain generate: all %zu positions of the model are used; it goes on with the latest %zu tokens of the text\n",
+                g->context, keep);
+        memmove(c->ids.ids, c->ids.ids + c->ids.n - keep, keep * sizeof *c->ids.ids);
+        c->ids.n = keep;
+        decode_rewind(g->decode, 0, 0);
+    }
+    ids = c->ids.ids + decode_length(g->decode, 0);
+    n = c->ids.n - decode_length(g->decode, 0);
+    return generator_feed(g, &ids, &n, logits, err);
+}
+
+static int append(struct chat *c, int32_t id, struct err *err)
+{
+    if (c->ids.n == c->ids.cap) {
+        size_t   cap = 2 * c->ids.cap + 256;
+        int32_t *more = realloc(c->ids.ids, cap * sizeof *more);
+
+        if (!more)
+            return err_set(err, -ENOMEM, "out of memory for %zu tokens", cap);
+        c->ids.ids = more;
+        c->ids.cap = cap;
+    }
+    c->ids.ids[c->ids.n++] = id;
+    return 0;
+}
+
+/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and what one across it says before the cut
+ * is put before the next line. */
+static int forget(struct chat *c, const struct answer *a, size_t bytes, struct err *err)
+{
+    static const struct opt_strings none;
+    size_t                          len = 0;
+
+    while (bytes > a->n && c->ids.n) {
+        tokenizer_bytes(c->g->tok, c->ids.ids[--c->ids.n], &len);
+        bytes -= len;
+    }
+    if (c->ids.n < decode_length(c->g->decode, 0))
+        decode_rewind(c->g->decode, 0, c->ids.n);
+    return answer_add(&c->pending, a->text + bytes, a->n - bytes, &none, err);
+}
+
+/* The next token: into the conversation and the answer. *more: it goes on. */
+static int next(struct chat *c, struct answer *a, const float *logits, int *more, struct err *err)
+{
+    struct generator *g = c->g;
+    int32_t           id = generator_pick(g, logits, 0, c->chosen++);
+    size_t            n = 0, before = a->n;
+    const char       *bytes = tokenizer_bytes(g->tok, id, &n);
+    int               rc;
+
+    *more = id != tokenizer_endoftext(g->tok);
+    if (!*more)
+        return 0;
+    rc = append(c, id, err);
+    if (!rc)
+        rc = answer_add(a, bytes, bytes ? n : 0, &g->o->stop, err);
+    if (!rc && a->ended) {
+        *more = 0;
+        rc = forget(c, a, before + n, err);
+    }
+    return rc ? rc : answer_print(a, &g->o->stop, err);
+}
+
+static int answer_line(struct chat *c, struct err *err)
+{
+    static const struct opt_strings none;
+    struct answer a = { 0 };
+    const float  *logits;
+    int           more = 1, rc = 0;
+
+    for (uint64_t i = 0; !rc && more && !interrupted && i < c->g->o->tokens; i++) {
+        rc = feed(c, &logits, err);
+        if (!rc)
+            rc = next(c, &a, logits, &more, err);
+    }
+    a.ended = 1; // what was held back is printed, too
+    if (!rc)
+        rc = answer_print(&a, &c->g->o->stop, err);
+    if (!rc)
+        rc = answer_write("\n", 1, err);
+    if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
+        rc = answer_add(&c->pending, "\n", 1, &none, err);
+    answer_free(&a);
+    return rc;
+}
+
+/* A person's line behind what is pending, and the answer to it. */
+static int turn(struct chat *c, const char *line, size_t n, struct err *err)
+{
+    static const struct opt_strings none;
+    int rc = answer_add(&c->pending, line, n, &none, err);
+
+    if (!rc)
+        rc = tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
+    c->pending.n = 0;
+    return rc ? rc : answer_line(c, err);
+}
+
+/* Lines until an empty one, the end of the input, or Ctrl-C. */
+static int talk(struct chat *c, int *code, struct err *err)
+{
+    char  *line = NULL;
+    size_t cap = 0;
+    int    rc = 0;
+
+    while (!rc) {
+        ssize_t n;
+
+        interrupted = 0;
+        rc = c->terminal ? answer_write("> ", 2, err) : 0;
+        if (rc)
+            break;
+        catch_interrupt(0);
+        n = getline(&line, &cap, stdin);
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            n--;
+        if (interrupted)
+            *code = 130;
+        if (n <= 0 || interrupted) {
+            rc = c->terminal ? answer_write("\n", 1, err) : 0;
+            break;
+        }
+        catch_interrupt(SA_RESTART);
+        rc = turn(c, line, (size_t)n, err);
+    }
+    free(line);
+    return rc;
+}
+
+int chat_run(struct generator *g, int *code, struct err *err)
+{
+    static const struct opt_strings none;
+    struct chat      c = { .g = g, .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
+    int              rc = generator_start(g, 1, g->context, g->context / 2 > 0 ? g->context / 2 : 1, err);
+
+    if (!rc && g->o->prompt.n)
+        rc = answer_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none, err);
+    if (!rc)
+        rc = talk(&c, code, err);
+    token_buf_free(&c.ids);
+    answer_free(&c.pending);
+    return rc;
+}
