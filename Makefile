@@ -59,7 +59,7 @@ check: ## install what tests need and run every test
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
 TSAN_NAMES := csd stream_csd stream_read disk meter
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
-ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens tokenizer safetensors csd grad_wire runlog)
+ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens tokenizer safetensors task examples csd grad_wire runlog)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)
 SANITIZED  := asan-quick tsan-quick
 SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK)
