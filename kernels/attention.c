@@ -8,7 +8,9 @@
  * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from beginning to end: bits
  *   depend neither on threads nor on the other rows of the batch;
  * - padding is zero: rows beyond T, and columns up to a multiple of STRIP beyond the head size. Only the diagonal
- *   tile has masked scores; there, products run strip by strip over what the mask leaves. */
+ *   tile has masked scores; there, products run strip by strip over what the mask leaves;
+ * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p undropped: out is
+ *   (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a row is dout . out as ever. */
 #include "kernels/attention.h"
 
 #include <assert.h>
@@ -31,7 +33,11 @@ struct head {
     size_t     stride;       // elements from one row of qkv to the next
     enum dtype dt;
     float      scale;
+    const struct dropout *drop; // NULL: none
+    uint64_t   row;             // dropout's for query 0
 };
+
+static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a tile");
 
 struct mat { // element (i, j) is p[i * row + j * col]
     const float *p;
@@ -176,6 +182,14 @@ static void tile_transpose(float *restrict out, const float *restrict x, size_t 
                 out[(j + l) * TILE + i] = x[i * ld + j + l];
 }
 
+// x (TILE, TILE) times the factors.
+SIMD_CLONES
+static void tile_drop(float *restrict x, const float *restrict factor)
+{
+    for (size_t i = 0; i < TILE * TILE; i++)
+        x[i] *= factor[i];
+}
+
 /* ---- forward ---- */
 
 /* Scratch of one thread. Scores stand transposed, s[key][query]: a query's maximum and sum then run down a column,
@@ -188,11 +202,12 @@ struct forward_tile {
     float *max;  // (TILE)
     float *sum;  // (TILE)
     float *corr; // (TILE)
+    float *drop; // (TILE, TILE) factors of s, where there is dropout
 };
 
 static size_t forward_floats(size_t width)
 {
-    return 3 * TILE * width + TILE * TILE + 3 * TILE;
+    return 3 * TILE * width + 2 * TILE * TILE + 3 * TILE;
 }
 
 static struct forward_tile forward_layout(float *p, size_t width)
@@ -205,6 +220,7 @@ static struct forward_tile forward_layout(float *p, size_t width)
     t.max  = t.s + TILE * TILE;
     t.sum  = t.max + TILE;
     t.corr = t.sum + TILE;
+    t.drop = t.corr + TILE;
     return t;
 }
 
@@ -248,10 +264,12 @@ static void rows_scale(float *restrict x, size_t ld, const float *restrict by, s
             x[i * ld + j] *= by[i];
 }
 
-/* One key tile into the sums of a query tile; nq: queries in it, padded to STRIP. */
+/* Keys j0.. into the sums of queries i0.., k and v being those of key j0; nq: queries, padded to STRIP. */
 static void forward_key_tile(const struct forward_tile *t, const struct head *hd, const void *k, const void *v,
-                             size_t have, size_t nq, int diagonal)
+                             size_t i0, size_t j0, size_t nq)
 {
+    int        diagonal = i0 == j0;
+    size_t     have = size_min(hd->T - j0, TILE);
     struct mat qt = { t->qt, TILE, 1 }, kv = { t->kv, hd->width, 1 };
 
     memset(t->s, 0, sizeof(float) * TILE * TILE);
@@ -263,6 +281,10 @@ static void forward_key_tile(const struct forward_tile *t, const struct head *hd
         mm_add(t->s + j * TILE + i, TILE, ks, qs, STRIP, nq - i, hd->hs);
     }
     softmax_tile((float (*)[TILE])t->s, t->max, t->sum, t->corr, hd->scale, diagonal);
+    if (hd->drop) {
+        dropout_tile(t->drop, hd->row + i0, j0, 1, hd->drop);
+        tile_drop(t->s, t->drop);
+    }
     rows_scale(t->o, hd->width, t->corr, nq);
     tile_load(t->kv, hd->width, TILE, v, hd->dt, hd->stride, have, hd->hs);
     for (size_t i = 0; i < nq; i += STRIP) { // queries i.. see keys up to their own
@@ -288,7 +310,7 @@ static void forward_query_tile(void *out, float *lse, const void *q, const void 
     }
     for (size_t j0 = 0; j0 <= i0; j0 += TILE)
         forward_key_tile(&t, hd, element(k, hd->dt, j0 * hd->stride), element(v, hd->dt, j0 * hd->stride),
-                         size_min(hd->T - j0, TILE), nq, j0 == i0);
+                         i0, j0, nq);
     for (size_t i = 0; i < n; i++) {
         lse[i0 + i] = t.max[i] + logf(t.sum[i]);
         t.corr[i]   = 1.0f / t.sum[i];
@@ -297,30 +319,31 @@ static void forward_query_tile(void *out, float *lse, const void *q, const void 
     tile_store((char *)out + i0 * C * dtype_bytes(hd->dt), hd->dt, C, t.o, hd->width, n, hd->hs);
 }
 
-static struct head head_make(enum dtype dt, size_t T, size_t C, size_t H)
+static struct head head_make(enum dtype dt, size_t T, size_t C, size_t H, const struct dropout *drop)
 {
     size_t hs = C / H;
 
     assert(hs * H == C && hs >= 1 && hs <= 256);
     return (struct head){ .T = T, .hs = hs, .width = round_up(hs, STRIP), .stride = 3 * C, .dt = dt,
-                          .scale = 1.0f / sqrtf((float)hs) };
+                          .scale = 1.0f / sqrtf((float)hs), .drop = drop && drop->p > 0 ? drop : NULL };
 }
 
 void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt,
                        size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch)
 {
-    struct head hd    = head_make(dt, T, C, H);
+    struct head all   = head_make(dt, T, C, H, drop);
     size_t      tiles = (T + TILE - 1) / TILE;
 
-    assert(!drop || drop->p == 0);
     // The longest query tiles go first, so that the threads end together.
     #pragma omp parallel for schedule(dynamic)
     for (size_t u = 0; u < B * H * tiles; u++) {
         size_t      i0 = (tiles - 1 - u / (B * H)) * TILE, b = u / H % B, h = u % H;
+        struct head hd = all;
         float      *mine = (float *)scratch + (size_t)omp_get_thread_num() * forward_floats(hd.width);
         const void *q    = element(qkv, dt, b * T * 3 * C + h * hd.hs);
 
-        forward_query_tile((char *)out + (b * T * C + h * hd.hs) * dtype_bytes(dt), lse + (b * H + h) * T, q,
+        hd.row = (b * H + h) * T;
+        forward_query_tile((char *)out + (b * T * C + h * hd.hs) * dtype_bytes(dt), lse + hd.row, q,
                            element(q, dt, C), element(q, dt, 2 * C), &hd, C, i0, mine);
     }
 }
@@ -335,11 +358,12 @@ struct backward_tile {
     float *p, *ds;      // (TILE, TILE) scores, then probabilities; their gradients
     float *dq;          // (T padded to TILE, width): sums over key tiles, in order
     float *delta, *lse; // (T padded to TILE): each row's dout . out; lse, 0 beyond T
+    float *drop;        // (TILE, TILE) factors of p, where there is dropout
 };
 
 static size_t backward_floats(size_t T, size_t width)
 {
-    return 7 * TILE * width + 2 * TILE * TILE + round_up(T, TILE) * (width + 2);
+    return 7 * TILE * width + 3 * TILE * TILE + round_up(T, TILE) * (width + 2);
 }
 
 static struct backward_tile backward_layout(float *p, size_t T, size_t width)
@@ -357,6 +381,7 @@ static struct backward_tile backward_layout(float *p, size_t T, size_t width)
     t.dq    = t.ds + TILE * TILE;
     t.delta = t.dq + round_up(T, TILE) * width;
     t.lse   = t.delta + round_up(T, TILE);
+    t.drop  = t.lse + round_up(T, TILE);
     return t;
 }
 
@@ -391,9 +416,10 @@ static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds
         }
 }
 
-/* The tile of queries i0.. against the loaded key tile: adds to dk, dv and rows i0.. of dq. */
-static void backward_pair(const struct backward_tile *t, const struct head *hd, size_t i0, size_t nq, int diagonal)
+/* The tile of queries i0.. against the loaded tile of keys j0..: adds to dk, dv and rows i0.. of dq. */
+static void backward_pair(const struct backward_tile *t, const struct head *hd, size_t i0, size_t j0, size_t nq)
 {
+    int        diagonal = i0 == j0;
     size_t     w  = hd->width;
     struct mat kt = { t->kt, TILE, 1 }, vt = { t->vt, TILE, 1 }, km = { t->k, w, 1 };
 
@@ -406,8 +432,14 @@ static void backward_pair(const struct backward_tile *t, const struct head *hd, 
         mm_add(t->p + i * TILE, TILE, q, kt, STRIP, n, hd->hs);
         mm_add(t->ds + i * TILE, TILE, dout, vt, STRIP, n, hd->hs);
     }
+    if (hd->drop) {
+        dropout_tile(t->drop, hd->row + i0, j0, 0, hd->drop);
+        tile_drop(t->ds, t->drop);
+    }
     softmax_tile_backward((float (*)[TILE])t->p, (float (*)[TILE])t->ds, t->lse + i0, t->delta + i0, hd->scale,
                           diagonal, nq);
+    if (hd->drop)
+        tile_drop(t->p, t->drop); // for dv
     for (size_t i = 0; i < nq; i += STRIP) {
         struct mat ds = { t->ds + i * TILE, TILE, 1 };
 
@@ -460,7 +492,7 @@ static void backward_key_tile(const struct backward_tile *t, const struct head *
 
         tile_load(t->q, w, TILE, element(q, hd->dt, i0 * stride), hd->dt, stride, nq, hd->hs);
         tile_load(t->dout, w, TILE, element(dout, hd->dt, i0 * C), hd->dt, C, nq, hd->hs);
-        backward_pair(t, hd, i0, round_up(nq, STRIP), i0 == j0);
+        backward_pair(t, hd, i0, j0, round_up(nq, STRIP));
     }
     tile_store(dk, hd->dt, stride, t->dk, w, n, hd->hs);
     tile_store(dk + C * dtype_bytes(hd->dt), hd->dt, stride, t->dv, w, n, hd->hs);
@@ -470,17 +502,18 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
                         enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
                         void *scratch)
 {
-    struct head hd = head_make(dt, T, C, H);
+    struct head all = head_make(dt, T, C, H, drop);
 
-    assert(!drop || drop->p == 0);
     #pragma omp parallel for schedule(dynamic)
     for (size_t u = 0; u < B * H; u++) {
+        struct head hd = all;
         size_t      b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;
         float      *mine = (float *)scratch + (size_t)omp_get_thread_num() * backward_floats(T, hd.width);
         char       *dq   = (char *)dqkv + at3 * dtype_bytes(dt);
         struct backward_tile t = backward_layout(mine, T, hd.width);
 
-        backward_begin(&t, &hd, element(dout, dt, at), element(out, dt, at), lse + u * T, C);
+        hd.row = u * T;
+        backward_begin(&t, &hd, element(dout, dt, at), element(out, dt, at), lse + hd.row, C);
         for (size_t j0 = 0; j0 < T; j0 += TILE)
             backward_key_tile(&t, &hd, dq, element(dout, dt, at), element(qkv, dt, at3), C, j0);
         tile_store(dq, dt, hd.stride, t.dq, hd.width, T, hd.hs);
@@ -562,7 +595,7 @@ static void decode_head(void *out, const void *q, const void *k, const void *v, 
 void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v, enum dtype dt,
                       size_t B, size_t T, size_t max_T, size_t C, size_t H, void *scratch)
 {
-    struct head hd = head_make(dt, T, C, H);
+    struct head hd = head_make(dt, T, C, H, NULL);
 
     hd.stride = C;
     assert(T >= 1 && T <= max_T);

@@ -139,16 +139,16 @@ static void attention_row(double *p, const double *qkv, size_t t, size_t C, size
         p[s] /= sum;
 }
 
-/* Adds what row t of one head contributes to dqkv: dp = dout v', ds = p (dp - sum p dp). */
-static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout,
-                                   const double *qkv, size_t t, size_t C, size_t hs, size_t col)
+/* Adds what row t of one head contributes to dqkv: dp = f (dout v'), ds = p (dp - sum p dp), dv = (f p)' dout. */
+static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout, const double *qkv,
+                                   const double *factor, size_t t, size_t C, size_t hs, size_t col)
 {
     double dot = 0.0;
 
     for (size_t s = 0; s <= t; s++) {
         dp[s] = 0.0;
         for (size_t i = 0; i < hs; i++)
-            dp[s] += dout[t * C + col + i] * qkv[s * 3 * C + 2 * C + col + i];
+            dp[s] += dout[t * C + col + i] * qkv[s * 3 * C + 2 * C + col + i] * (factor ? factor[s] : 1.0);
         dot += p[s] * dp[s];
     }
     for (size_t s = 0; s <= t; s++) {
@@ -157,12 +157,12 @@ static void attention_row_backward(double *dqkv, const double *p, double *dp, co
         for (size_t i = 0; i < hs; i++) {
             dqkv[t * 3 * C + col + i] += ds * qkv[s * 3 * C + C + col + i];
             dqkv[s * 3 * C + C + col + i] += ds * qkv[t * 3 * C + col + i];
-            dqkv[s * 3 * C + 2 * C + col + i] += p[s] * dout[t * C + col + i];
+            dqkv[s * 3 * C + 2 * C + col + i] += p[s] * (factor ? factor[s] : 1.0) * dout[t * C + col + i];
         }
     }
 }
 
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, const double *factor,
                    size_t T, size_t C, size_t H)
 {
     size_t  hs = C / H;
@@ -173,18 +173,53 @@ void ref_attention(double *out, double *dqkv, const double *dout, const double *
         memset(dqkv, 0, T * 3 * C * sizeof *dqkv);
     for (size_t h = 0; h < H; h++)
         for (size_t t = 0; t < T; t++) {
+            const double *f = factor ? factor + (h * T + t) * T : NULL;
+
             attention_row(p, qkv, t, C, hs, h * hs);
             for (size_t i = 0; i < hs; i++) {
                 double sum = 0.0;
 
                 for (size_t s = 0; s <= t; s++)
-                    sum += p[s] * qkv[s * 3 * C + 2 * C + h * hs + i];
+                    sum += p[s] * (f ? f[s] : 1.0) * qkv[s * 3 * C + 2 * C + h * hs + i];
                 out[t * C + h * hs + i] = sum;
             }
             if (dout)
-                attention_row_backward(dqkv, p, p + T, dout, qkv, t, C, hs, h * hs);
+                attention_row_backward(dqkv, p, p + T, dout, qkv, f, t, C, hs, h * hs);
         }
     free(p);
+}
+
+void ref_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2])
+{
+    uint32_t c[4] = { counter[0], counter[1], counter[2], counter[3] }, k[2] = { key[0], key[1] };
+
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = UINT64_C(0xd2511f53) * c[0], b = UINT64_C(0xcd9e8d57) * c[2];
+        uint32_t next[4] = { (uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b,
+                             (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a };
+
+        memcpy(c, next, sizeof c);
+        k[0] += 0x9e3779b9u;
+        k[1] += 0xbb67ae85u;
+    }
+    memcpy(out, c, sizeof c);
+}
+
+double ref_dropout(double p, uint64_t seed, uint64_t site, uint64_t row, uint64_t column)
+{
+    const uint64_t stream = 0x64726f706f757400u, number = column / 64 * 8 + column % 8;
+    const uint32_t seed_key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    const uint32_t seed_counter[4] = { 0, 0, (uint32_t)stream, (uint32_t)(stream >> 32) };
+    const uint32_t counter[4] = { (uint32_t)number, (uint32_t)row, (uint32_t)(row >> 32), (uint32_t)(number >> 32) };
+    uint32_t       key[4], word[4], bits;
+    double         drop = floor(p * 65536.0 + 0.5);
+
+    ref_philox(key, seed_counter, seed_key);
+    key[0] ^= (uint32_t)site;
+    key[1] ^= (uint32_t)(site >> 32);
+    ref_philox(word, counter, key);
+    bits = word[column / 16 % 4] >> 16 * (column / 8 % 2) & 0xffffu;
+    return bits < drop ? 0.0 : 65536.0 / (65536.0 - drop);
 }
 
 void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k,

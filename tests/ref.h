@@ -24,9 +24,13 @@ double ref_gelu(double x);
 double ref_gelu_grad(double x);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
-/* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. */
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
+/* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. factor (H, T, T): dropout's,
+ * of the probabilities; NULL: none. */
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, const double *factor,
                    size_t T, size_t C, size_t H);
+/* Philox 4x32-10 of a counter and a key, and the factor 0 or 1/(1-p) that kernels/dropout.c's comment promises. */
+void   ref_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);
+double ref_dropout(double p, uint64_t seed, uint64_t site, uint64_t row, uint64_t column);
 /* c (m, n) = op(a) op(b); a is (m, k), or (k, m) if ta; b is (k, n), or (n, k) if tb. */
 void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k,
                 int ta, int tb);

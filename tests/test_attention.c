@@ -1,5 +1,5 @@
-/* Attention against the definition in double, forward, gradients and one token at a time; the same bits for any
- * number of threads and in any batch; nothing outside its arrays is touched. */
+/* Attention against the definition in double: forward, gradients, with dropout, one token at a time; the same bits
+ * for any number of threads and in any batch; nothing outside its arrays is touched. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,6 +19,7 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     void   *qkv, *out, *dout, *dqkv, *scratch;
     float  *lse;
     double *qkv64, *dout64, *out64, *dqkv64;
+    const struct dropout *drop; // NULL: none
 };
 
 static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint64_t *state)
@@ -78,17 +79,23 @@ static void run_release(struct run *r)
 
 static void run_kernels(struct run *r)
 {
-    attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, NULL, r->scratch);
-    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, NULL, r->scratch);
+    attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
+    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
 }
 
 static void run_oracle(struct run *r)
 {
-    size_t n = r->T * r->C;
+    size_t  n = r->T * r->C, masks = r->H * r->T;
+    double *factor = r->drop ? malloc(masks * r->T * sizeof *factor) : NULL;
 
-    for (size_t b = 0; b < r->B; b++)
-        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n, r->qkv64 + 3 * b * n, r->T, r->C,
-                      r->H);
+    for (size_t b = 0; b < r->B; b++) {
+        for (size_t i = 0; factor && i < masks; i++)
+            for (size_t j = 0; j < r->T; j++)
+                factor[i * r->T + j] = ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site, b * masks + i, j);
+        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n, r->qkv64 + 3 * b * n, factor, r->T,
+                      r->C, r->H);
+    }
+    free(factor);
 }
 
 // Every element within tol of the largest magnitude of its array.
@@ -135,8 +142,53 @@ static void test_bf16(void **unused)
     check_against_oracle(DT_BF16, 2e-2);
 }
 
+// The softmax's own sums are those without dropout, to the bit.
+static void test_dropout(void **unused)
+{
+    static const struct dropout drop = { .p = 0.3f, .seed = 5, .site = UINT64_C(7) << 40 };
+    static const size_t         lengths[] = { 1, 17, 65, 150 };
+
+    (void)unused;
+    for (int dt = DT_F32; dt <= DT_BF16; dt++)
+        for (size_t t = 0; t < 4; t++) {
+            struct run with, without;
+            double     tol = dt == DT_F32 ? 1e-5 : 2e-2;
+
+            run_init(&with, (enum dtype)dt, 2, lengths[t], 33, 3, 2.0f);
+            run_init(&without, (enum dtype)dt, 2, lengths[t], 33, 3, 2.0f);
+            with.drop = &drop;
+            run_kernels(&with);
+            run_kernels(&without);
+            run_oracle(&with);
+            check_close("dropped out", &with, with.out, with.out64, 2 * with.T * with.C, tol);
+            check_close("dropped dqkv", &with, with.dqkv, with.dqkv64, 6 * with.T * with.C, tol);
+            assert_memory_equal(with.lse, without.lse, 2 * 3 * with.T * sizeof *with.lse);
+            run_release(&with);
+            run_release(&without);
+        }
+}
+
+static void test_dropout_of_nothing(void **unused)
+{
+    static const struct dropout zero = { .p = 0.0f, .seed = 5, .site = 7 };
+    struct run one, none;
+    size_t     bytes = 2 * 70 * 2 * 24 * 4;
+
+    (void)unused;
+    run_init(&one, DT_F32, 2, 70, 24, 2, 2.0f);
+    run_init(&none, DT_F32, 2, 70, 24, 2, 2.0f);
+    one.drop = &zero;
+    run_kernels(&one);
+    run_kernels(&none);
+    assert_memory_equal(one.out, none.out, bytes);
+    assert_memory_equal(one.dqkv, none.dqkv, 3 * bytes);
+    run_release(&one);
+    run_release(&none);
+}
+
 static void test_threads_do_not_matter(void **unused)
 {
+    static const struct dropout drop = { .p = 0.1f, .seed = 1, .site = 2 };
     int before = omp_get_max_threads();
 
     (void)unused;
@@ -146,6 +198,7 @@ static void test_threads_do_not_matter(void **unused)
 
         run_init(&one, (enum dtype)dt, 2, 150, 40, 3, 2.0f);
         run_init(&more, (enum dtype)dt, 2, 150, 40, 3, 2.0f);
+        one.drop = more.drop = &drop;
         omp_set_num_threads(1);
         run_kernels(&one);
         omp_set_num_threads(3);
@@ -235,6 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp32),
         cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_of_nothing),
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_batch_does_not_matter),
         cmocka_unit_test(test_large_scores),
