@@ -1,0 +1,64 @@
+#!/bin/sh
+# A Hugging Face classifier through a run and out again: the same parameters and config.json, labels by name. Prints TAP.
+. tests/tap.sh
+
+make_text 300 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/tok"
+run pretrain --run "$tmp/lm" --n-layer 2 --n-head 3 --n-embd 15 --seq 16 --batch 2 --steps 1 --mode mem --durability none \
+    --data "$tmp/text.txt" --tokenizer "$tmp/tok"
+works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+
+# A head beside it, and what config.json says of one.
+python3 - "$tmp/hf" "$tmp/classifier" <<'EOF'
+import json, os, shutil, struct, sys
+source, to = sys.argv[1:]
+shutil.copytree(source, to)
+with open(os.path.join(source, "model.safetensors"), "rb") as f:
+    header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    data = f.read()
+del header["__metadata__"]
+header["score.weight"] = {"dtype": "F32", "shape": [3, 15], "data_offsets": [len(data), len(data) + 180]}
+head = json.dumps(header).encode()
+with open(os.path.join(to, "model.safetensors"), "wb") as f:
+    f.write(struct.pack("<Q", len(head)) + head + data + struct.pack("<45f", *(i / 7 for i in range(45))))
+with open(os.path.join(to, "config.json"), encoding="utf-8") as f:
+    config = json.load(f)
+names = ["entailment", "not \"it\"", "σ"]
+config |= {"architectures": ["GPT2ForSequenceClassification"], "id2label": dict(enumerate(names)), "pad_token_id": 7, "attn_pdrop": 0.125,
+           "label2id": {n: i for i, n in enumerate(names)}}
+with open(os.path.join(to, "config.json"), "w", encoding="utf-8") as f:
+    json.dump(config, f)
+EOF
+result $? "a classifier's folder"
+
+for mode in mem su+o; do
+    works "imported in $mode" import "$tmp/classifier" "$tmp/run-$mode" --mode $mode --durability none
+    grep -qF 'entailment, not "it", σ' "$tmp/out"
+    result $? "which names its labels"
+    works "and exported" export "$tmp/run-$mode" "$tmp/out-$mode"
+done
+run export "$tmp/classifier" "$tmp/direct"
+for f in model.safetensors config.json tokenizer.json; do
+    for mode in mem su+o; do
+        cmp "$tmp/direct/$f" "$tmp/out-$mode/$f" >"$tmp/out" 2>"$tmp/err"
+        result $? "$f is the one that $mode gives, and without a run between"
+    done
+done
+python3 - "$tmp/classifier/config.json" "$tmp/direct/config.json" >"$tmp/out" 2>"$tmp/err" <<'EOF'
+import json, sys
+a, b = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:])
+assert b.pop("problem_type") == "single_label_classification"
+assert a == b, f"{a}\n{b}"
+EOF
+result $? "config.json says what it said"
+
+rm -r "$tmp/run-mem/tokenizer"
+works "a run without its tokenizer" export "$tmp/run-mem" "$tmp/alone"
+grep -qF "has no tokenizer" "$tmp/err"
+result $? "says that the folder holds the model alone"
+
+sed -i 's/"architectures"/"problem_type": "multi_label_classification", "architectures"/' "$tmp/classifier/config.json"
+refuses 2 "multi_label_classification" import "$tmp/classifier" "$tmp/no" --mode mem
+result "$([ ! -e "$tmp/no" ]; echo $?)" "and nothing was made"
+
+done_testing
