@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OF_EVALS "there is an evaluation after each epoch, or every --eval-every steps"
+
 /* ---- values that are written otherwise ---- */
 
 /* SST-2, sst-2: sst2. */
@@ -139,11 +141,11 @@ static int sampling(const char *name, const char *value, char *out, size_t size,
 
 static int eval_strategy(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
-    if (!strcmp(value, "no") || !strcmp(value, "steps"))
+    if (!strcmp(value, "epoch") || !strcmp(value, "steps"))
         return 1;
-    if (strcmp(value, "epoch"))
+    if (strcmp(value, "no"))
         return err_misuse(err, "--%s %s: expected no, steps or epoch", name, value);
-    snprintf(out, size, "evaluations are every --eval-every steps, and at the end");
+    snprintf(out, size, OF_EVALS);
     return 1;
 }
 
@@ -250,7 +252,7 @@ const struct opt_alias run_glue_aliases[] = {
     NOTHING_FLAG("trust_remote_code", "no code of a model's folder is run"),
     NOTHING_FLAG("use_fast_tokenizer", "there is one tokenizer"),
     NOTHING_FLAG("do_lower_case", "GPT-2's tokenizer keeps the case"),
-    NOTHING_FLAG("ignore_mismatched_sizes", "the task says how many classes the head has"),
+    NOTHING_FLAG("ignore_mismatched_sizes", "a head for as many classes is kept, another one made anew"),
 
     // what is done
     ALWAYS("do_train"),
@@ -353,8 +355,8 @@ const struct opt_alias run_glue_aliases[] = {
     JUDGED("eval_strategy", eval_strategy),
     JUDGED("evaluation_strategy", eval_strategy),
     JUDGED("eval_delay", only_none),
-    NOTHING_FLAG("evaluate_during_training", "evaluations are every --eval-every steps, and at the end"),
-    NOTHING_FLAG("eval_on_start", "evaluations are every --eval-every steps, and at the end"),
+    NOTHING_FLAG("evaluate_during_training", OF_EVALS),
+    NOTHING_FLAG("eval_on_start", OF_EVALS),
     NOTHING_FLAG("eval_do_concat_batches", OF_METRICS),
     NOTHING_FLAG("eval_use_gather_object", OF_ONE),
     NOTHING_FLAG("batch_eval_metrics", OF_METRICS),

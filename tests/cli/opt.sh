@@ -19,7 +19,7 @@ expect 0 out "siTrain " --version
 expect 0 out "Usage: siTrain COMMAND" --help
 expect 0 out ".TH SITRAIN 1" --man
 expect 0 out "complete -o filenames -F _siTrain siTrain" --completion
-for command in pretrain eval generate prepare import export plan report devices; do
+for command in pretrain finetune eval generate prepare import export plan report devices; do
     expect 0 out "Usage: siTrain $command" "$command" --help
     "$bin" --man >"$tmp/out"
     grep -q "^\.SS $command" "$tmp/out"
@@ -35,7 +35,7 @@ result $? "no command: 2"
 
 expect 2 err "did you mean pretrain?" pretrian
 expect 2 err "siTrain --help lists them" frobnicate
-for later in finetune bench check reshard watch; do
+for later in bench check reshard watch; do
     expect 2 err "$later is not in this version" $later
 done
 
@@ -68,9 +68,97 @@ refuse "--compress 200%: expected a part such as 2% or 0.02" --compress 200%
 refuse "--warmup 101%: expected a number of steps" --warmup 101%
 refuse "--warmup 1.5: expected a number of steps" --warmup 1.5
 refuse "there is no option -x" -x
-for later in dropout speculate keep-best trace tensorboard; do
+for later in speculate trace tensorboard; do
     refuse "--$later is not in this version" --$later
 done
+
+# finetune takes run_glue.py's names: each stands for a row of ours, with hyphens too, and not beside it.
+stands() { # ALIAS ROW VALUE: no value for a flag
+    other=$(echo "$1" | tr _ -)
+    [ "$other" != "$2" ] || other=$1
+    refuse_finetune "--$1 and --$2 are the same option; give one of them" "--$other" $3 "--$2" $3
+    refuse_finetune "--$1 was given twice" "--$1${3:+=$3}" "--$other" $3
+}
+refuse_finetune() { # TEXT ARGUMENTS of finetune
+    text=$1
+    shift
+    expect 2 err "$text" finetune "$@"
+}
+while read -r alias row value; do
+    stands "$alias" "$row" "$value"
+done <<'END'
+task_name task cola
+data_dir data x
+train_file train-file x.csv
+validation_file eval-file x.csv
+test_file test-file x.csv
+max_seq_length max-seq 128
+max_train_samples max-train-samples 8
+max_eval_samples max-eval-samples 8
+max_predict_samples max-predict-samples 8
+model_name_or_path init x
+tokenizer_name tokenizer x
+do_predict predict
+output_dir run x
+num_train_epochs epochs 3.0
+max_steps steps 10
+per_device_train_batch_size batch 8
+per_gpu_train_batch_size batch 8
+gradient_accumulation_steps grad-accum 2
+learning_rate lr 2e-5
+warmup_ratio warmup 0.06
+warmup_steps warmup 100
+lr_scheduler_type schedule linear
+optim optimizer adamw_torch
+weight_decay weight-decay 0.1
+adam_beta1 beta1 0.9
+adam_beta2 beta2 0.98
+adam_epsilon eps 1e-6
+max_grad_norm clip 1.0
+eval_steps eval-every 50
+load_best_model_at_end keep-best
+logging_steps log-every 10
+END
+refuse_finetune "--bf16 and --dtype are the same option" --bf16 --dtype fp32
+refuse_finetune "--fp16 and --dtype are the same option" --dtype fp32 --fp16 True
+refuse_finetune "--gradient_checkpointing and --activations are the same option" --gradient_checkpointing --activations keep
+refuse_finetune "--warmup_ratio and --warmup_steps both stand for --warmup" --warmup_ratio 0.1 --warmup-steps 10
+refuse_finetune "--bf16 and --fp16 both stand for --dtype" --bf16 --fp16=true
+
+refuse_finetune "--lr x: expected a number from 0 to 1e+30 (--learning_rate is --lr here)" --learning_rate x
+refuse_finetune "--warmup 150%: expected a number of steps" --warmup_ratio 1.5
+refuse_finetune "--epochs 2.5: expected a whole number" --num_train_epochs 2.5
+refuse_finetune "--lr_scheduler_type polynomial is not in this version; use linear" --lr_scheduler_type polynomial
+refuse_finetune "--optim lion_32bit is not in this version; use adamw_torch" --optim lion_32bit
+refuse_finetune "write --optimizer sgd --beta1 0" --optim sgd
+refuse_finetune "--dataset_name imdb: nothing is downloaded; give --data DIR" --dataset_name imdb
+refuse_finetune "--resume_from_checkpoint x: write --resume RUN" --resume_from_checkpoint x
+refuse_finetune "--label_smoothing_factor 0.1 is not in this version" --label_smoothing_factor 0.1
+refuse_finetune "--save_steps needs a value but is followed by --bf16" --save_steps --bf16
+refuse_finetune "--output_dir needs a value, but was given an empty one" --output_dir ""
+refuse_finetune "--do_train=maybe: expected True or False" --do_train=maybe
+refuse_finetune "did you mean --learning_rate?" --lerning_rate 1
+refuse_finetune "did you mean --max-seq?" --max-sek 128
+expect 2 err "there is no option --learning_rate" pretrain --learning_rate 1
+
+# A script of today: what changes nothing is said a line each, and what it stands for arrives.
+run finetune --model_name_or_path "$tmp/none" --task_name SST-2 --data_dir "$tmp/none" --do_train --do_eval True --bf16 False --fp16 \
+    --max_seq_length 128 --per_device_train_batch_size=32 --learning_rate 2e-5 --num_train_epochs 3.0 --save_steps 500 --report_to none \
+    --max_steps -1 --push_to_hub false --output_dir "$tmp/run" --overwrite_output_dir
+[ "$got" != 0 ] && [ "$(wc -l <"$tmp/err")" = 4 ] && grep -q "^siTrain finetune: --save_steps changes nothing here: " "$tmp/err" &&
+    grep -q "^siTrain finetune: --fp16 is --dtype bf16 here: " "$tmp/err" && grep -q -- "--overwrite_output_dir changes nothing" "$tmp/err" &&
+    tail -n 1 "$tmp/err" | grep -qF "$tmp/none" && [ ! -e "$tmp/run" ]
+result $? "run_glue.py's options: three notices, and the folder that is not there"
+
+# Defaults of the command's own for rows that it shares.
+"$bin" finetune --help >"$tmp/out"
+grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default linear)" && "$bin" pretrain --help | grep -A 1 -e "--schedule " | grep -qF "(default cosine)"
+result $? "finetune's schedule is linear by default, pretrain's is not"
+grep -qF "Names of another program's options" "$tmp/out"
+result $? "finetune's help says that other names are taken"
+"$bin" --man >"$tmp/out"
+grep -qF '\-\-learning_rate: \-\-lr' "$tmp/out"
+result $? "the man page lists them"
 
 expect 2 err "RUN is missing" report
 expect 2 err "extra was not expected" report "$tmp" extra
