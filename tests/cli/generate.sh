@@ -1,0 +1,84 @@
+#!/bin/sh
+# Continuing texts: several prompts at once give what each gives alone, streamed parameters what resident ones do; stop texts, a
+# conversation, what is refused. Prints TAP.
+. tests/tap.sh
+
+make_text 400 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+works "a run to generate from" pretrain --run "$tmp/run" --n-layer 4 --n-head 2 --n-embd 32 --seq 64 --batch 4 --steps 60 --lr 1e-2 --mode mem \
+    --durability none --data "$tmp/text.txt" --tokenizer "$tmp/tok"
+run export "$tmp/run" "$tmp/hf"
+
+generates() { # ARGUMENTS...: what is printed, with a mark that keeps line breaks at the end
+    "$bin" generate "$tmp/hf" "$@" 2>"$tmp/err" </dev/null
+    printf .
+}
+alone() { # ARGUMENTS...: the three prompts one after the other
+    run_one "the sea sees" "$@"
+    echo ---
+    run_one "a" "$@"
+    echo ---
+    run_one "every captain follows that ship. the" "$@"
+    printf .
+}
+run_one() { # PROMPT ARGUMENTS...
+    one=$1
+    shift
+    "$bin" generate "$tmp/hf" --prompt "$one" "$@" 2>/dev/null </dev/null
+}
+printf 'the sea sees\r\na\nevery captain follows that ship. the' >"$tmp/prompts"
+three() { generates --prompt "the sea sees" --prompt a --prompt "every captain follows that ship. the" "$@"; }
+
+for kind in "--temperature 0" "--temperature 0 --dtype fp32" "--seed 3 --top-p 90%" "--seed 4 --top-k 5 --batch 2 --threads 3"; do
+    same "$(three --tokens 30 $kind)" "$(alone --tokens 30 $kind)" "three prompts at once are what each is alone: $kind"
+done
+same "$(generates --prompt-file "$tmp/prompts" --tokens 9)" "$(three --tokens 9)" "prompts from a file"
+same "$(run_one a --tokens 20 --seed 1)" "$(run_one a --tokens 20 --seed 1)" "a seed gives one text"
+result "$([ "$(run_one a --tokens 20 --seed 1)" != "$(run_one a --tokens 20 --seed 2)" ]; echo $?)" "another seed another one"
+same "$(run_one a --tokens 20 --seed 2 --top-p 1e-9)" "$(run_one a --tokens 20 --temperature 0)" "a nucleus of nothing is the likeliest token"
+same "$(generates --temperature 0)" "$(generates --temperature 0 --tokens 63)" "without --tokens it ends where the positions do"
+
+# stop texts: cut at every place of the greedy text, so that they begin and end inside tokens
+text=$(run_one "the sea sees" --tokens 40 --temperature 0)
+bad=0
+for n in 14 17 18 21 26 33; do
+    stop=$(printf %s "$text" | cut -c "$n-$((n + 6))")
+    rest=${text#the sea sees}
+    [ "$(run_one "the sea sees" --tokens 40 --temperature 0 --stop nowhere --stop "$stop")" = "the sea sees${rest%%"$stop"*}" ] || bad=$n
+done
+result "$bad" "a text ends before a stop text, wherever its tokens end"
+
+# more than fits: the smallest --host-mem there is
+"$bin" generate "$tmp/hf" --prompt "the sea sees" --host-mem 1M >/dev/null 2>"$tmp/err"
+least=$(sed -n 's/.*needs at least \([0-9]*M\).*/\1/p' "$tmp/err")
+result "$([ -n "$least" ]; echo $?)" "too little memory: it says how much would do"
+same "$(run_one "the sea sees" --tokens 30 --host-mem "$least")" "$(run_one "the sea sees" --tokens 30)" "and with that the text is the same"
+
+# a conversation
+chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }
+first=$(run_one "the sea sees" --temperature 0 --dtype fp32 --tokens 8)
+second=$(run_one "$first
+a ship" --temperature 0 --dtype fp32 --tokens 8)
+same "$(chat 'the sea sees\na ship\n\nnot read\n' 8)" "${first#the sea sees}
+${second#"$first
+a ship"}" "a conversation goes on with all that was said"
+chat 'the sea sees\na ship\nthe captain\nthe storm\n' 30 >"$tmp/out"
+result "$([ $? = 0 ] && [ "$(wc -l <"$tmp/out")" -ge 4 ] && grep -q "goes on with the latest 32 tokens" "$tmp/err"; echo $?)" \
+    "and with the latest half where the positions are used up"
+
+# whoever reads may go
+"$bin" generate "$tmp/hf" --prompt a --batch 500 2>"$tmp/err" | head -c 1 >/dev/null
+"$bin" generate "$tmp/hf" --prompt a --tokens 5 >/dev/full 2>"$tmp/full"
+result "$([ $? = 1 ] && [ ! -s "$tmp/err" ] && grep -q "writing to stdout" "$tmp/full"; echo $?)" "a closed pipe is no failure, a full disk is"
+
+refuses 2 "the prompt has 3 tokens, with --tokens 63 more than the 64 positions" generate "$tmp/hf" --prompt "the sea" --tokens 63
+make_text 20 | tr '\n' ' ' >"$tmp/long"
+refuses 2 "long:1 has" generate "$tmp/hf" --prompt-file "$tmp/long"
+printf 'a\n\nb\n' >"$tmp/gap"
+refuses 2 "gap:2: the line is empty" generate "$tmp/hf" --prompt-file "$tmp/gap"
+refuses 2 "give one of them" generate "$tmp/hf" --prompt a --prompt-file "$tmp/gap"
+refuses 2 "one conversation" generate "$tmp/hf" --chat --batch 2
+refuses 2 "1 to 1024 sequences" generate "$tmp/hf" --prompt a --batch 2000
+refuses 2 "--top-p" generate "$tmp/hf" --prompt a --top-p 1.5
+
+done_testing
