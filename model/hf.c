@@ -19,9 +19,7 @@
 
 enum { NAME_MAX_BYTES = 128, PATH_BYTES = 4096, PIECE = 1 << 16, CONFIG_MAX = 1 << 20 };
 
-#define CLASSIFIER     "GPT2ForSequenceClassification"
-#define REGRESSION     "regression"
-#define CLASSIFICATION "single_label_classification"
+static const char CLASSIFIER[] = "GPT2ForSequenceClassification";
 
 struct hf {
     struct gpt_config        gpt;
@@ -149,6 +147,11 @@ static int is_classifier(const json_t *config, const char *dir)
     return found;
 }
 
+static const char *problem_type(const struct gpt_config *g)
+{
+    return g->n_labels == 1 ? "regression" : "single_label_classification";
+}
+
 /* The number of labels as transformers has it: of id2label; without it num_labels; without both 2. */
 static int config_labels(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
 {
@@ -165,10 +168,10 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
         rc = size_key(&g->n_labels, config, path, "num_labels", err);
     if (rc || !kind || json_is_null(kind))
         return rc;
-    if (word && !strcmp(word, g->n_labels == 1 ? REGRESSION : CLASSIFICATION))
+    if (word && !strcmp(word, problem_type(g)))
         return 0;
     return err_misuse(err, "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows \"%s\" only", path,
-                      word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", g->n_labels == 1 ? REGRESSION : CLASSIFICATION);
+                      word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", problem_type(g));
 }
 
 /* dir/config.json into *out, which the caller json_decref()s. */
@@ -516,11 +519,12 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
         char *name = x->labels ? strdup(x->labels->name[i]) : label_name(NULL, i);
 
         snprintf(id, sizeof id, "%zu", i);
-        failed = !name || json_object_set_new(to_label, id, json_string(name)) || json_object_set_new(to_id, name, json_integer((json_int_t)i));
+        failed = !name || json_object_set_new(to_label, id, json_string(name)) ||
+                 json_object_set_new(to_id, name, json_integer((json_int_t)i));
         free(name);
     }
     failed |= json_object_set(config, "id2label", to_label) || json_object_set(config, "label2id", to_id) ||
-              json_object_set_new(config, "problem_type", json_string(x->gpt.n_labels == 1 ? REGRESSION : CLASSIFICATION)) ||
+              json_object_set_new(config, "problem_type", json_string(problem_type(&x->gpt))) ||
               json_object_set_new(config, "pad_token_id", token_id(x->pad));
     json_decref(to_label);
     json_decref(to_id);
@@ -536,7 +540,8 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd", (json_int_t)g->n_embd, "n_inner",
         "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
         "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
-        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd), "resid_pdrop", decimal(g->drop_resid), "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
+        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd), "resid_pdrop", decimal(g->drop_resid),
+        "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
         "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext), "eos_token_id", token_id(x->endoftext));
     json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1, "bos_token_id", token_id(x->endoftext),
                                    "eos_token_id", token_id(x->endoftext));

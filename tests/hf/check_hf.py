@@ -346,7 +346,8 @@ def make_classifier(case, tokenizer, folder, tok_dir):
     end = tokenizer.token_to_id("<|endoftext|>")
     config = GPT2Config(n_layer=layers, n_head=heads, n_embd=width, n_positions=positions, vocab_size=tokenizer.get_vocab_size(),
                         resid_pdrop=0.05, embd_pdrop=0.1, attn_pdrop=0.15, id2label=dict(enumerate(labels)),
-                        label2id={label: i for i, label in enumerate(labels)}, bos_token_id=end, eos_token_id=end, pad_token_id=7 if "another" in name else end)
+                        label2id={label: i for i, label in enumerate(labels)}, bos_token_id=end, eos_token_id=end,
+                        pad_token_id=7 if "another" in name else end)
     model = GPT2ForSequenceClassification(config).eval()
     for key, p in model.named_parameters():
         p.normal_(1.0 if ".ln_" in key and key.endswith("weight") else 0.0, 0.25)
@@ -372,7 +373,8 @@ def check_classifier_logits(model, exported, dtype):
 
 def check_classifier_config(model, exported):
     got, want = load(AutoModelForSequenceClassification, exported).config, model.config
-    keys = ["architectures", "id2label", "label2id", "num_labels", "pad_token_id", "eos_token_id", "attn_pdrop", "embd_pdrop", "resid_pdrop"]
+    keys = ["architectures", "id2label", "label2id", "num_labels", "pad_token_id", "eos_token_id", "attn_pdrop", "embd_pdrop",
+            "resid_pdrop"]
     for key in keys:
         if getattr(got, key) != getattr(want, key):
             return f"{key}: {getattr(got, key)!r}, expected {getattr(want, key)!r}"
