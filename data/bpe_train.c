@@ -178,7 +178,7 @@ int bpe_train_open(struct bpe_train **out, struct err *err)
     }
     rc = pretoken_open(&b->pre, err);
     if (!rc)
-        rc = pretoken_special(b->pre, "<|endoftext|>", 13, 0, err);
+        rc = pretoken_special(b->pre, "<|endoftext|>", 13, 0, 0, err);
     if (rc)
         bpe_train_close(b);
     else

@@ -1,8 +1,8 @@
 /* pretoken.c: the regular expression of GPT-2, and where a text may be cut.
  *
- * Text is divided from the outside in: special tokens, runs of valid UTF-8 (other bytes stand alone), pre-tokens. The expression
- * has no look-behind, so cutting can go on from any end of a pre-token. When more text is to follow, a pre-token is final if
- * looking for it never touched the end of what is there. It did not if at least two bytes follow it: greedy runs and the
+ * Text is divided from the outside in: special tokens of the first turn, of the second, runs of valid UTF-8 (other bytes stand
+ * alone), pre-tokens. The expression has no look-behind, so cutting can go on from any end of a pre-token. When more text is to
+ * follow, a pre-token is final if looking for it never touched the end of what is there. It did not if at least two bytes follow it: greedy runs and the
  * lookahead of \s+(?!\S) stop at a code point that is there (a run of spaces that reaches the end is taken whole, so nothing
  * follows it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
  *
@@ -40,13 +40,19 @@ static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?[" LETTERS "]+| ?[" NUM
 
 struct special { char *content; size_t n; int32_t id; };
 
+struct specials {
+    struct special *list;
+    size_t          n;
+    unsigned char   begins[256]; // 1: a special token begins with this byte
+    int             one_begin;   // the byte, if all begin with the same; else -1
+};
+
+enum { TURNS = 2 };
+
 struct pretoken {
     pcre2_code       *code;
     pcre2_match_data *match;
-    struct special   *specials;
-    size_t            n_specials;
-    unsigned char     begins[256]; // 1: a special token begins with this byte
-    int               one_begin;   // the byte, if all begin with the same; else -1
+    struct specials   turns[TURNS];
 };
 
 int pretoken_open(struct pretoken **out, struct err *err)
@@ -58,7 +64,6 @@ int pretoken_open(struct pretoken **out, struct err *err)
     *out = NULL;
     if (!p)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
-    p->one_begin = -1;
     p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
     if (p->code)
         p->match = pcre2_match_data_create(1, NULL);
@@ -78,39 +83,42 @@ void pretoken_close(struct pretoken *p)
 {
     if (!p)
         return;
-    for (size_t i = 0; i < p->n_specials; i++)
-        free(p->specials[i].content);
-    free(p->specials);
+    for (struct specials *t = p->turns; t < p->turns + TURNS; t++) {
+        for (size_t i = 0; i < t->n; i++)
+            free(t->list[i].content);
+        free(t->list);
+    }
     pcre2_match_data_free(p->match);
     pcre2_code_free(p->code);
     free(p);
 }
 
-int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, struct err *err)
+int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second, struct err *err)
 {
-    struct special *s = realloc(p->specials, (p->n_specials + 1) * sizeof *s);
-    unsigned char   first = (unsigned char)content[0];
+    struct specials *t = &p->turns[second ? 1 : 0];
+    struct special  *s = realloc(t->list, (t->n + 1) * sizeof *s);
+    unsigned char    first = (unsigned char)content[0];
 
     assert(n > 0 && id >= 0);
     if (s)
-        p->specials = s;
-    if (!s || !(s[p->n_specials].content = malloc(n)))
+        t->list = s;
+    if (!s || !(s[t->n].content = malloc(n)))
         return err_set(err, -ENOMEM, "no memory for a special token");
-    s += p->n_specials;
+    s += t->n;
     memcpy(s->content, content, n);
     s->n = n;
     s->id = id;
-    p->one_begin = p->n_specials == 0 || p->one_begin == first ? first : -1;
-    p->begins[first] = 1;
-    p->n_specials++;
+    t->one_begin = t->n == 0 || t->one_begin == first ? first : -1;
+    t->begins[first] = 1;
+    t->n++;
     return 0;
 }
 
 /* The next place in text[from..n) where a special token stands (*s), or may stand once more follows (*s NULL); n if none. */
-static size_t special_find(const struct pretoken *p, const char *text, size_t from, size_t n, int final, const struct special **s)
+static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n, int final, const struct special **s)
 {
     *s = NULL;
-    for (size_t i = from; p->n_specials && i < n; i++) {
+    for (size_t i = from; p->n && i < n; i++) {
         int partial = 0;
 
         if (p->one_begin >= 0) {
@@ -122,8 +130,8 @@ static size_t special_find(const struct pretoken *p, const char *text, size_t fr
         } else if (!p->begins[(unsigned char)text[i]]) {
             continue;
         }
-        for (size_t k = 0; k < p->n_specials; k++) {
-            const struct special *c = &p->specials[k];
+        for (size_t k = 0; k < p->n; k++) {
+            const struct special *c = &p->list[k];
             size_t                m = c->n < n - i ? c->n : n - i;
 
             if (memcmp(text + i, c->content, m))
@@ -235,15 +243,18 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
     return 0;
 }
 
-int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg, size_t *used,
-                 struct err *err)
+/* Text around the special tokens of turn `turn` and later ones. */
+static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final, pretoken_fn *fn, void *arg, size_t *used,
+                    struct err *err)
 {
+    if (turn == TURNS)
+        return segment_cut(p, text, n, !final, fn, arg, used, err);
     *used = 0;
     while (*used < n) {
         const struct special *s;
-        size_t                at = special_find(p, text, *used, n, final, &s), part;
+        size_t                at = special_find(&p->turns[turn], text, *used, n, final, &s), part;
         int                   open = !final && !s;
-        int                   rc = segment_cut(p, text + *used, at - *used, open, fn, arg, &part, err);
+        int                   rc = turn_cut(p, turn + 1, text + *used, at - *used, !open, fn, arg, &part, err);
 
         *used += part;
         if (rc || open)
@@ -256,6 +267,12 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pret
         }
     }
     return 0;
+}
+
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg, size_t *used,
+                 struct err *err)
+{
+    return turn_cut(p, 0, text, n, final, fn, arg, used, err);
 }
 
 /* ---- streams ---- */

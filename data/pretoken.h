@@ -16,8 +16,9 @@ typedef int pretoken_fn(void *arg, const char *bytes, size_t n, int32_t special)
 int  pretoken_open(struct pretoken **out, struct err *err);
 void pretoken_close(struct pretoken *p);
 
-/* From now on the literal content[0..n), n > 0, is one special token (the longest of those that begin at a place). */
-int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, struct err *err);
+/* From now on the literal content[0..n), n > 0, is one special token (the longest of those that begin at a place). Those of the
+ * second turn are looked for in what those of the first leave: Hugging Face's normalized tokens. */
+int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second, struct err *err);
 
 /* Cut text[0..n). If nothing is to follow (`final`), all of it; else as far as what follows cannot matter: *used bytes, and the
  * caller comes again with the rest and more behind it. */

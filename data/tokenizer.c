@@ -96,18 +96,18 @@ int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, i
     return 0;
 }
 
-int tokenizer_set_special(struct tokenizer *t, size_t id, const char *content, size_t n, const char *what, struct err *err)
+int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what, struct err *err)
 {
+    size_t              id = (size_t)a->id, n = strlen(a->content);
     struct token_entry *e = &t->entries[id];
-    int                 rc;
+    int                 rc = tokenizer_set(t, id, a->content, n, 1, what, err);
 
-    if (n == 0)
-        return err_misuse(err, "%s: the added token of id %zu is empty", what, id);
-    rc = tokenizer_set(t, id, content, n, 1, what, err);
     if (rc)
         return rc;
     e->special = 1;
-    return pretoken_special(t->pre, content, n, (int32_t)id, err);
+    e->normalized = a->normalized != 0;
+    e->word = !a->special;
+    return pretoken_special(t->pre, a->content, n, (int32_t)id, a->normalized, err);
 }
 
 /* The slot of a pair, or the free one where it belongs. */
@@ -171,8 +171,9 @@ void tokenizer_close(struct tokenizer *t)
 /* Tokens of the bytes, then of each merge. */
 static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], size_t n_merges, struct err *err)
 {
-    struct byte_map m;
-    int             rc = 0;
+    struct added_token end = { (char[]){ END_OF_TEXT }, (json_int_t)(256 + n_merges), 0, 1 };
+    struct byte_map    m;
+    int                rc = 0;
 
     byte_map_make(&m);
     for (size_t i = 0; !rc && i < 256; i++)
@@ -190,7 +191,7 @@ static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], si
             tokenizer_set_merge(t, r, a, b, (uint32_t)(256 + r));
     }
     if (!rc)
-        rc = tokenizer_set_special(t, 256 + n_merges, END_OF_TEXT, strlen(END_OF_TEXT), "training", err);
+        rc = tokenizer_set_added(t, &end, "training", err);
     return rc;
 }
 

@@ -18,16 +18,16 @@
 #include <unistd.h>
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
-#define MAX_ADDED      4096u
 #define CODE_POINTS    324u // 256 bytes, of which 68 are moved behind the 256th
 
 /* What loading needs at hand. */
 struct loading {
-    const char       *path;
-    json_t           *vocab; // token -> id
-    struct tokenizer *t;
-    unsigned char     byte_of[CODE_POINTS];
-    char              known[CODE_POINTS];
+    const char         *dir, *path;
+    json_t             *vocab; // token -> id
+    struct added_tokens added;
+    struct tokenizer   *t;
+    unsigned char       byte_of[CODE_POINTS];
+    char                known[CODE_POINTS];
 };
 
 /* ---- names: tokens as they stand in the files ---- */
@@ -231,56 +231,38 @@ static int settings_check(const struct loading *l, const json_t *root, const jso
     return 0;
 }
 
-/* Check the added tokens and raise *n beyond their ids. */
-static int added_check(const struct loading *l, const json_t *added, size_t *n, struct err *err)
+/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root: tokenizer.json, or NULL. */
+static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, struct err *err)
 {
-    if (json_array_size(added) > MAX_ADDED)
-        return err_misuse(err, "%s has more than %u added tokens", l->path, MAX_ADDED);
-    for (size_t i = 0; i < json_array_size(added); i++) {
-        const json_t *a = json_array_get(added, i);
-        json_int_t    id = id_of(json_object_get(a, "id"));
+    size_t n = vocab_size(l, err);
+    int    rc = n ? added_tokens_read(&l->added, l->dir, l->path, root, l->vocab, err) : -EINVAL;
 
-        if (id < 0 || !json_is_string(json_object_get(a, "content")))
-            return err_misuse(err, "%s: added token %zu has no id and content", l->path, i);
-        if (!is_unset(json_object_get(a, "lstrip")) || !is_unset(json_object_get(a, "rstrip")) ||
-            !is_unset(json_object_get(a, "single_word")))
-            return err_misuse(err, "%s: added token %s sets lstrip, rstrip or single_word, which are not known", l->path,
-                              json_string_value(json_object_get(a, "content")));
-        if ((size_t)id >= *n)
-            *n = (size_t)id + 1;
-    }
-    return 0;
+    for (size_t i = 0; !rc && i < l->added.n; i++)
+        if ((size_t)l->added.list[i].id >= n)
+            n = (size_t)l->added.list[i].id + 1;
+    if (!rc)
+        rc = tokenizer_new(&l->t, n, n_merges, err);
+    for (size_t i = 0; !rc && i < l->added.n; i++)
+        rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
+    return rc ? rc : vocab_load(l, err);
 }
 
 static int open_json(struct loading *l, struct err *err)
 {
     json_t       *root = NULL;
-    const json_t *model, *merges, *added;
-    size_t        n;
+    const json_t *model, *merges;
     int           rc = json_read(&root, l->path, MAX_FILE_BYTES, err);
 
     if (rc)
         return rc;
     model = json_object_get(root, "model");
     merges = json_object_get(model, "merges");
-    added = json_object_get(root, "added_tokens");
     l->vocab = json_object_get(model, "vocab");
     rc = settings_check(l, root, model, err);
-    n = rc ? 0 : vocab_size(l, err);
-    if (!rc)
-        rc = n ? added_check(l, added, &n, err) : -EINVAL;
     if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
         rc = err_misuse(err, "%s has more than %zu merges", l->path, TOKENIZER_MAX_VOCAB);
     if (!rc)
-        rc = tokenizer_new(&l->t, n, json_array_size(merges), err);
-    for (size_t i = 0; !rc && i < json_array_size(added); i++) {
-        const json_t *a = json_array_get(added, i), *c = json_object_get(a, "content");
-
-        rc = tokenizer_set_special(l->t, (size_t)id_of(json_object_get(a, "id")), json_string_value(c), json_string_length(c),
-                                   l->path, err);
-    }
-    if (!rc)
-        rc = vocab_load(l, err);
+        rc = tokens_load(l, root, json_array_size(merges), err);
     if (!rc)
         rc = merges_load_json(l, merges, err);
     json_decref(root);
@@ -321,11 +303,9 @@ static int merges_load_text(struct loading *l, const char *text, size_t n, struc
 
 static int open_pair(struct loading *l, const char *vocab_path, const char *merges_path, struct err *err)
 {
-    static const char eot[] = "<|endoftext|>";
-    const json_t     *end;
-    char             *text = NULL;
-    size_t            n, n_text = 0, n_merges = 0, at = 0, len;
-    int               rc;
+    char  *text = NULL;
+    size_t n_text = 0, n_merges = 0, at = 0, len;
+    int    rc;
 
     l->path = vocab_path;
     rc = json_read(&l->vocab, vocab_path, MAX_FILE_BYTES, err);
@@ -335,16 +315,10 @@ static int open_pair(struct loading *l, const char *vocab_path, const char *merg
         goto out;
     while (n_merges <= TOKENIZER_MAX_VOCAB && merges_line(text, n_text, &at, &len))
         n_merges++;
-    n = vocab_size(l, err);
     if (n_merges > TOKENIZER_MAX_VOCAB)
         rc = err_misuse(err, "%s has more than %zu merges", merges_path, TOKENIZER_MAX_VOCAB);
     else
-        rc = n ? tokenizer_new(&l->t, n, n_merges, err) : -EINVAL;
-    end = json_object_get(l->vocab, eot);
-    if (!rc && end)
-        rc = tokenizer_set_special(l->t, (size_t)id_of(end), eot, sizeof eot - 1, vocab_path, err);
-    if (!rc)
-        rc = vocab_load(l, err);
+        rc = tokens_load(l, NULL, n_merges, err);
     l->path = merges_path;
     if (!rc)
         rc = merges_load_text(l, text, n_text, err);
@@ -384,7 +358,7 @@ static int open_dir(struct loading *l, const char *dir, char *paths[5], struct e
 int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 {
     static const char *const names[5] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe" };
-    struct loading           l = { 0 };
+    struct loading           l = { .dir = dir };
     struct byte_map          m;
     char                    *paths[5] = { NULL };
     int                      rc = 0;
@@ -406,6 +380,7 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
         tokenizer_close(l.t);
     else
         *out = l.t;
+    added_tokens_free(&l.added);
     for (int i = 0; i < 5; i++)
         free(paths[i]);
     return rc;
@@ -446,10 +421,14 @@ static json_t *added_make(const struct tokenizer *t, char **names)
 {
     json_t *added = json_array();
 
-    for (size_t i = 0; i < t->n; i++)
-        if (t->entries[i].special)
+    for (size_t i = 0; i < t->n; i++) {
+        const struct token_entry *e = &t->entries[i];
+
+        if (e->special)
             json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i, "content", names[i],
-                                                   "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
+                                                   "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", e->normalized,
+                                                   "special", !e->word));
+    }
     return added;
 }
 
@@ -505,12 +484,30 @@ static json_t *merges_make(const struct tokenizer *t, char **names)
     return merges;
 }
 
+/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer asks for. */
+static int names_write(const struct tokenizer *t, int config, const char *path, struct err *err)
+{
+    static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
+    json_t                  *whole = config ? json_pack("{s:s, s:b}", "tokenizer_class", "GPT2TokenizerFast", "add_prefix_space", 0)
+                                            : json_object();
+    int                      rc = whole ? 0 : err_set(err, -ENOMEM, "no memory for %s", path);
+
+    for (size_t i = 0; !rc && i < 3 && tokenizer_endoftext(t) >= 0; i++)
+        if (json_object_set_new(whole, roles[i], json_string("<|endoftext|>")))
+            rc = err_set(err, -ENOMEM, "no memory for %s", path);
+    if (!rc)
+        rc = json_write(whole, path, err);
+    json_decref(whole);
+    return rc;
+}
+
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
 {
-    char   *paths[3] = { join(dir, "tokenizer.json", err), join(dir, "vocab.json", err), join(dir, "merges.txt", err) };
+    char   *paths[5] = { join(dir, "tokenizer.json", err), join(dir, "vocab.json", err), join(dir, "merges.txt", err),
+                         join(dir, "tokenizer_config.json", err), join(dir, "special_tokens_map.json", err) };
     char  **names = names_make(t, err);
     json_t *vocab = NULL, *merges = NULL, *whole = NULL;
-    int     rc = paths[0] && paths[1] && paths[2] && names ? 0 : -ENOMEM;
+    int     rc = paths[0] && paths[1] && paths[2] && paths[3] && paths[4] && names ? 0 : -ENOMEM;
 
     if (!rc && mkdir(dir, 0777) && errno != EEXIST)
         rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
@@ -525,6 +522,8 @@ int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
         rc = json_write(vocab, paths[1], err);
     if (!rc)
         rc = merges_write(merges, paths[2], err);
+    for (int i = 3; i < 5 && !rc; i++)
+        rc = names_write(t, i == 3, paths[i], err);
     if (!rc)
         rc = json_write(whole, paths[0], err);
 out:
@@ -534,7 +533,7 @@ out:
     for (size_t i = 0; names && i < t->n; i++)
         free(names[i]);
     free(names);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++)
         free(paths[i]);
     return rc;
 }

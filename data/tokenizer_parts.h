@@ -5,6 +5,8 @@
 #include "data/pretoken.h"
 #include "data/tokenizer.h"
 
+#include <jansson.h>
+
 #define TOKENIZER_MAX_VOCAB ((size_t)1 << 20)
 #define TOKENIZER_MAX_BYTES 65535u // of one token
 
@@ -12,7 +14,9 @@ struct token_entry {
     char    *bytes; // NULL: no token has this id
     uint32_t n;
     char     raw;     // its bytes stand in the files as they are, not mapped to printable code points
-    char     special; // an added token: matched literally, before anything else
+    char     special;    // an added token: matched literally, before anything else
+    char     normalized; // an added token that is looked for in what the others leave
+    char     word;       // an added token that Hugging Face does not call special: it stays where special ones are skipped
 };
 
 struct merge { uint64_t pair; uint32_t rank, id; }; // pair: left << 32 | right; id of their merge
@@ -43,8 +47,16 @@ void byte_map_make(struct byte_map *m);
  * not complete may only be closed). `what` names the file in a sentence. */
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err);
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what, struct err *err);
-int tokenizer_set_special(struct tokenizer *t, size_t id, const char *content, size_t n, const char *what, struct err *err);
+struct added_token { char *content; json_int_t id; int normalized, special; };
+int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what, struct err *err);
 void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right, uint32_t merged);
 int tokenizer_complete(struct tokenizer *t, struct err *err);
+
+/* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed from `path`; NULL: the folder has the
+ * older pair of files) and by the files beside it. `vocab` is token -> id, all of them ids. Caller frees, also after an error. */
+struct added_tokens { struct added_token *list; size_t n; };
+int  added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root, const json_t *vocab,
+                       struct err *err);
+void added_tokens_free(struct added_tokens *a);
 
 #endif

@@ -90,7 +90,7 @@ static struct pretoken *cutter(void)
     struct pretoken *p;
 
     assert_int_equal(pretoken_open(&p, &e), 0);
-    assert_int_equal(pretoken_special(p, "<|endoftext|>", 13, 7, &e), 0);
+    assert_int_equal(pretoken_special(p, "<|endoftext|>", 13, 7, 0, &e), 0);
     return p;
 }
 
@@ -142,14 +142,32 @@ static void test_specials_overlap(void **state)
 
     (void)state;
     assert_int_equal(pretoken_open(&p, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>", 3, 1, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, &e), 0);
-    assert_int_equal(pretoken_special(p, "xy", 2, 3, &e), 0);
+    assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
+    assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, 0, &e), 0);
+    assert_int_equal(pretoken_special(p, "xy", 2, 3, 0, &e), 0);
     assert_int_equal(pretoken_cut(p, "q<a>bd <a>bcxy<a>b", 18, 0, note, &c, &used, &e), 0);
     assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy]");
     assert_int_equal(used, 14);
     assert_int_equal(pretoken_cut(p, "<a>b", 4, 1, note, &c, &used, &e), 0);
     assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy][<a>]b|");
+    pretoken_close(p);
+}
+
+/* A token of the second turn is not seen where one of the first stands, nor before it is known that none does. */
+static void test_specials_second_turn(void **state)
+{
+    struct pretoken *p;
+    struct cuts      c = { .n = 0 };
+    size_t           used;
+
+    (void)state;
+    assert_int_equal(pretoken_open(&p, &e), 0);
+    assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
+    assert_int_equal(pretoken_special(p, "x<a", 3, 2, 1, &e), 0);
+    assert_int_equal(pretoken_cut(p, "x<ab x<a>", 9, 1, note, &c, &used, &e), 0);
+    assert_string_equal(c.text, "[x<a]b| x|[<a>]");
+    assert_int_equal(pretoken_cut(p, "x<a", 3, 0, note, &c, &used, &e), 0);
+    assert_int_equal(used, 0);
     pretoken_close(p);
 }
 
@@ -479,6 +497,64 @@ static void test_refusals(void **state)
     assert_int_equal(tokenizer_open(&t, dir, &e), -ENOENT);
 }
 
+/* The id of the one token that `text` is, or -1. */
+static int32_t only_id(const char *text)
+{
+    struct token_buf  ids = { 0 };
+    struct tokenizer *t;
+    int32_t           id;
+
+    assert_int_equal(tokenizer_open(&t, dir, &e), 0);
+    assert_int_equal(tokenizer_encode(t, text, strlen(text), &ids, &e), 0);
+    id = ids.n == 1 ? ids.ids[0] : -1;
+    token_buf_free(&ids);
+    tokenizer_close(t);
+    return id;
+}
+
+/* Tokens that the files beside the vocabulary add: their ids follow it, by the files' order; which file counts; what is refused. */
+static void test_added_tokens(void **state)
+{
+    enum { N = 257 + N_MERGES };
+    static const char *const refused[] = {
+        "{\"[PAD]\": 9}", "{\"[PAD]\": \"x\"}", "{\"\": 557}", "{\"<|endoftext|>\": 557}", "{\"[PAD]\": 558}",
+    };
+    struct tokenizer *t = random_tokenizer();
+
+    (void)state;
+    assert_int_equal(tokenizer_save(t, dir, &e), 0);
+    tokenizer_close(t);
+    assert_int_equal(only_id("[PAD]"), -1);
+    put("added_tokens.json", "{\"two words\": 558, \"[PAD]\": 557}");
+    for (int pair = 0; pair < 2; pair++) {
+        assert_int_equal(only_id("[PAD]"), N);
+        assert_int_equal(only_id("two words"), N + 1);
+        assert_int_equal(only_id("<|endoftext|>"), N - 1);
+        if (!pair)
+            move("tokenizer.json", "kept.json");
+    }
+    move("kept.json", "tokenizer.json");
+    put("special_tokens_map.json", "{\"pad_token\": {\"content\": \"<pad>\"}, \"additional_special_tokens\": [\"<x>\", \"[PAD]\"]}");
+    assert_int_equal(only_id("<pad>"), N + 2);
+    assert_int_equal(only_id("<x>"), N + 3);
+    put("tokenizer_config.json", "{\"added_tokens_decoder\": {\"557\": {\"content\": \"<x>\"}}, \"sep_token\": \"<sep>\"}");
+    assert_int_equal(only_id("<x>"), N); // the two older files do not count beside it
+    assert_int_equal(only_id("<sep>"), N + 1);
+    assert_int_equal(only_id("[PAD]"), -1);
+    put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"<m>\", \"lstrip\": true}}");
+    put("special_tokens_map.json", "{}");
+    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "lstrip"));
+    put("tokenizer_config.json", "{\"add_prefix_space\": true}");
+    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+    unlink(at("tokenizer_config.json"));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        put("added_tokens.json", refused[i]);
+        assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+        assert_non_null(strstr(e.text, "added_tokens.json"));
+    }
+}
+
 static void test_merges_refusals(void **state)
 {
     static const uint32_t late[1][2] = { { 256, 0 } };
@@ -532,9 +608,9 @@ static void test_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_pretokens), T(test_specials_overlap), T(test_cut_anywhere), T(test_bpe_is_the_naive_one),
+        T(test_pretokens), T(test_specials_overlap), T(test_specials_second_turn), T(test_cut_anywhere), T(test_bpe_is_the_naive_one),
         T(test_any_bytes), T(test_streams),          T(test_save_and_open), T(test_refusals),
-        T(test_merges_refusals), T(test_reference),
+        T(test_added_tokens),   T(test_merges_refusals), T(test_reference),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
