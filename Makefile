@@ -91,7 +91,7 @@ VENV ?= $(BUILD)/venv
 
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuations as transformers and tokenizers (VENV=, DATA=)
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
-	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/check_hf.py
+	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py
 
 # PEERS="--rounds 1 --steps 5": a trial. A full run takes 15 to 25 minutes, and the machine should do nothing else.
 PEERS ?=
