@@ -8,6 +8,7 @@ people save them (fp32, bf16, fp16, sharded, with and without "transformer." bef
   loss        `siTrain eval` against torch's cross-entropy;
   generation  `siTrain generate --temperature 0` against transformers' greedy one;
   classifiers GPT2ForSequenceClassification's folders, the same way: parameters, logits of padded rows, labels' names, the tokenizer;
+  fine-tuning `siTrain finetune`'s export, loaded by transformers: the evaluation's loss and the predictions;
   token ids   `siTrain prepare` against tokenizers', on text and on random Unicode.
 Environment: SITRAIN the program (./siTrain), SITRAIN_DATA a folder with gpt2-30m/ and text/ (without it those parts are skipped).
 """
@@ -206,12 +207,15 @@ def ids_to_bytes(tokenizer, ids):
 
 
 def greedy_ids(model, tokenizer, prompt, n):
-    """transformers' continuation up to <|endoftext|>, and where two tokens were nearly as likely (None: nowhere)."""
+    """transformers' continuation up to <|endoftext|>, and where two tokens were nearly as likely (None: nowhere). Ids that the
+    tokenizer does not have, of a padded vocabulary, are not text: siTrain does not choose them."""
     start = tokenizer.encode(prompt, add_special_tokens=False).ids
     end = tokenizer.token_to_id("<|endoftext|>")
-    out = model.generate(torch.tensor([start]), attention_mask=torch.ones(1, len(start), dtype=torch.long), max_new_tokens=n, do_sample=False,
-                         eos_token_id=end, pad_token_id=end, return_dict_in_generate=True, output_logits=True)
-    top = [step[0].topk(2).values for step in out.logits]
+    unknown = list(range(tokenizer.get_vocab_size(), model.config.vocab_size)) or None
+    out = model.generate(torch.tensor([start]), attention_mask=torch.ones(1, len(start), dtype=torch.long), max_new_tokens=n,
+                         do_sample=False, eos_token_id=end, pad_token_id=end, suppress_tokens=unknown, return_dict_in_generate=True,
+                         output_scores=True)
+    top = [step[0].topk(2).values for step in out.scores]
     tie = next((i for i, t in enumerate(top) if t[0] - t[1] < TIE), None)
     ids = out.sequences[0].tolist()[len(start):]
     return ids[:ids.index(end)] if end in ids else ids, tie
@@ -290,6 +294,88 @@ def check_tokenizer(name, tok_dir, texts, tmp, step=1):
          all_unicode(step), tmp)
     for label, text in texts:
         part(f"{name}: ids of {label}", check_ids, tokenizer, tok_dir, text, tmp)
+
+
+# ---- fine-tuned ----
+
+FINETUNED = [
+    # name, labels (none: a regression), are the rows pairs, how to train
+    ("fine-tuned on pairs", ["agrees", "differs", "unrelated"], True, ["--mode", "su+o", "--devices", "2"]),
+    ("fine-tuned on sentences", ["0", "1"], False, ["--mode", "mem"]),
+    ("fine-tuned to a number", None, True, ["--mode", "base"]),
+]
+MAX_SEQ = 40
+
+
+def labelled_rows(r, n, labels, pairs):
+    sentences = [line for line in make_text(4 * n).splitlines() if line.strip()]
+    rows = []
+    for i in range(n):
+        row = {"sentence1": sentences[2 * i], "sentence2": sentences[2 * i + 1]} if pairs else {"sentence": sentences[2 * i]}
+        rows.append(row | {"label": r.choice(labels) if labels else r.randrange(0, 51) / 10})
+    return rows
+
+
+def check_finetuned(case, tokenizer, tok_dir, tmp):
+    name, labels, pairs, how = case
+    folder, run, exported = os.path.join(tmp, "lm"), os.path.join(tmp, "tuned"), os.path.join(tmp, "out")
+    r = random.Random(name)
+    files = {part: os.path.join(tmp, part + ".json") for part in ("train", "eval", "test")}
+    rows = {"train": labelled_rows(r, 50, labels, pairs), "eval": labelled_rows(r, 21, labels, pairs)}
+    rows["test"] = rows["eval"]
+    for key, path in files.items():
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(row) + "\n" for row in rows[key])
+    try:
+        make_model((name, 2, 3, 24, 48, 0, 1e-5, "fp32", False, True, None), tokenizer.get_vocab_size(), folder, tok_dir)
+        sitrain("finetune", "--run", run, "--init", folder, "--train-file", files["train"], "--eval-file", files["eval"], "--test-file",
+                files["test"], "--predict", "--epochs", "2", "--batch", "8", "--lr", "1e-3", "--max-seq", MAX_SEQ, "--dtype", "fp32",
+                "--durability", "none", *how)
+        sitrain("export", run, exported)
+        model = load(AutoModelForSequenceClassification, exported)
+        logits = classifier_logits(model, tokenizer, rows["eval"])
+    except Exception as e:
+        return result(False, name, f"{type(e).__name__}: {e}")
+    part(f"{name}: the evaluation's loss", check_tuned_loss, model, run, rows["eval"], labels, logits)
+    part(f"{name}: the predictions", check_predictions, run, labels, logits)
+    part(f"{name}: AutoTokenizer", check_auto_tokenizer, exported, tokenizer, make_text(50))
+    for d in (folder, run, exported):
+        shutil.rmtree(d, ignore_errors=True)
+
+
+def classifier_logits(model, tokenizer, rows):
+    """One padded batch, as people give it: A, <|endoftext|>, B."""
+    end, ids = model.config.pad_token_id, []
+    for row in rows:
+        texts = [tokenizer.encode(row[key], add_special_tokens=False).ids for key in ("sentence", "sentence1", "sentence2") if key in row]
+        ids.append((texts[0] + ([end] + texts[1] if len(texts) > 1 else []))[:MAX_SEQ])
+    longest = max(map(len, ids))
+    return model(torch.tensor([row + [end] * (longest - len(row)) for row in ids])).logits
+
+
+def check_tuned_loss(model, run, rows, labels, logits):
+    with open(os.path.join(run, "eval_results.json"), encoding="utf-8") as f:
+        got = json.load(f)["eval_loss"]
+    if labels:
+        if model.config.id2label != dict(enumerate(labels)):
+            return f"labels {model.config.id2label}"
+        want = torch.nn.functional.cross_entropy(logits.double(), torch.tensor([labels.index(row["label"]) for row in rows])).item()
+    else:
+        want = ((logits[:, 0].double() - torch.tensor([row["label"] for row in rows])) ** 2).mean().item()
+    return None if abs(got - want) <= 1e-5 * want else f"loss {got}, torch's {want}"
+
+
+def check_predictions(run, labels, logits):
+    with open(os.path.join(run, "predict_results_None.txt"), encoding="utf-8") as f:
+        got = [line.rstrip("\n").split("\t")[1] for line in f][1:]
+    if not labels:
+        worst = max(abs(float(a) - b) for a, b in zip(got, logits[:, 0].tolist(), strict=True))
+        return None if worst < 6e-4 else f"values differ by {worst}"
+    want = [labels[i] for i in logits.argmax(-1)]
+    top = logits.topk(2).values
+    clear = (top[:, 0] - top[:, 1] > TIE).tolist()
+    wrong = [i for i in range(len(want)) if clear[i] and got[i] != want[i]]
+    return f"rows {wrong}" if wrong or len(got) != len(want) else None
 
 
 # ---- the parts together ----
@@ -485,6 +571,8 @@ def main():
                 check_case(case, tokenizer, tok_dir, tmp)
             for case in CLASSIFIERS:
                 check_classifier(case, tokenizer, tok_dir, tmp)
+            for case in FINETUNED:
+                check_finetuned(case, tokenizer, tok_dir, tmp)
         if DATA:
             check_gpt2_30m(tmp)
         else:
