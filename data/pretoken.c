@@ -2,9 +2,9 @@
  *
  * Text is divided from the outside in: special tokens of the first turn, of the second, runs of valid UTF-8 (other bytes stand
  * alone), pre-tokens. The expression has no look-behind, so cutting can go on from any end of a pre-token. When more text is to
- * follow, a pre-token is final if looking for it never touched the end of what is there. It did not if at least two bytes follow it: greedy runs and the
- * lookahead of \s+(?!\S) stop at a code point that is there (a run of spaces that reaches the end is taken whole, so nothing
- * follows it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
+ * follow, a pre-token is final if looking for it never touched the end of what is there. It did not if at least two bytes follow
+ * it: greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of spaces that reaches the end is taken
+ * whole, so nothing follows it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
  *
  * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are those of Unicode 16, while
  * Debian's PCRE2 knows 14. Both are written out below, so that the ids do not depend on the library's version. */

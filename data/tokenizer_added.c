@@ -261,8 +261,10 @@ int added_tokens_read(struct added_tokens *a, const char *dir, const char *path,
     struct adding s = { a, vocab, path };
     json_t       *files[3] = { NULL }, *named = json_object();
     char         *paths[3] = { NULL };
-    int           rc = named ? array_add(&s, json_object_get(root, "added_tokens"), err) : err_set(err, -ENOMEM, "no memory to read %s", path);
+    int           rc = named ? 0 : err_set(err, -ENOMEM, "no memory to read %s", path);
 
+    if (!rc)
+        rc = array_add(&s, json_object_get(root, "added_tokens"), err);
     for (size_t i = 0; !root && i < 3; i++) // the older pair of files: these three are <|endoftext|> unless another is named
         json_object_set_new(named, names[i], json_string("<|endoftext|>"));
     for (size_t i = 0; i < 3 && !rc; i++)
