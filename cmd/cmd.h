@@ -7,10 +7,11 @@
 
 #define SITRAIN_VERSION "0.1.0"
 
-extern const struct opt_command pretrain_command, eval_command, generate_command, prepare_command, import_command, export_command,
+extern const struct opt_command pretrain_command, finetune_command, eval_command, generate_command, prepare_command, import_command, export_command,
                                 plan_command, report_command, devices_command;
 
 int cmd_pretrain(int argc, char **argv); // argv[0] is the command's name
+int cmd_finetune(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);

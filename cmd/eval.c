@@ -1,5 +1,6 @@
-/* eval.c: the loss of a model on a file. */
+/* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task, and its predictions. */
 #include "cmd/cmd.h"
+#include "cmd/eval_task.h"
 #include "cmd/evaluate.h"
 #include "cmd/reader.h"
 #include "cmd/tokenise.h"
@@ -13,21 +14,32 @@
 #include <unistd.h>
 
 struct eval_opts {
-    const char      *model, *data, *tokenizer;
+    const char      *model, *data, *tokenizer, *task, *eval_file, *test_file, *predict;
+    uint64_t         max_seq, max_eval, max_predict;
     struct read_opts read;
 };
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, offsetof(struct eval_opts, model), .help = "a run, or a Hugging Face folder" },
-    { "data", OPT_STRING, offsetof(struct eval_opts, data), .arg = "FILE", .help = "a token file or a text" },
-    { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR", .help = "for a text; else the model's own" },
+    { "data", OPT_STRING, offsetof(struct eval_opts, data), .arg = "FILE|DIR", .help = "a token file or a text; with --task its folder" },
+    { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR", .help = "for texts; else the model's own" },
+    { "task", OPT_STRING, offsetof(struct eval_opts, task), .arg = "TASK",
+      .help = "of a classifier: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
+    { "eval-file", OPT_STRING, offsetof(struct eval_opts, eval_file), .arg = "FILE", .help = "of a classifier: rows of one's own, as finetune takes them" },
+    { "test-file", OPT_STRING, offsetof(struct eval_opts, test_file), .arg = "FILE", .help = "rows of one's own to predict" },
+    { "predict", OPT_STRING, offsetof(struct eval_opts, predict), .arg = "FILE", .help = "write predictions of the test rows" },
+    { "max-seq", OPT_UINT, offsetof(struct eval_opts, max_seq), .min = 1, .max = 1048576,
+      .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the model has" },
+    { "max-eval-samples", OPT_UINT, offsetof(struct eval_opts, max_eval), .help = "only the first rows; 0: all" },
+    { "max-predict-samples", OPT_UINT, offsetof(struct eval_opts, max_predict), .help = "the same of the rows to predict" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct eval_opts, read) }, { 0 } };
 
 const struct opt_command eval_command = {
-    "eval", "RUN|HFDIR --data FILE", "the loss of a model on a file",
-    "Rows of --seq tokens are taken one after the other; every token is predicted from those before it in its row.",
+    "eval", "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)", "the loss of a model on a file, or a classifier's metrics",
+    "A language model: rows of --seq tokens are taken one after the other; every token is predicted from those before it in its row. A "
+    "classifier or regressor: the development set of a GLUE task, or rows of one's own.",
     parts, sizeof(struct eval_opts), NULL, NULL
 };
 
@@ -103,10 +115,19 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 
     if (!dtype_given)
         o->read.dtype = reader_dtype(&r);
-    if (!rc)
+    if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
+        struct eval_task e = { .model = o->model, .task = o->task, .data = o->data, .eval_file = o->eval_file, .test_file = o->test_file,
+                               .predict = o->predict, .tokenizer = o->tokenizer, .max_seq = o->max_seq, .max_eval = o->max_eval,
+                               .max_predict = o->max_predict };
+
+        rc = eval_task(&r, &e, &o->read, err);
+    } else if (!rc && r.gpt.n_labels) {
+        rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says what it is evaluated on", o->model);
+    } else if (!rc) {
         rc = open_data(&data, &r, o, err);
-    if (!rc)
-        rc = run_eval(&r, data, &o->read, err);
+        if (!rc)
+            rc = run_eval(&r, data, &o->read, err);
+    }
     tokens_close(data);
     reader_close(&r);
     return rc;

@@ -1,6 +1,7 @@
 /* feed.c: which feed a run has. */
 #include "cmd/feed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 int feed_has_eval(struct session *s)
@@ -11,6 +12,20 @@ int feed_has_eval(struct session *s)
     free(file);
     free(examples);
     return has;
+}
+
+int feed_store_seconds(struct session *s, const struct feed_values *v, struct err *err)
+{
+    static const char *const keys[TASK_SPLITS] = { "dev.seconds", "dev_mm.seconds" };
+    int                      rc = 0;
+
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++) {
+        char text[48];
+
+        snprintf(text, sizeof text, "%.17g", v->seconds[i]);
+        rc = session_set(s, keys[i], text, err);
+    }
+    return rc;
 }
 
 int feed_open(struct feed **out, struct session *s, struct err *err)

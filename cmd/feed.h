@@ -4,6 +4,7 @@
 #define CMD_FEED_H
 
 #include "cmd/session.h"
+#include "data/task.h"
 #include "model/step.h"
 
 enum { FEED_VALUES = 8 };
@@ -14,6 +15,7 @@ struct feed_values {
     size_t   n;
     int      larger_better; // of value[0]
     uint64_t count;         // what was evaluated: tokens, or rows
+    double   seconds[TASK_SPLITS]; // that it took, for each file
 };
 
 struct feed { const struct feed_ops *ops; }; // first member of every backend
@@ -28,6 +30,9 @@ struct feed_ops {
 
 /* Is there something to evaluate on? By the stored settings alone. */
 int  feed_has_eval(struct session *s);
+
+/* Store how long the last evaluation took, for the results' files: dev.seconds, dev_mm.seconds. */
+int  feed_store_seconds(struct session *s, const struct feed_values *v, struct err *err);
 
 /* Open the feed that the run's stored settings ask for ("task" there: examples; else tokens). */
 int  feed_open(struct feed **out, struct session *s, struct err *err);

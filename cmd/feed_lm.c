@@ -2,6 +2,7 @@
 #include "cmd/feed.h"
 
 #include "cmd/evaluate.h"
+#include "data/clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,6 +27,7 @@ static int lm_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct 
 {
     struct feed_lm *l = (struct feed_lm *)f;
     struct evaluate e = { l->order.batch, l->order.seq, l->order.grad_accum, l->vocab };
+    uint64_t        start_ns = clock_ns();
     double          loss;
     int             rc;
 
@@ -37,6 +39,7 @@ static int lm_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct 
     snprintf(out->value[1].name, sizeof out->value[1].name, "perplexity");
     out->value[0].value = loss;
     out->value[1].value = exp(loss);
+    out->seconds[0] = (double)(clock_ns() - start_ns) * 1e-9;
     return 0;
 }
 

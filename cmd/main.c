@@ -18,6 +18,7 @@ struct command {
 
 static const struct command commands[] = {
     { &pretrain_command, cmd_pretrain },
+    { &finetune_command, cmd_finetune },
     { &eval_command, cmd_eval },
     { &generate_command, cmd_generate },
     { &prepare_command, cmd_prepare },
@@ -26,7 +27,6 @@ static const struct command commands[] = {
     { &plan_command, cmd_plan },
     { &report_command, cmd_report },
     { &devices_command, cmd_devices },
-    { LATER("finetune", "go on training a model with siTrain pretrain --init HFDIR") },
     { LATER("bench", "siTrain devices says what this machine has, siTrain report RUN what a run measured") },
     { LATER("check", "every read of a run is verified as it is used; siTrain export RUN HFDIR reads all parameters") },
     { LATER("reshard", "siTrain export RUN HFDIR and siTrain pretrain --init HFDIR move the parameters") },

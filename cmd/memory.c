@@ -85,7 +85,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     b->layer_grad = m.layer_grad;
     b->compress = m.compress;
     b->spans = m.spans;
-    b->tables = m.tables;
+    b->tables = m.tables + (r->exporting ? m.masters : 0);
     if (cfg.error_feedback) {
         b->residual_ram = m.residual_ram;
         b->residual_ends = m.residual_ends;

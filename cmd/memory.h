@@ -11,6 +11,7 @@ struct memory_request {
     struct model_options model;     // kept is not looked at
     struct run_config   *run;       // training; NULL: reading
     int                  keep;      // as in struct budget_request
+    int                  exporting; // training: masters are read between steps
     uint64_t             reader;    // reading: what the source itself holds
     uint64_t             decoding;  // generation: decode_bytes, which stand for activations too; else 0
 };

@@ -4,6 +4,7 @@
 #include "cmd/newrun.h"
 
 #include "cmd/cmd.h"
+#include "cmd/labelled.h"
 #include "cmd/tokenise.h"
 #include "data/file.h"
 #include "model/hf.h"
@@ -105,11 +106,11 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
 
 /* ---- the folder ---- */
 
-/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., tokenizer, dev0, image0, ...). */
+/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., train.ex..., tokenizer, dev0, image0, ...). */
 static int is_ours(const char *name)
 {
     static const char *const exact[] = { ".", "..", "run.lock", "tokenizer" };
-    static const char *const begins[] = { "run.db.new", "data.bin", "eval.bin" };
+    static const char *const begins[] = { "run.db.new", "data.bin", "eval.bin", "train.ex", "dev.ex", "dev_mm.ex", "test.ex", "test_mm.ex" };
     static const char *const numbered[] = { "dev", "image" };
 
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
@@ -191,6 +192,14 @@ static int check_device(const char *path, struct err *err)
     return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path, strerror(errno));
 }
 
+static int has_dev(const struct newrun *n)
+{
+    for (size_t i = 0; i < n->n_examples; i++)
+        if (!strcmp(n->examples[i].name, "dev"))
+            return 1;
+    return 0;
+}
+
 int newrun_check(const struct newrun *n, struct err *err)
 {
     int rc = check_folder(n->dir, err);
@@ -199,6 +208,8 @@ int newrun_check(const struct newrun *n, struct err *err)
         rc = check_device(n->o->device.item[i], err);
     if (!rc && n->tokenizer && !tokenise_has_files(n->tokenizer))
         rc = err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected", n->tokenizer);
+    if (!rc && n->o->keep_best && !n->eval_data && !has_dev(n))
+        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s", n->examples ? "--eval-file FILE" : "--eval-data FILE");
     if (!rc && n->data)
         rc = check_data(n->data, n->tokenizer, n->gpt.vocab, n->o->seq, err);
     if (!rc && n->eval_data)
@@ -270,43 +281,123 @@ static int make_id(char id[33], struct err *err)
     return 0;
 }
 
+/* A model with another head: all but score.weight is the source's. */
+struct new_head {
+    const struct session *s;
+    struct params_source  body;
+};
+
+static int new_head_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct new_head   *h = ctx;
+    const struct gpt_config *g = &h->s->gpt;
+    size_t                   head = block == g->n_layer + 1 ? gpt_offset(g, GPT_SCORE_W) : SIZE_MAX;
+    size_t                   old = first >= head ? 0 : n < head - first ? n : head - first;
+    int                      rc = old ? h->body.read(h->body.ctx, block, first, old, out, err) : 0;
+
+    if (!rc && old < n)
+        gpt_init_values(out + old, g, block, first + old, n - old, h->s->o.seed);
+    return rc;
+}
+
 static int format_run(struct session *s, const struct newrun *n, struct err *err)
 {
-    struct params_source source = { init_read, s };
+    struct params_source source = n->source ? *n->source : (struct params_source){ init_read, s };
+    struct new_head      head = { s, source };
     struct hf           *hf = NULL;
+    size_t               labels = n->source_labels;
     int                  rc = 0;
 
     if (n->init) {
         rc = hf_open(&hf, n->init, err);
-        if (!rc)
-            source = hf_source(hf);
+        if (!rc) {
+            source = head.body = hf_source(hf);
+            labels = hf_gpt(hf)->n_labels;
+        }
     }
+    if ((n->init || n->source) && labels != s->gpt.n_labels)
+        source = (struct params_source){ new_head_read, &head };
     if (!rc)
         rc = run_format(&s->run, &source, err);
     hf_close(hf);
     return rc;
 }
 
+/* ---- what is read while it is made ---- */
+
+static int add_examples(struct session *s, const struct newrun *n, struct tokenizer *tok, struct err *err)
+{
+    char text[32];
+    int  rc = session_set(s, "task", n->examples[0].task->name, err);
+
+    snprintf(text, sizeof text, "%" PRIu64, n->epochs);
+    if (!rc)
+        rc = session_set(s, "epochs", text, err);
+    for (size_t i = 0; i < n->n_examples && !rc; i++) {
+        const struct encode *e = &n->examples[i];
+        char                 path[SESSION_PATH + 32];
+        uint32_t             sum;
+
+        snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
+        rc = encode_file(e, tok, s->o.seq, path, &sum, err);
+        if (!rc)
+            rc = labelled_store(s, e->name, sum, e->rows, err);
+    }
+    return rc;
+}
+
+/* The tokenizer into RUN, and what is made with it. */
+static int add_tokenizer(struct session *s, const struct newrun *n, struct err *err)
+{
+    char              path[SESSION_PATH + 16], text[32];
+    struct tokenizer *tok = NULL;
+    int               copied, rc;
+
+    snprintf(path, sizeof path, "%s/tokenizer", s->dir);
+    if (mkdir(path, 0777))
+        return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
+    rc = hf_copy_tokenizer(n->tokenizer, path, &copied, err);
+    if (!rc)
+        rc = tokenizer_open(&tok, path, err);
+    if (rc)
+        return rc;
+    snprintf(text, sizeof text, "%ld", (long)tokenizer_endoftext(tok));
+    rc = session_set(s, "endoftext", text, err);
+    if (!rc && n->n_examples)
+        rc = add_examples(s, n, tok, err);
+    tokenizer_close(tok);
+    return rc;
+}
+
+/* What else a classifier's folder says: its labels by name, and what it pads with. */
+static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
+{
+    long pad = n->init ? hf_pad(n->init) : -1;
+    char text[32];
+    int  rc = 0;
+
+    if (!n->gpt.n_labels)
+        return 0;
+    if (n->labels && n->labels->n)
+        rc = session_store_labels(s, n->labels, err);
+    snprintf(text, sizeof text, "%ld", pad);
+    return rc || pad < 0 ? rc : session_set(s, "config.pad", text, err);
+}
+
 /* run.db.new with everything in it; closed again, so that one file holds it all. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
-    char path[SESSION_PATH + 16];
-    int  copied, rc;
+    int rc = runlog_begin(s->log, err);
 
-    rc = runlog_begin(s->log, err);
     if (rc)
         return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) || (rc = session_store_options(s, err)) ||
-        (n->labels && n->labels->n && (rc = session_store_labels(s, n->labels, err))) || (rc = runlog_commit(s->log, err))) {
+        (rc = store_classifier(s, n, err)) || (rc = runlog_commit(s->log, err))) {
         runlog_rollback(s->log);
         return rc;
     }
-    if (n->tokenizer) {
-        snprintf(path, sizeof path, "%s/tokenizer", s->dir);
-        if (mkdir(path, 0777))
-            return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
-        rc = hf_copy_tokenizer(n->tokenizer, path, &copied, err);
-    }
+    if (n->tokenizer)
+        rc = add_tokenizer(s, n, err);
     if (!rc && n->data)
         rc = newrun_add_data(s, "data", n->data, err);
     if (!rc && n->eval_data)

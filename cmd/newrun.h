@@ -2,6 +2,7 @@
 #ifndef CMD_NEWRUN_H
 #define CMD_NEWRUN_H
 
+#include "cmd/encode.h"
 #include "cmd/session.h"
 
 struct newrun {
@@ -9,18 +10,24 @@ struct newrun {
     struct gpt_config gpt;
     const struct train_opts *o;       // checked; seq, threads, schedule_steps resolved where they are known
     const struct hf_labels *labels;   // a classifier's, or NULL
-    const char       *init;           // a Hugging Face folder; NULL: gpt_init_values of o->seed
+    const char       *init;           // a Hugging Face folder; NULL: source, or gpt_init_values of o->seed
+    const struct params_source *source; // of a model of source_labels classes (0: a language model), like gpt but for the head
+    size_t            source_labels;
     const char       *tokenizer;      // a folder, or NULL
     const char       *data, *eval_data; // token files or texts; NULL: none
+    const struct encode *examples;    // (n_examples), checked: fine-tuning; rows are cut at o->seq
+    size_t            n_examples;
+    uint64_t          epochs;
     int               argc;
     char            **argv;
 };
 
 /* Refusals that need no folder: data that is neither tokens nor text, text without a tokenizer, ids that the vocabulary does not
- * have, files too short for a row; a folder that exists. Nothing on disk is changed. */
+ * have, files too short for a row; a folder that exists; --keep-best with nothing to evaluate on. Nothing on disk is changed. */
 int newrun_check(const struct newrun *n, struct err *err);
 
-/* Make it. On failure what was made is removed again; a kill leaves a folder without run.db, which the next newrun_create of
+/* Make it. A head that the parameters' source does not have, or has for another number of classes, is new: gpt_init_values of o->seed.
+ * On failure what was made is removed again; a kill leaves a folder without run.db, which the next newrun_create of
  * the same name starts over. */
 int newrun_create(const struct newrun *n, struct err *err);
 

@@ -40,21 +40,6 @@ const struct opt_command pretrain_command = {
     parts, sizeof(struct pretrain_opts), NULL, NULL
 };
 
-/* The memory plan of a run that does not exist yet: what is refused is refused before anything is made. */
-static int check_plan(const struct gpt_config *gpt, const struct pretrain_opts *o, struct err *err)
-{
-    struct session s = { .gpt = *gpt, .o = o->train };
-    struct budget  plan;
-    int            rc;
-
-    snprintf(s.dir, sizeof s.dir, "%s", o->run);
-    rc = session_config(&s, err);
-    if (!rc)
-        rc = training_plan(&plan, &s, err);
-    session_close(&s);
-    return rc;
-}
-
 static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *err)
 {
     struct newrun n = { .dir = o->run, .o = &o->train, .init = o->model.init, .data = o->data, .eval_data = o->eval_data,
@@ -66,12 +51,16 @@ static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *
     rc = pick_model(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
+    if (n.gpt.n_labels) {
+        fprintf(stderr, "siTrain: %s is a classifier: its head is left out, its body is trained as a language model\n", o->model.init);
+        n.gpt.n_labels = 0;
+    }
     n.tokenizer = o->tokenizer;
     if (!o->train.schedule_steps)
         o->train.schedule_steps = o->train.steps;
     rc = newrun_check(&n, err);
     if (!rc)
-        rc = check_plan(&n.gpt, o, err);
+        rc = training_check_plan(&n.gpt, &o->train, o->run, err);
     return rc ? rc : newrun_create(&n, err);
 }
 
@@ -96,34 +85,18 @@ static int resume_data(struct session *s, const char *what, const char *path, st
     return rc;
 }
 
-/* What the command line says of the run, over the stored options. su+o+c alone stands for the run's own ratio. */
-static int overlay(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, int first, struct err *err)
-{
-    struct pretrain_opts said = *o;
-    struct opt_given     which = *given;
-
-    if (said.train.mode == TRAIN_SU_O_C) {
-        said.train.mode = TRAIN_SU_O;
-        if (!opt_was_given(&pretrain_command, given, "compress"))
-            said.train.compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
-        opt_mark_given(&pretrain_command, &which, "compress");
-    }
-    s->o.quiet = o->train.quiet; // both are of one command, not of the run
-    s->o.force_device = o->train.force_device;
-    return session_overlay(s, &pretrain_command, &which, &said, first, err);
-}
-
 /* The stored options with what the command line may change. */
 static int resume_options(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
 {
-    char *trained = session_get(s, "data.path");
-    int   first = !trained, rc = 0;
+    struct pretrain_opts said = *o;
+    char                *trained = session_get(s, "data.path");
+    int                  first = !trained, rc = 0;
 
     free(trained);
     if (first && !o->data)
         rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     if (!rc)
-        rc = overlay(s, o, given, first, err);
+        rc = training_overlay(s, &pretrain_command, given, &said, &said.train, first, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
         s->o.threads = session_threads(s->o.threads);
@@ -146,14 +119,18 @@ static int resume_check(const struct pretrain_opts *o, struct err *err)
     return 0;
 }
 
-/* A later end does not stretch the schedule: said, since steps at a rate of 0 change nothing. */
-static void say_schedule(const struct session *s)
+/* A classifier is trained by finetune. */
+static int check_kind(struct session *s, const char *dir, struct err *err)
 {
-    const struct train_opts *o = &s->o;
+    char *task = session_get(s, "task");
+    int   rc = 0;
 
-    if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        fprintf(stderr, "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is --min-lr, %g\n",
-                (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
+    if (task)
+        rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it", dir, dir);
+    else if (s->gpt.n_labels)
+        rc = err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK --data DIR trains it", dir, dir);
+    free(task);
+    return rc;
 }
 
 static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
@@ -161,6 +138,8 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     const char *dir = o->resume ? o->resume : o->run;
     int         rc = session_open(s, dir, err);
 
+    if (!rc)
+        rc = check_kind(s, dir, err);
     if (rc || !o->resume)
         return rc;
     rc = resume_options(s, o, given, err);
@@ -171,7 +150,7 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     if (!rc)
         rc = resume_data(s, "eval", o->eval_data, err);
     if (!rc)
-        say_schedule(s);
+        training_say_schedule(s);
     return rc;
 }
 

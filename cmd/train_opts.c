@@ -51,6 +51,8 @@ const struct opt_row train_rows[] = {
     { "clip", OPT_DOUBLE, AT(clip), "1", .help = "largest norm of the gradient; 0: no clipping" },
     { "seed", OPT_UINT, AT(seed), "1", .help = "of initial parameters and the order of the data" },
     { "order", OPT_WORD, AT(order), "shuffled", "shuffled|sequential", .help = "of the rows of the data" },
+    { "dropout", OPT_RATIO, AT(dropout), .max = 0.99, .help = "part of the embeddings, attention and branches that a step drops; finetune: "
+      "if not given, as config.json says" },
     { "dtype", OPT_WORD, AT(dtype), "bf16", WORDS_DTYPE, .help = HELP_DTYPE },
     { "mode", OPT_WORD, AT(mode), "su+o", "mem|base|su|su+o|su+o+c",
       .help = "where states live and who updates: all in RAM; host with states on drives; devices, naively; devices, buffers handed over; "
@@ -74,11 +76,10 @@ const struct opt_row train_rows[] = {
     { "commit-every", OPT_UINT, AT(commit_every), "100", .min = 1, .help = "steps between commits in mode mem" },
     { "eval-every", OPT_UINT, AT(eval_every), .help = "steps between evaluations; 0: only at the end" },
     { "log-every", OPT_UINT, AT(log_every), "1", .min = 1, .help = "steps between lines" },
+    { "keep-best", OPT_FLAG, AT(keep_best), .help = "keep the model after the best evaluation in RUN/best, a Hugging Face folder" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "print no line per step" },
-    { "dropout", OPT_LATER, .help = "train without it" },
     { "speculate", OPT_LATER, .help = "updates wait for the gradient's norm" },
     { "topology", OPT_LATER, .help = "use --link-bw, --csd-read-bw and --csd-write-bw" },
-    { "keep-best", OPT_LATER, .help = "export the run when its evaluation is best" },
     { "trace", OPT_LATER, .help = "query the table spans of run.db" },
     { "tensorboard", OPT_LATER, .help = "use siTrain report RUN --csv" },
     { 0 },
@@ -142,7 +143,7 @@ int model_opts_check(const struct model_opts *o, struct err *err)
 int train_opt_may_change(const char *name)
 {
     static const char *const free_names[] = { "steps", "host-mem", "activations", "disk", "durability", "commit-every", "eval-every",
-                                              "log-every", "quiet", "force-device", "link-bw", "csd-read-bw", "csd-write-bw" };
+                                              "log-every", "quiet", "keep-best", "force-device", "link-bw", "csd-read-bw", "csd-write-bw" };
 
     for (size_t i = 0; i < sizeof free_names / sizeof *free_names; i++)
         if (!strcmp(free_names[i], name))

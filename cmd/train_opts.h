@@ -37,6 +37,7 @@ struct train_opts {
     uint64_t seed;
     int      order;                         // enum train_order
     int      dtype;                         // enum dtype: DT_F32 or DT_BF16
+    double   dropout;                       // 0: none; a classifier's where it was not asked for: config.json's (struct gpt_config)
     // where
     int      mode;                          // enum train_mode; never TRAIN_SU_O_C after train_opts_check
     int      csd;                           // index in train_csd_names
@@ -57,6 +58,7 @@ struct train_opts {
     int      durability;                    // enum train_durability
     uint64_t commit_every;                  // steps, mode mem
     uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end
+    int      keep_best;
     int      quiet;
 };
 

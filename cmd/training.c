@@ -2,6 +2,7 @@
  * finish and commit; a second one ends the process at once, which a resume survives as it survives any kill. */
 #include "cmd/training.h"
 
+#include "cmd/best.h"
 #include "cmd/feed.h"
 #include "cmd/progress.h"
 
@@ -19,6 +20,7 @@ struct training {
     struct trainer *trainer;
     struct feed    *feed;
     int             evaluates;
+    struct best     best;
     struct progress progress;
 };
 
@@ -46,11 +48,14 @@ static void catch_signals(void)
 struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
+    const struct gpt_config *g = &s->gpt;
+    float                    p = (float)o->dropout;
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
 
     return (struct trainer_options){
-        .model = { .gpt = s->gpt, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum, .dtype = (enum dtype)o->dtype,
-                   .engine = (enum matmul_engine)o->blas, .threads = (int)o->threads, .training = 1 },
+        .model = { .gpt = *g, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum, .dtype = (enum dtype)o->dtype,
+                   .engine = (enum matmul_engine)o->blas, .threads = (int)o->threads, .training = 1, .varying = g->n_labels > 0,
+                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p, g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule, .lr = o->lr, .min_lr = o->min_lr,
                       .warmup = opt_warmup_steps(o->warmup, horizon), .horizon = horizon },
         .clip = o->clip, .optim = (enum optim_kind)o->optimizer, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
@@ -60,9 +65,48 @@ struct trainer_options training_options(const struct session *s)
 int training_plan(struct budget *out, struct session *s, struct err *err)
 {
     struct memory_request r = { .host_mem = s->o.host_mem, .model = training_options(s).model, .run = &s->run,
-                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1 };
+                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1, .exporting = s->o.keep_best };
 
     return memory_plan(out, &r, err);
+}
+
+int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir, struct err *err)
+{
+    struct session s = { .gpt = *gpt, .o = *o };
+    struct budget  plan;
+    int            rc;
+
+    snprintf(s.dir, sizeof s.dir, "%s", dir);
+    rc = session_config(&s, err);
+    if (!rc)
+        rc = training_plan(&plan, &s, err);
+    session_close(&s);
+    return rc;
+}
+
+int training_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts,
+                     struct train_opts *train, int first, struct err *err)
+{
+    struct opt_given which = *given;
+
+    if (train->mode == TRAIN_SU_O_C) {
+        train->mode = TRAIN_SU_O;
+        if (!opt_was_given(cmd, given, "compress"))
+            train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
+        opt_mark_given(cmd, &which, "compress");
+    }
+    s->o.quiet = train->quiet; // both are of one command, not of the run
+    s->o.force_device = train->force_device;
+    return session_overlay(s, cmd, &which, opts, first, err);
+}
+
+void training_say_schedule(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+
+    if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
+        fprintf(stderr, "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is --min-lr, %g\n",
+                (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
 }
 
 /* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last bits. */
@@ -119,6 +163,12 @@ static int training_open(struct training *t, struct err *err)
     if (rc)
         return rc;
     t->evaluates = feed_has_eval(s);
+    if (s->o.keep_best && !t->evaluates)
+        return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing", s->dir);
+    best_clean(s);
+    rc = best_load(&t->best, s, err);
+    if (rc)
+        return rc;
     keep_engine(s);
     rc = training_plan(&t->plan, s, err);
     if (rc)
@@ -153,8 +203,8 @@ static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
     return t->feed->ops->batch(t->feed, step, micro, b, err);
 }
 
-/* Rows of evals; in one transaction, so that an evaluation is there or missing. */
-static int store_values(struct training *t, uint64_t step, const struct feed_values *v, struct err *err)
+/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there or missing. */
+static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best, struct err *err)
 {
     int rc = runlog_begin(t->s->log, err);
 
@@ -163,35 +213,43 @@ static int store_values(struct training *t, uint64_t step, const struct feed_val
     for (size_t i = 0; i < v->n && !rc; i++)
         rc = runlog_eval(t->s->log, step, v->value[i].name, v->value[i].value, err);
     if (!rc)
+        rc = feed_store_seconds(t->s, v, err);
+    if (!rc && best)
+        rc = best_store(&t->best, t->s, step, v, err);
+    if (!rc)
         rc = runlog_commit(t->s->log, err);
     if (rc)
         runlog_rollback(t->s->log);
     return rc;
 }
 
-static void say_values(struct training *t, uint64_t step, const struct feed_values *v)
+static void say_values(struct training *t, uint64_t step, const struct feed_values *v, int best)
 {
     char   text[512];
     size_t at = 0;
 
     for (size_t i = 0; i < v->n && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name, v->value[i].value);
-    progress_line(&t->progress, "eval after step %llu%s  (%llu %s)", (unsigned long long)step + 1, text, (unsigned long long)v->count,
-                  t->feed->ops->counts);
+    progress_line(&t->progress, "eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text, (unsigned long long)v->count,
+                  t->feed->ops->counts, best ? "  best so far" : "");
 }
 
 /* The evaluation of the parameters after step `step`. */
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
     struct feed_values v;
-    int                rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
+    int                best = 0, rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
 
     if (!rc && t->s->run.mode != RUN_MEM) // the database is the stream's until then; in mem it is this thread's, and a drain is an image
         rc = stream_drain(t->stream, err);
+    if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
+        best = 1;
+        rc = best_export(t->s, t->stream, step + 1, err);
+    }
     if (!rc)
-        rc = store_values(t, step, &v, err);
+        rc = store_values(t, step, &v, best, err);
     if (!rc && !t->s->o.quiet)
-        say_values(t, step, &v);
+        say_values(t, step, &v, best);
     progress_pause(&t->progress, step);
     return rc;
 }

@@ -50,7 +50,7 @@ int stream_update(struct stream *s, const struct stream_step *step, struct err *
 /* Wait until everything asked for is done and committed. */
 int stream_drain(struct stream *s, struct err *err);
 
-/* fp32 masters of a drained stream, for an export: until stream_masters_end no other call. What is read counts as the evaluation of
+/* fp32 masters of a drained stream (in mem: between any two steps), for an export: until stream_masters_end no other call. What is read counts as the evaluation of
  * `step`. Streams that only read have none. */
 struct params_source;
 int stream_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err);

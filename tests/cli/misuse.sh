@@ -24,7 +24,7 @@ refuses_pretrain() { # CODE TEXT ARGUMENTS...: and no folder is left
 refuses_pretrain 2 "--bacth" $small --data "$tmp/text.bin" --bacth 2
 refuses_pretrain 2 "--batch" $sizes --data "$tmp/text.bin" --batch 0
 refuses_pretrain 2 "needs compressed gradients" $small --data "$tmp/text.bin" --error-feedback
-refuses_pretrain 2 "not in this version" $small --data "$tmp/text.bin" --dropout 0.1
+refuses_pretrain 2 "not in this version" $small --data "$tmp/text.bin" --speculate
 refuses_pretrain 2 "--data FILE is missing" $small
 refuses_pretrain 2 "which model?" --data "$tmp/text.bin"
 refuses_pretrain 2 "--model gpt3" --model gpt3 --data "$tmp/text.bin"

@@ -1,0 +1,91 @@
+/* encode.c: rows of a task to ids. */
+#include "cmd/encode.h"
+
+#include "data/examples.h"
+
+#include <string.h>
+
+struct encode_run {
+    const struct encode *e;
+    struct tokenizer    *tok;
+    struct token_buf     ids;
+    struct examples_new *out;
+    size_t               max_seq;
+    uint64_t             rows;
+    int                  pairs;
+};
+
+static int row_label(const struct encode *e, const struct task_row *row, struct example *x, struct err *err)
+{
+    *x = (struct example){ .label = -1 };
+    return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
+}
+
+static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct err *err)
+{
+    if (e->own)
+        return task_read_own(e->path, e->most, row, ctx, err);
+    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx, err);
+}
+
+static int check_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct encode_run *w = ctx;
+    struct example   x;
+
+    w->rows++;
+    w->pairs |= row->text2 != NULL;
+    return row_label(w->e, row, &x, err);
+}
+
+int encode_check(struct encode *e, int *pairs, struct err *err)
+{
+    struct encode_run w = { .e = e };
+    int             rc = read_rows(e, check_row, &w, err);
+
+    if (!rc && w.rows == 0)
+        rc = err_misuse(err, "%s has no rows", e->path);
+    e->rows = w.rows;
+    *pairs |= w.pairs;
+    return rc;
+}
+
+static int encode_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    static const char between[] = "<|endoftext|>"; // one id
+    struct encode_run  *w = ctx;
+    struct example    x;
+    int               rc = row_label(w->e, row, &x, err);
+
+    w->ids.n = 0;
+    if (!rc)
+        rc = tokenizer_encode(w->tok, row->text1, strlen(row->text1), &w->ids, err);
+    if (!rc && row->text2) {
+        rc = tokenizer_encode(w->tok, between, strlen(between), &w->ids, err);
+        if (!rc)
+            rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
+    }
+    return rc ? rc : examples_new_add(w->out, w->ids.ids, w->ids.n < w->max_seq ? w->ids.n : w->max_seq, &x, err);
+}
+
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, const char *out, uint32_t *sum, struct err *err)
+{
+    struct encode_run  w = { .e = e, .tok = tok, .max_seq = max_seq };
+    struct examples *made = NULL;
+    int              rc = examples_new_open(&w.out, out, err);
+
+    if (rc)
+        return rc;
+    rc = read_rows(e, encode_row, &w, err);
+    if (rc)
+        examples_new_abort(w.out);
+    else
+        rc = examples_new_commit(w.out, err);
+    token_buf_free(&w.ids);
+    if (!rc)
+        rc = examples_open(&made, out, err);
+    if (!rc)
+        *sum = examples_sum(made);
+    examples_close(made);
+    return rc;
+}

@@ -1,0 +1,302 @@
+/* eval_task.c: rows are tokenised into a file without a name and go through the model in order. Where the model calls its classes as the
+ * task does, but has them in another order, the rows of its head are read in the task's. */
+#include "cmd/eval_task.h"
+
+#include "cmd/encode.h"
+#include "cmd/evaluate.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { MAX_SEQ = 128 };
+
+struct evaluation {
+    const struct reader    *r;
+    const struct eval_task *e;
+    struct task             task;
+    struct hf_labels        labels;   // the model's
+    size_t                 *place;    // (n_labels): the row of the head that is the task's class i
+    struct tokenizer       *tok;
+    struct trainer_options  o;
+    struct trainer         *trainer;
+    struct evaluate         sizes;
+};
+
+/* ---- the task and the model's classes ---- */
+
+static int read_labels(struct evaluation *v, struct err *err)
+{
+    struct reader *r = (struct reader *)(uintptr_t)v->r; // a session is asked through its database
+
+    return r->hf ? hf_labels(&v->labels, v->e->model, err) : session_labels(&r->run, &v->labels, err);
+}
+
+/* Does the model name its classes, or are they LABEL_0, LABEL_1...? */
+static int has_names(const struct hf_labels *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        char plain[32];
+
+        snprintf(plain, sizeof plain, "LABEL_%zu", i);
+        if (strcmp(plain, l->name[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* The task of one's own rows: the model's classes by their names; LABEL_1 is called 1 in a file. */
+static void own_task(struct evaluation *v)
+{
+    size_t n = v->r->gpt.n_labels;
+
+    for (size_t i = 0; i < v->labels.n && !has_names(&v->labels); i++)
+        memmove(v->labels.name[i], v->labels.name[i] + strlen("LABEL_"), strlen(v->labels.name[i] + strlen("LABEL_")) + 1);
+    v->task = (struct task){ .name = "custom", .title = "custom", .suffix = { "" }, .n_labels = n, .n_metrics = 1,
+                             .labels = n > 1 ? (const char *const *)v->labels.name : NULL,
+                             .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
+}
+
+/* Which row of the head is which class: by name where the names are the task's. */
+static void match_classes(struct evaluation *v)
+{
+    const struct task *t = &v->task;
+    size_t             found = 0;
+
+    for (size_t i = 0; i < t->n_labels && v->labels.n == t->n_labels && t->labels; i++)
+        for (size_t k = 0; k < t->n_labels; k++)
+            if (!strcasecmp(t->labels[i], v->labels.name[k])) {
+                v->place[i] = k;
+                found++;
+                break;
+            }
+    if (found == t->n_labels)
+        return;
+    for (size_t i = 0; i < t->n_labels; i++)
+        v->place[i] = i;
+    if (t->n_labels > 1 && has_names(&v->labels))
+        fprintf(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in its order, %s is %s\n", v->e->model,
+                t->labels[0], v->labels.name[0]);
+}
+
+static int find_task(struct evaluation *v, struct err *err)
+{
+    const struct task *known = v->e->task ? task_find(v->e->task) : NULL;
+    size_t             n = v->r->gpt.n_labels;
+    int                rc;
+
+    if (n == 0)
+        return err_misuse(err, "%s is a language model, without a head for classes: eval --data FILE gives its loss, finetune trains one",
+                          v->e->model);
+    if (v->e->task && !known)
+        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", v->e->task);
+    if (known && known->n_labels != n)
+        return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n, n == 1 ? " (a regressor)" : "es", known->title,
+                          known->n_labels, known->n_labels == 1 ? " (regression)" : "");
+    rc = read_labels(v, err);
+    if (rc)
+        return rc;
+    v->place = calloc(n, sizeof *v->place);
+    if (!v->place)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (known)
+        v->task = *known;
+    else
+        own_task(v);
+    match_classes(v);
+    return 0;
+}
+
+/* The model with its classes in the task's order. */
+static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct evaluation *v = ctx;
+    const struct gpt_config *g = &v->r->gpt;
+    size_t                   head = block == g->n_layer + 1 ? gpt_offset(g, GPT_SCORE_W) : SIZE_MAX;
+    int                      rc = 0;
+
+    while (n > 0 && !rc) {
+        size_t from = first, part = first < head && n > head - first ? head - first : n;
+
+        if (first >= head) {
+            size_t row = (first - head) / g->n_embd, col = (first - head) % g->n_embd;
+
+            from = head + v->place[row] * g->n_embd + col;
+            part = g->n_embd - col < n ? g->n_embd - col : n;
+        }
+        rc = v->r->source.read(v->r->source.ctx, block, from, part, out, err);
+        first += part;
+        out += part;
+        n -= part;
+    }
+    return rc;
+}
+
+/* ---- rows ---- */
+
+/* A file's rows as examples, in a file without a name: it is gone when it is closed. */
+static int open_rows(struct examples **out, const struct evaluation *v, const char *file, int labels, uint64_t most, struct err *err)
+{
+    char          dir[] = P_tmpdir "/sitrain-eval-XXXXXX", path[sizeof dir + 16];
+    struct encode e = { .name = "rows", .task = &v->task, .own = !v->e->task, .labels = labels, .most = most };
+    uint32_t      sum;
+    int           rc;
+
+    *out = NULL;
+    if (snprintf(e.path, sizeof e.path, "%s%s%s", e.own ? "" : v->e->data, e.own ? "" : "/", file) >= (int)sizeof e.path)
+        return err_misuse(err, "%s: the path is too long", file);
+    if (!mkdtemp(dir))
+        return err_set(err, -errno, "mkdtemp %s: %s", dir, strerror(errno));
+    snprintf(path, sizeof path, "%s/rows.ex", dir);
+    rc = encode_file(&e, v->tok, v->sizes.seq, path, &sum, err);
+    if (!rc)
+        rc = examples_open(out, path, err);
+    unlink(path);
+    rmdir(dir);
+    return rc;
+}
+
+static int eval_split(const struct evaluation *v, size_t split, const char *file, struct err *err)
+{
+    const struct task  *t = &v->task;
+    const char         *suffix = split ? t->suffix[split] : "";
+    struct results_eval found;
+    struct examples    *x = NULL;
+    int                 rc = open_rows(&x, v, file, 1, v->e->max_eval, err);
+
+    if (!rc)
+        rc = evaluate_examples(&found, v->trainer, x, &v->sizes, t, 0, err);
+    examples_close(x);
+    if (rc)
+        return rc;
+    printf("loss%s %.6f\n", suffix, found.loss);
+    for (size_t i = 0; i < t->n_metrics; i++)
+        printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix, found.metric[i]);
+    if (t->n_metrics > 1)
+        printf("combined_score%s %.6f\n", suffix, evaluate_combined(t, &found));
+    return 0;
+}
+
+/* ---- predictions ---- */
+
+/* The one file in dir becomes `to`. */
+static int take_file(const char *dir, const char *to, struct err *err)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    char           path[4096 + 300];
+    int            rc = -ENOENT;
+
+    while (d && (e = readdir(d))) {
+        if (*e->d_name == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        rc = rename(path, to) ? -errno : 0;
+        if (rc)
+            unlink(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(dir);
+    return rc ? err_set(err, rc, "%s: %s", to, strerror(-rc)) : 0;
+}
+
+static int predict_split(const struct evaluation *v, size_t split, const char *file, struct err *err)
+{
+    struct predictions p = { 0 };
+    struct examples   *x = NULL;
+    char               to[4096], dir[4096 + 16];
+    double             loss;
+    int                rc;
+
+    snprintf(to, sizeof to, "%s%s", v->e->predict, split ? "-mm" : "");
+    snprintf(dir, sizeof dir, "%s.XXXXXX", to);
+    rc = open_rows(&x, v, file, 0, v->e->max_predict, err);
+    if (!rc)
+        rc = evaluate_predict(&p, &loss, v->trainer, x, &v->sizes, v->task.n_labels, 0, err);
+    if (!rc && !mkdtemp(dir))
+        rc = err_set(err, -errno, "%s: %s", to, strerror(errno));
+    if (!rc) {
+        rc = results_predictions(dir, &v->task, split, p.classes, p.values, p.n, err);
+        rc = rc ? (rmdir(dir), rc) : take_file(dir, to, err);
+    }
+    predictions_free(&p);
+    examples_close(x);
+    return rc;
+}
+
+/* ---- the command's part ---- */
+
+static int check(const struct eval_task *e, struct err *err)
+{
+    if (e->task && !e->data)
+        return err_misuse(err, "--data DIR is missing: the folder of %s with its development set", e->task);
+    if (e->task && (e->eval_file || e->test_file))
+        return err_misuse(err, "--task takes its rows from --data: leave --eval-file and --test-file out");
+    if (!e->task && e->data)
+        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it out where --eval-file says what is read");
+    if (!e->task && !e->predict != !e->test_file)
+        return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions go, and which rows");
+    return 0;
+}
+
+static int open_model(struct evaluation *v, struct stream **stream, const struct read_opts *o, struct err *err)
+{
+    size_t        positions = v->r->gpt.n_positions, seq = v->e->max_seq ? v->e->max_seq : o->seq;
+    struct reader ordered = *v->r;
+    int           rc;
+
+    seq = seq ? seq : positions < MAX_SEQ ? positions : MAX_SEQ;
+    if (seq > positions)
+        return err_misuse(err, "--max-seq %zu: the model has %zu positions", seq, positions);
+    v->sizes = (struct evaluate){ o->batch, seq, 1, v->r->gpt.vocab };
+    v->o.model = (struct model_options){ .gpt = v->r->gpt, .batch = o->batch, .seq = seq, .grad_accum = 1, .dtype = (enum dtype)o->dtype,
+                                         .engine = (enum matmul_engine)o->blas, .threads = (int)session_threads(o->threads), .varying = 1 };
+    ordered.source = (struct params_source){ read_ordered, v };
+    rc = reader_stream(stream, &ordered, &v->o.model, o->host_mem, 0, err);
+    return rc ? rc : trainer_open(&v->trainer, &v->o, *stream, err);
+}
+
+static int run_splits(const struct evaluation *v, struct err *err)
+{
+    const struct eval_task *e = v->e;
+    int                     rc = 0;
+
+    if (e->eval_file)
+        rc = eval_split(v, 0, e->eval_file, err);
+    if (!rc && e->test_file)
+        rc = predict_split(v, 0, e->test_file, err);
+    for (size_t i = 0; i < TASK_SPLITS && e->task && v->task.dev[i] && !rc; i++)
+        rc = eval_split(v, i, v->task.dev[i], err);
+    for (size_t i = 0; i < TASK_SPLITS && e->task && e->predict && v->task.tests[i] && !rc; i++)
+        rc = predict_split(v, i, v->task.tests[i], err);
+    return rc;
+}
+
+int eval_task(const struct reader *r, const struct eval_task *e, const struct read_opts *o, struct err *err)
+{
+    struct evaluation v = { .r = r, .e = e };
+    struct stream    *stream = NULL;
+    int               rc = check(e, err);
+
+    if (!rc)
+        rc = find_task(&v, err);
+    if (!rc)
+        rc = reader_tokenizer(&v.tok, r, e->tokenizer, err);
+    if (!rc && tokenizer_vocab(v.tok) > r->gpt.vocab)
+        rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu", tokenizer_vocab(v.tok), r->gpt.vocab);
+    if (!rc)
+        rc = open_model(&v, &stream, o, err);
+    if (!rc)
+        rc = run_splits(&v, err);
+    trainer_close(v.trainer);
+    stream_close(stream);
+    tokenizer_close(v.tok);
+    hf_labels_free(&v.labels);
+    free(v.place);
+    return rc;
+}

@@ -1,0 +1,349 @@
+/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A new run is made complete, with its rows
+ * tokenised, then opened and trained like any other; what comes after training, results and predictions, is made from the run alone
+ * (outcome.c), so that it can be made again. */
+#include "cmd/cmd.h"
+#include "cmd/labelled.h"
+#include "cmd/newrun.h"
+#include "cmd/outcome.h"
+#include "cmd/reader.h"
+#include "cmd/run_glue.h"
+#include "cmd/tokenise.h"
+#include "cmd/training.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILES = 1 + 2 * TASK_SPLITS, MAX_SEQ = 128 };
+
+struct finetune_opts {
+    const char       *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init, *tokenizer;
+    int               regression, predict;
+    uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
+    struct train_opts train;
+};
+
+#define AT(field) offsetof(struct finetune_opts, field)
+
+static const struct opt_row rows[] = {
+    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
+    { "resume", OPT_STRING, AT(resume), .arg = "RUN", .help = "go on with this run from its last commit" },
+    { "task", OPT_STRING, AT(task), .arg = "TASK", .help = "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
+    { "data", OPT_STRING, AT(data), .arg = "DIR", .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them" },
+    { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
+      .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and sentence2, and label" },
+    { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on" },
+    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE", .help = "the same, to predict; labels are not looked at" },
+    { "regression", OPT_FLAG, AT(regression), .help = "labels are numbers to come near to; else that is so where one is not whole" },
+    { "init", OPT_STRING, AT(init), .arg = "HFDIR|RUN", .help = "begin with this model; a head for as many classes is kept" },
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the one in --init's folder" },
+    { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000, .help = "how often each row is trained on; --steps says otherwise" },
+    { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
+      .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
+    { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end" },
+    { "max-train-samples", OPT_UINT, AT(max_train), .help = "only the first rows of each kind; 0: all" },
+    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "the same of the rows to evaluate on" },
+    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same of the rows to predict" },
+    { 0 }
+};
+static const struct opt_part parts[] = {
+    { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct finetune_opts, train) }, { 0 }
+};
+static const struct opt_default defaults[] = {
+    { "steps", NULL }, { "batch", "32" }, { "lr", "5e-5" }, { "warmup", "6%" }, { "schedule", "linear" }, { 0 }
+};
+
+const struct opt_command finetune_command = {
+    "finetune", "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN [--epochs N] | --resume RUN",
+    "train a classifier or regressor: a GLUE task, or your own rows",
+    "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their longest row. The development set is "
+    "evaluated after each epoch, if --eval-every does not say otherwise. RUN gets the files that Hugging Face's run_glue.py writes, and its "
+    "options are taken.",
+    parts, sizeof(struct finetune_opts), run_glue_aliases, defaults
+};
+
+/* ---- a new run ---- */
+
+/* What a new run is made from. */
+struct material {
+    struct reader      init;
+    const struct task *task;
+    struct task       *own;     // the same where the rows are one's own
+    struct encode      file[FILES];
+    size_t             files;
+    int                pairs;
+    struct hf_labels   labels;  // borrows the task's
+    struct newrun      n;
+};
+
+static int add_file(struct material *m, const char *name, const char *dir, const char *path, uint64_t most, int labels, struct err *err)
+{
+    struct encode *e = &m->file[m->files++];
+
+    *e = (struct encode){ .name = name, .task = m->task, .own = m->own != NULL, .labels = labels, .most = most };
+    if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >= (int)sizeof e->path)
+        return err_misuse(err, "%s: the path is too long", path);
+    return encode_check(e, &m->pairs, err);
+}
+
+static int add_task_files(struct material *m, const struct finetune_opts *o, struct err *err)
+{
+    static const char *const dev[TASK_SPLITS] = { "dev", "dev_mm" }, *const test[TASK_SPLITS] = { "test", "test_mm" };
+    int                      rc = add_file(m, "train", o->data, "train.tsv", o->max_train, 1, err);
+
+    for (size_t i = 0; i < TASK_SPLITS && m->task->dev[i] && !rc; i++)
+        rc = add_file(m, dev[i], o->data, m->task->dev[i], o->max_eval, 1, err);
+    for (size_t i = 0; i < TASK_SPLITS && o->predict && m->task->tests[i] && !rc; i++)
+        rc = add_file(m, test[i], o->data, m->task->tests[i], o->max_predict, 0, err);
+    return rc;
+}
+
+static int add_own_files(struct material *m, const struct finetune_opts *o, struct err *err)
+{
+    int rc = add_file(m, "train", NULL, o->train_file, o->max_train, 1, err);
+
+    if (!rc && o->eval_file)
+        rc = add_file(m, "dev", NULL, o->eval_file, o->max_eval, 1, err);
+    if (!rc && o->predict)
+        rc = add_file(m, "test", NULL, o->test_file, o->max_predict, 0, err);
+    return rc;
+}
+
+static int check_source(const struct finetune_opts *o, struct err *err)
+{
+    if (!o->task && !o->train_file)
+        return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file FILE");
+    if (o->task && (o->train_file || o->eval_file || o->test_file))
+        return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file and --test-file out");
+    if (o->task && !o->data)
+        return err_misuse(err, "--data DIR is missing: the folder of %s with train.tsv and its development set", o->task);
+    if (o->task && o->regression)
+        return err_misuse(err, "--regression is for one's own rows: a task says itself what it is");
+    if (o->train_file && o->data)
+        return err_misuse(err, "--data goes with --task: leave it out where --train-file says what to train on");
+    if (o->predict && o->train_file && !o->test_file)
+        return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
+    if (!o->init)
+        return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
+    return 0;
+}
+
+static int find_task(struct material *m, const struct finetune_opts *o, struct err *err)
+{
+    if (!o->task) {
+        int rc = task_own(&m->own, o->train_file, o->regression, err);
+
+        m->task = m->own;
+        return rc;
+    }
+    m->task = task_find(o->task);
+    return m->task ? 0 : err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", o->task);
+}
+
+/* The tokenizer must be the model's. */
+static int check_tokenizer(struct material *m, struct err *err)
+{
+    struct tokenizer *tok = NULL;
+    int               rc;
+
+    if (!m->n.tokenizer || !tokenise_has_files(m->n.tokenizer))
+        return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
+    rc = tokenizer_open(&tok, m->n.tokenizer, err);
+    if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
+        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu", m->n.tokenizer,
+                        tokenizer_vocab(tok), m->n.gpt.vocab);
+    if (!rc && m->pairs && tokenizer_endoftext(tok) < 0)
+        rc = err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two texts of a pair", m->n.tokenizer);
+    tokenizer_close(tok);
+    return rc;
+}
+
+static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size_t positions, struct err *err)
+{
+    if (opt_was_given(&finetune_command, given, "seq") && o->max_seq && o->max_seq != o->train.seq)
+        return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
+    if (!o->train.seq)
+        o->train.seq = o->max_seq ? o->max_seq : positions < MAX_SEQ ? positions : MAX_SEQ;
+    if (o->train.seq > positions)
+        return err_misuse(err, "--max-seq %llu: the model has %zu positions", (unsigned long long)o->train.seq, positions);
+    return 0;
+}
+
+/* How long: what --epochs means in steps. */
+static void pick_steps(struct finetune_opts *o, const struct opt_given *given, uint64_t train_rows_, uint64_t *epochs)
+{
+    uint64_t each = labelled_epoch_steps(train_rows_, &o->train);
+
+    if (!o->train.steps)
+        o->train.steps = o->epochs * each;
+    if (!o->train.schedule_steps)
+        o->train.schedule_steps = o->train.steps;
+    if (!opt_was_given(&finetune_command, given, "eval-every"))
+        o->train.eval_every = each;
+    *epochs = o->train.steps / each + (o->train.steps % each != 0);
+    o->train.threads = session_threads(o->train.threads);
+}
+
+static void pick_model(struct material *m, const struct finetune_opts *o, const struct opt_given *given)
+{
+    struct gpt_config *g = &m->n.gpt;
+
+    *g = m->init.gpt;
+    g->n_labels = m->task->n_labels;
+    if (opt_was_given(&finetune_command, given, "dropout"))
+        g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
+    m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels, m->task->labels ? m->task->n_labels : 0 };
+}
+
+/* Everything that can be refused, before anything is made. */
+static int gather(struct material *m, struct finetune_opts *o, const struct opt_given *given, struct err *err)
+{
+    int rc = check_source(o, err);
+
+    if (!rc)
+        rc = find_task(m, o, err);
+    if (!rc)
+        rc = reader_open(&m->init, o->init, NULL, err);
+    if (rc)
+        return rc;
+    pick_model(m, o, given);
+    m->n.tokenizer = o->tokenizer ? o->tokenizer : *m->init.tokenizer ? m->init.tokenizer : NULL;
+    rc = pick_seq(o, given, m->n.gpt.n_positions, err);
+    if (!rc)
+        rc = m->own ? add_own_files(m, o, err) : add_task_files(m, o, err);
+    if (!rc)
+        rc = check_tokenizer(m, err);
+    if (rc)
+        return rc;
+    pick_steps(o, given, m->file[0].rows, &m->n.epochs);
+    m->n.examples = m->file;
+    m->n.n_examples = m->files;
+    m->n.labels = &m->labels;
+    m->n.source = &m->init.source;
+    m->n.source_labels = m->init.gpt.n_labels;
+    return train_opts_check(&o->train, err);
+}
+
+static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv, struct err *err)
+{
+    struct material m = { .n = { .dir = o->run, .o = &o->train, .argc = argc, .argv = argv } };
+    int             rc = gather(&m, o, given, err);
+
+    if (!rc)
+        rc = newrun_check(&m.n, err);
+    if (!rc)
+        rc = training_check_plan(&m.n.gpt, &o->train, o->run, err);
+    if (!rc)
+        rc = newrun_create(&m.n, err);
+    reader_close(&m.init);
+    task_own_free(m.own);
+    return rc;
+}
+
+/* ---- one that goes on ---- */
+
+static int resume_check(const struct finetune_opts *o, struct err *err)
+{
+    if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init || o->tokenizer || o->regression || o->predict ||
+        o->max_train || o->max_eval || o->max_predict)
+        return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, --tokenizer, --task, --data, the files, "
+                               "--regression, --predict and the limits of rows out");
+    return 0;
+}
+
+/* Steps that an epoch has in this run. */
+static int epoch_steps(struct session *s, uint64_t *out, struct err *err)
+{
+    char *count = session_get(s, "train.rows");
+
+    *out = count ? labelled_epoch_steps(strtoull(count, NULL, 10), &s->o) : 0;
+    free(count);
+    return *out ? 0 : err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
+}
+
+static int resume_options(struct session *s, const struct finetune_opts *o, const struct opt_given *given, struct err *err)
+{
+    struct finetune_opts said = *o;
+    struct opt_given     which = *given;
+    uint64_t             each;
+    int                  rc = epoch_steps(s, &each, err);
+
+    if (rc)
+        return rc;
+    if (o->max_seq) {
+        said.train.seq = o->max_seq;
+        opt_mark_given(&finetune_command, &which, "seq");
+    }
+    if (opt_was_given(&finetune_command, given, "epochs") && !opt_was_given(&finetune_command, given, "steps")) {
+        said.train.steps = o->epochs * each;
+        opt_mark_given(&finetune_command, &which, "steps");
+    }
+    rc = training_overlay(s, &finetune_command, &which, &said, &said.train, 0, err);
+    if (!rc)
+        rc = train_opts_check(&s->o, err);
+    if (!rc)
+        rc = session_config(s, err);
+    return rc ? rc : session_store_options(s, err);
+}
+
+static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given, struct err *err)
+{
+    int   rc = session_open(s, o->resume ? o->resume : o->run, err);
+    char *task = rc ? NULL : session_get(s, "task");
+
+    if (!rc && !task)
+        rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain finetune --run NEW --init %s begins "
+                             "with its model", o->resume, o->resume);
+    free(task);
+    if (rc || !o->resume)
+        return rc;
+    rc = resume_options(s, o, given, err);
+    if (!rc)
+        training_say_schedule(s);
+    return rc;
+}
+
+/* ---- both ---- */
+
+static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv, int *code, struct err *err)
+{
+    struct session s = { 0 };
+    struct outcome after = { 0 };
+    uint64_t       next, applied;
+    int            rc;
+
+    memory_baseline();
+    if (!o->run == !o->resume)
+        return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
+    rc = o->resume ? resume_check(o, err) : make_run(o, given, argc, argv, err);
+    if (!rc)
+        rc = open_run(&s, o, given, err);
+    if (!rc)
+        rc = run_position(&s.run, &next, &applied, err);
+    if (!rc)
+        rc = training_run(&s, code, err);
+    if (!rc && *code == 0)
+        rc = outcome_write(&after, &s, next < s.o.steps, err);
+    session_close(&s);
+    if (!rc && *code == 0)
+        rc = outcome_predict(&after, err); // with the run closed: it is read like any other model
+    outcome_release(&after);
+    return rc;
+}
+
+int cmd_finetune(int argc, char **argv)
+{
+    struct finetune_opts o;
+    struct opt_given     given;
+    struct err           err = { 0 };
+    int                  code = opt_start(&finetune_command, argc, argv, &o, &given);
+
+    if (code >= 0)
+        return code;
+    code = 0;
+    if (finetune(&o, &given, argc, argv, &code, &err))
+        code = opt_fail("finetune", &err);
+    opt_release(&finetune_command, &o);
+    return code;
+}

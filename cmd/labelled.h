@@ -1,0 +1,32 @@
+/* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files and their checksums. Of run.db:
+ *     task              cola, ..., or custom
+ *     train.sum, dev.sum, dev_mm.sum, test.sum, test_mm.sum   examples_sum of RUN/NAME.ex, in hex, of those there are
+ *     train.rows ...    their rows
+ *     epochs            asked for */
+#ifndef CMD_LABELLED_H
+#define CMD_LABELLED_H
+
+#include "cmd/session.h"
+#include "data/examples.h"
+#include "data/task.h"
+
+struct labelled {
+    struct task      task;   // labels and metrics; of one's own, files and columns are not known any more
+    struct hf_labels labels; // of one's own: what task.labels points into
+};
+
+int  labelled_load(struct labelled *l, struct session *s, struct err *err);
+void labelled_release(struct labelled *l); // accepts the zero state
+
+int labelled_store(struct session *s, const char *name, uint32_t sum, uint64_t rows, struct err *err);
+
+/* RUN/NAME.ex, which must be what was stored; *out NULL where nothing was. */
+int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);
+
+/* The same of a file whose session is closed; model: what it goes through. */
+int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt, struct err *err);
+
+/* Steps of an epoch. */
+uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);
+
+#endif

@@ -1,0 +1,23 @@
+/* outcome.h: what a finished fine-tuning leaves beside its run: the results' files (data/results.h), a table on stdout, predictions of
+ * the test rows. Made from the run alone. */
+#ifndef CMD_OUTCOME_H
+#define CMD_OUTCOME_H
+
+#include "cmd/labelled.h"
+#include "data/results.h"
+
+struct outcome {
+    char              dir[SESSION_PATH], model[SESSION_PATH + 16]; // RUN; RUN/best or RUN
+    struct labelled   labelled;
+    struct train_opts o;        // strings are not used
+    struct gpt_config gpt;
+    int               test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
+    uint32_t          sum[TASK_SPLITS];
+};
+
+/* Results' files and table. trained: predictions that are there are of older parameters. */
+int  outcome_write(struct outcome *out, struct session *s, int trained, struct err *err);
+int  outcome_predict(const struct outcome *o, struct err *err);
+void outcome_release(struct outcome *o); // accepts the zero state
+
+#endif

@@ -1,0 +1,207 @@
+#!/bin/sh
+# Fine-tuning as a person runs it: it learns what can be learnt, every mode gives the same parameters, whatever stops it; bad rows leave
+# nothing behind; results' files are there and parse. Prints TAP.
+. tests/tap.sh
+
+make_text 400 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+run pretrain --run "$tmp/lm" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 2 --n-head 2 --n-embd 32 --seq 64 --batch 4 --steps 3 \
+    --mode mem --durability none --quiet
+works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+
+# rows KIND SEED LINES: words, and a label that one word decides
+rows() {
+    awk -v kind="$1" -v s="$2" -v n="$3" 'function pick(k) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % k }
+    BEGIN {
+        split("sea ship storm sailor island whale captain harbour", w, " ");
+        if (kind == "sst2") print "sentence\tlabel";
+        if (kind == "rte") print "index\tsentence1\tsentence2\tlabel";
+        if (kind == "csv") print "label,sentence";
+        for (i = 0; i < n; i++) {
+            good = pick(2); text = "";
+            for (j = pick(12); j >= 0; j--) text = text w[pick(8) + 1] " ";
+            if (kind == "sst2") print text (good ? "loves" : "fears") "\t" good;
+            if (kind == "rte") print i "\t" text "\t" (good ? "loves" : "fears") "\t" (good ? "entailment" : "not_entailment");
+            if (kind == "csv") print (good ? 1.5 : -0.5) ",\"" text (good ? "loves" : "fears") "\"";
+        }
+    }'
+}
+
+mkdir "$tmp/sst2" "$tmp/rte"
+rows sst2 1 200 >"$tmp/sst2/train.tsv"
+rows sst2 2 20 >"$tmp/sst2/dev.tsv"
+awk -F'\t' 'NR == 1 { print "index\tsentence" } NR > 1 { print NR - 2 "\t" $1 }' "$tmp/sst2/dev.tsv" >"$tmp/sst2/test.tsv"
+rows rte 3 200 >"$tmp/rte/train.tsv"
+rows rte 4 20 >"$tmp/rte/dev.tsv"
+rows csv 5 200 >"$tmp/train.csv"
+rows csv 6 20 >"$tmp/dev.csv"
+
+machine="--csd-mem 192K --durability none --quiet"
+shape="--init $tmp/hf --batch 8 --grad-accum 2 --lr 1e-3 --max-seq 32 --seed 3"
+sst2="--task sst2 --data $tmp/sst2 $shape"
+
+# tuned NAME ARGUMENTS...: a run; what it exports in $hash, what it says at the end in $said
+tuned() {
+    name=$1
+    shift
+    run finetune --run "$tmp/$name" "$@"
+    cp "$tmp/out" "$tmp/$name.log"
+    said=$(tail -n 1 "$tmp/out") hash=
+    [ "$got" = 0 ] && hash=$(exported "$tmp/$name")
+}
+
+# nothing PATHS NAME: there is no such file (a pattern stands for itself then)
+nothing() {
+    [ $# = 2 ] && [ ! -e "$1" ]
+    result $? "$(shift $(($# - 1)) && echo "$1")"
+}
+
+# json FILE KEY VALUE: the file parses, and says so
+json() {
+    python3 -c 'import json, sys
+v = json.load(open(sys.argv[1]))[sys.argv[2]]
+sys.exit(0 if abs(v - float(sys.argv[3])) < 1e-6 else print(v) or 1)' "$@"
+}
+
+# what can be learnt is learnt
+tuned learnt $sst2 $machine --epochs 8 --mode mem --predict
+same "dev 20 1.000000" "$(echo "$said" | awk '{ print $1, $2, $3 }')" "a task that can be learnt is learnt"
+tuned pairs --task rte --data "$tmp/rte" $shape $machine --epochs 12 --mode mem
+result "$(echo "$said" | awk '{ exit !($3 >= 0.9) }'; echo $?)" "pairs, too: the second text is seen"
+tuned values --train-file "$tmp/train.csv" --eval-file "$tmp/dev.csv" --test-file "$tmp/dev.csv" $shape $machine --epochs 8 --mode mem --predict
+result "$(echo "$said" | awk '{ exit !($3 < 0.2) }'; echo $?)" "labels that are not whole are values to come near to"
+
+# what is left beside the run
+if command -v python3 >/dev/null; then
+    for f in train_results eval_results all_results trainer_state; do
+        result "$(python3 -m json.tool "$tmp/learnt/$f.json" >/dev/null; echo $?)" "$f.json parses"
+    done
+    result "$(json "$tmp/learnt/eval_results.json" eval_accuracy 1; echo $?)" "eval_results.json has the accuracy"
+    result "$(json "$tmp/learnt/trainer_state.json" max_steps 104; echo $?)" "trainer_state.json has the steps"
+else
+    skip "the results' files parse" "no python3"
+fi
+same "$(awk -F'\t' 'NR > 1 { print NR - 2, $2 }' "$tmp/sst2/dev.tsv")" \
+    "$(awk -F'\t' 'NR > 1 { print $1, $2 == "positive" || $2 == "1" }' "$tmp/learnt/predict_results_sst2.txt")" "predictions of the test rows"
+same 21 "$(wc -l <"$tmp/values/predict_results_None.txt")" "one's own rows are predicted, too"
+rm "$tmp/learnt/eval_results.json" "$tmp/learnt/predict_results_sst2.txt"
+works "a finished run is resumed" finetune --resume "$tmp/learnt"
+result "$([ -f "$tmp/learnt/eval_results.json" ] && [ -f "$tmp/learnt/predict_results_sst2.txt" ]; echo $?)" "what is missing is written"
+works "report of a fine-tuning" report "$tmp/learnt"
+
+# eval: of the run, of its export, whose classes have names
+run eval "$tmp/learnt" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8
+same "accuracy 1.000000" "$(grep accuracy "$tmp/out")" "eval of the run"
+first=$(cat "$tmp/out")
+run export "$tmp/learnt" "$tmp/learnt-hf"
+run eval "$tmp/learnt-hf" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8 --predict "$tmp/predictions"
+same "$first" "$(cat "$tmp/out")" "eval of its export"
+same "$(cat "$tmp/learnt/predict_results_sst2.txt")" "$(cat "$tmp/predictions")" "which predicts the same"
+refuses 2 "3" eval "$tmp/learnt-hf" --task mnli --data "$tmp/sst2"
+
+# every mode, the same bits
+tuned mem $sst2 $machine --epochs 1 --mode mem
+dense=$hash
+for mode in base su su+o; do
+    tuned $mode $sst2 $machine --epochs 1 --mode $mode --devices 2
+    same "$dense" "$hash" "$mode gives mem's parameters"
+done
+tuned recompute $sst2 $machine --epochs 1 --mode su+o --activations recompute
+same "$dense" "$hash" "recomputed activations, the same parameters"
+tuned c-mem $sst2 $machine --epochs 1 --mode mem --compress 10%
+compressed=$hash
+tuned c-suo $sst2 $machine --epochs 1 --mode su+o+c --compress 10% --devices 2
+same "$compressed" "$hash" "su+o+c gives the parameters of mem --compress"
+tuned drop-mem $sst2 $machine --epochs 1 --mode mem --dropout 10%
+result "$([ -n "$hash" ] && [ "$hash" != "$dense" ]; echo $?)" "dropout trains otherwise"
+dropped=$hash
+tuned drop-suo $sst2 $machine --epochs 1 --mode su+o --dropout 10% --activations recompute
+same "$dropped" "$hash" "dropout: su+o, recomputed, gives mem's parameters"
+
+# a script of today, the program's name changed
+run finetune --model_name_or_path "$tmp/hf" --task_name SST-2 --data_dir "$tmp/sst2" --do_train --do_eval --do_predict --max_seq_length 32 \
+    --per_device_train_batch_size=8 --gradient_accumulation_steps 2 --learning_rate 1e-3 --num_train_epochs 1.0 --output_dir "$tmp/glue" \
+    --overwrite_output_dir --seed 3 $machine --mode mem
+result "$got" "a command line of run_glue.py"
+same "$dense" "$(exported "$tmp/glue")" "trains the same"
+
+# one run begins with another
+works "a run begins with a run" finetune --run "$tmp/again" --init "$tmp/learnt" --task sst2 --data "$tmp/sst2" --batch 8 --max-seq 32 \
+    --steps 1 --lr 1e-9 --mode mem $machine
+result "$(grep -q 'dev  *20  *1.000000' "$tmp/out"; echo $?)" "and keeps its head"
+works "a language model from a classifier" pretrain --run "$tmp/body" --init "$tmp/learnt-hf" --data "$tmp/text.txt" --seq 32 --steps 1 $machine
+result "$(grep -q 'its head is left out' "$tmp/err"; echo $?)" "which is said"
+refuses 2 "siTrain finetune --resume" pretrain --resume "$tmp/learnt"
+refuses 2 "siTrain pretrain --resume" finetune --resume "$tmp/body"
+refuses 2 "batch is 8 in this run" finetune --resume "$tmp/learnt" --batch 4
+
+# stopped, killed, resumed; the best is kept whole whatever happens
+best="$sst2 --csd-mem 192K --keep-best --eval-every 2 --epochs 2 --durability none"
+best_hash() { [ -f "$1/best/model.safetensors" ] && sha256sum <"$1/best/model.safetensors" | cut -d' ' -f1; }
+tuned whole $best --mode mem
+whole=$hash whole_best=$(best_hash "$tmp/whole")
+result "$([ -n "$whole_best" ] && [ "$whole_best" != "$whole" ]; echo $?)" "the best is not the last"
+for mode in mem su+o; do
+    tuned stop-$mode $sst2 $machine --mode $mode --keep-best --eval-every 2 --epochs 2 --steps 13 --schedule-steps 26
+    works "$mode: a resume goes on to a later end" finetune --resume "$tmp/stop-$mode" --epochs 2 --quiet
+    same "$whole" "$(exported "$tmp/stop-$mode")" "$mode: to the same parameters"
+    same "$whole_best" "$(best_hash "$tmp/stop-$mode")" "$mode: and the same best"
+
+    "$bin" finetune --run "$tmp/kill-$mode" $best --mode $mode --commit-every 4 >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$! broken=0
+    for after in 1 3 6 9 12; do
+        for _ in $(seq 400); do
+            [ "$(grep -c '^eval' "$tmp/out")" -ge $((after < 3 ? after : 2)) ] && break
+            kill -0 $pid 2>/dev/null || break
+            sleep 0.01
+        done
+        kill -9 $pid 2>/dev/null
+        wait $pid 2>/dev/null
+        [ -d "$tmp/kill-$mode/best" ] && { "$bin" export "$tmp/kill-$mode/best" "$tmp/whole-$mode-$after" >/dev/null 2>&1 || broken=1; }
+        "$bin" finetune --resume "$tmp/kill-$mode" >"$tmp/out" 2>"$tmp/err" </dev/null &
+        pid=$!
+    done
+    wait $pid
+    result $? "$mode: killed and resumed again and again, it ends"
+    same 0 $broken "$mode: the best was whole at every kill"
+    same "$whole" "$(exported "$tmp/kill-$mode")" "$mode: killed and resumed, the same parameters"
+    same "$whole_best" "$(best_hash "$tmp/kill-$mode")" "$mode: and the same best"
+    nothing "$tmp/kill-$mode"/best.* "$mode: nothing of a killed export is left"
+done
+works "the best of a language model" pretrain --run "$tmp/lm-best" --init "$tmp/hf" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --seq 32 \
+    --steps 4 --eval-every 2 --keep-best --lr 1e-3 $machine
+works "is a folder to go on with" eval "$tmp/lm-best/best" --data "$tmp/text.txt" --seq 32
+refuses 2 "--keep-best needs something to evaluate on" pretrain --run "$tmp/none" --init "$tmp/hf" --data "$tmp/text.txt" --seq 32 --keep-best
+refuses 2 "--keep-best needs something to evaluate on" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --keep-best
+
+# bad rows: file and line are named, nothing is left
+mkdir "$tmp/bad"
+bad() { # NAME-OF-FILE AWK-PROGRAM TEXT
+    cp "$tmp/sst2/"*.tsv "$tmp/bad"
+    awk -F'\t' -v OFS='\t' "$2" "$tmp/sst2/$1" >"$tmp/bad/$1"
+    refuses 2 "$3" finetune --run "$tmp/none" --task sst2 --data "$tmp/bad" $shape
+    nothing "$tmp"/none* "nothing is left"
+}
+bad train.tsv 'NR == 5 { print $1; next } { print }' "train.tsv:5:"
+bad train.tsv 'NR == 6 { $2 = "maybe" } { print }' "train.tsv:6:"
+bad dev.tsv 'NR == 7 { $1 = "" } { print }' "dev.tsv:7:"
+bad dev.tsv 'NR == 8 { $1 = "\377\376" } { print }' "dev.tsv:8:"
+rm "$tmp/bad/dev.tsv"
+refuses 2 "dev.tsv" finetune --run "$tmp/none" --task sst2 --data "$tmp/bad" $shape
+refuses 2 "--data DIR is missing" finetune --run "$tmp/none" --task sst2 $shape
+refuses 2 "--task sst" finetune --run "$tmp/none" --task sst --data "$tmp/sst2" $shape
+refuses 2 "--test-file" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --predict
+refuses 2 "positions" finetune --run "$tmp/none" --task sst2 --data "$tmp/sst2" --init "$tmp/hf" --max-seq 65
+nothing "$tmp"/none* "refused before anything is made"
+
+# the real thing, some steps
+if [ -d "${SITRAIN_DATA:-}/glue/CoLA" ] && [ -d "${SITRAIN_DATA:-}/gpt2-30m" ]; then
+    for task in CoLA WNLI; do
+        works "$task" finetune --run "$tmp/$task" --task $task --data "$SITRAIN_DATA/glue/$task" --init "$SITRAIN_DATA/gpt2-30m" --steps 2 \
+            --batch 4 --max-eval-samples 16 --mode mem --durability none
+    done
+else
+    skip "GLUE's own rows" "no data"
+fi
+
+done_testing
