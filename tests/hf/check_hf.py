@@ -333,7 +333,7 @@ def check_finetuned(case, tokenizer, tok_dir, tmp):
                 "--durability", "none", *how)
         sitrain("export", run, exported)
         model = load(AutoModelForSequenceClassification, exported)
-        logits = classifier_logits(model, tokenizer, rows["eval"])
+        logits = classifier_logits(model, tokenizer, rows["eval"], MAX_SEQ)
     except Exception as e:
         return result(False, name, f"{type(e).__name__}: {e}")
     part(f"{name}: the evaluation's loss", check_tuned_loss, model, run, rows["eval"], labels, logits)
@@ -343,25 +343,29 @@ def check_finetuned(case, tokenizer, tok_dir, tmp):
         shutil.rmtree(d, ignore_errors=True)
 
 
-def classifier_logits(model, tokenizer, rows):
+def classifier_logits(model, tokenizer, rows, most):
     """One padded batch, as people give it: A, <|endoftext|>, B."""
-    end, ids = model.config.pad_token_id, []
+    pad, end, ids = model.config.pad_token_id, model.config.eos_token_id, []
     for row in rows:
         texts = [tokenizer.encode(row[key], add_special_tokens=False).ids for key in ("sentence", "sentence1", "sentence2") if key in row]
-        ids.append((texts[0] + ([end] + texts[1] if len(texts) > 1 else []))[:MAX_SEQ])
+        ids.append((texts[0] + ([end] + texts[1] if len(texts) > 1 else []))[:most])
+    assert not any(pad == row[-1] for row in ids)
     longest = max(map(len, ids))
-    return model(torch.tensor([row + [end] * (longest - len(row)) for row in ids])).logits
+    return model(torch.tensor([row + [pad] * (longest - len(row)) for row in ids])).logits
+
+
+def labelled_loss(logits, rows, labels):
+    if labels:
+        return torch.nn.functional.cross_entropy(logits.double(), torch.tensor([labels.index(row["label"]) for row in rows])).item()
+    return ((logits[:, 0].double() - torch.tensor([row["label"] for row in rows])) ** 2).mean().item()
 
 
 def check_tuned_loss(model, run, rows, labels, logits):
     with open(os.path.join(run, "eval_results.json"), encoding="utf-8") as f:
         got = json.load(f)["eval_loss"]
-    if labels:
-        if model.config.id2label != dict(enumerate(labels)):
-            return f"labels {model.config.id2label}"
-        want = torch.nn.functional.cross_entropy(logits.double(), torch.tensor([labels.index(row["label"]) for row in rows])).item()
-    else:
-        want = ((logits[:, 0].double() - torch.tensor([row["label"] for row in rows])) ** 2).mean().item()
+    if labels and model.config.id2label != dict(enumerate(labels)):
+        return f"labels {model.config.id2label}"
+    want = labelled_loss(logits, rows, labels)
     return None if abs(got - want) <= 1e-5 * want else f"loss {got}, torch's {want}"
 
 
@@ -475,6 +479,19 @@ def check_auto_tokenizer(exported, tokenizer, text):
     return None if auto.eos_token == "<|endoftext|>" else f"eos_token: {auto.eos_token!r}"
 
 
+def check_classifier_loss(model, where, labels, tokenizer, tmp):
+    """Pairs in a file of one's own; a class without a name is its number there."""
+    path = os.path.join(tmp, "rows.json")
+    called = [label.removeprefix("LABEL_") for label in labels] if len(labels) > 1 else None
+    rows = labelled_rows(random.Random(3), 19, called, True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(row) + "\n" for row in rows)
+    most = min(MAX_SEQ, model.config.n_positions)
+    said = sitrain("eval", where, "--eval-file", path, "--dtype", "fp32", "--batch", "4", "--max-seq", most).decode().split()
+    want = labelled_loss(classifier_logits(model, tokenizer, rows, most), rows, called)
+    return None if abs(float(said[1]) - want) <= 1e-5 * want + 1e-6 else f"{said}, torch's loss {want:.6f}"
+
+
 def check_classifier(case, tokenizer, tok_dir, tmp):
     name = case[0]
     folder, run, again = os.path.join(tmp, "hf"), os.path.join(tmp, "run"), os.path.join(tmp, "again")
@@ -490,6 +507,8 @@ def check_classifier(case, tokenizer, tok_dir, tmp):
     exported = os.path.join(tmp, "fp32")
     part(f"{name}: labels by name and the rest of config.json", check_classifier_config, model, exported)
     part(f"{name}: AutoTokenizer", check_auto_tokenizer, exported, tokenizer, make_text(50))
+    for where in (folder, run):
+        part(f"{name}: loss of {os.path.basename(where)}", check_classifier_loss, model.float(), where, case[1], tokenizer, tmp)
 
     def converted():
         sitrain("export", exported, again)
