@@ -53,8 +53,9 @@ static int has_names(const struct hf_labels *l)
 static void own_task(struct evaluation *v)
 {
     size_t n = v->r->gpt.n_labels;
+    int    named = has_names(&v->labels);
 
-    for (size_t i = 0; i < v->labels.n && !has_names(&v->labels); i++)
+    for (size_t i = 0; i < v->labels.n && !named; i++)
         memmove(v->labels.name[i], v->labels.name[i] + strlen("LABEL_"), strlen(v->labels.name[i] + strlen("LABEL_")) + 1);
     v->task = (struct task){ .name = "custom", .title = "custom", .suffix = { "" }, .n_labels = n, .n_metrics = 1,
                              .labels = n > 1 ? (const char *const *)v->labels.name : NULL,
