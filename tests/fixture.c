@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_ARRAYS = 64 };
+enum { MAX_ARRAYS = 128 };
 
 struct fixture {
     size_t n;
