@@ -48,10 +48,10 @@ out:
     return rc;
 }
 
-int json_write(const json_t *value, const char *path, struct err *err)
+static int write_whole(const json_t *value, const char *path, size_t flags, struct err *err)
 {
     struct file_new f;
-    char           *text = json_dumps(value, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    char           *text = json_dumps(value, flags);
     int             rc;
 
     if (!text)
@@ -69,4 +69,14 @@ int json_write(const json_t *value, const char *path, struct err *err)
 out:
     free(text);
     return rc;
+}
+
+int json_write(const json_t *value, const char *path, struct err *err)
+{
+    return write_whole(value, path, JSON_INDENT(2) | JSON_ENCODE_ANY, err);
+}
+
+int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err)
+{
+    return write_whole(value, path, JSON_INDENT((size_t)indent) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY, err);
 }
