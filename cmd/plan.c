@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 #include "cmd/pick.h"
 #include "cmd/training.h"
+#include "data/task.h"
 #include "offload/traffic.h"
 
 #include <stdio.h>
@@ -9,6 +10,9 @@
 
 struct plan_opts {
     const char       *run, *data, *eval_data, *tokenizer;
+    const char       *task, *train_file; // a fine-tuning
+    int               regression;
+    uint64_t          max_seq;
     struct model_opts model;
     struct train_opts train;
 };
@@ -18,6 +22,10 @@ static const struct opt_row rows[] = {
     { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE", .help = "the same" },
     { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE", .help = "the same" },
     { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR", .help = "says how large the vocabulary is" },
+    { "task", OPT_STRING, offsetof(struct plan_opts, task), .arg = "TASK", .help = "a fine-tuning for this task, in finetune's batches and rows" },
+    { "train-file", OPT_STRING, offsetof(struct plan_opts, train_file), .arg = "FILE", .help = "or for the classes of one's own rows" },
+    { "regression", OPT_FLAG, offsetof(struct plan_opts, regression), .help = "of which the labels are numbers" },
+    { "max-seq", OPT_UINT, offsetof(struct plan_opts, max_seq), .min = 1, .max = 1048576, .help = "tokens of a fine-tuning's row, at most" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -28,7 +36,7 @@ static const struct opt_part parts[] = {
 };
 
 const struct opt_command plan_command = {
-    "plan", "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's options]",
+    "plan", "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's options]",
     "the memory, the traffic and the disk space of a run, before it is made", NULL, parts, sizeof(struct plan_opts), NULL, NULL
 };
 
@@ -39,8 +47,8 @@ static void print_model(const struct session *s)
 
     printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million parameters (M = %.1f MiB)\n", g->n_layer, g->n_head,
            g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6, 2.0 * (double)gpt_total(g) / (1 << 20));
-    printf("Step: %llu x %llu x %llu tokens, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum, (unsigned long long)s->o.batch,
-           (unsigned long long)s->o.seq, tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
+    printf("Step: %llu x %llu x %llu tokens%s, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum, (unsigned long long)s->o.batch,
+           (unsigned long long)s->o.seq, g->n_labels ? " at most" : "", tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
 }
 
 static void print_traffic(const struct session *s)
@@ -81,7 +89,35 @@ static int print_storage(const struct session *s, struct err *err)
     return rc;
 }
 
-static int plan(struct plan_opts *o, struct err *err)
+enum { FINETUNE_BATCH = 32, FINETUNE_SEQ = 128 };
+
+/* A fine-tuning: the classes of its head, and finetune's defaults. */
+static int plan_task(struct session *s, struct plan_opts *o, const struct opt_given *given, struct err *err)
+{
+    const struct task *task = o->task ? task_find(o->task) : NULL;
+    struct task       *own = NULL;
+    int                rc = 0;
+
+    if (o->task && !task)
+        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", o->task);
+    if (o->train_file)
+        rc = task_own(&own, o->train_file, o->regression, err);
+    if (rc || (!task && !own))
+        return rc;
+    s->gpt.n_labels = task ? task->n_labels : own->n_labels;
+    task_own_free(own);
+    if (!opt_was_given(&plan_command, given, "batch"))
+        o->train.batch = FINETUNE_BATCH;
+    if (!opt_was_given(&plan_command, given, "seq"))
+        o->train.seq = o->max_seq ? o->max_seq : s->gpt.n_positions < FINETUNE_SEQ ? s->gpt.n_positions : FINETUNE_SEQ;
+    if (o->train.seq > s->gpt.n_positions)
+        return err_misuse(err, "--max-seq %llu: the model has %zu positions", (unsigned long long)o->train.seq, s->gpt.n_positions);
+    if (opt_was_given(&plan_command, given, "dropout"))
+        s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)o->train.dropout;
+    return 0;
+}
+
+static int plan(struct plan_opts *o, const struct opt_given *given, struct err *err)
 {
     struct session s = { .dir = "RUN" };
     struct budget  b;
@@ -90,6 +126,9 @@ static int plan(struct plan_opts *o, struct err *err)
 
     if (!rc)
         rc = pick_model(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
+    s.gpt.n_labels = 0;
+    if (!rc)
+        rc = plan_task(&s, o, given, err);
     s.o = o->train;
     if (!rc)
         rc = session_config(&s, err);
@@ -116,12 +155,13 @@ out:
 int cmd_plan(int argc, char **argv)
 {
     struct plan_opts o;
+    struct opt_given given;
     struct err       err = { 0 };
-    int              code = opt_start(&plan_command, argc, argv, &o, NULL);
+    int              code = opt_start(&plan_command, argc, argv, &o, &given);
 
     if (code >= 0)
         return code;
-    code = plan(&o, &err) ? opt_fail("plan", &err) : 0;
+    code = plan(&o, &given, &err) ? opt_fail("plan", &err) : 0;
     opt_release(&plan_command, &o);
     return code;
 }

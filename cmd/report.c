@@ -113,6 +113,7 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
         !setting_number(log, "n_embd", &g.n_embd) || !setting_number(log, "vocab", &g.vocab) ||
         !setting_number(log, "n_positions", &g.n_positions) || !setting_number(log, "n_head", &g.n_head))
         return 0;
+    setting_number(log, "n_labels", &g.n_labels);
     setting(log, "compress", compress, sizeof compress);
     kind = optim_parse(optimizer);
     sizes = calloc(gpt_blocks(&g), sizeof *sizes);

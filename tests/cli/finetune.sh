@@ -97,7 +97,10 @@ run export "$tmp/learnt" "$tmp/learnt-hf"
 run eval "$tmp/learnt-hf" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8 --predict "$tmp/predictions"
 same "$first" "$(cat "$tmp/out")" "eval of its export"
 same "$(cat "$tmp/learnt/predict_results_sst2.txt")" "$(cat "$tmp/predictions")" "which predicts the same"
-refuses 2 "3" eval "$tmp/learnt-hf" --task mnli --data "$tmp/sst2"
+sed -i 's/negative/+/g; s/positive/negative/g; s/+/positive/g' "$tmp/learnt-hf/config.json"
+run eval "$tmp/learnt-hf" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8
+same "accuracy 0.000000" "$(grep accuracy "$tmp/out")" "classes are known by their names, not their places"
+refuses 2 "has 2 classes, MNLI has 3" eval "$tmp/learnt-hf" --task mnli --data "$tmp/sst2"
 
 # every mode, the same bits
 tuned mem $sst2 $machine --epochs 1 --mode mem
@@ -106,6 +109,9 @@ for mode in base su su+o; do
     tuned $mode $sst2 $machine --epochs 1 --mode $mode --devices 2
     same "$dense" "$hash" "$mode gives mem's parameters"
 done
+run report "$tmp/su+o"
+same "." "$(awk '/^Traffic/ { t = 1 } /^Overlap/ { t = 0 } t && $3 ~ /^(read|write)$/ && $4 != $5' "$tmp/out")." "report: what was moved is what is computed"
+works "the plan of a fine-tuning" plan --init "$tmp/hf" --task sst2 --max-seq 32
 tuned recompute $sst2 $machine --epochs 1 --mode su+o --activations recompute
 same "$dense" "$hash" "recomputed activations, the same parameters"
 tuned c-mem $sst2 $machine --epochs 1 --mode mem --compress 10%
