@@ -86,8 +86,8 @@ static struct runlog *trained(void)
 static void a_training(void **state)
 {
     struct runlog *log = trained();
-    struct results r = { .task = task_find("mrpc"), .train_samples = 7, .steps_per_epoch = 2, .epochs = 3, .max_steps = 5, .train_batch = 4,
-                         .logging_steps = 2, .eval_steps = 2, .save_steps = 1, .flops_per_token = 60, .best_checkpoint = "run/best",
+    struct results r = { .task = task_find("mrpc"), .train_samples = 7, .steps_per_epoch = 2, .epochs = 3, .max_steps = 5,
+                         .train_batch = 4, .logging_steps = 2, .eval_steps = 2, .save_steps = 1, .flops_per_token = 60, .best_checkpoint = "run/best",
                          .best_step = 1, .best_metric = 0.8, .n_evals = 1,
                          .eval = { { .loss = 0.4, .metric = { 0.75, 0.85 }, .seconds = 2, .samples = 9, .batches = 3 } } };
     char text[4096];
@@ -112,8 +112,8 @@ static void a_training(void **state)
                " \"eval_steps_per_second\": 1.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
                " \"train_samples\": 7, \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}");
     check_json("trainer_state.json", "{\"best_global_step\": 2, \"best_metric\": 0.8, \"best_model_checkpoint\": \"run/best\","
-               " \"epoch\": 2.5, \"eval_steps\": 2, \"global_step\": 5, \"is_hyper_param_search\": false, \"is_local_process_zero\": true,"
-               " \"is_world_process_zero\": true, \"log_history\": ["
+               " \"epoch\": 2.5, \"eval_steps\": 2, \"global_step\": 5, \"is_hyper_param_search\": false,"
+               " \"is_local_process_zero\": true, \"is_world_process_zero\": true, \"log_history\": ["
                "  {\"epoch\": 1.0, \"grad_norm\": 2.5, \"learning_rate\": 0.0004, \"loss\": 0.8, \"step\": 2},"
                "  {\"epoch\": 1.0, \"eval_accuracy\": 0.8, \"eval_loss\": 0.6, \"step\": 2},"
                "  {\"epoch\": 2.0, \"grad_norm\": null, \"learning_rate\": 0.0002, \"loss\": 0.5, \"step\": 4},"
@@ -121,7 +121,8 @@ static void a_training(void **state)
                "  {\"epoch\": 2.5, \"step\": 5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
                "   \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}],"
                " \"logging_steps\": 2, \"max_steps\": 5, \"num_input_tokens_seen\": 500, \"num_train_epochs\": 3, \"save_steps\": 1,"
-               " \"stateful_callbacks\": {}, \"total_flos\": 30000.0, \"train_batch_size\": 4, \"trial_name\": null, \"trial_params\": null}");
+               " \"stateful_callbacks\": {}, \"total_flos\": 30000.0, \"train_batch_size\": 4,"
+               " \"trial_name\": null, \"trial_params\": null}");
     read_text("train_results.json", text, sizeof text); // as json.dump(indent=4, sort_keys=True) writes it
     assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n    \"train_loss\": 0.6,\n    \"train_runtime\": 2.5,\n"
                         "    \"train_samples\": 7,\n    \"train_samples_per_second\": 7.0,\n    \"train_steps_per_second\": 2.0\n}\n");
@@ -132,8 +133,8 @@ static void two_parts_and_nothing_trained(void **state)
     struct results r = { .task = task_find("mnli"), .n_evals = 2,
                          .eval = { { .loss = 0.5, .metric = { 0.7 }, .seconds = 0.5, .samples = 10, .batches = 2 },
                                    { .loss = NAN, .metric = { 0.6 }, .seconds = 0, .samples = 8, .batches = 1 } } };
-    const char *want = "{\"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, \"eval_loss_mm\": null, \"eval_runtime\": 0.5,"
-                       " \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0,"
+    const char *want = "{\"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, \"eval_loss_mm\": null,"
+                       " \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0,"
                        " \"eval_steps_per_second\": 4.0}";
 
     (void)state;
@@ -149,8 +150,8 @@ static void two_parts_and_nothing_trained(void **state)
         assert_int_equal(results_write(dir, log, &r, &err), 0);
         runlog_close(log);
     }
-    check_json("eval_results.json", "{\"epoch\": 0.5, \"epoch_mm\": 0.5, \"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5,"
-               " \"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8,"
+    check_json("eval_results.json", "{\"epoch\": 0.5, \"epoch_mm\": 0.5, \"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6,"
+               " \"eval_loss\": 0.5, \"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8,"
                " \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}");
 }
 
