@@ -87,12 +87,12 @@ static void a_training(void **state)
 {
     struct runlog *log = trained();
     struct results r = { .task = task_find("mrpc"), .train_samples = 7, .steps_per_epoch = 2, .epochs = 3, .max_steps = 5,
-                         .train_batch = 4, .logging_steps = 2, .eval_steps = 2, .save_steps = 1, .flops_per_token = 60, .best_checkpoint = "run/best",
-                         .best_step = 1, .best_metric = 0.8, .n_evals = 1,
+                         .train_batch = 4, .logging_steps = 2, .eval_steps = 2, .save_steps = 1, .flops_per_token = 60,
+                         .best_checkpoint = "run/best", .best_step = 1, .best_metric = 0.8, .n_evals = 1,
                          .eval = { { .loss = 0.4, .metric = { 0.75, 0.85 }, .seconds = 2, .samples = 9, .batches = 3 } } };
     char text[4096];
-    const char *train = "{\"epoch\": 2.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5, \"train_samples\": 7,"
-                        " \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}";
+    const char *train = "{\"epoch\": 2.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
+                        " \"train_samples\": 7, \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}";
 
     (void)state;
     assert_ptr_not_equal(r.task, NULL);
@@ -120,12 +120,13 @@ static void a_training(void **state)
                "  {\"epoch\": 2.5, \"eval_loss\": null, \"step\": 5},"
                "  {\"epoch\": 2.5, \"step\": 5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
                "   \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}],"
-               " \"logging_steps\": 2, \"max_steps\": 5, \"num_input_tokens_seen\": 500, \"num_train_epochs\": 3, \"save_steps\": 1,"
-               " \"stateful_callbacks\": {}, \"total_flos\": 30000.0, \"train_batch_size\": 4,"
+               " \"logging_steps\": 2, \"max_steps\": 5, \"num_input_tokens_seen\": 500, \"num_train_epochs\": 3,"
+               " \"save_steps\": 1, \"stateful_callbacks\": {}, \"total_flos\": 30000.0, \"train_batch_size\": 4,"
                " \"trial_name\": null, \"trial_params\": null}");
     read_text("train_results.json", text, sizeof text); // as json.dump(indent=4, sort_keys=True) writes it
-    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n    \"train_loss\": 0.6,\n    \"train_runtime\": 2.5,\n"
-                        "    \"train_samples\": 7,\n    \"train_samples_per_second\": 7.0,\n    \"train_steps_per_second\": 2.0\n}\n");
+    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n    \"train_loss\": 0.6,\n"
+                        "    \"train_runtime\": 2.5,\n    \"train_samples\": 7,\n    \"train_samples_per_second\": 7.0,\n"
+                        "    \"train_steps_per_second\": 2.0\n}\n");
 }
 
 static void two_parts_and_nothing_trained(void **state)
@@ -134,8 +135,8 @@ static void two_parts_and_nothing_trained(void **state)
                          .eval = { { .loss = 0.5, .metric = { 0.7 }, .seconds = 0.5, .samples = 10, .batches = 2 },
                                    { .loss = NAN, .metric = { 0.6 }, .seconds = 0, .samples = 8, .batches = 1 } } };
     const char *want = "{\"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, \"eval_loss_mm\": null,"
-                       " \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0,"
-                       " \"eval_steps_per_second\": 4.0}";
+                       " \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8,"
+                       " \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}";
 
     (void)state;
     assert_int_equal(results_write(dir, NULL, &r, &err), 0);
@@ -151,8 +152,8 @@ static void two_parts_and_nothing_trained(void **state)
         runlog_close(log);
     }
     check_json("eval_results.json", "{\"epoch\": 0.5, \"epoch_mm\": 0.5, \"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6,"
-               " \"eval_loss\": 0.5, \"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8,"
-               " \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}");
+               " \"eval_loss\": 0.5, \"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0,"
+               " \"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}");
 }
 
 static void predictions(void **state)
