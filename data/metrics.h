@@ -13,7 +13,7 @@ int metric_of_values(enum metric m);   // 1: of real values (pearson, spearmanr,
 int metric_larger_better(enum metric m); // 0 for mse
 
 /* Of n predicted and true classes. F1: of class 1 against the rest (zero_division 0). Matthews: of any number of classes (Gorodkin 2004),
- * 0 where it is 0/0. */
+ * 0 where it is 0/0. No rows: accuracy is NaN, the others 0. */
 double metric_classes(enum metric m, const int32_t *predicted, const int32_t *truth, size_t n);
 
 /* Of n predicted and true values. Spearman: Pearson of the ranks, ties by their mean rank. NaN where a side is constant, as scipy says.

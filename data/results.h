@@ -2,7 +2,7 @@
  * and units, so that a script that reads those reads these. Every file is whole or absent (data/file.h). A number that is not
  * finite is written as null; seconds are rounded to 4 decimals and rates to 3, as transformers does; keys are sorted.
  *
- * train_results.json  epoch (passes over the training rows, a fraction), total_flos (operations), train_loss (mean of all steps' losses),
+ * train_results.json  epoch (passes over the training rows, a fraction), total_flos (operations), train_loss (mean of the steps' losses that are numbers),
  *                     train_runtime (s: of the steps, evaluations not included), train_samples (rows of an epoch),
  *                     train_samples_per_second, train_steps_per_second
  * eval_results.json   epoch, eval_loss, eval_METRIC for the task's metrics, eval_combined_score (their mean, where there are two: MRPC,
