@@ -22,7 +22,7 @@ import threading
 BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
 FOLDERS = {"sst2": "SST-2", "cola": "CoLA", "mrpc": "MRPC", "wnli": "WNLI"}
 RECIPE = {  # epochs, batch, seeds, metrics shown
-    "sst2": (3, 32, 1, ["accuracy"]),
+    "sst2": (3, 32, 2, ["accuracy"]),
     "cola": (5, 16, 3, ["matthews_correlation"]),
     "mrpc": (5, 16, 3, ["f1", "accuracy"]),
     "wnli": (5, 16, 3, ["accuracy"]),
@@ -109,6 +109,7 @@ def main():
     path = os.path.join(a.out, "results.json")
     results = load(path)
     todo = [(t, r, s) for t in tasks for r in ratios for s in range(1, RECIPE[t][2] + 1) if key(t, r, s) not in results]
+    todo.sort(key=lambda job: job[2])  # a first seed of everything, then the others
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         jobs = [pool.submit(one, a, path, results, *job) for job in todo]
     failed = [str(j.exception()) for j in jobs if j.exception()]
