@@ -29,9 +29,11 @@ struct tokens {
     uint64_t       data_off; // of id 0
     uint64_t       count;
     uint32_t      *sums;     // expected, one per MiB; NULL: unchecked
-    unsigned char *checked;  // per MiB: 1 once it matched
     unsigned char *mib;      // buffer of one MiB
+    uint64_t       held;     // the one that is in it, as expected; or NOTHING_HELD
 };
+
+#define NOTHING_HELD UINT64_MAX
 
 /* ---- what a file is ---- */
 
@@ -198,7 +200,6 @@ void tokens_close(struct tokens *t)
         close(t->fd);
     free(t->path);
     free(t->sums);
-    free(t->checked);
     free(t->mib);
     free(t);
 }
@@ -249,56 +250,62 @@ int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *
         return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for it: it was changed "
                        "since it was first used", t->path, tokens_sums(t), n);
     free(t->sums);
-    free(t->checked);
     t->sums = malloc(n ? n * sizeof *sums : 1);
-    t->checked = calloc(n ? n : 1, 1);
-    if (!t->sums || !t->checked) {
-        free(t->sums);
-        t->sums = NULL;
+    t->held = NOTHING_HELD;
+    if (!t->sums)
         return err_set(err, -ENOMEM, "no memory for the checksums of %s", t->path);
-    }
     if (n)
         memcpy(t->sums, sums, n * sizeof *sums);
     return 0;
 }
 
-/* Check every MiB of bytes off..off+n that was not checked yet. */
-static int tokens_check(struct tokens *t, uint64_t off, uint64_t n, struct err *err)
+int tokens_verify(struct tokens *t, size_t i, struct err *err)
 {
-    if (!t->sums || n == 0)
-        return 0;
-    for (size_t i = (size_t)(off / MIB); i <= (size_t)((off + n - 1) / MIB); i++) {
-        uint32_t sum;
-        int      rc;
+    uint32_t sum;
+    int      rc;
 
-        if (t->checked[i])
-            continue;
-        rc = tokens_sum(t, i, &sum, err);
-        if (rc)
-            return rc;
-        if (sum != t->sums[i])
-            return err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
-                           " has checksum %08x, recorded is %08x", t->path, (uint64_t)i * MIB, sum, t->sums[i]);
-        t->checked[i] = 1;
-    }
-    return 0;
+    assert(t->sums && i < tokens_sums(t));
+    rc = tokens_sum(t, i, &sum, err);
+    if (!rc && sum != t->sums[i])
+        rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64 " has checksum %08x, recorded is %08x",
+                     t->path, (uint64_t)i * MIB, sum, t->sums[i]);
+    t->held = rc ? NOTHING_HELD : i;
+    return rc;
 }
 
 /* ---- reading ---- */
 
+/* Bytes of the file: where sums are expected, only out of a MiB that was compared with its own after it was read. */
+static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n, struct err *err)
+{
+    if (!t->sums)
+        return file_pread(t->fd, raw, n, off, t->path, err);
+    while (n > 0) {
+        size_t at = (size_t)(off % MIB), part = n < MIB - at ? n : MIB - at;
+        int    rc = t->held == off / MIB ? 0 : tokens_verify(t, (size_t)(off / MIB), err);
+
+        if (rc)
+            return rc;
+        memcpy(raw, t->mib + at, part);
+        raw += part;
+        off += part;
+        n -= part;
+    }
+    return 0;
+}
+
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids, struct err *err)
 {
     unsigned char raw[2 * PIECE_IDS];
-    int           rc;
+    int           rc = 0;
 
     if (first > t->count || n > t->count - first)
         return err_misuse(err, "%s holds %" PRIu64 " tokens, but %zu from position %" PRIu64 " were asked for",
                           t->path, t->count, n, first);
-    rc = tokens_check(t, t->data_off + 2 * first, 2 * (uint64_t)n, err);
     for (size_t done = 0; !rc && done < n;) {
         size_t part = n - done < PIECE_IDS ? n - done : PIECE_IDS;
 
-        rc = file_pread(t->fd, raw, 2 * part, t->data_off + 2 * (first + done), t->path, err);
+        rc = tokens_bytes(t, t->data_off + 2 * (first + done), raw, 2 * part, err);
         for (size_t i = 0; !rc && i < part; i++) {
             ids[done + i] = raw[2 * i] | raw[2 * i + 1] << 8;
             if ((size_t)ids[done + i] >= vocab)

@@ -24,10 +24,12 @@ uint64_t tokens_count(const struct tokens *t);
 const char *tokens_path(const struct tokens *t);
 
 /* Checksums of the file per MiB: tokens_hash fills sums[0..tokens_sums(t)) by reading everything once; tokens_expect hands
- * in the recorded ones (copied): from then on every MiB is checked at its first touch by tokens_read after open. */
+ * in the recorded ones (copied): from then on what tokens_read gives comes out of a MiB that was compared after it was read, each time
+ * anew. tokens_verify compares MiB i. */
 size_t tokens_sums(const struct tokens *t);
 int    tokens_hash(struct tokens *t, uint32_t *sums, struct err *err);
 int    tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err);
+int    tokens_verify(struct tokens *t, size_t i, struct err *err);
 
 /* ids[0..n) from position `first`; an id >= vocab is refused, naming file and position. Past the end is an error. */
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids, struct err *err);
