@@ -65,11 +65,15 @@ int best_store(struct best *b, struct session *s, uint64_t step, const struct fe
     int  rc;
 
     snprintf(text, sizeof text, "%" PRIu64, step);
-    if ((rc = session_set(s, "best.step", text, err)) || (rc = session_set(s, "best.name", v->value[0].name, err)) ||
-        (rc = set_number(s, "best.value", v->value[0].value, err)) || (rc = set_number(s, "best.seconds", v->seconds[0], err)) ||
+    if ((rc = session_set(s, "best.step", text, err)) ||
+        (rc = session_set(s, "best.name", v->value[0].name, err)) ||
+        (rc = set_number(s, "best.value", v->value[0].value, err)) ||
+        (rc = set_number(s, "best.seconds", v->seconds[0], err)) ||
         (rc = set_number(s, "best.seconds_mm", v->seconds[1], err)))
         return rc;
-    *b = (struct best){ .any = 1, .step = step, .value = v->value[0].value, .seconds = { v->seconds[0], v->seconds[1] } };
+    *b = (struct best){
+        .any = 1, .step = step, .value = v->value[0].value, .seconds = { v->seconds[0], v->seconds[1] }
+    };
     return 0;
 }
 
@@ -116,7 +120,8 @@ static int take_place(const struct session *s, struct err *err)
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(old, sizeof old, "%s/" NEXT ".old", s->dir);
     best_path(s, best, sizeof best);
-    failed = access(best, F_OK) ? rename(next, best) : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
+    failed =
+        access(best, F_OK) ? rename(next, best) : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
     if (failed && errno == EINVAL) // a file system that cannot exchange: for a moment there is none
         failed = rename(best, old) || rename(next, best);
     if (failed)
@@ -124,7 +129,8 @@ static int take_place(const struct session *s, struct err *err)
     return file_sync_dir(s->dir, err);
 }
 
-/* The id of <|endoftext|>: stored when the run is made, since a tokenizer is larger than what the memory plan has room for. */
+/* The id of <|endoftext|>: stored when the run is made, since a tokenizer is larger than what the memory plan
+ * has room for. */
 static long endoftext(struct session *s)
 {
     double id = -1;

@@ -1,7 +1,8 @@
-/* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging Face folder. It is whole or absent
- * whatever is killed when: a new one is made under another name (best.next...) and takes its place in one step; only then is it named
- * in run.db (best.step, best.name, best.value), in the transaction of the evaluation's rows. A kill between leaves an evaluation that is
- * missing: the next resume makes it, and the folder, again, to the same bits. */
+/* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging Face
+ * folder. It is whole or absent whatever is killed when: a new one is made under another name (best.next...)
+ * and takes its place in one step; only then is it named in run.db (best.step, best.name, best.value), in the
+ * transaction of the evaluation's rows. A kill between leaves an evaluation that is missing: the next resume
+ * makes it, and the folder, again, to the same bits. */
 #ifndef CMD_BEST_H
 #define CMD_BEST_H
 
@@ -22,7 +23,8 @@ int best_beats(const struct best *b, const struct feed_values *v);
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
 /* Name the one that is there, inside the caller's transaction. */
-int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v, struct err *err);
+int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v,
+               struct err *err);
 
 /* RUN/best. */
 void best_path(const struct session *s, char *path, size_t size);

@@ -65,10 +65,12 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         if (!rc)
             rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
     }
-    return rc ? rc : examples_new_add(w->out, w->ids.ids, w->ids.n < w->max_seq ? w->ids.n : w->max_seq, &x, err);
+    return rc ? rc
+              : examples_new_add(w->out, w->ids.ids, w->ids.n < w->max_seq ? w->ids.n : w->max_seq, &x, err);
 }
 
-int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, const char *out, uint32_t *sum, struct err *err)
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, const char *out, uint32_t *sum,
+                struct err *err)
 {
     struct encode_run  w = { .e = e, .tok = tok, .max_seq = max_seq };
     struct examples *made = NULL;

@@ -1,5 +1,5 @@
-/* encode.h: a file of labelled texts into a file of examples (data/examples.h), once, when a run is made. A pair is A, <|endoftext|>, B;
- * what is longer than max_seq is cut at its end. */
+/* encode.h: a file of labelled texts into a file of examples (data/examples.h), once, when a run is made. A
+ * pair is A, <|endoftext|>, B; what is longer than max_seq is cut at its end. */
 #ifndef CMD_ENCODE_H
 #define CMD_ENCODE_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct encode {
-    const char        *name;    // train, dev, dev_mm, test, test_mm: RUN/NAME.ex, NAME.sum and NAME.rows in run.db
+    const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex, NAME.sum and NAME.rows in run.db
     char               path[4096]; // the file
     const struct task *task;
     int                own;     // one's own file; else the task's TSV
@@ -19,11 +19,12 @@ struct encode {
     uint64_t           rows;    // that encode_check counted
 };
 
-/* Read every row and its label: what is wrong is a misuse sentence with file and line. Counts the rows; none is refused. pairs: set to 1
- * where there is one. */
+/* Read every row and its label: what is wrong is a misuse sentence with file and line. Counts the rows; none
+ * is refused. pairs: set to 1 where there is one. */
 int encode_check(struct encode *e, int *pairs, struct err *err);
 
 /* Make `out`. *sum gets its checksum. */
-int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, const char *out, uint32_t *sum, struct err *err);
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, const char *out, uint32_t *sum,
+                struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* eval_task.c: rows are tokenised into a file without a name and go through the model in order. Where the model calls its classes as the
- * task does, but has them in another order, the rows of its head are read in the task's. */
+/* eval_task.c: rows are tokenised into a file without a name and go through the model in order. Where the
+ * model calls its classes as the task does, but has them in another order, the rows of its head are read in
+ * the task's. */
 #include "cmd/eval_task.h"
 
 #include "cmd/encode.h"
@@ -56,8 +57,13 @@ static void own_task(struct evaluation *v)
     int    named = has_names(&v->labels);
 
     for (size_t i = 0; i < v->labels.n && !named; i++)
-        memmove(v->labels.name[i], v->labels.name[i] + strlen("LABEL_"), strlen(v->labels.name[i] + strlen("LABEL_")) + 1);
-    v->task = (struct task){ .name = "custom", .title = "custom", .suffix = { "" }, .n_labels = n, .n_metrics = 1,
+        memmove(v->labels.name[i], v->labels.name[i] + strlen("LABEL_"),
+                strlen(v->labels.name[i] + strlen("LABEL_")) + 1);
+    v->task = (struct task){ .name = "custom",
+                             .title = "custom",
+                             .suffix = { "" },
+                             .n_labels = n,
+                             .n_metrics = 1,
                              .labels = n > 1 ? (const char *const *)v->labels.name : NULL,
                              .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
 }
@@ -80,8 +86,10 @@ static void match_classes(struct evaluation *v)
     for (size_t i = 0; i < t->n_labels; i++)
         v->place[i] = i;
     if (t->n_labels > 1 && has_names(&v->labels))
-        fprintf(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in its order, %s is %s\n", v->e->model,
-                t->labels[0], v->labels.name[0]);
+        fprintf(
+            stderr,
+            "siTrain: %s calls its classes otherwise than the task: they are taken in its order, %s is %s\n",
+            v->e->model, t->labels[0], v->labels.name[0]);
 }
 
 static int find_task(struct evaluation *v, struct err *err)
@@ -91,13 +99,17 @@ static int find_task(struct evaluation *v, struct err *err)
     int                rc;
 
     if (n == 0)
-        return err_misuse(err, "%s is a language model, without a head for classes: eval --data FILE gives its loss, finetune trains one",
+        return err_misuse(err,
+                          "%s is a language model, without a head for classes: eval --data FILE gives its "
+                          "loss, finetune trains one",
                           v->e->model);
     if (v->e->task && !known)
-        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", v->e->task);
+        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
+                          v->e->task);
     if (known && known->n_labels != n)
-        return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n, n == 1 ? " (a regressor)" : "es", known->title,
-                          known->n_labels, known->n_labels == 1 ? " (regression)" : "");
+        return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n,
+                          n == 1 ? " (a regressor)" : "es", known->title, known->n_labels,
+                          known->n_labels == 1 ? " (regression)" : "");
     rc = read_labels(v, err);
     if (rc)
         return rc;
@@ -140,15 +152,19 @@ static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *
 /* ---- rows ---- */
 
 /* A file's rows as examples, in a file without a name: it is gone when it is closed. */
-static int open_rows(struct examples **out, const struct evaluation *v, const char *file, int labels, uint64_t most, struct err *err)
+static int open_rows(struct examples **out, const struct evaluation *v, const char *file, int labels,
+                     uint64_t most, struct err *err)
 {
     char          dir[] = P_tmpdir "/sitrain-eval-XXXXXX", path[sizeof dir + 16];
-    struct encode e = { .name = "rows", .task = &v->task, .own = !v->e->task, .labels = labels, .most = most };
+    struct encode e = {
+        .name = "rows", .task = &v->task, .own = !v->e->task, .labels = labels, .most = most
+    };
     uint32_t      sum;
     int           rc;
 
     *out = NULL;
-    if (snprintf(e.path, sizeof e.path, "%s%s%s", e.own ? "" : v->e->data, e.own ? "" : "/", file) >= (int)sizeof e.path)
+    if (snprintf(e.path, sizeof e.path, "%s%s%s", e.own ? "" : v->e->data, e.own ? "" : "/", file) >=
+        (int)sizeof e.path)
         return err_misuse(err, "%s: the path is too long", file);
     if (!mkdtemp(dir))
         return err_set(err, -errno, "mkdtemp %s: %s", dir, strerror(errno));
@@ -239,13 +255,16 @@ static int check(const struct eval_task *e, struct err *err)
     if (e->task && (e->eval_file || e->test_file))
         return err_misuse(err, "--task takes its rows from --data: leave --eval-file and --test-file out");
     if (!e->task && e->data)
-        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it out where --eval-file says what is read");
+        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it out where "
+                               "--eval-file says what is read");
     if (!e->task && !e->predict != !e->test_file)
-        return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions go, and which rows");
+        return err_misuse(
+            err, "--predict FILE and --test-file FILE go together: where predictions go, and which rows");
     return 0;
 }
 
-static int open_model(struct evaluation *v, struct stream **stream, const struct read_opts *o, struct err *err)
+static int open_model(struct evaluation *v, struct stream **stream, const struct read_opts *o,
+                      struct err *err)
 {
     size_t        positions = v->r->gpt.n_positions, seq = v->e->max_seq ? v->e->max_seq : o->seq;
     struct reader ordered = *v->r;
@@ -255,8 +274,14 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
     if (seq > positions)
         return err_misuse(err, "--max-seq %zu: the model has %zu positions", seq, positions);
     v->sizes = (struct evaluate){ o->batch, seq, 1, v->r->gpt.vocab };
-    v->o.model = (struct model_options){ .gpt = v->r->gpt, .batch = o->batch, .seq = seq, .grad_accum = 1, .dtype = (enum dtype)o->dtype,
-                                         .engine = (enum matmul_engine)o->blas, .threads = (int)session_threads(o->threads), .varying = 1 };
+    v->o.model = (struct model_options){ .gpt = v->r->gpt,
+                                         .batch = o->batch,
+                                         .seq = seq,
+                                         .grad_accum = 1,
+                                         .dtype = (enum dtype)o->dtype,
+                                         .engine = (enum matmul_engine)o->blas,
+                                         .threads = (int)session_threads(o->threads),
+                                         .varying = 1 };
     ordered.source = (struct params_source){ read_ordered, v };
     rc = reader_stream(stream, &ordered, &v->o.model, o->host_mem, 0, err);
     return rc ? rc : trainer_open(&v->trainer, &v->o, *stream, err);
@@ -289,7 +314,8 @@ int eval_task(const struct reader *r, const struct eval_task *e, const struct re
     if (!rc)
         rc = reader_tokenizer(&v.tok, r, e->tokenizer, err);
     if (!rc && tokenizer_vocab(v.tok) > r->gpt.vocab)
-        rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu", tokenizer_vocab(v.tok), r->gpt.vocab);
+        rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
+                        tokenizer_vocab(v.tok), r->gpt.vocab);
     if (!rc)
         rc = open_model(&v, &stream, o, err);
     if (!rc)

@@ -7,8 +7,10 @@
 struct eval_task {
     const char *model;                // what r was opened with
     const char *task, *data;          // a GLUE task and its folder; or
-    const char *eval_file, *test_file; // one's own rows, whose labels are called as the model calls its classes
-    const char *predict;              // a file for the predictions of the test rows; NULL: none. MNLI's mismatched ones: with -mm behind
+    const char *eval_file,
+        *test_file;      // one's own rows, whose labels are called as the model calls its classes
+    const char *predict; // a file for the predictions of the test rows; NULL: none. MNLI's mismatched ones:
+                         // with -mm behind
     const char *tokenizer;            // NULL: the model's
     size_t      max_seq;              // 0: 128, or what the model has
     uint64_t    max_eval, max_predict; // rows; 0: all

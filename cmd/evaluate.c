@@ -19,7 +19,8 @@ uint64_t evaluate_rows(const struct tokens *t, size_t seq)
     return tokens_count(t) ? (tokens_count(t) - 1) / seq : 0;
 }
 
-/* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets that do not count. */
+/* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets that do not
+ * count. */
 static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
 {
     const struct rows     *f = ctx;
@@ -44,8 +45,8 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batc
     return 0;
 }
 
-int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data, const struct evaluate *e, uint64_t step,
-             struct err *err)
+int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data, const struct evaluate *e,
+             uint64_t step, struct err *err)
 {
     struct rows         f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
     struct batch_source source = { rows_batch, &f };
@@ -75,8 +76,8 @@ int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *d
 enum { PAD_TO = 16 };
 
 /* Rows are read at the largest distance that may be and then moved together. */
-int evaluate_fill(struct batch *b, const struct examples *x, size_t n, uint64_t (*row)(const void *ctx, size_t i), const void *ctx,
-                  struct err *err)
+int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
+                  uint64_t (*row)(const void *ctx, size_t i), const void *ctx, struct err *err)
 {
     size_t most = b->seq, longest = 1;
 
@@ -153,7 +154,8 @@ static int32_t largest(const float *x, size_t n)
 }
 
 /* The logits of a pass, (micros, batch, n_labels), of rows from `first` on. */
-static void take_logits(struct predictions *out, const float *logits, size_t first, size_t rows, size_t n_labels)
+static void take_logits(struct predictions *out, const float *logits, size_t first, size_t rows,
+                        size_t n_labels)
 {
     for (size_t i = 0; i < rows; i++) {
         if (out->classes)
@@ -173,11 +175,13 @@ static int predictions_open(struct predictions *p, size_t n, size_t n_labels, st
         p->values = calloc(n, sizeof *p->values);
         p->truth = calloc(n, sizeof *p->truth);
     }
-    return (p->classes && p->labels) || (p->values && p->truth) ? 0 : err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
+    return (p->classes && p->labels) || (p->values && p->truth)
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
 }
 
-int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t, const struct examples *x, const struct evaluate *e,
-                     size_t n_labels, uint64_t step, struct err *err)
+int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t, const struct examples *x,
+                     const struct evaluate *e, size_t n_labels, uint64_t step, struct err *err)
 {
     struct predicting   p = { .e = e, .x = x, .out = out };
     struct batch_source source = { predicting_batch, &p };
@@ -200,7 +204,8 @@ int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *
     return rc;
 }
 
-static int take_metrics(struct results_eval *out, const struct predictions *p, const struct task *task, struct err *err)
+static int take_metrics(struct results_eval *out, const struct predictions *p, const struct task *task,
+                        struct err *err)
 {
     double *scratch = p->values ? malloc(4 * p->n * sizeof *scratch) : NULL;
 
@@ -213,8 +218,8 @@ static int take_metrics(struct results_eval *out, const struct predictions *p, c
     return 0;
 }
 
-int evaluate_examples(struct results_eval *out, struct trainer *t, const struct examples *x, const struct evaluate *e,
-                      const struct task *task, uint64_t step, struct err *err)
+int evaluate_examples(struct results_eval *out, struct trainer *t, const struct examples *x,
+                      const struct evaluate *e, const struct task *task, uint64_t step, struct err *err)
 {
     struct predictions p = { 0 };
     uint64_t           start_ns = clock_ns();

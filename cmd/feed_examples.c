@@ -1,6 +1,6 @@
-/* feed_examples.c: labelled examples: each epoch all training rows in an order of its own, and the task's metrics on the development
- * set. A step's number alone says which rows are its: an epoch has ceil(rows / (batch x grad-accum)) steps, the last of which may have
- * fewer rows, or micro-batches without any. */
+/* feed_examples.c: labelled examples: each epoch all training rows in an order of its own, and the task's
+ * metrics on the development set. A step's number alone says which rows are its: an epoch has ceil(rows /
+ * (batch x grad-accum)) steps, the last of which may have fewer rows, or micro-batches without any. */
 #include "cmd/feed.h"
 
 #include "cmd/evaluate.h"
@@ -37,7 +37,8 @@ static int examples_batch(struct feed *feed, uint64_t step, size_t micro, struct
 {
     const struct feed_examples *f = (const struct feed_examples *)feed;
     size_t                      batch = f->sizes.batch;
-    struct place                p = { f, step / f->epoch_steps, (step % f->epoch_steps * f->sizes.grad_accum + micro) * batch };
+    struct place p = { f, step / f->epoch_steps,
+                       (step % f->epoch_steps * f->sizes.grad_accum + micro) * batch };
     uint64_t                    left = p.first < f->rows ? f->rows - p.first : 0;
 
     return evaluate_fill(b, f->train, left < batch ? (size_t)left : batch, epoch_row, &p, err);
@@ -49,7 +50,8 @@ static void add_value(struct feed_values *out, const char *name, const char *suf
     out->value[out->n++].value = value;
 }
 
-static void add_values(struct feed_values *out, const struct task *task, size_t split, const struct results_eval *v)
+static void add_values(struct feed_values *out, const struct task *task, size_t split,
+                       const struct results_eval *v)
 {
     const char *suffix = split ? task->suffix[split] : "";
 
@@ -62,7 +64,8 @@ static void add_values(struct feed_values *out, const struct task *task, size_t 
     out->seconds[split] = v->seconds;
 }
 
-static int examples_evaluate(struct feed *feed, struct trainer *t, uint64_t step, struct feed_values *out, struct err *err)
+static int examples_evaluate(struct feed *feed, struct trainer *t, uint64_t step, struct feed_values *out,
+                             struct err *err)
 {
     struct feed_examples *f = (struct feed_examples *)feed;
     const struct task    *task = &f->labelled.task;
@@ -90,8 +93,9 @@ static void examples_feed_close(struct feed *feed)
     free(f);
 }
 
-static const struct feed_ops examples_ops = { .counts = "rows", .batch = examples_batch, .evaluate = examples_evaluate,
-                                              .close = examples_feed_close };
+static const struct feed_ops examples_ops = {
+    .counts = "rows", .batch = examples_batch, .evaluate = examples_evaluate, .close = examples_feed_close
+};
 
 int feed_examples_open(struct feed **out, struct session *s, struct err *err)
 {

@@ -23,7 +23,8 @@ static int lm_batch(struct feed *f, uint64_t step, size_t micro, struct batch *b
     return tokens_batch(l->data, &l->order, step, micro, l->vocab, b->x, b->y, err);
 }
 
-static int lm_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out, struct err *err)
+static int lm_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
+                       struct err *err)
 {
     struct feed_lm *l = (struct feed_lm *)f;
     struct evaluate e = { l->order.batch, l->order.seq, l->order.grad_accum, l->vocab };
@@ -52,7 +53,9 @@ static void lm_close(struct feed *f)
     free(l);
 }
 
-static const struct feed_ops lm_ops = { .counts = "tokens", .batch = lm_batch, .evaluate = lm_evaluate, .close = lm_close };
+static const struct feed_ops lm_ops = {
+    .counts = "tokens", .batch = lm_batch, .evaluate = lm_evaluate, .close = lm_close
+};
 
 int feed_lm_open(struct feed **out, struct session *s, struct err *err)
 {
@@ -63,7 +66,10 @@ int feed_lm_open(struct feed **out, struct session *s, struct err *err)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     l->feed.ops = &lm_ops;
     l->vocab = s->gpt.vocab;
-    l->order = (struct tokens_order){ .shuffled = s->o.order == TRAIN_SHUFFLED, .seed = s->o.seed, .batch = s->o.batch, .seq = s->o.seq,
+    l->order = (struct tokens_order){ .shuffled = s->o.order == TRAIN_SHUFFLED,
+                                      .seed = s->o.seed,
+                                      .batch = s->o.batch,
+                                      .seq = s->o.seq,
                                       .grad_accum = s->o.grad_accum };
     rc = session_open_tokens(s, "data", &l->data, err);
     if (!rc)

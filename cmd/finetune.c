@@ -1,6 +1,6 @@
-/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A new run is made complete, with its rows
- * tokenised, then opened and trained like any other; what comes after training, results and predictions, is made from the run alone
- * (outcome.c), so that it can be made again. */
+/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A new run is
+ * made complete, with its rows tokenised, then opened and trained like any other; what comes after training,
+ * results and predictions, is made from the run alone (outcome.c), so that it can be made again. */
 #include "cmd/cmd.h"
 #include "cmd/labelled.h"
 #include "cmd/newrun.h"
@@ -29,16 +29,23 @@ struct finetune_opts {
 static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN", .help = "go on with this run from its last commit" },
-    { "task", OPT_STRING, AT(task), .arg = "TASK", .help = "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
-    { "data", OPT_STRING, AT(data), .arg = "DIR", .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them" },
+    { "task", OPT_STRING, AT(task), .arg = "TASK",
+      .help = "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
+    { "data", OPT_STRING, AT(data), .arg = "DIR",
+      .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them" },
     { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
-      .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and sentence2, and label" },
+      .help =
+          "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and sentence2, and label" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on" },
-    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE", .help = "the same, to predict; labels are not looked at" },
-    { "regression", OPT_FLAG, AT(regression), .help = "labels are numbers to come near to; else that is so where one is not whole" },
-    { "init", OPT_STRING, AT(init), .arg = "HFDIR|RUN", .help = "begin with this model; a head for as many classes is kept" },
+    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
+      .help = "the same, to predict; labels are not looked at" },
+    { "regression", OPT_FLAG, AT(regression),
+      .help = "labels are numbers to come near to; else that is so where one is not whole" },
+    { "init", OPT_STRING, AT(init), .arg = "HFDIR|RUN",
+      .help = "begin with this model; a head for as many classes is kept" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the one in --init's folder" },
-    { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000, .help = "how often each row is trained on; --steps says otherwise" },
+    { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000,
+      .help = "how often each row is trained on; --steps says otherwise" },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
     { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end" },
@@ -50,17 +57,22 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = {
     { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct finetune_opts, train) }, { 0 }
 };
-static const struct opt_default defaults[] = {
-    { "steps", NULL }, { "batch", "32" }, { "lr", "5e-5" }, { "warmup", "6%" }, { "schedule", "linear" }, { 0 }
-};
+static const struct opt_default defaults[] = { { "steps", NULL },  { "batch", "32" },        { "lr", "5e-5" },
+                                               { "warmup", "6%" }, { "schedule", "linear" }, { 0 } };
 
 const struct opt_command finetune_command = {
-    "finetune", "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN [--epochs N] | --resume RUN",
+    "finetune",
+    "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN [--epochs N] "
+    "| --resume RUN",
     "train a classifier or regressor: a GLUE task, or your own rows",
-    "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their longest row. The development set is "
-    "evaluated after each epoch, if --eval-every does not say otherwise. RUN gets the files that Hugging Face's run_glue.py writes, and its "
+    "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their longest row. "
+    "The development set is evaluated after each epoch, if --eval-every does not say otherwise. RUN gets the "
+    "files that Hugging Face's run_glue.py writes, and its "
     "options are taken.",
-    parts, sizeof(struct finetune_opts), run_glue_aliases, defaults
+    parts,
+    sizeof(struct finetune_opts),
+    run_glue_aliases,
+    defaults
 };
 
 /* ---- a new run ---- */
@@ -77,19 +89,24 @@ struct material {
     struct newrun      n;
 };
 
-static int add_file(struct material *m, const char *name, const char *dir, const char *path, uint64_t most, int labels, struct err *err)
+static int add_file(struct material *m, const char *name, const char *dir, const char *path, uint64_t most,
+                    int labels, struct err *err)
 {
     struct encode *e = &m->file[m->files++];
 
-    *e = (struct encode){ .name = name, .task = m->task, .own = m->own != NULL, .labels = labels, .most = most };
-    if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >= (int)sizeof e->path)
+    *e = (struct encode){
+        .name = name, .task = m->task, .own = m->own != NULL, .labels = labels, .most = most
+    };
+    if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >=
+        (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", path);
     return encode_check(e, &m->pairs, err);
 }
 
 static int add_task_files(struct material *m, const struct finetune_opts *o, struct err *err)
 {
-    static const char *const dev[TASK_SPLITS] = { "dev", "dev_mm" }, *const test[TASK_SPLITS] = { "test", "test_mm" };
+    static const char *const dev[TASK_SPLITS] = { "dev", "dev_mm" };
+    static const char *const test[TASK_SPLITS] = { "test", "test_mm" };
     int                      rc = add_file(m, "train", o->data, "train.tsv", o->max_train, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && m->task->dev[i] && !rc; i++)
@@ -115,13 +132,16 @@ static int check_source(const struct finetune_opts *o, struct err *err)
     if (!o->task && !o->train_file)
         return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file FILE");
     if (o->task && (o->train_file || o->eval_file || o->test_file))
-        return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file and --test-file out");
+        return err_misuse(
+            err, "--task takes its rows from --data: leave --train-file, --eval-file and --test-file out");
     if (o->task && !o->data)
-        return err_misuse(err, "--data DIR is missing: the folder of %s with train.tsv and its development set", o->task);
+        return err_misuse(
+            err, "--data DIR is missing: the folder of %s with train.tsv and its development set", o->task);
     if (o->task && o->regression)
         return err_misuse(err, "--regression is for one's own rows: a task says itself what it is");
     if (o->train_file && o->data)
-        return err_misuse(err, "--data goes with --task: leave it out where --train-file says what to train on");
+        return err_misuse(err,
+                          "--data goes with --task: leave it out where --train-file says what to train on");
     if (o->predict && o->train_file && !o->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
     if (!o->init)
@@ -138,7 +158,10 @@ static int find_task(struct material *m, const struct finetune_opts *o, struct e
         return rc;
     }
     m->task = task_find(o->task);
-    return m->task ? 0 : err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", o->task);
+    return m->task
+               ? 0
+               : err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
+                            o->task);
 }
 
 /* The tokenizer must be the model's. */
@@ -151,10 +174,12 @@ static int check_tokenizer(struct material *m, struct err *err)
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     rc = tokenizer_open(&tok, m->n.tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
-        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu", m->n.tokenizer,
-                        tokenizer_vocab(tok), m->n.gpt.vocab);
+        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
+                        m->n.tokenizer, tokenizer_vocab(tok), m->n.gpt.vocab);
     if (!rc && m->pairs && tokenizer_endoftext(tok) < 0)
-        rc = err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two texts of a pair", m->n.tokenizer);
+        rc =
+            err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two texts of a pair",
+                       m->n.tokenizer);
     tokenizer_close(tok);
     return rc;
 }
@@ -166,12 +191,14 @@ static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size
     if (!o->train.seq)
         o->train.seq = o->max_seq ? o->max_seq : positions < MAX_SEQ ? positions : MAX_SEQ;
     if (o->train.seq > positions)
-        return err_misuse(err, "--max-seq %llu: the model has %zu positions", (unsigned long long)o->train.seq, positions);
+        return err_misuse(err, "--max-seq %llu: the model has %zu positions",
+                          (unsigned long long)o->train.seq, positions);
     return 0;
 }
 
 /* How long: what --epochs means in steps. */
-static void pick_steps(struct finetune_opts *o, const struct opt_given *given, uint64_t train_rows_, uint64_t *epochs)
+static void pick_steps(struct finetune_opts *o, const struct opt_given *given, uint64_t train_rows_,
+                       uint64_t *epochs)
 {
     uint64_t each = labelled_epoch_steps(train_rows_, &o->train);
 
@@ -193,7 +220,8 @@ static void pick_model(struct material *m, const struct finetune_opts *o, const 
     g->n_labels = m->task->n_labels;
     if (opt_was_given(&finetune_command, given, "dropout"))
         g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
-    m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels, m->task->labels ? m->task->n_labels : 0 };
+    m->labels =
+        (struct hf_labels){ (char **)(uintptr_t)m->task->labels, m->task->labels ? m->task->n_labels : 0 };
 }
 
 /* Everything that can be refused, before anything is made. */
@@ -225,7 +253,8 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     return train_opts_check(&o->train, err);
 }
 
-static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv, struct err *err)
+static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
+                    struct err *err)
 {
     struct material m = { .n = { .dir = o->run, .o = &o->train, .argc = argc, .argv = argv } };
     int             rc = gather(&m, o, given, err);
@@ -245,9 +274,10 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
 
 static int resume_check(const struct finetune_opts *o, struct err *err)
 {
-    if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init || o->tokenizer || o->regression || o->predict ||
-        o->max_train || o->max_eval || o->max_predict)
-        return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, --tokenizer, --task, --data, the files, "
+    if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init || o->tokenizer ||
+        o->regression || o->predict || o->max_train || o->max_eval || o->max_predict)
+        return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, --tokenizer, --task, "
+                               "--data, the files, "
                                "--regression, --predict and the limits of rows out");
     return 0;
 }
@@ -262,7 +292,8 @@ static int epoch_steps(struct session *s, uint64_t *out, struct err *err)
     return *out ? 0 : err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
 }
 
-static int resume_options(struct session *s, const struct finetune_opts *o, const struct opt_given *given, struct err *err)
+static int resume_options(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
+                          struct err *err)
 {
     struct finetune_opts said = *o;
     struct opt_given     which = *given;
@@ -275,7 +306,8 @@ static int resume_options(struct session *s, const struct finetune_opts *o, cons
         said.train.seq = o->max_seq;
         opt_mark_given(&finetune_command, &which, "seq");
     }
-    if (opt_was_given(&finetune_command, given, "epochs") && !opt_was_given(&finetune_command, given, "steps")) {
+    if (opt_was_given(&finetune_command, given, "epochs") &&
+        !opt_was_given(&finetune_command, given, "steps")) {
         said.train.steps = o->epochs * each;
         opt_mark_given(&finetune_command, &which, "steps");
     }
@@ -287,14 +319,17 @@ static int resume_options(struct session *s, const struct finetune_opts *o, cons
     return rc ? rc : session_store_options(s, err);
 }
 
-static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given, struct err *err)
+static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
+                    struct err *err)
 {
     int   rc = session_open(s, o->resume ? o->resume : o->run, err);
     char *task = rc ? NULL : session_get(s, "task");
 
     if (!rc && !task)
-        rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain finetune --run NEW --init %s begins "
-                             "with its model", o->resume, o->resume);
+        rc = err_misuse(err,
+                        "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain finetune "
+                        "--run NEW --init %s begins with its model",
+                        o->resume, o->resume);
     free(task);
     if (rc || !o->resume)
         return rc;
@@ -306,7 +341,8 @@ static int open_run(struct session *s, const struct finetune_opts *o, const stru
 
 /* ---- both ---- */
 
-static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv, int *code, struct err *err)
+static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv, int *code,
+                    struct err *err)
 {
     struct session s = { 0 };
     struct outcome after = { 0 };

@@ -12,7 +12,11 @@ static int load_custom(struct labelled *l, struct session *s, struct err *err)
 {
     int rc = session_labels(s, &l->labels, err);
 
-    l->task = (struct task){ .name = "custom", .title = "custom", .suffix = { "" }, .n_labels = s->gpt.n_labels, .n_metrics = 1,
+    l->task = (struct task){ .name = "custom",
+                             .title = "custom",
+                             .suffix = { "" },
+                             .n_labels = s->gpt.n_labels,
+                             .n_metrics = 1,
                              .labels = (const char *const *)l->labels.name,
                              .metric = { s->gpt.n_labels > 1 ? METRIC_ACCURACY : METRIC_MSE } };
     return rc;
@@ -30,9 +34,11 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
     else if (name && !strcmp(name, "custom"))
         rc = load_custom(l, s, err);
     else
-        rc = err_set(err, -EBADMSG, "%s/run.db has the task %s, which is not known", s->dir, name ? name : "of no name");
+        rc = err_set(err, -EBADMSG, "%s/run.db has the task %s, which is not known", s->dir,
+                     name ? name : "of no name");
     if (!rc && l->task.n_labels != s->gpt.n_labels)
-        rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir, l->task.name, l->task.n_labels, s->gpt.n_labels);
+        rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir, l->task.name,
+                     l->task.n_labels, s->gpt.n_labels);
     free(name);
     return rc;
 }
@@ -56,13 +62,15 @@ int labelled_store(struct session *s, const char *name, uint32_t sum, uint64_t r
     return rc ? rc : session_set(s, key, text, err);
 }
 
-int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt, struct err *err)
+int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,
+                       struct err *err)
 {
     int rc = examples_open(out, path, err);
 
     if (!rc && examples_sum(*out) != sum)
         rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)", path);
-    if (!rc && ((size_t)examples_max_id(*out) >= gpt->vocab || (gpt->n_labels > 1 && examples_max_label(*out) >= (int32_t)gpt->n_labels)))
+    if (!rc && ((size_t)examples_max_id(*out) >= gpt->vocab ||
+                (gpt->n_labels > 1 && examples_max_label(*out) >= (int32_t)gpt->n_labels)))
         rc = err_set(err, -EBADMSG, "%s holds ids or labels that the model does not have", path);
     if (rc) {
         examples_close(*out);

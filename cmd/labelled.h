@@ -1,8 +1,10 @@
-/* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files and their checksums. Of run.db:
- *     task              cola, ..., or custom
- *     train.sum, dev.sum, dev_mm.sum, test.sum, test_mm.sum   examples_sum of RUN/NAME.ex, in hex, of those there are
- *     train.rows ...    their rows
- *     epochs            asked for */
+/* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files and their
+ * checksums. Of run.db:
+ *     task           cola, ..., or custom
+ *     NAME.sum       examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm, those there are
+ *     NAME.rows      its rows
+ *     NAME.seconds   of dev and dev_mm: how long the last evaluation took
+ *     epochs         asked for */
 #ifndef CMD_LABELLED_H
 #define CMD_LABELLED_H
 
@@ -24,7 +26,8 @@ int labelled_store(struct session *s, const char *name, uint32_t sum, uint64_t r
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);
 
 /* The same of a file whose session is closed; model: what it goes through. */
-int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt, struct err *err);
+int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,
+                       struct err *err);
 
 /* Steps of an epoch. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);

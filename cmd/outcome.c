@@ -1,4 +1,5 @@
-/* outcome.c: the last evaluation's rows of run.db (with --keep-best the best one's) as files and as a table; predictions. */
+/* outcome.c: the last evaluation's rows of run.db (with --keep-best the best one's) as files and as a table;
+ * predictions. */
 #include "cmd/outcome.h"
 
 #include "cmd/best.h"
@@ -13,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const dev_names[TASK_SPLITS] = { "dev", "dev_mm" }, *const test_names[TASK_SPLITS] = { "test", "test_mm" };
+static const char *const dev_names[TASK_SPLITS] = { "dev", "dev_mm" };
+static const char *const test_names[TASK_SPLITS] = { "test", "test_mm" };
 
 static uint64_t get_count(struct session *s, const char *name, const char *what)
 {
@@ -56,7 +58,8 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds, struct err *err)
+static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds,
+                      struct err *err)
 {
     struct eval_rows rows = { r->task, r->eval };
     char             sql[96];
@@ -89,7 +92,8 @@ static void print_table(const struct results *r, uint64_t step)
 {
     const struct task *t = r->task;
 
-    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", t->title, step + 1, r->max_steps, "", "rows");
+    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", t->title, step + 1, r->max_steps, "",
+           "rows");
     for (size_t k = 0; k < t->n_metrics; k++)
         printf("  %20s", metric_names[t->metric[k]]);
     printf("  %10s\n", "loss");
@@ -107,12 +111,18 @@ static int write_results(struct outcome *out, struct session *s, const struct be
     const struct gpt_config *g = &s->gpt;
     double   seconds[TASK_SPLITS] = { get_seconds(s, "dev"), get_seconds(s, "dev_mm") };
     uint64_t rows = get_count(s, "train", ".rows"), step = best->any ? best->step : s->o.steps - 1;
-    struct results r = { .task = task, .train_samples = rows, .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
-                         .max_steps = s->o.steps, .train_batch = s->o.batch, .logging_steps = s->o.log_every,
+    struct results r = { .task = task,
+                         .train_samples = rows,
+                         .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
+                         .max_steps = s->o.steps,
+                         .train_batch = s->o.batch,
+                         .logging_steps = s->o.log_every,
                          .eval_steps = s->o.eval_every ? s->o.eval_every : s->o.steps,
                          .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
                          .flops_per_token = 6.0 * (double)(gpt_total(g) - gpt_block_size(g, 0)),
-                         .best_checkpoint = best->any ? out->model : NULL, .best_step = best->step, .best_metric = best->value };
+                         .best_checkpoint = best->any ? out->model : NULL,
+                         .best_step = best->step,
+                         .best_metric = best->value };
     int      rc;
 
     r.epochs = (r.max_steps + r.steps_per_epoch - 1) / r.steps_per_epoch;
@@ -191,9 +201,14 @@ static int predict_split(const struct outcome *o, size_t split, struct trainer *
 
 int outcome_predict(const struct outcome *o, struct err *err)
 {
-    struct trainer_options t = { .model = { .gpt = o->gpt, .batch = o->o.batch, .seq = o->o.seq, .grad_accum = 1,
-                                            .dtype = (enum dtype)o->o.dtype, .engine = (enum matmul_engine)o->o.blas,
-                                            .threads = (int)o->o.threads, .varying = 1 } };
+    struct trainer_options t = { .model = { .gpt = o->gpt,
+                                            .batch = o->o.batch,
+                                            .seq = o->o.seq,
+                                            .grad_accum = 1,
+                                            .dtype = (enum dtype)o->o.dtype,
+                                            .engine = (enum matmul_engine)o->o.blas,
+                                            .threads = (int)o->o.threads,
+                                            .varying = 1 } };
     struct reader   r;
     struct stream  *stream = NULL;
     struct trainer *trainer = NULL;

@@ -1,5 +1,5 @@
-/* outcome.h: what a finished fine-tuning leaves beside its run: the results' files (data/results.h), a table on stdout, predictions of
- * the test rows. Made from the run alone. */
+/* outcome.h: what a finished fine-tuning leaves beside its run: the results' files (data/results.h), a table
+ * on stdout, predictions of the test rows. Made from the run alone. */
 #ifndef CMD_OUTCOME_H
 #define CMD_OUTCOME_H
 

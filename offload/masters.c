@@ -1,4 +1,5 @@
-/* masters.c: finds the subgroup that holds a parameter, reads its states, checks them, hands out the masters at their beginning. */
+/* masters.c: finds the subgroup that holds a parameter, reads its states, checks them, hands out the masters
+ * at their beginning. */
 #include "offload/masters.h"
 
 #include "data/crc32c.h"
@@ -20,7 +21,8 @@ int masters_open(struct masters *m, struct devices *dev, struct err *err)
     if (m->subs && m->buf)
         return 0;
     masters_close(m);
-    return err_set(err, -ENOMEM, "out of memory for the states of a subgroup of %zu parameters", dev->store.max_pad);
+    return err_set(err, -ENOMEM, "out of memory for the states of a subgroup of %zu parameters",
+                   dev->store.max_pad);
 }
 
 void masters_close(struct masters *m)
@@ -45,8 +47,12 @@ static int sub_load(struct masters *m, size_t i, struct err *err)
     const struct store     *st = &m->dev->store;
     const struct store_sub *u = &st->subs[i];
     size_t                  states = store_state_bytes(st, u->n_pad);
-    struct csd_job          job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = m->buf, .bytes = states, .payload = states,
-                                    .off = store_slot_off(st, u->class_, m->subs[i].slot) };
+    struct csd_job job = { .kind = CSD_READ,
+                           .cls = CLASS_STATES,
+                           .buf = m->buf,
+                           .bytes = states,
+                           .payload = states,
+                           .off = store_slot_off(st, u->class_, m->subs[i].slot) };
     int                     rc;
 
     if (m->held == i)
@@ -58,8 +64,10 @@ static int sub_load(struct masters *m, size_t i, struct err *err)
     if (m->meter)
         meter_traffic(m->meter, m->step, PHASE_EVAL, (int)u->device, &job.meter);
     if (crc32c(0, m->buf, states) != m->subs[i].states_crc)
-        return err_set(err, -EBADMSG, "device %zu (%s): the states of block %zu at offset %llu are damaged (checksum differs)", u->device,
-                       m->dev->paths[u->device], u->block, (unsigned long long)job.off);
+        return err_set(
+            err, -EBADMSG,
+            "device %zu (%s): the states of block %zu at offset %llu are damaged (checksum differs)",
+            u->device, m->dev->paths[u->device], u->block, (unsigned long long)job.off);
     m->held = i;
     return 0;
 }
