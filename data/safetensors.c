@@ -24,12 +24,16 @@
 #define MAX_SHARDS       10000u
 #define PIECE            ((size_t)1 << 16)
 #define SUMS_KEY         "sitrain.crc32c"
+#define HEADER_KEY       "sitrain.header"
+#define HEADER_MARK      "\"" HEADER_KEY "\":\"" // what its 8 hex digits follow
+#define HEADER_ZEROS     "00000000"               // and what they are while they are computed
 
 struct st_file {
     int      fd;
     char    *path;
     uint64_t data_off, data_bytes;
     json_t  *sums; // tensor -> hex; NULL if the file has none of ours
+    uint32_t header_sum; // CRC32C of the header as it stands
 };
 
 struct safetensors {
@@ -152,6 +156,44 @@ static int st_spans_check(struct st_span *spans, size_t n, const char *path, str
     return 0;
 }
 
+/* A key that is one byte off one of ours was one of ours: as another one it would be passed over, and what it stands for with it. */
+static int st_keys_check(const struct st_file *f, const json_t *meta, struct err *err)
+{
+    static const char *const ours[] = { SUMS_KEY, HEADER_KEY };
+    const char              *key;
+    json_t                  *v;
+
+    json_object_foreach((json_t *)(uintptr_t)meta, key, v) {
+        for (size_t k = 0; k < sizeof ours / sizeof *ours; k++) {
+            size_t n = strlen(ours[k]), other = 0;
+
+            for (size_t i = 0; strlen(key) == n && i < n; i++)
+                other += key[i] != ours[k][i];
+            if (other == 1)
+                return err_set(err, -EIO, "%s is corrupt: its __metadata__ has a key %s, which must have been %s", f->path, key, ours[k]);
+        }
+    }
+    return 0;
+}
+
+/* The header against its own checksum, if siTrain wrote one. Overwrites the digits in `text`. */
+static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta, struct err *err)
+{
+    const char *recorded = json_string_value(json_object_get(meta, HEADER_KEY));
+    char       *digits, found[9];
+
+    if (!recorded)
+        return 0;
+    digits = memmem(text, n, HEADER_MARK, strlen(HEADER_MARK));
+    if (digits && (size_t)(text + n - digits) >= strlen(HEADER_MARK HEADER_ZEROS))
+        memcpy(digits + strlen(HEADER_MARK), HEADER_ZEROS, strlen(HEADER_ZEROS));
+    snprintf(found, sizeof found, "%08x", crc32c(0, text, n));
+    if (!digits || strcmp(found, recorded))
+        return err_set(err, -EIO, "%s is corrupt: its header of %zu bytes has checksum %s, written was %.8s (if another program rewrote it, "
+                       "take the keys sitrain.* out of its __metadata__)", f->path, n, found, recorded);
+    return 0;
+}
+
 /* Our checksums, if the file has them: a JSON object inside a string, since __metadata__ holds only strings. */
 static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 {
@@ -160,8 +202,10 @@ static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 
     if (!json_is_object(meta))
         return err_misuse(err, "%s: __metadata__ is not an object", f->path);
-    if (!json_is_string(sums))
-        return 0;
+    int rc = st_keys_check(f, meta, err);
+
+    if (rc || !json_is_string(sums))
+        return rc;
     snprintf(what, sizeof what, "%s of %s", SUMS_KEY, f->path);
     return json_parse(&f->sums, json_string_value(sums), json_string_length(sums), what, err);
 }
@@ -237,8 +281,11 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
         return err_set(err, -ENOMEM, "no memory for the header of %s", f->path);
     snprintf(what, sizeof what, "the header of %s", f->path);
     rc = file_pread(f->fd, text, header, sizeof header, f->path, err);
+    f->header_sum = rc ? 0 : crc32c(0, text, header);
     if (!rc)
         rc = json_parse(&root, text, header, what, err);
+    if (!rc)
+        rc = st_header_check(f, text, header, json_object_get(root, "__metadata__"), err);
     if (!rc)
         rc = st_header_parse(s, file, root, err);
     json_decref(root);
@@ -459,6 +506,32 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t, st
     return 0;
 }
 
+int safetensors_summed(const struct safetensors *s)
+{
+    for (size_t i = 0; i < s->n_files; i++)
+        if (!s->files[i].sums)
+            return 0;
+    return 1;
+}
+
+uint32_t safetensors_sum(const struct safetensors *s)
+{
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i < s->n_files; i++)
+        sum = crc32c(sum, &s->files[i].header_sum, sizeof s->files[i].header_sum);
+    return sum;
+}
+
+uint64_t safetensors_bytes(const struct safetensors *s)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < s->n_files; i++)
+        bytes += s->files[i].data_off + s->files[i].data_bytes;
+    return bytes;
+}
+
 int safetensors_verify(struct safetensors *s, struct err *err)
 {
     for (size_t i = 0; i < s->n_files; i++) {
@@ -566,7 +639,8 @@ static char *st_header_text(const struct safetensors_writer *w)
     }
     inner = json_dumps(sums, JSON_COMPACT);
     if (inner && !bad)
-        bad |= json_object_set_new(root, "__metadata__", json_pack("{s:s, s:s}", "format", "pt", SUMS_KEY, inner));
+        bad |= json_object_set_new(root, "__metadata__", json_pack("{s:s, s:s, s:s}", "format", "pt", HEADER_KEY, HEADER_ZEROS,
+                                                                      SUMS_KEY, inner));
     for (size_t i = 0; i < w->n; i++)
         bad |= json_object_set_new(root, w->tensors[i].name, st_entry(w, &w->tensors[i], &off));
     if (inner && !bad)
@@ -575,6 +649,17 @@ static char *st_header_text(const struct safetensors_writer *w)
     json_decref(sums);
     json_decref(root);
     return text;
+}
+
+/* text, spaces up to n bytes, and its checksum in its place. */
+static void header_fill(char *padded, size_t n, const char *text)
+{
+    char *digits, sum[9];
+
+    snprintf(padded, n + 1, "%-*s", (int)n, text);
+    digits = strstr(padded, HEADER_MARK) + strlen(HEADER_MARK);
+    snprintf(sum, sizeof sum, "%08x", crc32c(0, padded, n));
+    memcpy(digits, sum, 8);
 }
 
 /* Write length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
@@ -591,7 +676,7 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
     assert(!w->data_off || w->data_off == sizeof n + n);
     padded = malloc(n + 1);
     if (padded)
-        snprintf(padded, n + 1, "%-*s", (int)n, text);
+        header_fill(padded, n, text);
     rc = padded ? file_pwrite(w->f.fd, &n, sizeof n, 0, w->f.path, err) : err_set(err, -ENOMEM, "no memory for %s", w->f.path);
     if (!rc)
         rc = file_pwrite(w->f.fd, padded, n, sizeof n, w->f.path, err);

@@ -23,8 +23,8 @@ struct st_tensor {
 struct safetensors;
 
 /* dir/model.safetensors, or dir/model.safetensors.index.json and its shards (names without '/'). Everything is checked: header length,
- * offsets inside the file, sizes against shapes, no overlap, no duplicate. A checksum in __metadata__ written by siTrain is verified by
- * safetensors_verify. */
+ * offsets inside the file, sizes against shapes, no overlap, no duplicate, and a header of ours against its own checksum ("sitrain.header" in
+ * __metadata__). The tensors' checksums written by siTrain are verified by safetensors_verify. */
 int  safetensors_open(struct safetensors **out, const char *dir, struct err *err);
 void safetensors_close(struct safetensors *s);
 size_t safetensors_count(const struct safetensors *s);
@@ -36,9 +36,12 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
 
 /* If __metadata__ holds our checksums ("sitrain.crc32c": JSON object tensor -> hex), read everything and compare; 0 also if there are none. */
 int safetensors_verify(struct safetensors *s, struct err *err);
+int      safetensors_summed(const struct safetensors *s); // whether all of its files have them
+uint32_t safetensors_sum(const struct safetensors *s);    // of the headers: with their checksums, it stands for all that is in the files
+uint64_t safetensors_bytes(const struct safetensors *s);  // of all files
 
 /* Writing: declare all tensors first (name, dims), then write each completely, in order and in pieces, then commit: temporary name, fsync, rename.
- * __metadata__ = {"format": "pt", "sitrain.crc32c": "..."}; the header is laid out with room for checksums, filled at commit. The same
+ * __metadata__ = {"format": "pt", "sitrain.header": "...", "sitrain.crc32c": "..."}; the header is laid out with room for checksums, filled at commit. The same
  * parameters give the same bytes. */
 struct safetensors_writer;
 int  safetensors_writer_open(struct safetensors_writer **out, const char *path, enum st_dtype dtype, struct err *err);

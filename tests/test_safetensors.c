@@ -167,6 +167,44 @@ static void test_corruption_is_found(void **state)
     free(p);
 }
 
+/* Any byte of the header, its length, names, shapes, offsets, checksums, keys and padding, in any of three ways; and the data's first and
+ * last bytes. */
+static void test_every_byte_counts(void **state)
+{
+    static const char flips[] = { 1, 0x20, (char)0x80 };
+    struct safetensors *s;
+    size_t              n, head;
+    char               *p;
+
+    (void)state;
+    write_model("model.safetensors", ST_BF16, 3000);
+    p = slurp("model.safetensors", &n);
+    memcpy(&head, p, sizeof head);
+    for (size_t i = 0; i < n; i += i == head + 40 ? n - head - 80 : 1)
+        for (size_t k = 0; k < sizeof flips; k++) {
+            int rc;
+
+            p[i] = (char)(p[i] ^ flips[k]);
+            spew("model.safetensors", p, n);
+            rc = safetensors_open(&s, dir, &e);
+            if (!rc) {
+                rc = safetensors_verify(s, &e);
+                safetensors_close(s);
+            }
+            if (!rc)
+                fail_msg("byte %zu of %zu flipped by %02x: not found", i, n, (unsigned char)flips[k]);
+            assert_non_null(strstr(e.text, dir));
+            p[i] = (char)(p[i] ^ flips[k]);
+        }
+    spew("model.safetensors", p, n);
+    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_verify(s, &e), 0);
+    assert_int_equal(safetensors_summed(s), 1);
+    assert_int_equal(safetensors_bytes(s), n);
+    safetensors_close(s);
+    free(p);
+}
+
 static void test_rounding(void **state)
 {
     (void)state;
@@ -312,8 +350,8 @@ static void test_shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_round_trip),      T(test_same_bytes),  T(test_corruption_is_found), T(test_rounding), T(test_writer_refusals),
-        T(test_hostile_headers), T(test_other_dtype), T(test_shards),
+        T(test_round_trip),      T(test_same_bytes),  T(test_corruption_is_found), T(test_every_byte_counts),
+        T(test_rounding), T(test_writer_refusals), T(test_hostile_headers), T(test_other_dtype), T(test_shards),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
