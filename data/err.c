@@ -1,4 +1,5 @@
-/* err.c: writes the sentence of a failure. */
+/* err.c: writes the sentence of a failure. It may quote what a file holds: control characters, which would
+ * break the line or speak to the terminal, become question marks. */
 #include "data/err.h"
 
 #include <errno.h>
@@ -10,6 +11,9 @@ static void err_write(struct err *err, int misuse, const char *fmt, va_list ap)
     char text[sizeof err->text]; // the sentence may quote the one it replaces
 
     vsnprintf(text, sizeof text, fmt, ap);
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7F)
+            *p = '?';
     err->misuse = misuse;
     snprintf(err->text, sizeof err->text, "%s", text);
 }
