@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,14 +46,14 @@ static const char schema[] =
     "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT, crc INTEGER);"
     "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
     "CREATE TABLE steps (step INTEGER PRIMARY KEY, tokens INTEGER, loss REAL, lr REAL, grad_norm REAL, clipped INTEGER,"
-    "  skipped INTEGER, seconds REAL, peak_rss INTEGER);"
+    "  skipped INTEGER, seconds REAL, peak_rss INTEGER, sum INTEGER);"
     "CREATE TABLE spans (step INTEGER, phase TEXT, block INTEGER, device INTEGER, start_ns INTEGER, end_ns INTEGER, bytes INTEGER);"
     "CREATE INDEX spans_step ON spans (step);"
     "CREATE TABLE traffic (step INTEGER, phase TEXT, link TEXT, device INTEGER, class TEXT, direction TEXT, bytes INTEGER,"
     "  padding_bytes INTEGER);"
     "CREATE INDEX traffic_step ON traffic (step);"
     "CREATE TABLE whole (step INTEGER PRIMARY KEY);"
-    "CREATE TABLE evals (step INTEGER, name TEXT, value REAL, PRIMARY KEY (step, name));"
+    "CREATE TABLE evals (step INTEGER, name TEXT, value REAL, sum INTEGER, PRIMARY KEY (step, name));"
     "CREATE TABLE devices (device INTEGER PRIMARY KEY, path TEXT, backend TEXT, disk TEXT, bytes INTEGER);"
     "CREATE VIEW phase_seconds AS SELECT step, phase, sum(end_ns - start_ns) / 1e9 AS seconds, sum(bytes) AS bytes"
     "  FROM spans GROUP BY step, phase;"
@@ -92,9 +93,9 @@ static const char *const sql_texts[SQLS] = {
     [SQL_SET]            = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
     [SQL_GET]            = "SELECT value FROM runs WHERE key = ?",
     [SQL_NOTICE]         = "INSERT INTO notices (time, text) VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ?)",
-    [SQL_STEP]           = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_STEP]           = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_STEP_DONE]      = "UPDATE steps SET seconds = ?, peak_rss = ? WHERE step = ?",
-    [SQL_EVAL]           = "INSERT OR REPLACE INTO evals VALUES (?, ?, ?)",
+    [SQL_EVAL]           = "INSERT OR REPLACE INTO evals VALUES (?, ?, ?, ?)",
     [SQL_DEVICE]         = "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?)",
     [SQL_SPAN]           = "INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?)",
     [SQL_TRAFFIC]        = "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -348,6 +349,23 @@ static int db_check_settings(struct runlog *log, struct err *err)
     return rc;
 }
 
+/* Runs that were made before steps and evaluations had a sum: their rows stay without. */
+static int db_add_sums(struct runlog *log, struct err *err)
+{
+    static const char *const tables[] = { "steps", "evals" };
+    int                      rc = 0;
+
+    for (size_t i = 0; i < 2 && !rc; i++) {
+        char sql[64];
+
+        if (sqlite3_table_column_metadata(log->db, "main", tables[i], "sum", NULL, NULL, NULL, NULL, NULL) == SQLITE_OK)
+            continue;
+        snprintf(sql, sizeof sql, "ALTER TABLE %s ADD COLUMN sum INTEGER", tables[i]);
+        rc = db_exec(log, sql, "adding a column of sums", err);
+    }
+    return rc;
+}
+
 static int db_set_durable(struct runlog *log, int durable, struct err *err)
 {
     int rc = db_exec(log, "PRAGMA journal_mode=WAL", "switching to WAL", err);
@@ -452,6 +470,8 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         rc = db_check_settings(log, err);
     if (!rc && !read_only)
         rc = db_set_durable(log, durable, err);
+    if (!rc && !read_only)
+        rc = db_add_sums(log, err);
     if (rc)
         runlog_close(log);
     else
@@ -500,6 +520,32 @@ void runlog_rollback(struct runlog *log)
 
 /* ---- rows ---- */
 
+/* A number as SQLite gives it back: any NaN is NULL, and zero has no sign. */
+static uint64_t real_bits(double x)
+{
+    uint64_t bits;
+
+    x += 0.0;
+    memcpy(&bits, &x, sizeof bits);
+    return x == x ? bits : UINT64_MAX;
+}
+
+/* What a step computed; seconds and peak_rss, which are known later and differ each time, are left out. */
+static uint32_t step_sum(const struct runlog_step *s)
+{
+    uint64_t row[] = { s->step, s->tokens, real_bits(s->loss), real_bits(s->lr), real_bits(s->grad_norm), (uint64_t)s->clipped,
+                       (uint64_t)s->skipped };
+
+    return crc32c(0, row, sizeof row);
+}
+
+static uint32_t eval_sum(uint64_t step, const char *name, double value)
+{
+    uint64_t row[] = { step, real_bits(value) };
+
+    return crc32c(crc32c(0, row, sizeof row), name, strlen(name));
+}
+
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err)
 {
     return sql_run(log, SQL_SET, "writing a setting", err, "tti", key, value, (sqlite3_int64)setting_crc(key, value));
@@ -526,8 +572,9 @@ int runlog_notice(struct runlog *log, const char *text, struct err *err)
 
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err)
 {
-    return sql_run(log, SQL_STEP, "writing a step's row", err, "iidddiidi", (sqlite3_int64)s->step, (sqlite3_int64)s->tokens, s->loss,
-                   s->lr, s->grad_norm, (sqlite3_int64)s->clipped, (sqlite3_int64)s->skipped, s->seconds, (sqlite3_int64)s->peak_rss);
+    return sql_run(log, SQL_STEP, "writing a step's row", err, "iidddiidii", (sqlite3_int64)s->step, (sqlite3_int64)s->tokens, s->loss,
+                   s->lr, s->grad_norm, (sqlite3_int64)s->clipped, (sqlite3_int64)s->skipped, s->seconds, (sqlite3_int64)s->peak_rss,
+                   (sqlite3_int64)step_sum(s));
 }
 
 int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss, struct err *err)
@@ -537,7 +584,8 @@ int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t
 
 int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err)
 {
-    return sql_run(log, SQL_EVAL, "writing an evaluation", err, "itd", (sqlite3_int64)step, name, value);
+    return sql_run(log, SQL_EVAL, "writing an evaluation", err, "itdi", (sqlite3_int64)step, name, value,
+                   (sqlite3_int64)eval_sum(step, name, value));
 }
 
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk, uint64_t bytes, struct err *err)
@@ -640,4 +688,102 @@ int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int 
     }
     sqlite3_finalize(st);
     return rc;
+}
+
+/* ---- checking ---- */
+
+struct checking { struct runlog *log; struct runlog_check *out; void (*say)(void *ctx, const char *sentence); void *ctx; };
+
+static void say_damage(struct checking *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say_damage(struct checking *c, const char *fmt, ...)
+{
+    char    text[sizeof((struct err *)0)->text];
+    va_list ap;
+    int     n = snprintf(text, sizeof text, "%.800s: ", c->log->path);
+
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    va_end(ap);
+    c->out->damaged++;
+    c->say(c->ctx, text);
+}
+
+/* Each row of a query to row(); an error of SQLite's is one more damage. Whether it came to the end. */
+static int check_rows(struct checking *c, const char *sql, void (*row)(struct checking *c, sqlite3_stmt *st))
+{
+    sqlite3_stmt *st = NULL;
+    int           got = sqlite3_prepare_v2(c->log->db, sql, -1, &st, NULL);
+
+    while (got == SQLITE_OK || got == SQLITE_ROW)
+        if ((got = sqlite3_step(st)) == SQLITE_ROW)
+            row(c, st);
+    if (got != SQLITE_DONE)
+        say_damage(c, "%s", sqlite3_errmsg(c->log->db));
+    sqlite3_finalize(st);
+    return got == SQLITE_DONE;
+}
+
+static void integrity_row(struct checking *c, sqlite3_stmt *st)
+{
+    const char *text = (const char *)sqlite3_column_text(st, 0);
+
+    if (strcmp(text, "ok"))
+        say_damage(c, "%s", text);
+}
+
+static void setting_row(struct checking *c, sqlite3_stmt *st)
+{
+    (void)st;
+    c->out->settings++;
+}
+
+static double column_real(sqlite3_stmt *st, int i)
+{
+    return sqlite3_column_type(st, i) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(st, i);
+}
+
+/* Rows come by step, each once: it is the key. */
+static void step_row(struct checking *c, sqlite3_stmt *st)
+{
+    struct runlog_step s = { .step = (uint64_t)sqlite3_column_int64(st, 0), .tokens = (uint64_t)sqlite3_column_int64(st, 1),
+                             .loss = column_real(st, 2), .lr = column_real(st, 3), .grad_norm = column_real(st, 4),
+                             .clipped = sqlite3_column_int(st, 5), .skipped = sqlite3_column_int(st, 6) };
+
+    if (s.step != c->out->steps)
+        say_damage(c, "table steps: after %llu rows, step %llu should come, but %llu does", (unsigned long long)c->out->steps,
+                   (unsigned long long)c->out->steps, (unsigned long long)s.step);
+    if (sqlite3_column_type(st, 7) != SQLITE_NULL && sqlite3_column_int64(st, 7) != step_sum(&s))
+        say_damage(c, "table steps: the row of step %llu is damaged (checksum differs)", (unsigned long long)s.step);
+    c->out->steps = s.step + 1;
+}
+
+static void eval_row(struct checking *c, sqlite3_stmt *st)
+{
+    const char *name = (const char *)sqlite3_column_text(st, 1);
+    uint64_t    step = (uint64_t)sqlite3_column_int64(st, 0);
+
+    if (!name || (sqlite3_column_type(st, 3) != SQLITE_NULL && sqlite3_column_int64(st, 3) != eval_sum(step, name, column_real(st, 2))))
+        say_damage(c, "table evals: the row %s of step %llu is damaged (checksum differs)", name ? name : "without a name",
+                   (unsigned long long)step);
+    c->out->evals++;
+}
+
+int runlog_check(struct runlog *log, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out, struct err *err)
+{
+    struct checking c = { log, out, say, ctx };
+    struct stat     st;
+    int             sums = sqlite3_table_column_metadata(log->db, "main", "steps", "sum", NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+
+    *out = (struct runlog_check){ 0 };
+    if (stat(log->path, &st))
+        return err_set(err, -errno, "%s: %s", log->path, strerror(errno));
+    out->bytes = (uint64_t)st.st_size;
+    if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
+        return 0; // rows of damaged pages say nothing
+    check_rows(&c, "SELECT key FROM runs", setting_row);
+    check_rows(&c, sums ? "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, sum FROM steps ORDER BY step"
+                        : "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, NULL FROM steps ORDER BY step", step_row);
+    check_rows(&c, sums ? "SELECT step, name, value, sum FROM evals" : "SELECT step, name, value, NULL FROM evals", eval_row);
+    return 0;
 }

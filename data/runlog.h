@@ -59,6 +59,11 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
 
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk, uint64_t bytes, struct err *err);
 
+/* Everything that can be said of the database alone, for `siTrain check`: its pages and indices (SQLite's own check), a sum of every
+ * setting, step and evaluation, and steps without a hole. say() gets a sentence for each damage. */
+struct runlog_check { uint64_t settings, steps, evals, bytes, damaged; };
+int runlog_check(struct runlog *log, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out, struct err *err);
+
 /* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero return stops and is passed on. */
 int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);
