@@ -97,7 +97,7 @@ static int row_read(const struct run_config *cfg, sqlite3_stmt *get, unsigned ar
     uint32_t           crc = (uint32_t)sqlite3_column_int64(get, 3);
 
     if (row >= cfg->n_blocks || (uint64_t)sqlite3_column_int64(get, 0) != row || (row > 0 && s.step != out->step) ||
-        (uint32_t)sqlite3_column_int64(get, 4) != row_checksum(area, row, cfg->block_params[row], &s, crc))
+        sqlite3_column_int64(get, 3) != crc || sqlite3_column_int64(get, 4) != row_checksum(area, row, cfg->block_params[row], &s, crc))
         return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%u in the journal is damaged or of another run", cfg->dir, row,
                        area);
     out->found = 1;
@@ -136,10 +136,25 @@ static void area_release(struct area *a)
     a->crc = NULL;
 }
 
+/* Rows that a damaged page hides would let the older image pass for the newest. */
+static int table_check(const struct run_config *cfg, struct err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int           rc = 0;
+
+    if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st, NULL) || sqlite3_step(st) != SQLITE_ROW)
+        rc = db_fail(cfg, "journal of images", err);
+    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
+        rc = err_set(err, -EBADMSG, "run.db in %s: the journal of images is damaged: %s", cfg->dir,
+                     (const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+    return rc;
+}
+
 /* Both areas' rows; *newest is the committed one. */
 static int areas_read(const struct run_config *cfg, struct area areas[IMAGE_AREAS], unsigned *newest, struct err *err)
 {
-    int rc = 0, found = 0;
+    int rc = table_check(cfg, err), found = 0;
 
     memset(areas, 0, IMAGE_AREAS * sizeof *areas);
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++) {
@@ -269,7 +284,43 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
     return rc;
 }
 
+int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err)
+{
+    struct area a;
+    struct err  why = { 0 };
+    char        path[PATH_MAX];
+    float      *piece = malloc(PIECE * sizeof *piece);
+    int         fd = -1, rc = area_read(cfg, area, &a, err);
+
+    *out = (struct image_check){ .named = a.found, .step = a.step };
+    image_path(cfg, area, path, sizeof path);
+    if (!rc && !piece)
+        rc = err_set(err, -ENOMEM, "out of memory for checking %s", path);
+    if (!rc && a.found && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
+        out->damaged = cfg->n_blocks;
+        err_set(&out->why, -errno, "open %s: %s", path, strerror(errno));
+    }
+    for (size_t b = 0; b < cfg->n_blocks && fd >= 0; b++) {
+        if (block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &why) && out->damaged++ == 0)
+            out->why = why;
+        out->bytes += image_block_floats(cfg, b) * sizeof(float);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(piece);
+    area_release(&a);
+    return rc;
+}
+
 /* Writing. */
+
+int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
+{
+    char sql[96];
+
+    snprintf(sql, sizeof sql, "DELETE FROM journal_image WHERE area = %u", area);
+    return sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL) ? db_fail(cfg, "journal of images", err) : 0;
+}
 
 static int block_write(const struct run_config *cfg, int fd, const char *path, size_t b, const float *states, uint32_t *crc,
                        struct err *err)

@@ -35,4 +35,12 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc, struct err *err);
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc, struct err *err);
 
+/* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are damaged, a sentence about the first. -errno
+ * where the journal itself is damaged. */
+struct image_check { int named; uint64_t step, bytes, damaged; struct err why; };
+int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err);
+
+/* Take an area's rows out of the journal, in a transaction of its own: the run is at the other one's state then. */
+int image_forget(const struct run_config *cfg, unsigned area, struct err *err);
+
 #endif

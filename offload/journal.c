@@ -154,6 +154,16 @@ static uint64_t column(sqlite3_stmt *st, int i)
     return (uint64_t)sqlite3_column_int64(st, i);
 }
 
+/* The sum of a row's first n columns as they stand, not cut to what they are kept in. */
+static uint32_t columns_sum(sqlite3_stmt *st, int n)
+{
+    uint64_t values[8];
+
+    for (int i = 0; i < n; i++)
+        values[i] = column(st, i);
+    return row_sum(values, (size_t)n);
+}
+
 /* Is the row under st the one that is due? Says which is missing or damaged otherwise. */
 static int row_check(struct runlog *log, const char *table, size_t due, uint64_t found, int sum_holds, struct err *err)
 {
@@ -177,7 +187,7 @@ static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, str
     for (; !rc && i < n && sqlite3_step(st) == SQLITE_ROW; i++) {
         subs[i] = (struct journal_sub){ .slot = (uint32_t)column(st, 1), .version = column(st, 2),
                                         .states_crc = (uint32_t)column(st, 3), .wire_crc = (uint32_t)column(st, 4) };
-        rc = row_check(log, "journal_subs", i, column(st, 0), column(st, 5) == sub_sum(i, &subs[i]), err);
+        rc = row_check(log, "journal_subs", i, column(st, 0), columns_sum(st, 5) == column(st, 5), err);
     }
     sqlite3_finalize(st);
     return rc ? rc : i < n ? row_check(log, "journal_subs", i, n, 0, err) : 0;
@@ -193,7 +203,7 @@ static int read_grads(struct runlog *log, size_t n, struct journal_grad *grads, 
         return sql_error(log, "read the journal", err);
     for (; !rc && i < n && sqlite3_step(st) == SQLITE_ROW; i++) {
         grads[i] = (struct journal_grad){ .crc = (uint32_t)column(st, 1), .pairs = column(st, 2) };
-        rc = row_check(log, "journal_grads", i, column(st, 0), column(st, 3) == grad_sum(i, &grads[i]), err);
+        rc = row_check(log, "journal_grads", i, column(st, 0), columns_sum(st, 3) == column(st, 3), err);
     }
     sqlite3_finalize(st);
     return rc ? rc : i < n ? row_check(log, "journal_grads", i, n, 0, err) : 0;
@@ -267,7 +277,7 @@ int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, stru
         return sql_error(j->log, "read the journal", err);
     for (; !rc && i < n_subs && sqlite3_step(st) == SQLITE_ROW; i++) {
         crc[i] = (uint32_t)column(st, 1);
-        rc = row_check(j->log, "journal_residuals", i, column(st, 0), column(st, 2) == residual_sum(i, crc[i]), err);
+        rc = row_check(j->log, "journal_residuals", i, column(st, 0), columns_sum(st, 2) == column(st, 2), err);
     }
     sqlite3_finalize(st);
     if (!rc && i < n_subs)
