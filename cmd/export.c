@@ -1,6 +1,7 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
 #include "cmd/reader.h"
+#include "cmd/whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,15 @@ static long pad_of(struct reader *r, const struct export_opts *o, long endoftext
     return pad < 0 ? endoftext : pad;
 }
 
+/* Where to go on from, should the run be damaged. */
+static int record(struct reader *r, const char *dir, struct err *err)
+{
+    uint64_t next, applied;
+    int      rc = run_position(&r->run.run, &next, &applied, err);
+
+    return rc ? rc : whole_record(&r->run, dir, next, err);
+}
+
 static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)
 {
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
@@ -54,6 +64,8 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
     x.pad = pad_of(r, o, x.endoftext);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
+    if (!r->hf)
+        rc = rc ? whole_explain(&r->run, rc, err) : record(r, o->dir, err);
     if (!rc && !x.tokenizer)
         fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
     hf_labels_free(&labels);

@@ -26,9 +26,9 @@ static const struct command commands[] = {
     { &export_command, cmd_export },
     { &plan_command, cmd_plan },
     { &report_command, cmd_report },
+    { &check_command, cmd_check },
     { &devices_command, cmd_devices },
     { LATER("bench", "siTrain devices says what this machine has, siTrain report RUN what a run measured") },
-    { LATER("check", "every read of a run is verified as it is used; siTrain export RUN HFDIR reads all parameters") },
     { LATER("reshard", "siTrain export RUN HFDIR and siTrain pretrain --init HFDIR move the parameters") },
     { LATER("watch", "siTrain report RUN works while the run is under way") },
 };

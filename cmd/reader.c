@@ -2,6 +2,7 @@
 #include "cmd/reader.h"
 
 #include "cmd/tokenise.h"
+#include "cmd/whole.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static int open_run(struct reader *r, const char *path, const char *disk, struct
         if (!rc)
             rc = run_reader(&r->masters, &r->source, &r->run.run, err);
     }
-    return rc;
+    return whole_explain(&r->run, rc, err);
 }
 
 int reader_open(struct reader *r, const char *path, const char *disk, struct err *err)

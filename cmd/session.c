@@ -356,14 +356,14 @@ int session_is_run(const char *dir)
 }
 
 /* --durability is stored in the database that it concerns. */
-static int open_log(struct session *s, struct err *err)
+static int open_log(struct session *s, int reading, struct err *err)
 {
     char path[SESSION_PATH + 16], word[16] = "";
     int  rc;
 
     snprintf(path, sizeof path, "%s/run.db", s->dir);
     rc = runlog_open(&s->log, path, 1, 1, err);
-    if (rc)
+    if (rc || reading)
         return rc;
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
@@ -371,7 +371,7 @@ static int open_log(struct session *s, struct err *err)
     return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
 }
 
-int session_open(struct session *s, const char *dir, struct err *err)
+static int open_as(struct session *s, const char *dir, int reading, struct err *err)
 {
     char *full = realpath(dir, NULL);
     int   rc;
@@ -383,7 +383,7 @@ int session_open(struct session *s, const char *dir, struct err *err)
     }
     snprintf(s->dir, sizeof s->dir, "%s", full);
     free(full);
-    rc = open_log(s, err);
+    rc = open_log(s, reading, err);
     if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (!rc)
@@ -391,6 +391,16 @@ int session_open(struct session *s, const char *dir, struct err *err)
     if (!rc)
         rc = load_options(s, err);
     return rc ? rc : session_config(s, err);
+}
+
+int session_open(struct session *s, const char *dir, struct err *err)
+{
+    return open_as(s, dir, 0, err);
+}
+
+int session_open_reading(struct session *s, const char *dir, struct err *err)
+{
+    return open_as(s, dir, 1, err);
 }
 
 void session_close(struct session *s)

@@ -34,6 +34,9 @@ struct session {
 int  session_open(struct session *s, const char *dir, struct err *err);
 void session_close(struct session *s);
 
+/* The same for looking at a run that cannot be written to: nothing keeps another process from using it meanwhile. */
+int  session_open_reading(struct session *s, const char *dir, struct err *err);
+
 /* Derive s->block_params and s->run from s->gpt, s->o, s->id, s->dir and s->log. Used by session_open, and by who makes a run. */
 int  session_config(struct session *s, struct err *err);
 

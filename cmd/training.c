@@ -5,6 +5,7 @@
 #include "cmd/best.h"
 #include "cmd/feed.h"
 #include "cmd/progress.h"
+#include "cmd/whole.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -365,5 +366,5 @@ int training_run(struct session *s, int *code, struct err *err)
         rc = train_steps(&t, next, missing, code, err);
     }
     training_close(&t);
-    return rc;
+    return whole_explain(s, rc, err);
 }

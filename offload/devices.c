@@ -118,6 +118,16 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
     return job->status ? err_set(err, job->status, "%s", job->why) : 0;
 }
 
+int devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
+{
+    struct store_super super = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
+    struct csd_job     job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
+
+    snprintf(super.id, sizeof super.id, "%s", cfg->id);
+    store_super_pack(d->page, &super);
+    return devices_run(d, i, &job, err);
+}
+
 /* A superblock tells whose device this is; on a block device about to be taken, that it is nobody's. */
 static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create, struct err *err)
 {
@@ -135,9 +145,7 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
         if (store_super_present(d->page) && !cfg->force_device)
             return err_misuse(err, "%s already holds the states of a siTrain run; --force-device takes it for this one", d->paths[i]);
     }
-    store_super_pack(d->page, &want);
-    job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
-    return devices_run(d, i, &job, err);
+    return devices_super_write(d, cfg, i, err);
 }
 
 static int device_open(struct devices *d, const struct run_config *cfg, size_t i, enum devices_how how, const struct iovec *buffers,
@@ -164,8 +172,18 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     return rc ? rc : superblock(d, cfg, i, create, err);
 }
 
-int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers,
-                 unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
+/* Close device i again, unless only its superblock is damaged: what else is on it can be read. */
+static void device_forget(struct devices *d, size_t i)
+{
+    if (!d->csd[i] || !store_super_whole(d->page))
+        return;
+    d->csd[i]->ops->close(d->csd[i]);
+    d->csd[i] = NULL;
+}
+
+/* each: NULL, or where what is wrong with a device goes instead of ending it all. */
+static int open_all(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers, unsigned n_buffers,
+                    char *notice, size_t notice_size, struct err *each, struct err *err)
 {
     size_t opened = 0;
     int    rc;
@@ -187,6 +205,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
         goto out;
     }
+    memset(d->page, 0, STORE_SUPERBLOCK);
     rc = links_open(d, cfg, err);
     for (; !rc && opened < d->n; opened++) {
         char said[512] = "";
@@ -194,6 +213,11 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         rc = device_open(d, cfg, opened, how, buffers, n_buffers, said, sizeof said, err);
         if (said[0] && notice_size)
             snprintf(notice, notice_size, "%s", said);
+        if (rc && each) {
+            each[opened] = *err;
+            device_forget(d, opened);
+            rc = 0;
+        }
     }
 
 out:
@@ -206,6 +230,17 @@ out:
         devices_close(d);
     }
     return rc;
+}
+
+int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers,
+                 unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
+{
+    return open_all(d, cfg, how, buffers, n_buffers, notice, notice_size, NULL, err);
+}
+
+int devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how, struct err *each, struct err *err)
+{
+    return open_all(d, cfg, how, NULL, 0, NULL, 0, each, err);
 }
 
 void devices_remove(const struct run_config *cfg)

@@ -24,6 +24,13 @@ int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_
                   unsigned n_buffers, char *notice, size_t notice_size, struct err *err);
 void devices_close(struct devices *d); // accepts the zero state
 
+/* As devices_open with DEVICES_READ (or DEVICES_TRAIN, to mend), for `siTrain check`: a device that cannot be opened, or is not this
+ * run's, stays closed (csd[i] NULL), and one whose superblock is damaged stays open; each[i] (n_devices) gets the sentence, or none. */
+int  devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how, struct err *each, struct err *err);
+
+/* Write device i's superblock anew. */
+int  devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err);
+
 /* Whether nothing is stored behind cfg (the null CSD or the null disk): what is read back means nothing and is not compared. */
 int devices_fake(const struct run_config *cfg);
 

@@ -174,18 +174,24 @@ int store_super_present(const void *page)
     return memcmp(page, "siTrain device ", 15) == 0;
 }
 
+int store_super_whole(const void *page)
+{
+    uint32_t crc;
+
+    memcpy(&crc, (const char *)page + STORE_SUPERBLOCK - 4, 4);
+    return crc == crc32c(0, page, STORE_SUPERBLOCK - 4);
+}
+
 int store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err)
 {
     const char *p = page;
     char        expected[STORE_SUPERBLOCK];
-    uint32_t    crc;
 
     if (!store_super_present(page))
         return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)", path);
     if (memcmp(page, super_magic, sizeof super_magic - 1) != 0)
         return err_set(err, -EBADMSG, "%s was made by another version of siTrain", path);
-    memcpy(&crc, p + STORE_SUPERBLOCK - 4, 4);
-    if (crc != crc32c(0, p, STORE_SUPERBLOCK - 4))
+    if (!store_super_whole(page))
         return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
     store_super_pack(expected, want);
     if (memcmp(page, expected, STORE_SUPERBLOCK) != 0) {

@@ -93,5 +93,6 @@ struct store_super { char id[33]; uint32_t device, n_devices; uint64_t bytes; };
 void store_super_pack(void *page, const struct store_super *s);                  // STORE_SUPERBLOCK bytes
 int  store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err);
 int  store_super_present(const void *page); // whether it is one of ours at all
+int  store_super_whole(const void *page);   // whether its checksum holds: then it says truly whose it is
 
 #endif

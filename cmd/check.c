@@ -1,0 +1,361 @@
+/* check.c: reads everything that a run has and says whether it is whole: its database, its states, its data, what it exported. What is
+ * found is on stdout, a line a kind; every damage is a sentence on stderr. Nothing is written without --repair. */
+#include "cmd/cmd.h"
+#include "cmd/labelled.h"
+#include "cmd/session.h"
+#include "cmd/tokenise.h"
+#include "cmd/whole.h"
+#include "data/clock.h"
+#include "data/safetensors.h"
+#include "data/tokenizer.h"
+#include "offload/verify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct check_opts {
+    const char *what;
+    int         repair, disk, quiet;
+};
+
+static const struct opt_row rows[] = {
+    { "RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what), .help = "a run, or a folder that export wrote" },
+    { "repair", OPT_FLAG, offsetof(struct check_opts, repair),
+      .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to the image before" },
+    { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync", .help = "how devices are read; if not given, as the run does" },
+    { "quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged" },
+    { 0 }
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+const struct opt_command check_command = {
+    "check", "RUN|HFDIR [--repair]", "read everything of a run, or of an export, and say whether it is whole",
+    "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. Nothing is written without --repair.", parts,
+    sizeof(struct check_opts), NULL, NULL
+};
+
+struct check {
+    const struct check_opts *o;
+    struct session           s;
+    uint64_t                 damaged, mended, bytes; // bytes read
+    int                      masters;                // master, moments or gradients are among the damaged
+    uint64_t                 drawn_ns;               // when progress was last drawn; 0: nothing is on the line
+};
+
+/* ---- what is said ---- */
+
+static void line_clear(struct check *c)
+{
+    if (c->drawn_ns)
+        fputs("\r\033[K", stderr);
+    c->drawn_ns = 0;
+}
+
+static void remark(struct check *c, const char *sentence)
+{
+    line_clear(c);
+    fprintf(stderr, "siTrain check: %s\n", sentence);
+}
+
+static void damage(struct check *c, const char *sentence)
+{
+    c->damaged++;
+    remark(c, sentence);
+}
+
+static void say_damage(void *ctx, const char *sentence)
+{
+    damage(ctx, sentence);
+}
+
+static void say_state(void *ctx, int is_damage, const char *sentence)
+{
+    if (is_damage)
+        damage(ctx, sentence);
+    else
+        remark(ctx, sentence);
+}
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    struct check *c = ctx;
+    uint64_t      now = clock_ns();
+    char          have[32], all[32];
+
+    if (c->o->quiet || !isatty(STDERR_FILENO) || (c->drawn_ns && now - c->drawn_ns < 200000000u))
+        return;
+    fprintf(stderr, "\r\033[K%s of %s read", opt_size_text(have, sizeof have, (double)done), opt_size_text(all, sizeof all, (double)total));
+    fflush(stderr);
+    c->drawn_ns = now;
+}
+
+/* A line of the table: a kind, what there is of it, its bytes. */
+static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
+{
+    char    text[SESSION_PATH + 128], size[32];
+    va_list ap;
+
+    c->bytes += bytes;
+    if (c->o->quiet)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    line_clear(c);
+    printf("%-16s %9s  %s\n", kind, bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
+}
+
+/* ---- the parts of a run ---- */
+
+static int check_database(struct check *c, struct runlog_check *out, struct err *err)
+{
+    int rc = runlog_check(c->s.log, say_damage, c, out, err);
+
+    if (!rc)
+        line(c, "run.db", out->bytes, "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations", out->settings, out->steps, out->evals);
+    return rc;
+}
+
+/* The rows of steps are those that the journal has behind it; in mem, rows since the last image are there too. */
+static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
+{
+    char text[SESSION_PATH + 128];
+
+    if (db->damaged || (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
+        return;
+    snprintf(text, sizeof text, "%s/run.db: table steps ends before step %" PRIu64 ", but step %" PRIu64 " comes next", c->s.dir, db->steps,
+             next_step);
+    damage(c, text);
+}
+
+static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
+{
+    struct verify v = { .mend = c->o->repair, .say = say_state, .progress = show_progress, .ctx = c };
+    int           rc = verify_run(&v, &c->s.run, err);
+
+    for (size_t k = 0; k < VERIFY_KINDS; k++) {
+        const struct verify_count *n = &v.count[k];
+
+        c->mended += n->mended;
+        c->masters |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
+        if (n->mended)
+            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged, %" PRIu64 " made again", n->n, n->damaged, n->mended);
+        else if (n->damaged)
+            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged", n->n, n->damaged);
+        else if (n->n)
+            line(c, verify_names[k], n->bytes, "%" PRIu64, n->n);
+    }
+    if (rc)
+        return rc;
+    if (v.half_done)
+        line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients", v.next_step - 1);
+    check_steps(c, db, v.next_step);
+    return 0;
+}
+
+static int check_tokens(struct check *c, const char *what, struct err *err)
+{
+    struct tokens *t = NULL;
+    struct stat    st = { 0 };
+    int            rc = session_open_tokens(&c->s, what, &t, err);
+    uint64_t       found = c->damaged;
+
+    if (rc || !t)
+        return rc;
+    for (size_t i = 0; i < tokens_sums(t); i++) {
+        struct err why = { 0 };
+
+        if (tokens_verify(t, i, &why))
+            damage(c, why.text);
+        show_progress(c, (uint64_t)i << 20, (uint64_t)tokens_sums(t) << 20);
+    }
+    stat(tokens_path(t), &st);
+    line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", tokens_count(t), tokens_path(t), c->damaged > found ? ", damaged" : "");
+    tokens_close(t);
+    return 0;
+}
+
+static int check_examples(struct check *c, const char *name, struct err *err)
+{
+    struct examples *e = NULL;
+    struct stat      st = { 0 };
+    int32_t         *ids;
+    int              rc = labelled_open(&e, &c->s, name, err);
+    uint64_t         found = c->damaged;
+
+    if (rc || !e)
+        return rc;
+    ids = malloc(examples_longest(e) * sizeof *ids);
+    for (uint64_t i = 0; ids && i < examples_count(e); i++) {
+        struct example x;
+        struct err     why = { 0 };
+        size_t         n;
+
+        if (examples_read(e, i, ids, examples_longest(e), &n, &x, &why))
+            damage(c, why.text);
+    }
+    stat(examples_path(e), &st);
+    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e), examples_path(e), c->damaged > found ? ", damaged" : "");
+    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", examples_path(e));
+    free(ids);
+    examples_close(e);
+    return rc;
+}
+
+static int check_tokenizer(struct check *c, struct err *err)
+{
+    char              path[SESSION_PATH + 16], *endoftext = session_get(&c->s, "endoftext");
+    struct tokenizer *t = NULL;
+    int               rc = 0;
+
+    snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
+    if (tokenise_has_files(path)) {
+        rc = tokenizer_open(&t, path, err);
+        if (!rc)
+            line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
+    } else if (endoftext) {
+        rc = err_set(err, -ENOENT, "%s: no tokenizer there, though this run was made with one", path);
+    }
+    tokenizer_close(t);
+    free(endoftext);
+    return rc;
+}
+
+/* What was exported, where it still is: that it is gone, or another one now, is no damage. */
+static void check_exports(struct check *c)
+{
+    for (int i = 0; i < WHOLE_EXPORTS; i++) {
+        struct whole w;
+
+        if (!whole_look(&w, &c->s, i))
+            continue;
+        if (w.state == WHOLE_DAMAGED)
+            damage(c, w.why.text);
+        line(c, i == WHOLE_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step, whole_state_text(w.state));
+    }
+}
+
+/* An error that is no damage ends it all; a damage is said, and the next part is looked at. */
+static int part_over(struct check *c, int rc, struct err *err)
+{
+    if (!rc || rc == -ENOMEM)
+        return rc;
+    damage(c, err->text);
+    *err = (struct err){ 0 };
+    return 0;
+}
+
+static int check_parts(struct check *c, struct err *err)
+{
+    static const char *const tokens[] = { "data", "eval" }, *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
+    struct runlog_check      db;
+    int                      rc = part_over(c, check_database(c, &db, err), err);
+
+    if (!rc)
+        rc = part_over(c, check_states(c, &db, err), err);
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens && !rc; i++)
+        rc = part_over(c, check_tokens(c, tokens[i], err), err);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples && !rc; i++)
+        rc = part_over(c, check_examples(c, examples[i], err), err);
+    if (!rc)
+        rc = part_over(c, check_tokenizer(c, err), err);
+    if (!rc)
+        check_exports(c);
+    return rc;
+}
+
+/* ---- a run, a folder ---- */
+
+static void say_verdict(struct check *c, const char *what)
+{
+    char       size[32];
+    struct err text = { 0 };
+
+    line_clear(c);
+    if (c->damaged > c->mended && c->masters) {
+        err_set(&text, 0, "%s cannot go on from its last commit", what);
+        whole_say(&c->s, &text);
+        remark(c, text.text);
+    }
+    if (c->o->quiet)
+        return;
+    if (c->damaged > c->mended)
+        printf("%s is damaged: %" PRIu64 " sentence%s above\n", what, c->damaged, c->damaged > 1 ? "s" : "");
+    else if (c->damaged)
+        printf("%s was damaged and is whole again\n", what);
+    else
+        printf("%s is whole: %s read\n", what, opt_size_text(size, sizeof size, (double)c->bytes));
+}
+
+static int check_run(struct check *c, int disk_given, struct err *err)
+{
+    int rc = session_open(&c->s, c->o->what, err);
+
+    if (!c->o->repair && (rc == -EROFS || rc == -EACCES || rc == -EPERM)) { // a copy on a medium that is only read
+        session_close(&c->s);
+        rc = session_open_reading(&c->s, c->o->what, err);
+    }
+    if (rc == -EBADMSG) { // of settings: without them nothing else can be found
+        damage(c, err->text);
+        say_verdict(c, c->o->what);
+        return 0;
+    }
+    if (rc)
+        return rc;
+    if (disk_given)
+        c->s.run.disk = train_disk_names[c->o->disk];
+    rc = check_parts(c, err);
+    if (!rc)
+        say_verdict(c, c->o->what);
+    return rc;
+}
+
+static int check_folder(struct check *c, struct err *err)
+{
+    struct hf          *hf = NULL;
+    struct safetensors *st = NULL;
+    int                 rc = hf_open(&hf, c->o->what, err); // verifies
+
+    if (!rc)
+        rc = safetensors_open(&st, c->o->what, err);
+    if (!rc)
+        line(c, "tensors", safetensors_bytes(st), "%zu%s", safetensors_count(st),
+             safetensors_summed(st) ? "" : ", without checksums of siTrain: their structure alone was checked");
+    safetensors_close(st);
+    hf_close(hf);
+    rc = part_over(c, rc, err);
+    if (!rc)
+        say_verdict(c, c->o->what);
+    return rc;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct check_opts o;
+    struct opt_given  given;
+    struct check      c = { .o = &o };
+    struct err        err = { 0 };
+    int               rc, code = opt_start(&check_command, argc, argv, &o, &given);
+
+    if (code >= 0)
+        return code;
+    if (session_is_run(o.what))
+        rc = check_run(&c, opt_was_given(&check_command, &given, "disk"), &err);
+    else if (hf_is_folder(o.what))
+        rc = check_folder(&c, &err);
+    else
+        rc = err_misuse(&err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)", o.what);
+    line_clear(&c);
+    code = rc ? opt_fail("check", &err) : c.damaged > c.mended;
+    session_close(&c.s);
+    opt_release(&check_command, &o);
+    return code;
+}

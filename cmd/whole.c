@@ -1,0 +1,122 @@
+/* whole.c: exports as run.db knows them, looked at where they lie. */
+#include "cmd/whole.h"
+
+#include "cmd/best.h"
+#include "data/safetensors.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of the model file in dir: its sum, or -errno. */
+static int sum_of(const char *dir, uint32_t *sum, struct err *err)
+{
+    struct safetensors *st = NULL;
+    int                 rc = safetensors_open(&st, dir, err);
+
+    if (!rc)
+        *sum = safetensors_sum(st);
+    safetensors_close(st);
+    return rc;
+}
+
+int whole_record(struct session *s, const char *dir, uint64_t step, struct err *err)
+{
+    char    *full = realpath(dir, NULL), step_text[32], sum_text[16];
+    uint32_t sum = 0;
+    int      rc = full ? sum_of(full, &sum, err) : err_set(err, -errno, "%s: %s", dir, strerror(errno));
+
+    snprintf(step_text, sizeof step_text, "%" PRIu64, step);
+    snprintf(sum_text, sizeof sum_text, "%08" PRIx32, sum);
+    if (!rc)
+        rc = runlog_begin(s->log, err);
+    if (!rc && ((rc = session_set(s, "export.path", full, err)) || (rc = session_set(s, "export.step", step_text, err)) ||
+                (rc = session_set(s, "export.sum", sum_text, err)) || (rc = runlog_commit(s->log, err))))
+        runlog_rollback(s->log);
+    free(full);
+    return rc;
+}
+
+/* Path and step of what was exported; 0 if nothing was. */
+static int find(struct whole *w, struct session *s, int which)
+{
+    char *path = which == WHOLE_EXPORT ? session_get(s, "export.path") : NULL;
+    char *step = session_get(s, which == WHOLE_EXPORT ? "export.step" : "best.step");
+    int   found = step && (which == WHOLE_BEST || path);
+
+    *w = (struct whole){ .step = step ? strtoull(step, NULL, 10) + (which == WHOLE_BEST) : 0 };
+    if (which == WHOLE_BEST)
+        best_path(s, w->path, sizeof w->path);
+    else if (path)
+        snprintf(w->path, sizeof w->path, "%s", path);
+    free(path);
+    free(step);
+    return found;
+}
+
+/* Is it what was recorded? RUN/best is nobody's but ours. */
+static int is_ours(struct session *s, int which, const struct safetensors *st)
+{
+    char *sum = session_get(s, "export.sum");
+    int   same = which == WHOLE_BEST || (sum && strtoul(sum, NULL, 16) == safetensors_sum(st));
+
+    free(sum);
+    return same;
+}
+
+int whole_look(struct whole *w, struct session *s, int which)
+{
+    struct safetensors *st = NULL;
+    char                file[sizeof w->path + 32];
+    int                 rc;
+
+    if (!find(w, s, which))
+        return 0;
+    w->state = WHOLE_GONE;
+    snprintf(file, sizeof file, "%s/model.safetensors", w->path);
+    if (access(file, F_OK))
+        return 1;
+    rc = safetensors_open(&st, w->path, &w->why);
+    if (!rc) {
+        w->bytes = safetensors_bytes(st);
+        rc = safetensors_verify(st, &w->why);
+    }
+    w->state = rc ? WHOLE_DAMAGED : is_ours(s, which, st) ? WHOLE_INTACT : WHOLE_OTHER;
+    safetensors_close(st);
+    return 1;
+}
+
+const char *whole_state_text(enum whole_state state)
+{
+    static const char *const texts[] = { "", ": not there any more", ": now another model's", ": damaged" };
+
+    return texts[state];
+}
+
+int whole_explain(struct session *s, int rc, struct err *err)
+{
+    if (rc != -EBADMSG)
+        return rc;
+    err_set(err, rc, "%.600s; siTrain check %s says what else is, and with --repair makes again what can be", err->text, s->dir);
+    whole_say(s, err);
+    return rc;
+}
+
+void whole_say(struct session *s, struct err *err)
+{
+    struct whole best = { 0 }, w;
+    int          any = 0;
+
+    for (int i = 0; i < WHOLE_EXPORTS; i++)
+        if (whole_look(&w, s, i) && w.state == WHOLE_INTACT && (!any || w.step > best.step)) {
+            best = w;
+            any = 1;
+        }
+    if (any)
+        err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s", err->text, best.step, best.path);
+    else
+        err_set(err, 0, "%.700s; there is no exported state that is whole", err->text);
+}

@@ -1,0 +1,33 @@
+/* whole.h: what a run exported, and whether it is still whole: where to go on from when the run itself is damaged. Of run.db:
+ *     export.path export.step export.sum    the last `siTrain export`: the folder (absolute), the last step in it (from 1; 0: none), and
+ *                                           safetensors_sum, by which the folder is known to hold that still
+ *     best.step ...                         --keep-best: RUN/best (best.h) */
+#ifndef CMD_WHOLE_H
+#define CMD_WHOLE_H
+
+#include "cmd/session.h"
+
+enum { WHOLE_EXPORT, WHOLE_BEST, WHOLE_EXPORTS };
+enum whole_state { WHOLE_INTACT, WHOLE_GONE, WHOLE_OTHER, WHOLE_DAMAGED };
+
+struct whole {
+    char             path[SESSION_PATH + 16];
+    uint64_t         step, bytes;
+    enum whole_state state;
+    struct err       why; // of the damage
+};
+
+/* Record that dir holds the parameters after `step` steps. */
+int whole_record(struct session *s, const char *dir, uint64_t step, struct err *err);
+
+/* Read all of export `which`; 0 if there never was one. */
+int         whole_look(struct whole *w, struct session *s, int which);
+const char *whole_state_text(enum whole_state state); // to follow a description: "", ", gone", ...
+
+/* Add to a sentence about damaged states what is whole: the newest export that is, or that there is none. */
+void whole_say(struct session *s, struct err *err);
+
+/* If rc says that something stored is damaged (-EBADMSG), add to the sentence what helps. Returns rc. */
+int whole_explain(struct session *s, int rc, struct err *err);
+
+#endif

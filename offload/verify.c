@@ -1,0 +1,476 @@
+/* verify.c: devices are read all at once, each area after area in pieces, some of which are in flight while another is summed. An area is
+ * what one checksum covers: the states or the wire of a subgroup's committed slot, its gradient where the step of the last commit A is
+ * not finished yet, its committed residual. */
+#include "offload/verify.h"
+
+#include "csd/grad_wire.h"
+#include "data/crc32c.h"
+#include "kernels/elementwise.h"
+#include "offload/devices.h"
+#include "offload/image.h"
+#include "offload/journal.h"
+#include "offload/masters.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE_BYTES = 1 << 20, PIECES = 4, SENTENCES = 16 }; // SENTENCES: about one device
+
+const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states", "wire parameters", "gradients", "residuals", "images" };
+
+/* What is damaged of a subgroup. */
+enum { BAD_STATES = 1, BAD_WIRE = 2 };
+
+struct area {
+    enum verify_kind kind;
+    size_t           sub;
+    uint64_t         off, bytes;
+    uint32_t         crc;
+};
+
+struct piece {
+    struct csd_job job; // first member
+    struct area    area;
+    char          *buf;
+    int            last, back; // of its area; read
+};
+
+/* A device on its way. */
+struct lane {
+    size_t       device, sub, kind; // sub, kind: of the area after `asking`
+    struct area  asking;
+    uint64_t     asked_bytes;       // of it
+    int          open;              // asking is one
+    uint64_t     asked, summed;     // pieces
+    uint32_t     crc;
+    int          failed;            // the area being summed could not be read
+    unsigned     sentences;
+    struct piece piece[PIECES];
+};
+
+struct check {
+    struct verify        *v;
+    struct devices        dev;
+    struct err           *each; // (devices) what was wrong at opening
+    struct lane          *lanes;
+    char                 *bufs;
+    struct journal_state  state;
+    struct journal_sub   *subs;
+    struct journal_grad  *grads;
+    uint32_t             *residuals;
+    unsigned char        *bad;  // (subgroups)
+    uint64_t              done, total;
+};
+
+/* ---- sentences ---- */
+
+static void say(struct verify *v, int damage, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void say(struct verify *v, int damage, const char *fmt, ...)
+{
+    char    text[sizeof((struct err *)0)->text];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    v->say(v->ctx, damage, text);
+}
+
+/* A device with nothing right on it would say so for every subgroup. */
+static int lane_may_say(struct check *c, struct lane *l)
+{
+    if (l->sentences++ < SENTENCES)
+        return 1;
+    if (l->sentences == SENTENCES + 1)
+        say(c->v, 0, "device %zu (%s): there is more, which is counted only", l->device, c->dev.paths[l->device]);
+    return 0;
+}
+
+static void area_damaged(struct check *c, struct lane *l, const struct area *a, const char *why)
+{
+    static const char *const what[VERIFY_KINDS] = { [VERIFY_STATES] = "states (master and moments)", [VERIFY_WIRE] = "wire parameters",
+                                                    [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual" };
+    const struct store_sub *u = &c->dev.store.subs[a->sub];
+
+    c->v->count[a->kind].damaged++;
+    c->bad[a->sub] |= a->kind == VERIFY_STATES ? BAD_STATES : a->kind == VERIFY_WIRE ? BAD_WIRE : 0;
+    if (lane_may_say(c, l))
+        say(c->v, 1, "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64 " bytes at offset %" PRIu64 ": %s", l->device,
+            c->dev.paths[l->device], what[a->kind], u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
+}
+
+/* ---- areas ---- */
+
+/* The area of a kind of subgroup i; 0 if it has none that matters. */
+static int area_of(const struct check *c, size_t i, enum verify_kind kind, struct area *out)
+{
+    const struct store     *st = &c->dev.store;
+    const struct store_sub *u = &st->subs[i];
+    uint64_t                slot = store_slot_off(st, u->class_, c->subs[i].slot), states = store_state_bytes(st, u->n_pad);
+
+    *out = (struct area){ .kind = kind, .sub = i };
+    switch (kind) {
+    case VERIFY_STATES:
+        out->off = slot;
+        out->bytes = states;
+        out->crc = c->subs[i].states_crc;
+        return 1;
+    case VERIFY_WIRE:
+        out->off = slot + states;
+        out->bytes = store_wire_bytes(st, u->n_pad);
+        out->crc = c->subs[i].wire_crc;
+        return 1;
+    case VERIFY_GRADIENT:
+        out->off = u->grad_off;
+        out->bytes = st->compress > 0 ? grad_wire_bytes(c->grads[i].pairs) : 4 * u->n_pad;
+        out->crc = c->grads[i].crc;
+        return c->subs[i].version < c->state.applied;
+    case VERIFY_RESIDUAL:
+        out->off = store_residual_off(u, c->state.applied);
+        out->bytes = store_residual_bytes(u->n_pad);
+        out->crc = c->residuals[i];
+        return st->error_feedback;
+    default:
+        return 0;
+    }
+}
+
+/* The device's next area into l->asking; 0 at the end. */
+static int area_next(const struct check *c, struct lane *l)
+{
+    for (; l->sub < c->dev.store.n_subs; l->sub++, l->kind = VERIFY_STATES) {
+        if (c->dev.store.subs[l->sub].device != l->device)
+            continue;
+        for (; l->kind <= VERIFY_RESIDUAL; l->kind++)
+            if (area_of(c, l->sub, (enum verify_kind)l->kind, &l->asking)) {
+                l->kind++;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+static void lane_rewind(struct lane *l)
+{
+    l->sub = 0;
+    l->kind = VERIFY_STATES;
+    l->open = 0;
+}
+
+/* ---- reading ---- */
+
+static int lane_ask(struct check *c, struct lane *l)
+{
+    int progress = 0;
+
+    while (l->asked - l->summed < PIECES) {
+        struct piece *p = &l->piece[l->asked % PIECES];
+
+        if (!l->open) {
+            if (!area_next(c, l))
+                break;
+            l->open = 1;
+            l->asked_bytes = 0;
+        }
+        size_t left = l->asking.bytes - l->asked_bytes, n = left < PIECE_BYTES ? left : PIECE_BYTES;
+
+        p->area = l->asking;
+        p->last = n == left;
+        p->back = 0;
+        p->job = (struct csd_job){ .kind = CSD_READ, .cls = CLASS_STATES, .buf = p->buf, .bytes = n, .payload = n,
+                                   .off = l->asking.off + l->asked_bytes };
+        c->dev.csd[l->device]->ops->submit(c->dev.csd[l->device], &p->job);
+        l->asked++;
+        l->asked_bytes += n;
+        l->open = !p->last;
+        progress = 1;
+    }
+    return progress;
+}
+
+static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
+{
+    struct verify_count *count = &c->v->count[p->area.kind];
+    char                 why[64];
+
+    c->done += p->job.bytes;
+    count->bytes += p->job.bytes;
+    if (p->job.status && !l->failed) {
+        l->failed = 1;
+        area_damaged(c, l, &p->area, p->job.why);
+    }
+    l->crc = crc32c(l->crc, p->buf, p->job.bytes);
+    if (!p->last)
+        return;
+    count->n++;
+    if (!l->failed && l->crc != p->area.crc) {
+        snprintf(why, sizeof why, "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")", l->crc, p->area.crc);
+        area_damaged(c, l, &p->area, why);
+    }
+    l->crc = 0;
+    l->failed = 0;
+}
+
+/* What came back, in the order in which it was asked for. */
+static int lane_take(struct check *c, struct lane *l)
+{
+    struct csd_job *done[PIECES];
+    int             n = c->dev.csd[l->device]->ops->reap(c->dev.csd[l->device], done, PIECES), progress = n > 0;
+
+    for (int i = 0; i < n; i++)
+        ((struct piece *)done[i])->back = 1;
+    for (; l->summed < l->asked && l->piece[l->summed % PIECES].back; l->summed++)
+        piece_sum(c, l, &l->piece[l->summed % PIECES]);
+    return progress;
+}
+
+static void lanes_run(struct check *c)
+{
+    uint64_t seen = 0;
+    int      busy = 1;
+
+    while (busy) {
+        int progress = 0;
+
+        busy = 0;
+        for (size_t d = 0; d < c->dev.n; d++) {
+            if (!c->dev.csd[d])
+                continue;
+            progress |= lane_take(c, &c->lanes[d]);
+            progress |= lane_ask(c, &c->lanes[d]);
+            busy |= c->lanes[d].summed < c->lanes[d].asked;
+        }
+        if (progress && c->v->progress)
+            c->v->progress(c->v->ctx, c->done, c->total);
+        if (busy && !progress)
+            seen = csd_bell_wait(&c->dev.bell, seen, 1000000000u);
+    }
+}
+
+/* ---- before ---- */
+
+/* Versions that no crash leaves. */
+static void map_check(struct check *c)
+{
+    for (size_t i = 0; i < c->dev.store.n_subs; i++) {
+        const struct store_sub *u = &c->dev.store.subs[i];
+        uint64_t                version = c->subs[i].version;
+
+        c->v->half_done |= version + 1 == c->state.applied;
+        if (version > c->state.applied || version + 1 < c->state.applied || c->subs[i].slot >= c->dev.store.classes[u->class_].slots)
+            say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64 " in slot %" PRIu32 " of device %zu: no step "
+                "leaves that after %" PRIu64 " updates", u->block, u->first, u->first + u->n - 1, version, c->subs[i].slot, u->device,
+                c->state.applied);
+    }
+}
+
+static int map_read(struct check *c, struct runlog *log, struct err *err)
+{
+    struct journal *j = NULL;
+    size_t          n = c->dev.store.n_subs;
+    int             rc;
+
+    c->subs = calloc(n, sizeof *c->subs);
+    c->grads = calloc(n, sizeof *c->grads);
+    c->residuals = calloc(n, sizeof *c->residuals);
+    c->bad = calloc(n, 1);
+    if (!c->subs || !c->grads || !c->residuals || !c->bad)
+        return err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
+    rc = journal_open(&j, log, n, &c->state, c->subs, c->grads, err);
+    if (!rc && c->dev.store.error_feedback)
+        rc = journal_open_residuals(j, n, c->residuals, err);
+    journal_close(j);
+    return rc;
+}
+
+static int lanes_open(struct check *c, struct err *err)
+{
+    c->lanes = calloc(c->dev.n, sizeof *c->lanes);
+    c->bufs = aligned_alloc(4096, c->dev.n * PIECES * PIECE_BYTES);
+    if (!c->lanes || !c->bufs)
+        return err_set(err, -ENOMEM, "out of memory for %zu devices", c->dev.n);
+    for (size_t d = 0; d < c->dev.n; d++) {
+        struct lane *l = &c->lanes[d];
+
+        l->device = d;
+        for (size_t i = 0; i < PIECES; i++)
+            l->piece[i].buf = c->bufs + (d * PIECES + i) * PIECE_BYTES;
+        for (lane_rewind(l); c->dev.csd[d] && area_next(c, l);)
+            c->total += l->asking.bytes;
+        lane_rewind(l);
+    }
+    return 0;
+}
+
+static void superblocks_say(struct check *c)
+{
+    struct verify_count *count = &c->v->count[VERIFY_SUPERBLOCK];
+
+    for (size_t d = 0; d < c->dev.n; d++) {
+        count->n++;
+        count->bytes += STORE_SUPERBLOCK;
+        count->damaged += *c->each[d].text != '\0';
+        if (*c->each[d].text)
+            say(c->v, 1, "device %zu: %s", d, c->each[d].text);
+    }
+}
+
+/* ---- mending ---- */
+
+/* The wire of a subgroup from its master, whose checksum masters_read compares. */
+static int wire_mend(struct check *c, struct masters *m, size_t i, void *wire, struct err *err)
+{
+    const struct store     *st = &c->dev.store;
+    const struct store_sub *u = &st->subs[i];
+    struct area             a;
+    float                   first;
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire };
+    int                     rc = masters_read(m, u->block, u->first, 1, &first, err);
+
+    if (rc)
+        return rc;
+    area_of(c, i, VERIFY_WIRE, &a);
+    convert(wire, st->wire_dt, m->buf, DT_F32, u->n_pad);
+    if (crc32c(0, wire, a.bytes) != a.crc)
+        return err_set(err, -EBADMSG, "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64 " cannot be made again: those of its "
+                       "master have another checksum than the journal", u->device, c->dev.paths[u->device], u->block, a.off);
+    job.off = a.off;
+    job.bytes = job.payload = a.bytes;
+    rc = devices_run(&c->dev, u->device, &job, err);
+    if (!rc)
+        c->v->count[VERIFY_WIRE].mended++;
+    return rc;
+}
+
+static int wires_mend(struct check *c, struct err *err)
+{
+    const struct store *st = &c->dev.store;
+    struct masters      m;
+    void               *wire = aligned_alloc(4096, store_wire_bytes(st, st->max_pad));
+    int                 rc = wire ? masters_open(&m, &c->dev, err) : err_set(err, -ENOMEM, "out of memory for a wire shard");
+
+    if (rc) {
+        free(wire);
+        return rc;
+    }
+    memcpy(m.subs, c->subs, st->n_subs * sizeof *m.subs);
+    for (size_t i = 0; i < st->n_subs && !rc; i++)
+        if (c->bad[i] == BAD_WIRE)
+            rc = wire_mend(c, &m, i, wire, err);
+    masters_close(&m);
+    free(wire);
+    return rc;
+}
+
+static int supers_mend(struct check *c, const struct run_config *cfg, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t d = 0; d < c->dev.n && !rc; d++) {
+        if (!*c->each[d].text || !c->dev.csd[d] || c->lanes[d].sentences)
+            continue;
+        rc = devices_super_write(&c->dev, cfg, d, err);
+        c->v->count[VERIFY_SUPERBLOCK].mended += !rc;
+    }
+    return rc;
+}
+
+static int devices_mend(struct check *c, const struct run_config *cfg, struct err *err)
+{
+    int rc = supers_mend(c, cfg, err);
+
+    if (!rc)
+        rc = wires_mend(c, err);
+    for (size_t d = 0; d < c->dev.n && !rc; d++) {
+        struct csd_job flush = { .kind = CSD_FLUSH };
+
+        if (c->dev.csd[d])
+            rc = devices_run(&c->dev, d, &flush, err);
+    }
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+static int verify_devices(struct verify *v, const struct run_config *cfg, struct err *err)
+{
+    struct run_config plain = *cfg; // at the drives' own speed
+    struct check      c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
+    int               rc;
+
+    plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
+    rc = c.each ? devices_open_each(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, c.each, err)
+                : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
+    if (rc)
+        goto out;
+    superblocks_say(&c);
+    rc = map_read(&c, cfg->log, err);
+    if (!rc)
+        rc = lanes_open(&c, err);
+    if (rc)
+        goto out;
+    v->next_step = c.state.next_step;
+    v->applied = c.state.applied;
+    map_check(&c);
+    lanes_run(&c);
+    if (v->mend)
+        rc = devices_mend(&c, &plain, err);
+
+out:
+    devices_close(&c.dev);
+    free(c.each);
+    free(c.lanes);
+    free(c.bufs);
+    free(c.subs);
+    free(c.grads);
+    free(c.residuals);
+    free(c.bad);
+    return rc;
+}
+
+/* The committed image must be whole; of the other one it is said whether there is a way back. */
+static int verify_images(struct verify *v, const struct run_config *cfg, struct err *err)
+{
+    struct image_check newest, other;
+    struct image_state state;
+    int                rc = image_latest(cfg, &state, err);
+
+    if (rc)
+        return rc;
+    v->next_step = state.step;
+    v->applied = state.applied;
+    rc = image_check(cfg, state.area, &newest, err);
+    if (!rc)
+        rc = image_check(cfg, 1 - state.area, &other, err);
+    if (rc)
+        return rc;
+    v->count[VERIFY_IMAGE] = (struct verify_count){ .n = 1 + (uint64_t)other.named, .bytes = newest.bytes + other.bytes,
+                                                    .damaged = newest.damaged };
+    if (newest.damaged)
+        say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
+    if (other.named && other.damaged)
+        say(v, 0, "%s: it holds the state before step %" PRIu64 " and is what the next commit writes to; now there is no way back to it",
+            other.why.text, other.step);
+    if (newest.damaged && other.named && !other.damaged)
+        say(v, 0, "the last whole committed state is that before step %" PRIu64 ", in image%u", other.step, 1 - state.area);
+    if (!newest.damaged || !v->mend || !other.named || other.damaged)
+        return 0;
+    rc = image_forget(cfg, state.area, err);
+    v->count[VERIFY_IMAGE].mended = rc ? 0 : newest.damaged;
+    v->next_step = rc ? v->next_step : other.step;
+    return rc;
+}
+
+int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
+{
+    memset(v->count, 0, sizeof v->count);
+    v->half_done = 0;
+    if (cfg->mode == RUN_MEM)
+        return verify_images(v, cfg, err);
+    return devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err) : verify_devices(v, cfg, err);
+}
