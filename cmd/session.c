@@ -338,7 +338,7 @@ int session_config(struct session *s, struct err *err)
         .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
         .force_device = o->force_device,
         .link_bw = (double)o->link_bw, .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
-        .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
+        .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9), .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
         .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
     };
     if (!s->run.csd)

@@ -72,10 +72,14 @@ const struct opt_row train_rows[] = {
     { "blas", OPT_WORD, AT(blas), "auto", WORDS_BLAS, .help = HELP_BLAS },
     { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREAD },
     { "disk", OPT_WORD, AT(disk), "uring", WORDS_DISK, .help = HELP_DISK },
+    { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6, .help = "seconds after which a device that gives no sign of life "
+      "ends the run; 0: never" },
     { "durability", OPT_WORD, AT(durability), "step", "step|none", .help = "step: every step survives a power cut; none: no flushes" },
     { "commit-every", OPT_UINT, AT(commit_every), "100", .min = 1, .help = "steps between commits in mode mem" },
     { "eval-every", OPT_UINT, AT(eval_every), .help = "steps between evaluations; 0: only at the end" },
     { "log-every", OPT_UINT, AT(log_every), "1", .min = 1, .help = "steps between lines" },
+    { "max-skipped", OPT_UINT, AT(max_skipped), "100", .help = "stop after so many steps in a row that were skipped since the loss or a "
+      "gradient was not finite; 0: never" },
     { "keep-best", OPT_FLAG, AT(keep_best), .help = "keep the model after the best evaluation in RUN/best, a Hugging Face folder" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "print no line per step" },
     { "speculate", OPT_LATER, .help = "updates wait for the gradient's norm" },
@@ -143,7 +147,8 @@ int model_opts_check(const struct model_opts *o, struct err *err)
 int train_opt_may_change(const char *name)
 {
     static const char *const free_names[] = { "steps", "host-mem", "activations", "disk", "durability", "commit-every", "eval-every",
-                                              "log-every", "quiet", "keep-best", "force-device", "link-bw", "csd-read-bw", "csd-write-bw" };
+                                              "log-every", "quiet", "keep-best", "max-skipped", "io-timeout", "force-device", "link-bw",
+                                              "csd-read-bw", "csd-write-bw" };
 
     for (size_t i = 0; i < sizeof free_names / sizeof *free_names; i++)
         if (!strcmp(free_names[i], name))

@@ -55,9 +55,11 @@ struct train_opts {
     uint64_t threads;                       // 0: all cores
     int      disk;                          // index in train_disk_names
     // what is kept and said
+    double   io_timeout;                    // seconds without a sign of life of a device; 0: for ever
     int      durability;                    // enum train_durability
     uint64_t commit_every;                  // steps, mode mem
     uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end
+    uint64_t max_skipped;                   // steps in a row; 0: any number
     int      keep_best;
     int      quiet;
 };

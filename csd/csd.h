@@ -59,7 +59,7 @@ struct csd_job {
     struct csd_update update;
     // results, valid once reaped
     int      status;         // 0 or -errno
-    char     why[256];       // one sentence, naming device and offset, where status is not 0
+    char     why[512];       // one sentence, naming device and offset, where status is not 0
     struct link_meter meter;
     uint64_t start_ns[CSD_SPANS], end_ns[CSD_SPANS]; // SPAN_JOB always; the others for updates (first start, last end)
     void    *user;           // the owner's, with tag
@@ -84,6 +84,7 @@ struct csd_config {
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
     struct csd_bell *bell;
+    uint64_t    timeout_ns;    // what is in flight when the disk has given no sign of life for so long is given up; 0: never
 };
 
 struct csd { const struct csd_ops *ops; }; // first member of every backend
@@ -99,7 +100,9 @@ struct csd_ops {
     void (*submit)(struct csd *c, struct csd_job *job);
     int  (*reap)(struct csd *c, struct csd_job **done, int max); // those complete by now; never waits
     size_t (*arena)(const struct csd *c); // bytes of accelerator memory really allocated (peak)
-    void (*close)(struct csd *c);         // waits for jobs in flight; NULL is fine
+    /* Waits for jobs in flight; NULL is fine. 1 if requests were given up that may still be answered: the memory that jobs pointed into
+     * must then stay for ever. */
+    int (*close)(struct csd *c);
 };
 
 extern const struct csd_ops csd_emu, csd_null;

@@ -5,6 +5,12 @@
  * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything else after
  * open is the worker's. A transfer is over when the disk is done with it and the modelled link would be.
  *
+ * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight, is broken: what
+ * is in flight fails, and so does every job after it. Requests that are still the disk's are given up: they, the
+ * device and its memory stay for ever, since an answer may still come. Only what the disk does counts as silence,
+ * not what a modelled link delays; and not more than a slice of it at a time, so that a process that was stopped,
+ * or a clock that jumped, breaks nothing.
+ *
  * An update runs through the stages of a buffer set:
  *
  *     LOAD     states and gradient come in (a compressed one in chunks, through the area of the wire)
@@ -42,7 +48,8 @@ enum {
     DEPTH = 64,
     REAP = 32,
     SLICE_PARAMS = 1 << 16,
-    SLICE_BYTES = 1 << 20
+    SLICE_BYTES = 1 << 20,
+    SILENCE_SLICES = 8
 };
 
 enum set_io { IO_STATES, IO_GRAD, IO_MASTER = IO_STATES, IO_WIRE = IO_GRAD, IO_MOMENTS, SET_IOS };
@@ -55,6 +62,7 @@ struct io {
     struct set     *set; // NULL: a host job's
     enum link_class cls;
     size_t          payload;
+    int             at_disk; // the disk has it
     uint64_t        over_ns; // not before
     struct io      *next;    // free, or delayed
 };
@@ -82,7 +90,10 @@ struct emu {
     struct disk      *disk;
     int               fake; // nothing is stored: nothing to compare
     size_t            arena_now, arena_peak;
-    int               n_sets, broken; // broken: -errno of a disk that can no longer be reaped
+    int               n_sets, broken; // broken: -errno of a disk that can no longer be used
+    unsigned          n_at_disk;
+    uint64_t          moved, listened_ns, silent_ns; // signs of life: the last count; when it was taken; none for so long
+    struct emu       *given_up; // the one before
     uint64_t          turns;
     struct set        sets[SETS];
     struct io         host_io[HOST_IOS];
@@ -104,8 +115,10 @@ static void job_fail(const struct emu *e, struct csd_job *job, int rc, const cha
 
 static void job_fail(const struct emu *e, struct csd_job *job, int rc, const char *fmt, ...)
 {
-    char    text[200];
-    va_list ap;
+    char        text[256];
+    const char *path = e->path;
+    size_t      length = strlen(path), most = sizeof job->why - sizeof text - 40;
+    va_list     ap;
 
     if (job->status)
         return;
@@ -113,9 +126,10 @@ static void job_fail(const struct emu *e, struct csd_job *job, int rc, const cha
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     job->status = rc;
-    if (snprintf(job->why, sizeof job->why, "device %d (%s): %s", e->cfg.id, e->path, text) >=
-        (int)sizeof job->why)
-        snprintf(job->why, sizeof job->why, "device %d: %s", e->cfg.id, text); // a long path gives way
+    if (length > most) // a long path gives way, but for its end
+        snprintf(job->why, sizeof job->why, "device %d (...%s): %s", e->cfg.id, path + length - most, text);
+    else
+        snprintf(job->why, sizeof job->why, "device %d (%s): %s", e->cfg.id, path, text);
 }
 
 static void job_finish(struct emu *e, struct csd_job *job)
@@ -171,6 +185,7 @@ static void io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, s
 {
     int rc = e->broken;
 
+    assert(!io->at_disk);
     io->req = (struct disk_req){.op = op, .buf = buf, .bytes = bytes, .off = off, .user = io};
     io->over_ns = 0;
     if (rc == 0)
@@ -178,22 +193,34 @@ static void io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, s
     if (rc) {
         io->req.status = rc;
         io_delay(e, io);
-    } else if (op != DISK_FLUSH) {
-        io->over_ns = io_over(e, io, clock_ns());
+        return;
     }
+    io->at_disk = 1;
+    e->n_at_disk++;
+    if (op != DISK_FLUSH)
+        io->over_ns = io_over(e, io, clock_ns());
+}
+
+/* "write of 4096 bytes at offset 8192" */
+static const char *io_describe(const struct io *io, char *text, size_t size)
+{
+    static const char *const verb[] = {"read", "write", "flush"};
+
+    if (io->req.op == DISK_FLUSH)
+        snprintf(text, size, "flush");
+    else
+        snprintf(text, size, "%s of %zu bytes at offset %" PRIu64, verb[io->req.op], io->req.bytes, io->req.off);
+    return text;
 }
 
 /* Enter a transfer that is over into its job's accounts. */
 static void io_account(struct emu *e, struct io *io)
 {
-    static const char *const verb[] = {"read", "write", "flush"};
-    struct disk_req         *r = &io->req;
+    struct disk_req *r = &io->req;
+    char             what[96];
 
-    if (r->status && r->op == DISK_FLUSH)
-        job_fail(e, io->job, r->status, "flush: %s", strerror(-r->status));
-    else if (r->status)
-        job_fail(e, io->job, r->status, "%s of %zu bytes at offset %" PRIu64 ": %s", verb[r->op], r->bytes,
-                 r->off, strerror(-r->status));
+    if (r->status)
+        job_fail(e, io->job, r->status, "%s: %s", io_describe(io, what, sizeof what), strerror(-r->status));
     else if (r->op != DISK_FLUSH)
         csd_meter(&io->job->meter, io_link(e, io), io->cls, io_dir(io), io->payload, r->bytes);
 }
@@ -268,7 +295,7 @@ static void set_finish(struct emu *e, struct set *s)
 {
     struct csd_job *job = s->job;
 
-    if (e->cfg.naive && !e->broken) // a broken disk may still write into it
+    if (e->cfg.naive && s->flying == 0) // else the broken disk may still write into it
         set_deallocate(e, s);
     s->stage = SET_FREE;
     s->job = NULL;
@@ -582,6 +609,10 @@ static void jobs_start(struct emu *e)
 {
     struct csd_job *job;
 
+    while (e->broken && ((job = csd_list_pop(&e->host_jobs)) || (job = csd_list_pop(&e->updates)))) {
+        job_fail(e, job, e->broken, "the disk cannot be used any more: %s", strerror(-e->broken));
+        job_finish(e, job);
+    }
     while (e->host_jobs.first && e->free_io)
         host_start(e, csd_list_pop(&e->host_jobs));
     for (int i = 0; i < e->n_sets; i++)
@@ -600,20 +631,27 @@ static int emu_idle(const struct emu *e)
     return !busy && n_free == HOST_IOS;
 }
 
-/* The disk cannot be reaped any more: everything in flight fails, and so will everything to come. */
+static int io_is_free(const struct emu *e, const struct io *io)
+{
+    const struct io *f = e->free_io;
+
+    while (f && f != io)
+        f = f->next;
+    return f != NULL;
+}
+
+/* The disk cannot be used any more: everything in flight fails, and so will everything to come. */
 static void emu_break(struct emu *e, int rc)
 {
     e->broken = rc;
     e->delayed = NULL;
     for (int i = 0; i < HOST_IOS; i++) {
         struct io *io = &e->host_io[i];
-        int        is_free = 0;
 
-        for (const struct io *f = e->free_io; f; f = f->next)
-            is_free |= f == io;
+        if (io_is_free(e, io))
+            continue;
         io->req.status = rc;
-        if (!is_free)
-            host_done(e, io);
+        host_done(e, io);
     }
     for (int i = 0; i < e->n_sets; i++) {
         struct set *s = &e->sets[i];
@@ -625,6 +663,52 @@ static void emu_break(struct emu *e, int rc)
     }
 }
 
+static void io_give_up(struct emu *e, struct io *io)
+{
+    char what[96];
+
+    if (io->at_disk)
+        job_fail(e, io->job, -ETIMEDOUT,
+                 "%s has had no answer for %.3g s, nor has any of the %u requests in flight (--io-timeout): they are given up",
+                 io_describe(io, what, sizeof what), (double)e->cfg.timeout_ns * 1e-9, e->n_at_disk);
+}
+
+static void emu_give_up(struct emu *e)
+{
+    for (int i = 0; i < HOST_IOS; i++)
+        io_give_up(e, &e->host_io[i]);
+    for (int i = 0; i < e->n_sets; i++)
+        for (int k = 0; k < SET_IOS; k++)
+            io_give_up(e, &e->sets[i].io[k]);
+    emu_break(e, -ETIMEDOUT);
+}
+
+/* Nothing was reaped just now: is it long since there was a sign of life? */
+static void silence_count(struct emu *e)
+{
+    uint64_t now = clock_ns(), moved = disk_moved(e->disk), slice = e->cfg.timeout_ns / SILENCE_SLICES + 1,
+             passed = now - e->listened_ns;
+
+    if (e->n_at_disk == 0 || moved != e->moved)
+        e->silent_ns = 0;
+    else
+        e->silent_ns += passed < slice ? passed : slice;
+    e->moved = moved;
+    e->listened_ns = now;
+    if (e->cfg.timeout_ns > 0 && e->silent_ns >= e->cfg.timeout_ns)
+        emu_give_up(e);
+}
+
+/* As long as wait_ns, but so that silence is noticed. */
+static int64_t listen_wait(const struct emu *e, int64_t wait_ns)
+{
+    int64_t slice = (int64_t)(e->cfg.timeout_ns / SILENCE_SLICES) + 1;
+
+    if (e->cfg.timeout_ns == 0 || e->n_at_disk == 0)
+        return wait_ns;
+    return wait_ns < 0 || wait_ns > slice ? slice : wait_ns;
+}
+
 static void disk_serve(struct emu *e, int64_t wait_ns)
 {
     struct disk_req *done[REAP];
@@ -634,11 +718,22 @@ static void disk_serve(struct emu *e, int64_t wait_ns)
         usleep(1000);
         return;
     }
-    n = disk_reap(e->disk, done, REAP, wait_ns);
+    n = disk_reap(e->disk, done, REAP, listen_wait(e, wait_ns));
     if (n < 0)
         emu_break(e, n);
-    for (int i = 0; i < n; i++)
-        io_delay(e, done[i]->user);
+    for (int i = 0; i < n; i++) {
+        struct io *io = done[i]->user;
+
+        io->at_disk = 0;
+        e->n_at_disk--;
+        io_delay(e, io);
+    }
+    if (n == 0) {
+        silence_count(e);
+    } else {
+        e->silent_ns = 0;
+        e->listened_ns = clock_ns();
+    }
 }
 
 static void *emu_worker(void *arg)
@@ -660,12 +755,31 @@ static void *emu_worker(void *arg)
 
 /* ---- the calls ---- */
 
-static void emu_close(struct csd *base)
+static void emu_free(struct emu *e)
+{
+    for (int i = 0; i < SETS; i++)
+        set_deallocate(e, &e->sets[i]);
+    pthread_mutex_destroy(&e->mutex);
+    free(e->path);
+    free(e);
+}
+
+/* Requests of e are still the disk's: e and its sets stay, held here. */
+static void emu_keep(struct emu *e)
+{
+    static struct emu *given_up;
+
+    e->given_up = __atomic_load_n(&given_up, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&given_up, &e->given_up, e, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+
+static int emu_close(struct csd *base)
 {
     struct emu *e = (struct emu *)base;
 
     if (!e)
-        return;
+        return 0;
     if (e->started) {
         pthread_mutex_lock(&e->mutex);
         e->stop = 1;
@@ -673,12 +787,14 @@ static void emu_close(struct csd *base)
         disk_wake(e->disk);
         pthread_join(e->thread, NULL);
     }
+    if (e->broken && e->n_at_disk > 0) {
+        disk_abandon(e->disk);
+        emu_keep(e);
+        return 1;
+    }
     disk_close(e->disk);
-    for (int i = 0; i < SETS; i++)
-        set_deallocate(e, &e->sets[i]);
-    pthread_mutex_destroy(&e->mutex);
-    free(e->path);
-    free(e);
+    emu_free(e);
+    return 0;
 }
 
 static struct emu *emu_new(const struct csd_config *cfg)

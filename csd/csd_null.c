@@ -79,9 +79,10 @@ static size_t null_arena(const struct csd *c)
     return 0;
 }
 
-static void null_close(struct csd *c)
+static int null_close(struct csd *c)
 {
     free(c);
+    return 0;
 }
 
 const struct csd_ops csd_null = {.name = "null",

@@ -77,6 +77,19 @@ void disk_close(struct disk *d)
         d->ops->close(d);
 }
 
+void disk_abandon(struct disk *d)
+{
+    if (d->ops->abandon)
+        d->ops->abandon(d);
+    else
+        d->ops->close(d);
+}
+
+uint64_t disk_moved(const struct disk *d)
+{
+    return __atomic_load_n(&d->moved, __ATOMIC_RELAXED);
+}
+
 /* ---- lists of requests ---- */
 
 void disk_list_init(struct disk_list *l)

@@ -34,7 +34,9 @@ struct disk_config {
     unsigned    n_buffers;
 };
 
-struct disk { const struct disk_ops *ops; size_t align; }; // first member of every backend; align: of offsets, lengths, addresses
+/* First member of every backend. align: of offsets, lengths, addresses. moved: how often any part of any request has come back: a sign of
+ * life while large requests are under way (counted by the backend, from any thread: read it with disk_moved). */
+struct disk { const struct disk_ops *ops; size_t align; uint64_t moved; };
 
 struct disk_ops {
     const char *name; // what --disk takes
@@ -45,6 +47,9 @@ struct disk_ops {
     int  (*reap)(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
     void (*wake)(struct disk *d);  // any thread: a reap that waits, or the next one, returns
     void (*close)(struct disk *d); // waits for requests in flight; accepts NULL
+    /* Instead of close, where requests do not come back: waits for none of them. They, and the memory they point into, must stay for
+     * ever, for what is silent may still answer. NULL: close does it. */
+    void (*abandon)(struct disk *d);
 };
 
 extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads leave the buffer as it is
@@ -56,6 +61,8 @@ int  disk_submit(struct disk *d, struct disk_req *r);
 int  disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
 void disk_wake(struct disk *d);
 void disk_close(struct disk *d);
+void disk_abandon(struct disk *d);
+uint64_t disk_moved(const struct disk *d);
 
 /* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and folders. */
 int disk_probe(const char *path, struct err *err);

@@ -30,6 +30,11 @@ static inline size_t disk_req_total(const struct disk_req *r)
     return r->op == DISK_FLUSH ? 1 : r->bytes;
 }
 
+static inline void disk_count_moved(struct disk *d)
+{
+    __atomic_fetch_add(&d->moved, 1, __ATOMIC_RELAXED);
+}
+
 /* Nothing of it is in flight, and nothing more will be. */
 static inline int disk_req_over(const struct disk_req *r)
 {

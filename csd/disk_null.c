@@ -22,7 +22,7 @@ static int null_open(struct disk **out, const struct disk_config *cfg, struct er
 
     if (!d)
         return err_set(err, -ENOMEM, "no memory for the null disk of %s", cfg->path);
-    d->base = (struct disk){&disk_null, 512};
+    d->base = (struct disk){&disk_null, 512, 0};
     disk_list_init(&d->done);
     pthread_mutex_init(&d->mutex, NULL);
     pthread_condattr_init(&attr);

@@ -9,23 +9,24 @@
 #include "data/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SYNC_THREADS = 4 };
+enum { SYNC_THREADS = 4, FLUSH_PIECE = 256 << 20 };
 
 struct sync {
     struct disk      base;
     int              fd;
-    unsigned         depth, n_threads;
+    unsigned         depth, n_threads, n_alive;
     pthread_t        threads[SYNC_THREADS];
     pthread_mutex_t  mutex;
     pthread_cond_t   work, news; // for the workers; for the owner
     struct disk_list queue, done;
     unsigned         n_requests; // submitted and not yet reaped
-    int              woken, stop;
+    int              woken, stop, abandoned; // abandoned: the last worker to come back frees it all
 };
 
 /* Move all of buf[0..bytes); 0 or -errno. */
@@ -45,6 +46,24 @@ static int piece_move(int fd, enum disk_op op, char *buf, size_t bytes, uint64_t
     return 0;
 }
 
+/* Everything from the page cache to the device, range after range: with a slow device and much to write each is a sign of life. What a
+ * range reports is not reported again by fdatasync, so it counts. */
+static int file_flush(struct sync *d)
+{
+    off_t end = lseek(d->fd, 0, SEEK_END);
+
+    for (off_t at = 0; at < end; at += FLUSH_PIECE) {
+        if (sync_file_range(d->fd, at, FLUSH_PIECE,
+                            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)) {
+            if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
+                return -errno;
+            break; // not known here: fdatasync does it all
+        }
+        disk_count_moved(&d->base);
+    }
+    return fdatasync(d->fd) ? -errno : 0;
+}
+
 /* One piece of request r, called and returning with the mutex held. */
 static void piece_run(struct sync *d, struct disk_req *r)
 {
@@ -58,9 +77,10 @@ static void piece_run(struct sync *d, struct disk_req *r)
     }
     pthread_mutex_unlock(&d->mutex);
     if (r->op == DISK_FLUSH)
-        rc = fdatasync(d->fd) ? -errno : 0;
+        rc = file_flush(d);
     else
         rc = piece_move(d->fd, r->op, (char *)r->buf + at, bytes, r->off + at);
+    disk_count_moved(&d->base);
     pthread_mutex_lock(&d->mutex);
     r->through += bytes;
     if (rc && r->status == 0) {
@@ -70,10 +90,21 @@ static void piece_run(struct sync *d, struct disk_req *r)
     }
 }
 
+static void sync_free(struct sync *d)
+{
+    if (d->fd >= 0)
+        close(d->fd);
+    pthread_cond_destroy(&d->news);
+    pthread_cond_destroy(&d->work);
+    pthread_mutex_destroy(&d->mutex);
+    free(d);
+}
+
 static void *sync_worker(void *arg)
 {
     struct sync     *d = arg;
     struct disk_req *r;
+    int              last;
 
     pthread_mutex_lock(&d->mutex);
     for (;;) {
@@ -87,7 +118,10 @@ static void *sync_worker(void *arg)
             pthread_cond_signal(&d->news);
         }
     }
+    last = --d->n_alive == 0 && d->abandoned;
     pthread_mutex_unlock(&d->mutex);
+    if (last)
+        sync_free(d);
     return NULL;
 }
 
@@ -101,12 +135,26 @@ static void sync_close(struct disk *base)
     pthread_mutex_unlock(&d->mutex);
     for (unsigned i = 0; i < d->n_threads; i++)
         pthread_join(d->threads[i], NULL);
-    if (d->fd >= 0)
-        close(d->fd);
-    pthread_cond_destroy(&d->news);
-    pthread_cond_destroy(&d->work);
-    pthread_mutex_destroy(&d->mutex);
-    free(d);
+    sync_free(d);
+}
+
+/* Workers inside a call that does not return are left behind, with what they work on. */
+static void sync_abandon(struct disk *base)
+{
+    struct sync *d = (struct sync *)base;
+    int          last;
+
+    pthread_mutex_lock(&d->mutex);
+    d->stop = d->abandoned = 1;
+    while (disk_list_pop(&d->queue))
+        ;
+    for (unsigned i = 0; i < d->n_threads; i++)
+        pthread_detach(d->threads[i]);
+    pthread_cond_broadcast(&d->work);
+    last = d->n_alive == 0;
+    pthread_mutex_unlock(&d->mutex);
+    if (last)
+        sync_free(d);
 }
 
 static struct sync *sync_new(const struct disk_config *cfg)
@@ -116,7 +164,7 @@ static struct sync *sync_new(const struct disk_config *cfg)
 
     if (!d)
         return NULL;
-    d->base = (struct disk){&disk_sync, 512}; // the page cache takes anything; this keeps callers honest
+    d->base = (struct disk){&disk_sync, 512, 0}; // the page cache takes anything; this keeps callers honest
     d->depth = cfg->depth;
     disk_list_init(&d->queue);
     disk_list_init(&d->done);
@@ -140,8 +188,11 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
     if (d->fd < 0) {
         rc = d->fd;
     } else {
+        pthread_mutex_lock(&d->mutex); // they count themselves out
         for (; d->n_threads < SYNC_THREADS && rc == 0; d->n_threads += rc == 0)
             rc = -pthread_create(&d->threads[d->n_threads], NULL, sync_worker, d);
+        d->n_alive = d->n_threads;
+        pthread_mutex_unlock(&d->mutex);
         if (rc && d->n_threads > 0)
             rc = 0; // fewer will do
         if (rc)
@@ -209,4 +260,5 @@ const struct disk_ops disk_sync = {.name = "sync",
                                    .submit = sync_submit,
                                    .reap = sync_reap,
                                    .wake = sync_wake,
-                                   .close = sync_close};
+                                   .close = sync_close,
+                                   .abandon = sync_abandon};

@@ -27,6 +27,7 @@
 enum {
     URING_ALIGN = 4096,
     FILE_INDEX = 0,
+    WAKE_WAIT_NS = 1000000000,
     BUFFER_MAX = 1 << 30 /* the kernel's, of one registered buffer */
 };
 
@@ -265,6 +266,7 @@ static int piece_advance(struct uring *d, struct piece *p, int res)
     if (r->op != DISK_FLUSH && res >= 0 && (size_t)res < p->bytes) {
         n = (size_t)res / d->base.align * d->base.align;
         if (n > 0) {
+            disk_count_moved(&d->base);
             p->buf += n;
             p->off += n;
             p->bytes -= n;
@@ -291,6 +293,7 @@ static void piece_returned(struct uring *d, struct piece *p, int res)
         d->again = p;
         return;
     }
+    disk_count_moved(&d->base);
     p->next = d->free;
     d->free = p;
     d->n_flying--;
@@ -408,9 +411,26 @@ static void uring_close(struct disk *base)
     uring_free(d);
 }
 
+/* The kernel takes the ring away on its own time. Only the read of wake_fd points into d: it is let come back first. */
+static void uring_abandon(struct disk *base)
+{
+    struct uring *d = (struct uring *)base;
+    uint64_t      end = clock_ns() + WAKE_WAIT_NS;
+
+    uring_wake(base);
+    while (d->armed && clock_ns() < end) {
+        ring_drain(d);
+        if (d->armed && ring_enter(d, end))
+            break;
+    }
+    if (!d->armed)
+        uring_free(d);
+}
+
 const struct disk_ops disk_uring = {.name = "uring",
                                     .open = uring_open,
                                     .submit = uring_submit,
                                     .reap = uring_reap,
                                     .wake = uring_wake,
-                                    .close = uring_close};
+                                    .close = uring_close,
+                                    .abandon = uring_abandon};

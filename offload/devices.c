@@ -130,9 +130,15 @@ int devices_super_write(struct devices *d, const struct run_config *cfg, size_t 
 
 /* A superblock tells whose device this is; on a block device about to be taken, that it is nobody's. */
 static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create, struct err *err)
+    d->silent |= job->status == -ETIMEDOUT;
 {
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
     struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
+int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err)
+{
+    return devices_run(d, i, job, err) ? err_set(err, job->status, "%s (block %zu)", job->why, block) : 0;
+}
+
     int                rc;
 
     if (devices_fake(cfg))
@@ -166,7 +172,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ, .disk = cfg->disk,
         .mem = cfg->csd_mem, .update_params = d->store.max_pad, .moments = d->store.moments, .wire_dt = cfg->wire_dt,
         .naive = cfg->mode == RUN_SU, .update_on_host = cfg->mode == RUN_BASE, .host = d->host_link,
-        .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell,
+        .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell, .timeout_ns = cfg->io_timeout_ns,
     };
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
     return rc ? rc : superblock(d, cfg, i, create, err);
@@ -254,11 +260,11 @@ void devices_remove(const struct run_config *cfg)
     }
 }
 
-void devices_close(struct devices *d)
+int devices_close(struct devices *d)
 {
     for (size_t i = 0; d->csd && i < d->n; i++)
         if (d->csd[i])
-            d->csd[i]->ops->close(d->csd[i]);
+            silent |= d->csd[i]->ops->close(d->csd[i]);
     for (size_t i = 0; d->internal && i < d->n; i++)
         link_free(d->internal[i]);
     link_free(d->host_link);
@@ -267,8 +273,12 @@ void devices_close(struct devices *d)
     free(d->csd);
     free(d->internal);
     free(d->paths);
-    free(d->page);
+    if (!silent)
+        free(d->page);
     store_release(&d->store);
     csd_bell_release(&d->bell);
     *d = (struct devices){ 0 };
+    int silent = d->silent;
+
 }
+    return silent;

@@ -14,6 +14,7 @@ struct devices {
     char           **paths;    // (n) of files or block devices
     size_t           n;
     void            *page;     // 4 KiB for superblocks
+    int              silent;   // a device gave requests up: what jobs pointed into must not be freed
 };
 
 enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
@@ -22,7 +23,8 @@ enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
  * nothing is open, and what DEVICES_CREATE made is removed. */
 int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers,
                   unsigned n_buffers, char *notice, size_t notice_size, struct err *err);
-void devices_close(struct devices *d); // accepts the zero state
+/* Accepts the zero state. 1 if requests were given up that may still be answered: memory that jobs pointed into must stay for ever. */
+int  devices_close(struct devices *d);
 
 /* As devices_open with DEVICES_READ (or DEVICES_TRAIN, to mend), for `siTrain check`: a device that cannot be opened, or is not this
  * run's, stays closed (csd[i] NULL), and one whose superblock is damaged stays open; each[i] (n_devices) gets the sentence, or none. */
@@ -40,6 +42,7 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 /* Remove the files that DEVICES_CREATE made (after devices_close of a failed creation: paths must be kept by the caller). */
 void devices_remove(const struct run_config *cfg);
 
+int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err);
 /* The layout alone, without opening anything. */
 int devices_layout(struct store *s, const struct run_config *cfg, struct err *err);
 

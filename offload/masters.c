@@ -28,7 +28,8 @@ int masters_open(struct masters *m, struct devices *dev, struct err *err)
 void masters_close(struct masters *m)
 {
     free(m->subs);
-    free(m->buf);
+    if (!m->dev || !m->dev->silent)
+        free(m->buf);
     *m = (struct masters){ 0 };
 }
 
@@ -58,7 +59,7 @@ static int sub_load(struct masters *m, size_t i, struct err *err)
     if (m->held == i)
         return 0;
     m->held = SIZE_MAX;
-    rc = devices_run(m->dev, u->device, &job, err);
+    rc = devices_run_block(m->dev, u->device, u->block, &job, err);
     if (rc)
         return rc;
     if (m->meter)

@@ -34,7 +34,7 @@ static int residual_format(struct devices *d, size_t i, char *buf, uint32_t *crc
 
     memset(buf, 0, bytes);
     *crc = crc32c(0, buf, bytes);
-    return devices_run(d, u->device, &job, err);
+    return devices_run_block(d, u->device, u->block, &job, err);
 }
 
 /* Subgroup i's first state into its slot; what the journal is to say of it into *row. */
@@ -54,7 +54,7 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
         return rc;
     convert(buf + states, st->wire_dt, buf, DT_F32, u->n_pad);
     *row = (struct journal_sub){ .slot = slot, .states_crc = crc32c(0, buf, states), .wire_crc = crc32c(0, buf + states, wire) };
-    return devices_run(d, u->device, &job, err);
+    return devices_run_block(d, u->device, u->block, &job, err);
 }
 
 /* What the journal is to say of each subgroup. residuals: with error feedback. */
@@ -77,7 +77,8 @@ static int all_format(struct devices *d, const struct params_source *init, struc
         rc = devices_run(d, i, &flush, err);
     }
     free(next);
-    free(buf);
+    if (!d->silent)
+        free(buf);
     return rc;
 }
 

@@ -35,6 +35,7 @@ struct run_config {
     size_t         csd_mem;
     double         link_bw, csd_read_bw, csd_write_bw; // bytes/s, 0 unlimited
     int            durable;       // --durability step
+    uint64_t       io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
     uint64_t       commit_every;  // mem: steps between images; 0 only at the end
     size_t         frames;        // layer frames (2 or more, at most n_blocks - 2)
     size_t         grad_buffers;  // layer gradient buffers (1 or more)

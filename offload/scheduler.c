@@ -284,7 +284,8 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
     int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !devices_fake(&s->cfg);
 
     if (j->status)
-        return err_set(err, j->status, "%s", j->why);
+        return t->kind == TASK_FLUSH ? err_set(err, j->status, "%s", j->why)
+                                     : err_set(err, j->status, "%s (block %d, step %llu)", j->why, block, (unsigned long long)t->step);
     if (t->kind == TASK_FLUSH)
         return 0;
     meter_traffic(s->meter, t->step, t->phase, device, &j->meter);

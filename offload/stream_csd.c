@@ -554,15 +554,16 @@ static void redo_begin(struct scheduler *s)
 static void csd_close(struct stream *stream)
 {
     struct scheduler *s = of(stream);
+    int               silent;
 
     thread_stop(s);
     masters_close(&s->masters);
-    devices_close(&s->dev); // waits for jobs in flight: their buffers go after it
+    silent = devices_close(&s->dev); // waits for jobs in flight: their buffers go after it
     journal_close(s->journal);
     meter_free(s->meter);
     for (size_t i = 0; s->gbufs && i < s->n_gbufs + 2; i++)
         free(s->gbufs[i].parts);
-    if (s->arena)
+    if (s->arena && !silent)
         munmap(s->arena, s->arena_bytes);
     free(s->scratch);
     free(s->segments);

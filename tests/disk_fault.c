@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { FAULT_REQS = 256, FAULT_UNIT = 4096 };
 
@@ -17,7 +18,7 @@ struct slot {
     struct disk_req *r;
     size_t           rest; // bytes still to be moved after this part
     uint64_t         over_ns;
-    int              busy, over;
+    int              busy, over, silent; // silent: it never ends
 };
 
 struct fault {
@@ -29,16 +30,23 @@ struct fault {
 
 static struct disk_fault_plan plan;
 static atomic_uint            met;
+static atomic_ullong          requests;
 
 void disk_fault_set(const struct disk_fault_plan *p)
 {
     plan = *p;
     atomic_store(&met, 0);
+    atomic_store(&requests, 0);
 }
 
 unsigned disk_fault_count(void)
 {
     return atomic_load(&met);
+}
+
+uint64_t disk_fault_requests(void)
+{
+    return atomic_load(&requests);
 }
 
 static int fault_open(struct disk **out, const struct disk_config *cfg, struct err *err)
@@ -53,7 +61,7 @@ static int fault_open(struct disk **out, const struct disk_config *cfg, struct e
         free(d);
         return rc;
     }
-    d->base = (struct disk){&disk_fault, d->inner->align};
+    d->base = (struct disk){&disk_fault, d->inner->align, 0};
     *out = &d->base;
     return 0;
 }
@@ -81,7 +89,12 @@ static int fault_submit(struct disk *base, struct disk_req *r)
         return -EAGAIN;
     *s = (struct slot){.r = r, .part = *r, .over_ns = clock_ns() + plan.delay_ns, .busy = 1};
     s->part.user = s;
-    if (aimed && strikes(d, plan.eio)) {
+    if (atomic_fetch_add(&requests, 1) + 1 == plan.nth) {
+        atomic_fetch_add(&met, 1);
+        s->part.status = plan.nth_status;
+        s->over = plan.nth_status != 0;
+        s->silent = !s->over;
+    } else if (aimed && strikes(d, plan.eio)) {
         s->part.status = -EIO;
         s->over = 1;
     } else if (aimed && r->op == DISK_WRITE && strikes(d, plan.dropped)) {
@@ -93,7 +106,7 @@ static int fault_submit(struct disk *base, struct disk_req *r)
         s->part.bytes = half;
         s->rest = r->bytes - half;
     }
-    if (s->over)
+    if (s->over || s->silent)
         return 0;
     if (disk_submit(d->inner, &s->part) == 0)
         return 0;
@@ -151,6 +164,7 @@ static int fault_reap(struct disk *base, struct disk_req **done, int max, int64_
                                               : (int64_t)(until - now));
         for (int i = 0; i < got; i++)
             part_done(d, parts[i]->user);
+        __atomic_store_n(&d->base.moved, disk_moved(d->inner), __ATOMIC_RELAXED);
         if (n > 0 || got < 0)
             return n > 0 ? n : got;
         if (got == 0 && next > clock_ns()) // woken, or out of time
@@ -163,12 +177,23 @@ static void fault_wake(struct disk *base)
     disk_wake(((struct fault *)base)->inner);
 }
 
+static void fault_abandon(struct disk *base)
+{
+    struct fault *d = (struct fault *)base;
+
+    disk_close(d->inner); // its own requests end
+    free(d);
+}
+
+/* As a real disk: it waits for all, and for what never ends it waits for ever. */
 static void fault_close(struct disk *base)
 {
     struct fault *d = (struct fault *)base;
 
-    disk_close(d->inner);
-    free(d);
+    for (struct slot *s = d->slots; s < d->slots + FAULT_REQS; s++)
+        while (s->busy && s->silent)
+            pause();
+    fault_abandon(base);
 }
 
 const struct disk_ops disk_fault = {.name = "fault",
@@ -176,4 +201,5 @@ const struct disk_ops disk_fault = {.name = "fault",
                                     .submit = fault_submit,
                                     .reap = fault_reap,
                                     .wake = fault_wake,
-                                    .close = fault_close};
+                                    .close = fault_close,
+                                    .abandon = fault_abandon};

@@ -1,4 +1,4 @@
-/* disk_fault.h: a disk around another one that goes wrong as told, by seed: for tests. One plan at a time. */
+/* disk_fault.h: a disk around another one that goes wrong as told, by seed or at one request: for tests. One plan at a time. */
 #ifndef TESTS_DISK_FAULT_H
 #define TESTS_DISK_FAULT_H
 
@@ -16,10 +16,13 @@ struct disk_fault_plan {
     double                 dropped;  // write: nothing arrives, and it says it was written
     double                 short_io; // moved in two requests, cut at a multiple of 4 KiB
     uint64_t               delay_ns; // every request takes at least so long
+    uint64_t               nth;      // the request of this number, from 1, over all disks ..
+    int                    nth_status; // .. ends with it, nothing moved; or, if it is 0, never ends
 };
 
 void     disk_fault_set(const struct disk_fault_plan *plan); // copied; before the disk is opened
 unsigned disk_fault_count(void);                             // faults met since (not delays)
+uint64_t disk_fault_requests(void);                          // requests seen since
 
 extern const struct disk_ops disk_fault;
 
