@@ -219,6 +219,8 @@ static int load_options(struct session *s, struct err *err)
             rc = opt_set(&stored, &s->o, row->name, text, err);
         free(text);
     }
+    if (!rc && s->o.mode == TRAIN_SU_O_C)
+        rc = err_set(err, -EBADMSG, "%s/run.db: option.mode is su+o+c, which no run stores: it is su+o with compress", s->dir);
     return rc;
 }
 
