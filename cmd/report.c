@@ -10,6 +10,7 @@
 #include "offload/traffic.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,14 @@ const struct opt_command report_command = {
 
 /* ---- queries as JSON ---- */
 
+/* What is no text in a damaged database is "?". */
+static json_t *text_json(const char *text)
+{
+    json_t *s = json_string(text);
+
+    return s ? s : json_string("?");
+}
+
 static json_t *value_json(const char *name, const char *text)
 {
     static const char *const words[] = { "phase", "link", "class", "direction", "where", "path", "backend", "disk" };
@@ -45,11 +54,13 @@ static json_t *value_json(const char *name, const char *text)
         return json_null();
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i], name))
-            return json_string(text);
+            return text_json(text);
     v = strtod(text, &end);
-    if (*end)
-        return json_string(text);
-    return strpbrk(text, ".eEnN") ? json_real(v) : json_integer(strtoll(text, NULL, 10));
+    if (*end || !*text)
+        return text_json(text);
+    if (!isfinite(v))
+        return json_null();
+    return strpbrk(text, ".eExX") ? json_real(v) : json_integer(strtoll(text, NULL, 10));
 }
 
 static int row_json(void *ctx, int n, const char **values, const char **names)
@@ -71,6 +82,20 @@ static int gather(json_t *report, const char *section, struct runlog *log, const
         rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
     json_decref(all);
     return rc;
+}
+
+/* ---- values of the report; absent or of another kind: 0 and "" ---- */
+
+static double num(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
 }
 
 /* ---- what must have moved ---- */
@@ -103,7 +128,7 @@ static int setting_number(struct runlog *log, const char *name, size_t *out)
 static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
 {
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
-    struct gpt_config     g = { 0 };
+    struct gpt_config     g = { .norm_eps = 1e-5f }; // of no matter here
     struct traffic_config c = { 0 };
     size_t               *sizes, feedback = 0, in_ram = 0;
     int                   kind;
@@ -116,11 +141,12 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     setting_number(log, "n_labels", &g.n_labels);
     setting(log, "compress", compress, sizeof compress);
     kind = optim_parse(optimizer);
-    sizes = calloc(gpt_blocks(&g), sizeof *sizes);
-    if (kind < 0 || !sizes) {
-        free(sizes);
+    c.compress = strtod(compress, NULL);
+    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1)) // nothing of a run's
         return 0;
-    }
+    sizes = calloc(gpt_blocks(&g), sizeof *sizes);
+    if (!sizes)
+        return 0;
     for (size_t b = 0; b < gpt_blocks(&g); b++)
         sizes[b] = gpt_block_size(&g, b);
     c.on_host = !strcmp(mode, "base");
@@ -130,7 +156,6 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     *frames_known = setting_number(log, "frames", &c.frames) || c.in_memory;
     c.wire_dt = strcmp(dtype, "fp32") ? DT_BF16 : DT_F32;
     c.moments = optim_moments((enum optim_kind)kind);
-    c.compress = strtod(compress, NULL);
     c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
     c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram; // read or not: the plan's choice, as the frames
     traffic_computed(out, &c);
@@ -152,9 +177,7 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
     size_t  i;
 
     json_array_foreach(all, i, row)
-        if (!strcmp(json_string_value(json_object_get(row, "link")), link) &&
-            !strcmp(json_string_value(json_object_get(row, "class")), cls) &&
-            !strcmp(json_string_value(json_object_get(row, "direction")), dir))
+        if (!strcmp(str(row, "link"), link) && !strcmp(str(row, "class"), cls) && !strcmp(str(row, "direction"), dir))
             return row;
     row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}", "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0, "least", 0,
                     "most", 0, "padding_bytes_per_step", 0.0);
@@ -223,7 +246,7 @@ static int gather_all(json_t *report, struct runlog *log, struct err *err)
     int  rc = gather(report, "steps", log, steps_sql, 1, err);
 
     if (setting(log, "mode", mode, sizeof mode))
-        json_object_set_new(report, "mode", json_string(mode));
+        json_object_set_new(report, "mode", text_json(mode));
     if (setting(log, "compress", compress, sizeof compress))
         json_object_set_new(report, "compress", json_real(strtod(compress, NULL)));
     if (!rc)
@@ -240,18 +263,6 @@ static int gather_all(json_t *report, struct runlog *log, struct err *err)
 }
 
 /* ---- text ---- */
-
-static double num(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
-static const char *str(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "";
-}
 
 static void text_steps(const json_t *report)
 {
@@ -324,6 +335,27 @@ static void text_rates(const json_t *report)
     json_array_foreach(all, i, r)
         printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", num(r, "device"), str(r, "link"), str(r, "phase"), str(r, "direction"),
                num(r, "bytes_per_second") / 1e6, str(r, "path"));
+}
+
+/* Control characters become question marks: what a stranger put into the database does not speak to the terminal. */
+static void tame(json_t *v)
+{
+    const char *key;
+    json_t     *part;
+    char       *text;
+    size_t      i;
+
+    json_object_foreach(v, key, part)
+        tame(part);
+    json_array_foreach(v, i, part)
+        tame(part);
+    if (!json_is_string(v) || !(text = strdup(json_string_value(v))))
+        return;
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7F)
+            *p = '?';
+    json_string_set(v, text);
+    free(text);
 }
 
 static void print_text(const json_t *report)
@@ -434,6 +466,7 @@ int cmd_report(int argc, char **argv)
     } else if (!rc && o.csv) {
         print_csv(report);
     } else if (!rc) {
+        tame(report);
         print_text(report);
     }
     json_decref(report);
