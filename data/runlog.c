@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 enum { RUN_ID = 0x73695472, RUN_VERSION = 2 };       // "siTr"
+enum { VALUE_MAX_BYTES = 1 << 28 };                  // of one value
 enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
 
 const char *const runlog_phase_names[PHASES] = {
@@ -276,6 +277,33 @@ static int db_open_immutable(struct runlog *log)
     return rc;
 }
 
+/* A stranger's database can be told to do more than ours: a trigger acts on every row, a view in a table's place may go on for ever, a
+ * view of ours may have become another, a value may be computed. So triggers and the file's views are switched off, and our views made
+ * for this connection alone. */
+static int db_own_views(struct runlog *log)
+{
+    static const char view[] = "CREATE VIEW ";
+    int               rc = SQLITE_OK;
+
+    sqlite3_db_config(log->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(log->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(log->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(log->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_limit(log->db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
+    for (const char *at = schema; *at && !rc; at += strcspn(at, ";") + 1) {
+        char *sql = NULL;
+
+        if (strncmp(at, view, sizeof view - 1))
+            continue;
+        at += sizeof view - 1;
+        if (asprintf(&sql, "CREATE TEMP VIEW %.*s", (int)strcspn(at, ";"), at) < 0)
+            return SQLITE_NOMEM;
+        rc = sqlite3_exec(log->db, sql, NULL, NULL, NULL);
+        free(sql);
+    }
+    return rc;
+}
+
 /* A reader, too, is opened for writing where the file allows it: a read-only connection would leave its -shm and -wal behind.
  * query_only sees to it that it changes nothing. */
 static int db_connect(struct runlog *log, int read_only, struct err *err)
@@ -290,6 +318,8 @@ static int db_connect(struct runlog *log, int read_only, struct err *err)
     }
     if (read_only && ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && !db_open_immutable(log))
         rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
+    if (!rc)
+        rc = db_own_views(log);
     if (!rc && read_only)
         rc = sqlite3_exec(log->db, "PRAGMA query_only=1", NULL, NULL, NULL);
     return rc ? db_fail(log, "opening", err) : 0;
@@ -304,7 +334,9 @@ static int pragma_number(void *ctx, int n, char **values, char **names)
 
 static int db_check_run(struct runlog *log, struct err *err)
 {
-    long id = 0, version = 0;
+    static const char foreign_sql[] = "SELECT count(*) FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c"
+                                      " WHERE t.schema = 'main' AND (t.type = 'virtual' OR c.hidden > 0)";
+    long id = 0, version = 0, foreign = 0;
 
     if (sqlite3_exec(log->db, "PRAGMA application_id", pragma_number, &id, NULL) ||
         sqlite3_exec(log->db, "PRAGMA user_version", pragma_number, &version, NULL))
@@ -313,6 +345,10 @@ static int db_check_run(struct runlog *log, struct err *err)
         return err_misuse(err, "%s is a SQLite database but not of a siTrain run", log->path);
     if (version != RUN_VERSION)
         return err_misuse(err, "%s has format %ld; this version of siTrain reads format %d", log->path, version, RUN_VERSION);
+    if (sqlite3_exec(log->db, foreign_sql, pragma_number, &foreign, NULL))
+        return db_fail(log, "reading its tables", err);
+    if (foreign)
+        return err_set(err, -EBADMSG, "%s: it has virtual tables or computed columns, which no siTrain run has", log->path);
     return 0;
 }
 
