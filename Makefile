@@ -32,6 +32,7 @@ DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev libdnnl-dev liburing-dev
 DEPS_DEMO  := bible-kjv
 DEPS_TEST  := libcmocka-dev sqlite3 python3
 DEPS_CLANG := libcmocka-dev clang libomp-dev
+DEPS_FUZZ  := libclang-rt-14-dev
 
 # Tests that want data which is not part of the project take its folder from here: make check DATA=/path/to/data
 DATA    ?=
@@ -62,7 +63,7 @@ TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
 ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens tokenizer safetensors task examples csd grad_wire runlog)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)
 SANITIZED  := asan-quick tsan-quick
-SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK)
+SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK) build-asan/tests/fuzz/replay
 
 ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address,undefined"
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
@@ -70,7 +71,7 @@ TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize
 
 .PHONY: asan-quick tsan-quick prove-memory curves bench-peers
 asan-quick:
-	+@$(ASAN_MAKE) $(ASAN_QUICK)
+	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay
 tsan-quick:
 	+@$(TSAN_MAKE) $(TSAN_QUICK)
 
@@ -81,6 +82,20 @@ asan: ## the whole suite under AddressSanitizer and UBSan
 tsan: ## the threaded parts under ThreadSanitizer
 	+@$(TSAN_MAKE) $(TSAN_TESTS)
 	@OMP_NUM_THREADS=1 sh tests/run.sh $(TSAN_TESTS)
+
+# Hostile input: tests/fuzz has a target for each parser. `make check` runs each on its seeds and some mutations of them (replay, gcc);
+# `make fuzz` goes on with libFuzzer for FUZZ_SECONDS each, in folders of $(FUZZ_DIR) that the next one goes on from.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= tokens safetensors tokenizer encode config task examples database run gradient options superblock
+FUZZ_DIR     ?= build-fuzz
+FUZZ_OBJ     := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/replay.c %/libfuzzer.c,$(wildcard tests/fuzz/*.c))) $(BUILD)/tests/tempdir.o
+
+.PHONY: fuzz
+fuzz: ## hostile input for every parser, FUZZ_SECONDS each (60), with libFuzzer and sanitizers
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_CLANG) $(DEPS_FUZZ)
+	+@$(MAKE) --no-print-directory CC=clang BUILD=$(FUZZ_DIR) LDFLAGS="-fsanitize=fuzzer,address,undefined" \
+	    OPT="-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" $(FUZZ_DIR)/tests/fuzz/fuzz
+	@sh tests/fuzz/fuzz.sh $(FUZZ_DIR) $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 clang: ## build everything with clang, warnings as errors
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_CLANG)
@@ -132,10 +147,26 @@ $(BUILD)/%.o: %.c
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_SUPPORT) $(LIB_OBJ)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
+$(BUILD)/tests/fuzz/replay: $(BUILD)/tests/fuzz/replay.o $(FUZZ_OBJ) $(LIB_OBJ) $(filter-out %/main.o,$(CMD_OBJ))
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/tests/fuzz/fuzz: $(BUILD)/tests/fuzz/libfuzzer.o $(FUZZ_OBJ) $(LIB_OBJ) $(filter-out %/main.o,$(CMD_OBJ))
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+# Power cuts: our objects' calls of files, threads and clocks go to the simulated machine of tests/crash.
+CRASH_WRAP := open close pread pwrite fsync fdatasync ftruncate posix_fallocate flock fstat fstatvfs stat statvfs access mkdir unlink rename \
+              pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_timedwait \
+              pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep madvise
+CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o
+CRASH_LIB  := $(filter-out $(BUILD)/model/%,$(LIB_OBJ))
+
+$(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(CRASH_LIB)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(CRASH_WRAP:%=-Wl,--wrap=%) $^ $(LDLIBS) -o $@
+
 test-bins: $(TEST_BIN) ## build the test programs only
 
 clean: ## remove what was built
-	rm -rf build build-asan build-tsan build-clang $(BUILD) siTrain
+	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain
 
--include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d)
+-include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(FUZZ_OBJ:.o=.d)
 .SECONDARY:

@@ -1,0 +1,94 @@
+/* fuzz_encode.c: any bytes through a small tokenizer with added tokens of both turns, whole and in pieces: the ids are the same,
+ * and their bytes are the text. */
+#include "tests/fuzz/fuzz.h"
+
+#include "data/tokenizer.h"
+
+#include <string.h>
+
+static struct tokenizer *plain, *added;
+
+static const char added_json[] =
+    "{\"added_tokens_decoder\": {\"268\": {\"content\": \"<|endoftext|>\", \"special\": true},"
+    " \"269\": {\"content\": \"<|end\", \"special\": true}, \"270\": {\"content\": \"the the\", \"special\": false},"
+    " \"271\": {\"content\": \"<|endof<|\", \"special\": true, \"normalized\": true}, \"272\": {\"content\": \"\xC3\xA9\xC3\xA9\"}}}";
+
+static void start(void)
+{
+    static const uint32_t merges[][2] = { { 83, 71 }, { 256, 68 }, { 220, 257 }, { 220, 64 }, { 128, 102 }, { 258, 258 },
+                                          { 15, 15 }, { 262, 262 }, { 263, 263 }, { 198, 198 }, { 220, 220 }, { 266, 266 } };
+    struct err            err;
+
+    FUZZ_CHECK(!tokenizer_from_merges(&plain, merges, sizeof merges / sizeof *merges, &err));
+    FUZZ_CHECK(tokenizer_vocab(plain) == 269 && !tokenizer_save(plain, fuzz_path("tok"), &err));
+    fuzz_remove("tok/tokenizer.json");
+    fuzz_put("tok/tokenizer_config.json", added_json, sizeof added_json - 1);
+    if (tokenizer_open(&added, fuzz_path("tok"), &err))
+        fuzz_fail(__FILE__, __LINE__, err.text);
+}
+
+static void pieces(struct tokenizer *t, const char *text, size_t n, size_t step, struct token_buf *out)
+{
+    struct tokenizer_stream *s;
+    struct err               err;
+
+    FUZZ_CHECK(!tokenizer_stream_open(&s, t, &err));
+    for (size_t at = 0; at < n; at += step)
+        FUZZ_CHECK(!tokenizer_stream_feed(s, text + at, n - at < step ? n - at : step, out, &err));
+    FUZZ_CHECK(!tokenizer_stream_finish(s, out, &err));
+    tokenizer_stream_close(s);
+}
+
+static void compare(struct tokenizer *t, const struct token_buf *ids, const char *text, size_t n)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t      len = 0;
+        const char *bytes = tokenizer_bytes(t, ids->ids[i], &len);
+
+        FUZZ_CHECK(bytes && len <= n - at && !memcmp(bytes, text + at, len));
+        at += len;
+    }
+    FUZZ_CHECK(at == n);
+}
+
+static int one(const uint8_t *in, size_t n)
+{
+    size_t           step = n ? 1 + in[0] % 64u * (in[0] % 64u) : 1;
+    const char      *text = (const char *)in + (n > 0);
+    struct token_buf whole = { 0 }, cut = { 0 };
+    struct err       err;
+
+    n -= n > 0;
+    for (int k = 0; k < 2; k++) {
+        struct tokenizer *t = k ? added : plain;
+
+        FUZZ_CHECK(!tokenizer_encode(t, text, n, &whole, &err));
+        compare(t, &whole, text, n);
+        pieces(t, text, n, step, &cut);
+        FUZZ_CHECK(cut.n == whole.n && (!cut.n || !memcmp(cut.ids, whole.ids, cut.n * sizeof *cut.ids)));
+        whole.n = cut.n = 0;
+    }
+    token_buf_free(&whole);
+    token_buf_free(&cut);
+    return 1;
+}
+
+static void seed_of(unsigned step, const char *text)
+{
+    struct fuzz_out out = { 0 };
+
+    fuzz_add_number(&out, step, 1);
+    fuzz_add(&out, text, strlen(text));
+    fuzz_seed_out(&out);
+}
+
+static void seeds(void)
+{
+    seed_of(1, "the the other's 000000 of the<|endoftext|>they'll   go\n\n\n");
+    seed_of(3, "<|endof<|endoftext|><|end|><|endof<|the the the\xC3\xA9\xC3\xA9 \xF0\x9F\x98\x80");
+    seed_of(63, "caf\xC3\xA9 \xE2\x80\x83\xE2\x82\xAC\xC2\xA0 12\xC2\xB2 \xFF\xFE\x80 'S'RE I'm\xE1\xA0\x8E");
+}
+
+const struct fuzz_target fuzz_encode = { "encode", start, one, seeds, 1 << 20, 512, 3000 };

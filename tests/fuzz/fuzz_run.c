@@ -1,0 +1,141 @@
+/* fuzz_run.c: a small run whose run.db was changed by a stranger, as the commands open it: report, plan of a resume, the reading of its
+ * parameters. The device's file is what it was. */
+#include "tests/fuzz/database.h"
+
+#include "cmd/cmd.h"
+#include "cmd/labelled.h"
+#include "cmd/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct database base, device;
+
+static void start(void)
+{
+    char  text[3000];
+    char *run = strdup(fuzz_path("r")), *data = strdup(fuzz_path("data.bin")), *log = strdup(fuzz_path("log"));
+    char *argv[] = { "pretrain", "--n-layer", "1", "--n-head", "1", "--n-embd", "8", "--vocab", "300", "--seq", "8", "--batch", "2", "--steps",
+                     "2", "--mode", "su+o", "--csd-mem", "256K", "--durability", "none", "--disk", "sync", "--threads", "1", "--data", data,
+                     "--run", run, "--quiet", NULL };
+    FILE *shown = stderr;
+
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(i % 2 ? 0 : i * 7 % 100);
+    fuzz_put("data.bin", text, sizeof text);
+    stderr = fopen(log, "w");
+    FUZZ_CHECK(stderr && cmd_pretrain(sizeof argv / sizeof *argv - 1, argv) == 0);
+    fclose(stderr);
+    stderr = fopen("/dev/null", "w");
+    fuzz_take("r/run.db", &base.p, &base.n);
+    fuzz_take("r/dev0/states", &device.p, &device.n);
+    free(run);
+    free(data);
+    free(log);
+    (void)shown;
+}
+
+static void report(const char *how)
+{
+    char *argv[] = { "report", (char *)(uintptr_t)fuzz_path("r"), (char *)(uintptr_t)how, NULL };
+
+    FUZZ_CHECK(cmd_report(how ? 3 : 2, argv) >= 0);
+}
+
+/* The first parameter of each block, as export and generate read them. */
+static int read_masters(struct session *s)
+{
+    struct run_reader   *r = NULL;
+    struct params_source source;
+    struct err           err = { 0 };
+    float                value;
+    int                  rc = run_reader(&r, &source, &s->run, &err);
+
+    for (size_t b = 0; !rc && b < s->run.n_blocks && b < 8; b++)
+        rc = source.read(source.ctx, b, 0, 1, &value, &err);
+    run_reader_close(r);
+    return rc ? fuzz_refused(rc, &err) : 1;
+}
+
+static int open_rest(struct session *s)
+{
+    struct err       err = { 0 };
+    struct hf_labels labels;
+    struct labelled  task;
+    struct tokens   *t = NULL;
+    uint64_t         next, applied;
+    int              rc = session_labels(s, &labels, &err);
+
+    if (rc)
+        fuzz_refused(rc, &err);
+    else
+        hf_labels_free(&labels);
+    rc = labelled_load(&task, s, &err);
+    if (rc)
+        fuzz_refused(rc, &err);
+    labelled_release(&task);
+    rc = session_open_tokens(s, "data", &t, &err);
+    if (rc)
+        fuzz_refused(rc, &err);
+    tokens_close(t);
+    rc = run_position(&s->run, &next, &applied, &err);
+    return rc ? fuzz_refused(rc, &err) : read_masters(s);
+}
+
+static int one(const uint8_t *bytes, size_t n)
+{
+    struct fuzz_in in = { bytes, n };
+    struct session s;
+    struct err     err = { 0 };
+    int            rc, accepted = 0;
+
+    database_change("r/run.db", &base, &in);
+    fuzz_put("r/dev0/states", device.p, device.n);
+    report(NULL);
+    report("--json");
+    report("--csv");
+    rc = session_open(&s, fuzz_path("r"), &err);
+    if (rc)
+        fuzz_refused(rc, &err);
+    else
+        accepted = open_rest(&s);
+    session_close(&s);
+    return accepted;
+}
+
+static void set(const char *key, const char *value)
+{
+    char sql[512];
+
+    snprintf(sql, sizeof sql, "INSERT OR REPLACE INTO runs VALUES ('%s', '%s', sum_of_text('%s', '%s'))", key, value, key, value);
+    database_seed_sql(sql);
+}
+
+static void seeds(void)
+{
+    static const char *const settings[][2] = {
+        { "config.n_layer", "65536" }, { "config.n_layer", "18446744073709551613" }, { "config.n_embd", "1048576" }, { "config.vocab", "2147483648" },
+        { "config.n_labels", "3" }, { "config.labels", "[\"a\", \"b\", 1]" }, { "config.norm_eps", "nan" }, { "config.drop_embd", "-1" },
+        { "option.mode", "su+o+c" }, { "option.mode", "mem" }, { "option.devices", "64" }, { "option.device", "/dev/null" },
+        { "option.csd-mem", "1" }, { "option.compress", "2%" }, { "option.error-feedback", "1" }, { "option.optimizer", "sgd" },
+        { "option.csd", "null" }, { "option.disk", "null" }, { "option.warmup", "5%" }, { "option.threads", "4096" },
+        { "data.path", "/dev/zero" }, { "data.path", "../../x" }, { "data.sums", "zz" }, { "task", "cola" }, { "task", "custom" },
+        { "id", "0123456789012345678901234567890123456789" }, { "frames", "99999999999999" }, { "train.sum", "x" } };
+
+    fuzz_seed("", 0);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        set(settings[i][0], settings[i][1]);
+    database_seed_bytes(4096, "\x05\x00\x00", 3);
+    database_seed_sql("UPDATE traffic SET link = NULL, class = x'ff', direction = 3");
+    database_seed_sql("UPDATE spans SET phase = x'fffe', device = 'x', start_ns = NULL");
+    database_seed_sql("UPDATE steps SET loss = 'inf', seconds = 1e308, tokens = 9e18");
+    database_seed_sql("INSERT INTO evals VALUES (1, 'loss\n', 9e999), (1, x'ff', 'nan')");
+    database_seed_sql("UPDATE devices SET path = x'ff', bytes = -1");
+    database_seed_sql("UPDATE journal_subs SET slot = 99, sum = sum_of(sub, 99, version, states_crc, wire_crc)");
+    database_seed_sql("UPDATE journal_subs SET version = 3, sum = sum_of(sub, slot, 3, states_crc, wire_crc)");
+    database_seed_sql("INSERT INTO notices (time, text) VALUES (NULL, x'ff'), ('\x1B[2J', 'x')");
+}
+
+/* The layout of a model of any size that is allowed: up to STORE_MAX_SUBGROUPS rows of some 150 bytes. */
+const struct fuzz_target fuzz_run = { "run", start, one, seeds, (size_t)768 << 20, 4096, 100 };

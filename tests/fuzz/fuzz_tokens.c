@@ -1,0 +1,111 @@
+/* fuzz_tokens.c: files of token ids, and what a --data file is taken for. */
+#include "tests/fuzz/fuzz.h"
+
+#include "data/tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDS = 256 };
+
+/* Written anew it is the same ids. */
+static void round_trip(const int32_t *ids, size_t n)
+{
+    struct tokens_writer *w;
+    struct tokens        *t;
+    struct err            err;
+    int32_t               back[IDS];
+    uint64_t              count;
+
+    FUZZ_CHECK(!tokens_writer_open(&w, fuzz_path("copy"), &err) && !tokens_writer_add(w, ids, n, &err));
+    FUZZ_CHECK(!tokens_writer_commit(w, &count, &err) && count == n);
+    tokens_writer_close(w);
+    FUZZ_CHECK(!tokens_open(&t, fuzz_path("copy"), &err) && tokens_count(t) == n);
+    FUZZ_CHECK(!tokens_read(t, 0, n, 65536, back, &err) && !memcmp(ids, back, n * sizeof *ids));
+    tokens_close(t);
+}
+
+static void batches(struct tokens *t)
+{
+    int32_t    x[2 * 7], y[2 * 7];
+    struct err err;
+
+    for (int shuffled = 0; shuffled < 2; shuffled++)
+        for (uint64_t step = 0; step < 3; step++) {
+            struct tokens_order o = { .shuffled = shuffled, .seed = 7, .batch = 2, .seq = 7, .grad_accum = 1 };
+            int                 rc = tokens_batch(t, &o, step * 1000003, 0, 300, x, y, &err);
+
+            if (rc)
+                fuzz_refused(rc, &err);
+        }
+}
+
+static void read_all(struct tokens *t)
+{
+    uint64_t  count = tokens_count(t);
+    size_t    n = count < IDS ? (size_t)count : IDS, sums = tokens_sums(t);
+    int32_t   ids[IDS];
+    uint32_t *sum = malloc((sums + 1) * sizeof *sum);
+    struct err err;
+    int        rc;
+
+    FUZZ_CHECK(sum && !tokens_hash(t, sum, &err) && !tokens_expect(t, sum, sums, &err));
+    FUZZ_CHECK(!tokens_read(t, count - n, n, 65536, ids, &err));
+    round_trip(ids, n);
+    batches(t);
+    rc = tokens_read(t, count, 1, 65536, ids, &err);
+    fuzz_refused(rc, &err);
+    if (sums) {
+        sum[0] ^= 1;
+        FUZZ_CHECK(!tokens_expect(t, sum, sums, &err));
+        rc = n ? tokens_read(t, 0, 1, 65536, ids, &err) : -1;
+        FUZZ_CHECK(rc < 0);
+    }
+    free(sum);
+}
+
+static int one(const uint8_t *in, size_t n)
+{
+    struct err       err = { 0 };
+    enum tokens_kind kind = TOKENS_TEXT;
+    struct tokens   *t;
+    int              rc;
+
+    fuzz_put("data", in, n);
+    rc = tokens_detect(fuzz_path("data"), &kind, &err);
+    if (rc)
+        return fuzz_refused(rc, &err);
+    if (kind == TOKENS_TEXT)
+        return 1;
+    rc = tokens_open(&t, fuzz_path("data"), &err);
+    FUZZ_CHECK(!rc || kind == TOKENS_LLMC);
+    if (rc)
+        return fuzz_refused(rc, &err);
+    read_all(t);
+    tokens_close(t);
+    return 1;
+}
+
+static void seeds(void)
+{
+    static const char     text[] = "A text, caf\xC3\xA9, \xE2\x82\xAC, \xF0\x9F\x98\x80.\n";
+    static const uint16_t ids[40] = { 1, 2, 300, 65535, 0xFFFE };
+    struct tokens_writer *w;
+    struct err            err;
+    int32_t               some[60];
+    uint8_t              *file;
+    size_t                n;
+
+    for (int32_t i = 0; i < 60; i++)
+        some[i] = i * 4;
+    FUZZ_CHECK(!tokens_writer_open(&w, fuzz_path("copy"), &err) && !tokens_writer_add(w, some, 60, &err));
+    FUZZ_CHECK(!tokens_writer_commit(w, NULL, &err));
+    tokens_writer_close(w);
+    fuzz_take("copy", &file, &n);
+    fuzz_seed(file, n);
+    free(file);
+    fuzz_seed(text, sizeof text - 1);
+    fuzz_seed(ids, sizeof ids);
+}
+
+const struct fuzz_target fuzz_tokens = { "tokens", NULL, one, seeds, 4 << 20, 16, 2000 };
