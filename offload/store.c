@@ -195,10 +195,12 @@ int store_super_check(const void *page, const struct store_super *want, const ch
         return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
     store_super_pack(expected, want);
     if (memcmp(page, expected, STORE_SUPERBLOCK) != 0) {
-        char found[64]; // "run ID", "device N of M": two lines
+        char found[64], *end; // "run ID", "device N of M": two lines; or a page that somebody else made
 
         snprintf(found, sizeof found, "%.63s", p + sizeof super_magic - 1);
-        found[strcspn(found, "\n")] = ' ';
+        end = strchr(found, '\n');
+        if (end)
+            *end = ' ';
         found[strcspn(found, "\n")] = '\0';
         return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found %s, expected run %s device %u of %u", path,
                        found, want->id, want->device, want->n_devices);
