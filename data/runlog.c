@@ -13,9 +13,11 @@
 #include "data/crc32c.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -119,6 +121,7 @@ struct runlog {
     sqlite3      *db;
     sqlite3_stmt *stmt[SQLS];
     int           lock_fd; // -1: not held
+    int           writes;  // it is held against everybody
     char         *path;
 };
 
@@ -218,25 +221,55 @@ static int db_exec(struct runlog *log, const char *text, const char *doing, stru
 
 /* ---- the lock ---- */
 
-static int lock_refuse(const char *path, int fd, struct err *err)
+/* Who holds it, as written there; "" where that is not known: one that only reads writes nothing, and one that was killed did not take
+ * its words back. */
+static void lock_holder(int fd, char *text, size_t size)
 {
-    char    holder[128] = "";
-    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
+    char    host[64] = "", here[64] = "";
+    long    pid;
+    ssize_t n = pread(fd, text, size - 1, 0);
 
-    while (n > 0 && (holder[n - 1] == '\n' || holder[n - 1] == '\0'))
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\0'))
         n--;
-    holder[n > 0 ? n : 0] = '\0';
-    return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it", path, n > 0 ? holder : "another process");
+    text[n > 0 ? n : 0] = '\0';
+    gethostname(here, sizeof here - 1);
+    if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) && kill((pid_t)pid, 0) && errno == ESRCH)
+        *text = '\0';
+}
+
+static int lock_refuse(const char *path, const char *lock_path, int fd, struct err *err)
+{
+    char holder[128] = "";
+
+    switch (errno) {
+    case EWOULDBLOCK:
+        lock_holder(fd, holder, sizeof holder);
+        return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it", path, *holder ? holder : "another process");
+    case ENOLCK:
+    case ENOSYS:
+    case EOPNOTSUPP:
+        return err_set(err, -ENOLCK, "lock %s: %s: the file system has no locks, so a second process could not be kept from this run; put it on a "
+                       "local one", lock_path, strerror(errno));
+    default:
+        return err_set(err, -errno, "lock %s: %s", lock_path, strerror(errno));
+    }
+}
+
+static char *lock_path_of(const struct runlog *log)
+{
+    const char *slash = strrchr(log->path, '/');
+    int         dir_len = slash ? (int)(slash - log->path) + 1 : 0;
+    char       *path;
+
+    return asprintf(&path, "%.*srun.lock", dir_len, log->path) < 0 ? NULL : path;
 }
 
 static int lock_take(struct runlog *log, struct err *err)
 {
-    const char *slash = strrchr(log->path, '/');
-    int         dir_len = slash ? (int)(slash - log->path) + 1 : 0;
-    char       *path = NULL, host[64] = "", text[128];
-    int         rc = 0, n;
+    char *path = lock_path_of(log), host[64] = "", text[128];
+    int   rc = 0, n;
 
-    if (asprintf(&path, "%.*srun.lock", dir_len, log->path) < 0)
+    if (!path)
         return err_set(err, -ENOMEM, "%s: out of memory", log->path);
     log->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (log->lock_fd < 0) {
@@ -244,12 +277,12 @@ static int lock_take(struct runlog *log, struct err *err)
         goto out;
     }
     if (flock(log->lock_fd, LOCK_EX | LOCK_NB)) {
-        rc = errno == EWOULDBLOCK ? lock_refuse(log->path, log->lock_fd, err)
-                                  : err_set(err, -errno, "lock %s: %s", path, strerror(errno));
+        rc = lock_refuse(log->path, path, log->lock_fd, err);
         close(log->lock_fd);
         log->lock_fd = -1;
         goto out;
     }
+    log->writes = 1;
     gethostname(host, sizeof host - 1);
     n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
     if (ftruncate(log->lock_fd, 0) || pwrite(log->lock_fd, text, (size_t)n, 0) != n)
@@ -259,7 +292,42 @@ out:
     return rc;
 }
 
+int runlog_lock_reading(struct runlog *log, struct err *err)
+{
+    char *path = lock_path_of(log);
+    int   fd, rc = 0;
+
+    if (!path)
+        return err_set(err, -ENOMEM, "%s: out of memory", log->path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+        rc = lock_refuse(log->path, path, fd, err);
+    if (rc)
+        close(fd);
+    else
+        log->lock_fd = fd;
+    free(path);
+    return rc;
+}
+
 /* ---- open and close ---- */
+
+/* A path as a URI has it: what means something there, and whatever else is no plain letter, as %XX. */
+static char *immutable_uri(const char *path)
+{
+    char *uri = malloc(3 * strlen(path) + 32), *at = uri;
+
+    if (!uri)
+        return NULL;
+    at += sprintf(at, "file:");
+    for (; *path; path++)
+        if (isalnum((unsigned char)*path) || strchr("/._-~", *path))
+            *at++ = *path;
+        else
+            at += sprintf(at, "%%%02X", (unsigned)(unsigned char)*path);
+    sprintf(at, "?immutable=1");
+    return uri;
+}
 
 /* On read-only media a WAL database without a WAL can only be read as immutable. */
 static int db_open_immutable(struct runlog *log)
@@ -267,8 +335,7 @@ static int db_open_immutable(struct runlog *log)
     char *uri = NULL, *wal = NULL;
     int   rc = SQLITE_CANTOPEN;
 
-    if (asprintf(&wal, "%s-wal", log->path) >= 0 && access(wal, F_OK) && !strpbrk(log->path, "?#%") &&
-        asprintf(&uri, "file:%s?immutable=1", log->path) >= 0) {
+    if (asprintf(&wal, "%s-wal", log->path) >= 0 && access(wal, F_OK) && (uri = immutable_uri(log->path))) {
         sqlite3_close(log->db);
         rc = sqlite3_open_v2(uri, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     }
@@ -322,6 +389,8 @@ static int db_connect(struct runlog *log, int read_only, struct err *err)
         rc = db_own_views(log);
     if (!rc && read_only)
         rc = sqlite3_exec(log->db, "PRAGMA query_only=1", NULL, NULL, NULL);
+    if (!rc && !read_only && sqlite3_db_readonly(log->db, "main"))
+        return err_set(err, -EROFS, "%s may not be written here: it is read-only, or another user's", log->path);
     return rc ? db_fail(log, "opening", err) : 0;
 }
 
@@ -522,9 +591,11 @@ void runlog_close(struct runlog *log)
     runlog_rollback(log);
     for (int i = 0; i < SQLS; i++)
         sqlite3_finalize(log->stmt[i]);
-    if (log->db && log->lock_fd >= 0)
+    if (log->db && log->writes)
         sqlite3_wal_checkpoint_v2(log->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL); // best effort: the WAL is as durable
     sqlite3_close_v2(log->db);
+    if (log->writes)
+        (void)!ftruncate(log->lock_fd, 0); // only a sentence depends on it
     if (log->lock_fd >= 0)
         close(log->lock_fd);
     free(log->path);
@@ -789,7 +860,8 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
     if (s.step != c->out->steps)
         say_damage(c, "table steps: after %llu rows, step %llu should come, but %llu does", (unsigned long long)c->out->steps,
                    (unsigned long long)c->out->steps, (unsigned long long)s.step);
-    if (sqlite3_column_type(st, 7) != SQLITE_NULL && sqlite3_column_int64(st, 7) != step_sum(&s))
+    if (sqlite3_column_type(st, 7) != SQLITE_NULL &&
+        (sqlite3_column_int64(st, 7) != step_sum(&s) || sqlite3_column_int64(st, 5) != s.clipped || sqlite3_column_int64(st, 6) != s.skipped))
         say_damage(c, "table steps: the row of step %llu is damaged (checksum differs)", (unsigned long long)s.step);
     c->out->steps = s.step + 1;
 }

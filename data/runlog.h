@@ -25,6 +25,9 @@ extern const char *const runlog_phase_names[PHASES];
 int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int  runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
+/* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and can be read; -EBUSY where one is
+ * at work. */
+int  runlog_lock_reading(struct runlog *log, struct err *err);
 struct sqlite3 *runlog_db(struct runlog *log);
 
 int runlog_begin(struct runlog *log, struct err *err);    // BEGIN IMMEDIATE
