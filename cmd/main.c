@@ -27,9 +27,9 @@ static const struct command commands[] = {
     { &plan_command, cmd_plan },
     { &report_command, cmd_report },
     { &check_command, cmd_check },
+    { &reshard_command, cmd_reshard },
     { &devices_command, cmd_devices },
     { LATER("bench", "siTrain devices says what this machine has, siTrain report RUN what a run measured") },
-    { LATER("reshard", "siTrain export RUN HFDIR and siTrain pretrain --init HFDIR move the parameters") },
     { LATER("watch", "siTrain report RUN works while the run is under way") },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

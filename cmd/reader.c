@@ -24,7 +24,7 @@ static int open_hf(struct reader *r, const char *path, struct err *err)
 static int open_run(struct reader *r, const char *path, const char *disk, struct err *err)
 {
     struct run_memory m;
-    int               rc = session_open(&r->run, path, err);
+    int               rc = session_open_either(&r->run, path, err);
 
     if (rc)
         return rc;

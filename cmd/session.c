@@ -3,6 +3,8 @@
 #include "cmd/session.h"
 
 #include "data/json.h"
+#include "offload/devices.h"
+#include "offload/reshard.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -244,11 +246,29 @@ static int is_train_row(const char *name)
     return 0;
 }
 
+/* As opt_each gives repeated strings. */
+static char *join(const struct opt_strings *s)
+{
+    size_t bytes = 1;
+    char  *out, *at;
+
+    for (size_t i = 0; i < s->n; i++)
+        bytes += strlen(s->item[i]) + 1;
+    at = out = malloc(bytes);
+    if (!out)
+        return NULL;
+    *at = '\0';
+    for (size_t i = 0; i < s->n; i++)
+        at += sprintf(at, "%s%s", i ? "\n" : "", s->item[i]);
+    return out;
+}
+
 struct overlay_ctx {
     struct session           *s;
     const struct opt_command *cmd;
     const struct opt_given   *given;
     int                       first;
+    int                       moved; // the devices are said to be elsewhere
     struct err               *err;
 };
 
@@ -264,7 +284,7 @@ static int overlay_option(void *ctx, const char *name, const char *text)
 {
     struct overlay_ctx *c = ctx;
     char                key[80], *old, *lines = NULL;
-    int                 rc = 0, same;
+    int                 rc = 0, same, moved;
 
     if (!is_train_row(name) || !opt_was_given(c->cmd, c->given, name))
         return 0;
@@ -273,8 +293,13 @@ static int overlay_option(void *ctx, const char *name, const char *text)
     snprintf(key, sizeof key, "option.%s", name);
     old = session_get(c->s, key);
     same = old && !strcmp(old, text);
-    if (!same && may_change(c, name, old, text))
+    moved = !same && !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
+    c->moved |= moved;
+    if (!same && (moved || may_change(c, name, old, text)))
         rc = opt_set(&stored, &c->s->o, name, text, c->err);
+    else if (!same && !strcmp(name, "devices"))
+        rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain reshard %s --devices %s moves it", old ? old : "not set",
+                        c->s->dir, text);
     else if (!same)
         rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option out, or make a new run with --%s %s",
                         name, old && *old ? old : "not set", name, text);
@@ -283,12 +308,57 @@ static int overlay_option(void *ctx, const char *name, const char *text)
     return rc;
 }
 
+int session_store_devices(struct session *s, struct err *err)
+{
+    char number[32], *lines = join(&s->o.device);
+    int  rc = lines ? session_set(s, "option.device", lines, err) : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+
+    free(lines);
+    snprintf(number, sizeof number, "%" PRIu64, s->o.devices);
+    if (!rc)
+        rc = session_set(s, "option.devices", number, err);
+    snprintf(number, sizeof number, "%" PRIu64, s->o.csd_mem);
+    if (!rc)
+        rc = session_set(s, "option.csd-mem", number, err);
+    return rc || !*s->layout ? rc : session_set(s, "layout", s->layout, err);
+}
+
+/* The run's devices are where s->o says now: if they are this run's, each in its place, that is stored. */
+static int devices_found(struct session *s, size_t had, struct err *err)
+{
+    struct devices d;
+    char           notice[512];
+    int            rc;
+
+    if (s->o.device.n != had)
+        return err_misuse(err, "%s has %zu device%s, but --device was given %zu times: each is named in its order; siTrain reshard moves the run "
+                          "onto another number", s->dir, had, had > 1 ? "s" : "", s->o.device.n);
+    rc = session_config(s, err);
+    if (!rc)
+        rc = devices_open(&d, &s->run, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+    if (rc)
+        return rc;
+    rc = runlog_begin(s->log, err);
+    if (!rc)
+        rc = session_store_devices(s, err);
+    for (size_t i = 0; i < d.n && !rc; i++)
+        rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk, d.store.device_bytes[i], err);
+    if (!rc)
+        rc = runlog_commit(s->log, err);
+    if (rc)
+        runlog_rollback(s->log);
+    devices_close(&d);
+    return rc;
+}
+
 int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts, int first,
                     struct err *err)
 {
-    struct overlay_ctx c = { s, cmd, given, first, err };
+    struct overlay_ctx c = { s, cmd, given, first, 0, err };
+    size_t             had = s->run.n_devices;
+    int                rc = opt_each(cmd, opts, overlay_option, &c);
 
-    return opt_each(cmd, opts, overlay_option, &c);
+    return rc || !c.moved ? rc : devices_found(s, had, err);
 }
 
 /* ---- run_config ---- */
@@ -338,7 +408,7 @@ int session_config(struct session *s, struct err *err)
         .compress = o->compress, .error_feedback = o->error_feedback, .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
         .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
-        .force_device = o->force_device,
+        .layout = s->layout, .force_device = o->force_device,
         .link_bw = (double)o->link_bw, .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
         .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9), .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
         .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
@@ -366,11 +436,20 @@ static int open_log(struct session *s, int reading, struct err *err)
     snprintf(path, sizeof path, "%s/run.db", s->dir);
     rc = runlog_open(&s->log, path, 1, 1, err);
     if (rc || reading)
-        return rc;
+        return rc ? rc : runlog_lock_reading(s->log, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
     s->log = NULL;
     return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
+}
+
+/* What a killed reshard left. */
+static int clean(struct session *s, struct err *err)
+{
+    char notice[512];
+    int  rc = reshard_clean(&s->run, notice, sizeof notice, err);
+
+    return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
 static int open_as(struct session *s, const char *dir, int reading, struct err *err)
@@ -385,6 +464,7 @@ static int open_as(struct session *s, const char *dir, int reading, struct err *
     }
     snprintf(s->dir, sizeof s->dir, "%s", full);
     free(full);
+    s->read_only = reading;
     rc = open_log(s, reading, err);
     if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
@@ -392,7 +472,11 @@ static int open_as(struct session *s, const char *dir, int reading, struct err *
         rc = session_load_config(s, err);
     if (!rc)
         rc = load_options(s, err);
-    return rc ? rc : session_config(s, err);
+    if (!rc && (rc = runlog_get(s->log, "layout", s->layout, sizeof s->layout, err)) == -ENOENT)
+        rc = 0;
+    if (!rc)
+        rc = session_config(s, err);
+    return rc || reading ? rc : clean(s, err);
 }
 
 int session_open(struct session *s, const char *dir, struct err *err)
@@ -403,6 +487,16 @@ int session_open(struct session *s, const char *dir, struct err *err)
 int session_open_reading(struct session *s, const char *dir, struct err *err)
 {
     return open_as(s, dir, 1, err);
+}
+
+int session_open_either(struct session *s, const char *dir, struct err *err)
+{
+    int rc = session_open(s, dir, err);
+
+    if (rc != -EROFS && rc != -EACCES && rc != -EPERM)
+        return rc;
+    session_close(s);
+    return session_open_reading(s, dir, err);
 }
 
 void session_close(struct session *s)
@@ -422,6 +516,9 @@ int session_recover(struct session *s, struct err *err)
 
     if (s->run.mode == RUN_MEM) // a committed image is whole
         return 0;
+    if (s->read_only)
+        return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written here: `siTrain pretrain --resume` (or finetune) "
+                       "finishes the step where it may", s->dir);
     rc = run_train(&stream, &s->run, notice, sizeof notice, err);
     if (!rc)
         rc = stream_drain(stream, err);

@@ -7,6 +7,8 @@
  *     option.NAME       every row of train_opts, as text that opt_set takes
  *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex; data.text what it was made from
  *     eval.path ...     the same of --eval-data
+ *     layout            the set of devices that the run was moved to (offload/reshard.h); absent: those it was made with
+ *     reshard.remove    device files that are not the run's (offload/reshard.h)
  *     command created version host system cpu engine */
 #ifndef CMD_SESSION_H
 #define CMD_SESSION_H
@@ -16,12 +18,15 @@
 #include "model/gpt.h"
 #include "model/hf.h"
 #include "offload/run.h"
+#include "offload/store.h"
 
 enum { SESSION_PATH = 4096 };
 
 struct session {
     char              dir[SESSION_PATH];
     char              id[33];
+    char              layout[STORE_LAYOUT]; // as in struct run_config
+    int               read_only;    // opened by session_open_reading
     struct gpt_config gpt;
     struct train_opts o;            // as stored
     int               has_opts;
@@ -34,8 +39,11 @@ struct session {
 int  session_open(struct session *s, const char *dir, struct err *err);
 void session_close(struct session *s);
 
-/* The same for looking at a run that cannot be written to: nothing keeps another process from using it meanwhile. */
+/* The same for looking at a run that cannot be written to; a process that writes is kept away where run.lock can be read. */
 int  session_open_reading(struct session *s, const char *dir, struct err *err);
+
+/* session_open where that is allowed, else session_open_reading (s->read_only): for commands that read, and write only what a kill left. */
+int  session_open_either(struct session *s, const char *dir, struct err *err);
 
 /* Derive s->block_params and s->run from s->gpt, s->o, s->id, s->dir and s->log. Used by session_open, and by who makes a run. */
 int  session_config(struct session *s, struct err *err);
@@ -51,6 +59,9 @@ int   session_notice(struct session *s, const char *text, struct err *err); // i
 int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts, int first,
                     struct err *err);
 int session_store_options(struct session *s, struct err *err);
+
+/* Other devices, in the caller's transaction: s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem, s->layout. */
+int session_store_devices(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);
 int session_load_config(struct session *s, struct err *err);
 
@@ -63,7 +74,7 @@ int session_labels(struct session *s, struct hf_labels *out, struct err *err); /
 int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err);
 int session_open_tokens(struct session *s, const char *what, struct tokens **out, struct err *err);
 
-/* Finish the step of the last commit, so that the parameters can be read. */
+/* Finish the step of the last commit, so that the parameters can be read. Refused where the run may not be written. */
 int session_recover(struct session *s, struct err *err);
 
 /* The threads to compute with: `asked`, or as many as this process may run on. */

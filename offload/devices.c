@@ -19,35 +19,50 @@ int devices_layout(struct store *s, const struct run_config *cfg, struct err *er
     return store_init(s, &layout, err);
 }
 
-/* The file or block device behind device i: a folder gets a file named after the run. */
-static int device_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
+/* The name of a set of devices in the names of their files. */
+static const char *layout_of(const struct run_config *cfg)
 {
-    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    return cfg->layout ? cfg->layout : "";
+}
+
+static void super_name(struct store_super *s, const struct run_config *cfg)
+{
+    snprintf(s->id, sizeof s->id, "%s", cfg->id);
+    snprintf(s->layout, sizeof s->layout, "%s", layout_of(cfg));
+}
+
+/* RUN/devN/states. */
+static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
+{
+    const char *layout = layout_of(cfg);
+    char       *dir;
+    int         rc = 0;
+
+    if (asprintf(&dir, "%s/dev%zu", cfg->dir, i) < 0)
+        return err_set(err, -ENOMEM, "out of memory for a path");
+    if (create && mkdir(dir, 0777) && errno != EEXIST)
+        rc = err_set(err, -errno, "make the device folder %s: %s", dir, strerror(errno));
+    else if (asprintf(out, "%s/states%s%s", dir, *layout ? "-" : "", layout) < 0)
+        rc = err_set(err, -ENOMEM, "out of memory for a path");
+    free(dir);
+    return rc;
+}
+
+int devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
+{
+    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL, *layout = layout_of(cfg);
     struct stat st;
     int         n;
 
     *out = NULL;
-    if (!given) {
-        char *dir;
-
-        if (asprintf(&dir, "%s/dev%zu", cfg->dir, i) < 0)
-            return err_set(err, -ENOMEM, "out of memory for a path");
-        if (create && mkdir(dir, 0777) && errno != EEXIST) {
-            int rc = err_set(err, -errno, "make the device folder %s: %s", dir, strerror(errno));
-
-            free(dir);
-            return rc;
-        }
-        n = asprintf(out, "%s/states", dir);
-        free(dir);
-        return n < 0 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
-    }
+    if (!given)
+        return path_in_run(out, cfg, i, create, err);
     if (stat(given, &st)) {
         if (errno != ENOENT || !create)
             return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device", given, strerror(errno));
         n = asprintf(out, "%s", given); // a new file
     } else if (S_ISDIR(st.st_mode)) {
-        n = asprintf(out, "%s/sitrain-%.8s-dev%zu", given, cfg->id, i);
+        n = asprintf(out, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "", layout, i);
     } else if (S_ISBLK(st.st_mode) || !create) {
         n = asprintf(out, "%s", given);
     } else {
@@ -115,7 +130,13 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 
     d->csd[i]->ops->submit(d->csd[i], job);
     job_done_or_wait(d, i, &seen);
+    d->silent |= job->status == -ETIMEDOUT;
     return job->status ? err_set(err, job->status, "%s", job->why) : 0;
+}
+
+int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err)
+{
+    return devices_run(d, i, job, err) ? err_set(err, job->status, "%s (block %zu)", job->why, block) : 0;
 }
 
 int devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
@@ -123,27 +144,21 @@ int devices_super_write(struct devices *d, const struct run_config *cfg, size_t 
     struct store_super super = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
     struct csd_job     job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
 
-    snprintf(super.id, sizeof super.id, "%s", cfg->id);
+    super_name(&super, cfg);
     store_super_pack(d->page, &super);
     return devices_run(d, i, &job, err);
 }
 
 /* A superblock tells whose device this is; on a block device about to be taken, that it is nobody's. */
 static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create, struct err *err)
-    d->silent |= job->status == -ETIMEDOUT;
 {
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
     struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
-int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err)
-{
-    return devices_run(d, i, job, err) ? err_set(err, job->status, "%s (block %zu)", job->why, block) : 0;
-}
-
     int                rc;
 
     if (devices_fake(cfg))
         return 0;
-    snprintf(want.id, sizeof want.id, "%s", cfg->id);
+    super_name(&want, cfg);
     if (!create || is_block_device(d->paths[i])) {
         rc = devices_run(d, i, &job, err);
         if (rc || !create)
@@ -158,7 +173,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
                        unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
 {
     int create = how == DEVICES_CREATE;
-    int rc = device_path(&d->paths[i], cfg, i, create, err);
+    int rc = devices_path(&d->paths[i], cfg, i, create, err);
 
     if (rc)
         return rc;
@@ -254,7 +269,7 @@ void devices_remove(const struct run_config *cfg)
     for (size_t i = 0; i < cfg->n_devices; i++) {
         char *path = NULL;
 
-        if (device_path(&path, cfg, i, 0, NULL) == 0 && !is_block_device(path))
+        if (devices_path(&path, cfg, i, 0, NULL) == 0 && !is_block_device(path))
             unlink(path);
         free(path);
     }
@@ -262,6 +277,8 @@ void devices_remove(const struct run_config *cfg)
 
 int devices_close(struct devices *d)
 {
+    int silent = d->silent;
+
     for (size_t i = 0; d->csd && i < d->n; i++)
         if (d->csd[i])
             silent |= d->csd[i]->ops->close(d->csd[i]);
@@ -278,7 +295,5 @@ int devices_close(struct devices *d)
     store_release(&d->store);
     csd_bell_release(&d->bell);
     *d = (struct devices){ 0 };
-    int silent = d->silent;
-
-}
     return silent;
+}

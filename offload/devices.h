@@ -30,19 +30,23 @@ int  devices_close(struct devices *d);
  * run's, stays closed (csd[i] NULL), and one whose superblock is damaged stays open; each[i] (n_devices) gets the sentence, or none. */
 int  devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how, struct err *each, struct err *err);
 
+/* The file or block device behind device i, malloced: a folder that was given has a file named after the run. create: it need not be
+ * there, and its folder in RUN is made. */
+int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
+
 /* Write device i's superblock anew. */
 int  devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err);
 
 /* Whether nothing is stored behind cfg (the null CSD or the null disk): what is read back means nothing and is not compared. */
 int devices_fake(const struct run_config *cfg);
 
-/* Run one job on device i to its end. */
+/* Run one job on device i to its end; for a range of a block, whose number a failure's sentence then has. */
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err);
+int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err);
 
 /* Remove the files that DEVICES_CREATE made (after devices_close of a failed creation: paths must be kept by the caller). */
 void devices_remove(const struct run_config *cfg);
 
-int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err);
 /* The layout alone, without opening anything. */
 int devices_layout(struct store *s, const struct run_config *cfg, struct err *err);
 

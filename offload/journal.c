@@ -125,6 +125,20 @@ void journal_close(struct journal *j)
     free(j);
 }
 
+/* The rows of all subgroups, with gradients that nothing is to be updated from. */
+static int subs_put(struct journal *j, size_t n_subs, const struct journal_sub *subs, struct err *err)
+{
+    struct journal_grad none = { 0 };
+    int                 rc = 0;
+
+    for (size_t i = 0; !rc && i < n_subs; i++) {
+        rc = journal_put_sub(j, i, &subs[i], err);
+        if (!rc)
+            rc = journal_put_grad(j, i, &none, err);
+    }
+    return rc;
+}
+
 int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs, struct err *err)
 {
     struct journal       j = { .log = log };
@@ -137,13 +151,8 @@ int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *
     rc = prepare(&j, 0, PUT_RESIDUAL, err);
     if (!rc)
         rc = journal_put_state(&j, &state, err);
-    for (size_t i = 0; !rc && i < n_subs; i++) {
-        struct journal_grad none = { 0 };
-
-        rc = journal_put_sub(&j, i, &subs[i], err);
-        if (!rc)
-            rc = journal_put_grad(&j, i, &none, err);
-    }
+    if (!rc)
+        rc = subs_put(&j, n_subs, subs, err);
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(j.put[i]);
     return rc;
@@ -283,6 +292,25 @@ int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, stru
     if (!rc && i < n_subs)
         rc = row_check(j->log, "journal_residuals", i, n_subs, 0, err);
     return rc ? rc : prepare(j, PUT_RESIDUAL, STATEMENTS, err);
+}
+
+int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs, const uint32_t *residuals, struct err *err)
+{
+    struct journal j = { .log = log };
+    const char    *drop = residuals ? "DELETE FROM journal_subs; DELETE FROM journal_grads; DELETE FROM journal_residuals"
+                                    : "DELETE FROM journal_subs; DELETE FROM journal_grads";
+    int            rc;
+
+    if (sqlite3_exec(runlog_db(log), drop, NULL, NULL, NULL) != SQLITE_OK)
+        return sql_error(log, "empty the journal", err);
+    rc = prepare(&j, 0, residuals ? STATEMENTS : PUT_RESIDUAL, err);
+    if (!rc)
+        rc = subs_put(&j, n_subs, subs, err);
+    for (size_t i = 0; !rc && residuals && i < n_subs; i++)
+        rc = journal_put_residual(&j, i, residuals[i], err);
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(j.put[i]);
+    return rc;
 }
 
 int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err)

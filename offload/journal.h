@@ -44,6 +44,10 @@ int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g
 int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err); // after journal_open_residuals
 int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, struct err *err);
 
+/* Other subgroups instead of all there are, with nothing to be updated from a gradient: the run was moved to another layout
+ * (inside the caller's transaction). residuals: with error feedback, else NULL. */
+int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs, const uint32_t *residuals, struct err *err);
+
 /* The position alone. */
 int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);
 

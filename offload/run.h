@@ -31,11 +31,12 @@ struct run_config {
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or block devices
     const struct csd_ops *csd;
     const char    *disk;          // "uring", "sync", "null"
+    const char    *layout;        // NULL or "": the devices it was made with; else the name of those it was moved to (reshard.h)
     int            force_device;  // take block devices that carry a signature or another run
     size_t         csd_mem;
     double         link_bw, csd_read_bw, csd_write_bw; // bytes/s, 0 unlimited
-    int            durable;       // --durability step
     uint64_t       io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
+    int            durable;       // --durability step
     uint64_t       commit_every;  // mem: steps between images; 0 only at the end
     size_t         frames;        // layer frames (2 or more, at most n_blocks - 2)
     size_t         grad_buffers;  // layer gradient buffers (1 or more)

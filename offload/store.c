@@ -163,8 +163,8 @@ void store_super_pack(void *page, const struct store_super *s)
     uint32_t crc;
 
     memset(p, 0, STORE_SUPERBLOCK);
-    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n", super_magic, s->id, s->device, s->n_devices,
-             (unsigned long long)s->bytes);
+    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s", super_magic, s->id, s->device, s->n_devices,
+             (unsigned long long)s->bytes, *s->layout ? "layout " : "", s->layout, *s->layout ? "\n" : "");
     crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
     memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
 }
@@ -182,10 +182,27 @@ int store_super_whole(const void *page)
     return crc == crc32c(0, page, STORE_SUPERBLOCK - 4);
 }
 
-int store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err)
+int store_super_read(const void *page, struct store_super *out)
 {
     const char *p = page;
-    char        expected[STORE_SUPERBLOCK];
+    char        text[512]; // a stranger's page need not end its text
+    unsigned long long bytes;
+
+    memset(out, 0, sizeof *out);
+    if (memcmp(p, super_magic, sizeof super_magic - 1) != 0 || !store_super_whole(page))
+        return -EBADMSG;
+    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, p + sizeof super_magic - 1);
+    if (sscanf(text, "run %32s device %u of %u bytes %llu layout %16s", out->id, &out->device, &out->n_devices, &bytes,
+               out->layout) < 4)
+        return -EBADMSG;
+    out->bytes = bytes;
+    return 0;
+}
+
+int store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err)
+{
+    struct store_super found;
+    char               expected[STORE_SUPERBLOCK];
 
     if (!store_super_present(page))
         return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)", path);
@@ -194,16 +211,13 @@ int store_super_check(const void *page, const struct store_super *want, const ch
     if (!store_super_whole(page))
         return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
     store_super_pack(expected, want);
-    if (memcmp(page, expected, STORE_SUPERBLOCK) != 0) {
-        char found[64], *end; // "run ID", "device N of M": two lines; or a page that somebody else made
-
-        snprintf(found, sizeof found, "%.63s", p + sizeof super_magic - 1);
-        end = strchr(found, '\n');
-        if (end)
-            *end = ' ';
-        found[strcspn(found, "\n")] = '\0';
-        return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found %s, expected run %s device %u of %u", path,
-                       found, want->id, want->device, want->n_devices);
-    }
-    return 0;
+    if (memcmp(page, expected, STORE_SUPERBLOCK) == 0)
+        return 0;
+    if (store_super_read(page, &found))
+        return err_set(err, -EBADMSG, "%s: the superblock is damaged (it is not as siTrain writes it)", path);
+    if (!strcmp(found.id, want->id) && strcmp(found.layout, want->layout))
+        return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: siTrain reshard has moved its states elsewhere", path,
+                       found.device, found.n_devices);
+    return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found run %s device %u of %u, expected run %s device "
+                   "%u of %u", path, found.id, found.device, found.n_devices, want->id, want->device, want->n_devices);
 }

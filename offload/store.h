@@ -88,11 +88,14 @@ static inline size_t store_pad(size_t n)
     return (n + CSD_ALIGN_PARAMS - 1) / CSD_ALIGN_PARAMS * CSD_ALIGN_PARAMS;
 }
 
-/* The superblock of a device: who it belongs to. */
-struct store_super { char id[33]; uint32_t device, n_devices; uint64_t bytes; };
+/* The superblock of a device: who it belongs to. layout: "" for the devices that the run was made with, else a name of each set of
+ * devices that it was moved to (reshard.h), so that those it has left do not pass for its own. */
+enum { STORE_LAYOUT = 17 };
+struct store_super { char id[33], layout[STORE_LAYOUT]; uint32_t device, n_devices; uint64_t bytes; };
 void store_super_pack(void *page, const struct store_super *s);                  // STORE_SUPERBLOCK bytes
 int  store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err);
 int  store_super_present(const void *page); // whether it is one of ours at all
+int  store_super_read(const void *page, struct store_super *out); // 0; -EBADMSG: damaged, or not one of this version
 int  store_super_whole(const void *page);   // whether its checksum holds: then it says truly whose it is
 
 #endif

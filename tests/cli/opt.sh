@@ -35,7 +35,7 @@ result $? "no command: 2"
 
 expect 2 err "did you mean pretrain?" pretrian
 expect 2 err "siTrain --help lists them" frobnicate
-for later in bench check reshard watch; do
+for later in bench watch; do
     expect 2 err "$later is not in this version" $later
 done
 

@@ -1,0 +1,191 @@
+/* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses nothing, is in offload/reshard.h; here
+ * it is said where to, and stored. */
+#include "cmd/cmd.h"
+#include "cmd/session.h"
+#include "data/clock.h"
+#include "offload/reshard.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+struct reshard_opts {
+    const char        *run;
+    uint64_t           devices, csd_mem;
+    struct opt_strings device;
+    int                force_device, quiet;
+};
+
+#define AT(field) offsetof(struct reshard_opts, field)
+
+static const struct opt_row rows[] = {
+    { "RUN", OPT_ARG, AT(run), .help = "the run" },
+    { "device", OPT_STRINGS, AT(device), .arg = "PATH", .help = "a folder, new file or block device for one device; repeated" },
+    { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024, .help = "or: how many, as folders in RUN" },
+    { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072, .help = "accelerator memory of a device, if not as before" },
+    { "force-device", OPT_FLAG, AT(force_device), .help = "take block devices that carry a signature or another run" },
+    { "quiet", OPT_FLAG, AT(quiet), .help = "print nothing" },
+    { 0 }
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+const struct opt_command reshard_command = {
+    "reshard", "RUN (--device PATH... | --devices N) [--csd-mem SIZE]", "move a run onto other drives, or another number of them",
+    "The run's bits stay: what is trained from here on, and what is exported, is as if it had never moved. The new devices are filled beside the "
+    "old ones, then one transaction switches over, then the old ones' files are removed; a kill anywhere leaves the run whole, on the one set "
+    "or the other. A run whose devices were only moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them there.",
+    parts, sizeof(struct reshard_opts), NULL, NULL
+};
+
+struct moving {
+    struct session    *s;
+    const struct reshard_opts *o;
+    struct opt_strings paths; // absolute
+    char               layout[STORE_LAYOUT];
+    uint64_t           drawn_ns;
+};
+
+static volatile sig_atomic_t stops;
+
+static void on_stop(int signal)
+{
+    (void)signal;
+    if (stops++)
+        _exit(130);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction a = { .sa_handler = on_stop };
+
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+static int progress(void *ctx, size_t done, size_t n)
+{
+    struct moving *m = ctx;
+    uint64_t       now = clock_ns();
+
+    if (!m->o->quiet && isatty(STDERR_FILENO) && (now - m->drawn_ns > 200000000u || done == n)) {
+        fprintf(stderr, "\r\033[K%zu of %zu subgroups moved%s", done, n, done == n ? "\n" : "");
+        m->drawn_ns = now;
+    }
+    return stops != 0;
+}
+
+/* In the transaction that switches. */
+static int settings(void *ctx, struct err *err)
+{
+    struct moving *m = ctx;
+    struct session now = *m->s; // what is stored is not this session's own
+
+    now.o.device = m->paths;
+    now.o.devices = m->o->device.n ? m->o->device.n : m->o->devices;
+    now.o.csd_mem = m->o->csd_mem ? m->o->csd_mem : m->s->o.csd_mem;
+    snprintf(now.layout, sizeof now.layout, "%s", m->layout);
+    return session_store_devices(&now, err);
+}
+
+static int make_layout(struct moving *m, struct err *err)
+{
+    uint64_t name;
+
+    if (getrandom(&name, sizeof name, 0) != sizeof name)
+        return err_set(err, -EIO, "getrandom: %s", strerror(errno));
+    snprintf(m->layout, sizeof m->layout, "%016llx", (unsigned long long)name);
+    return 0;
+}
+
+static int make_absolute(struct moving *m, struct err *err)
+{
+    char *cwd = getcwd(NULL, 0), *path;
+    int   rc = 0;
+
+    m->paths.item = calloc(m->o->device.n + 1, sizeof *m->paths.item);
+    if (!cwd || !m->paths.item)
+        rc = err_set(err, cwd ? -ENOMEM : -errno, "the working directory: %s", strerror(errno));
+    for (size_t i = 0; i < m->o->device.n && !rc; i++) {
+        const char *given = m->o->device.item[i];
+
+        if (asprintf(&path, "%s%s%s", *given == '/' ? "" : cwd, *given == '/' ? "" : "/", given) < 0)
+            rc = err_set(err, -ENOMEM, "out of memory for a path");
+        else
+            m->paths.item[m->paths.n++] = path;
+    }
+    free(cwd);
+    return rc;
+}
+
+static void moving_free(struct moving *m)
+{
+    for (size_t i = 0; i < m->paths.n; i++)
+        free((char *)(uintptr_t)m->paths.item[i]);
+    free(m->paths.item);
+}
+
+static int move_run(struct moving *m, struct err *err)
+{
+    const struct reshard_opts *o = m->o;
+    struct session            *s = m->s;
+    struct reshard             r = { .from = s->run, .to = s->run, .settings = settings, .progress = progress, .ctx = m };
+    char                       notice[512] = "", size[32];
+    uint64_t                   start = clock_ns();
+    int                        rc;
+
+    r.to.n_devices = o->device.n ? o->device.n : o->devices;
+    r.to.device_paths = o->device.n ? m->paths.item : NULL;
+    r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
+    r.to.force_device = o->force_device;
+    r.to.layout = m->layout;
+    rc = reshard_run(&r, err);
+    if (!rc)
+        rc = reshard_clean(&r.to, notice, sizeof notice, err);
+    if (!rc && *notice)
+        rc = session_notice(s, notice, err);
+    if (!rc && !o->quiet)
+        printf("%s is on %zu device%s now: %s written in %.1f s\n", o->run, r.to.n_devices, r.to.n_devices > 1 ? "s" : "",
+               opt_size_text(size, sizeof size, (double)r.bytes), (double)(clock_ns() - start) * 1e-9);
+    return rc;
+}
+
+static int reshard(const struct reshard_opts *o, struct err *err)
+{
+    struct session s = { 0 };
+    struct moving  m = { .s = &s, .o = o };
+    int            rc;
+
+    if (!o->device.n == !o->devices)
+        return err_misuse(err, "where to? give --device PATH for each device, or --devices N for folders in RUN");
+    rc = session_open(&s, o->run, err);
+    if (!rc)
+        rc = make_layout(&m, err);
+    if (!rc)
+        rc = make_absolute(&m, err);
+    if (!rc)
+        rc = session_recover(&s, err); // the step of the last commit is finished where its gradients are
+    catch_signals();
+    if (!rc)
+        rc = move_run(&m, err);
+    moving_free(&m);
+    session_close(&s);
+    return rc;
+}
+
+int cmd_reshard(int argc, char **argv)
+{
+    struct reshard_opts o;
+    struct err          err = { 0 };
+    int                 rc, code = opt_start(&reshard_command, argc, argv, &o, NULL);
+
+    if (code >= 0)
+        return code;
+    rc = reshard(&o, &err);
+    code = rc ? opt_fail("reshard", &err) : 0;
+    opt_release(&reshard_command, &o);
+    return rc == -EINTR ? 130 : code;
+}

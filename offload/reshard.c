@@ -1,0 +1,561 @@
+/* reshard.c: in the order of what happens: what is listed for removal, the checks before anything is made, the copy, the switch.
+ *
+ * Old and new subgroups rise alike by block and parameter, so each old one is read once, whole (its checksum covers all of it), and held
+ * until the last new one that needs a part of it. A new one is written while the next is put together: two buffers for it, one for the
+ * old, whatever the size of the run. */
+#include "offload/reshard.h"
+
+#include "data/crc32c.h"
+#include "data/file.h"
+#include "kernels/elementwise.h"
+#include "offload/devices.h"
+#include "offload/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { OUTS = 2 };
+
+#define REMOVE_KEY "reshard.remove" // a line with the layout's name, then a path a line, those in RUN relative to it
+
+/* ---- what is listed for removal */
+
+static const char *layout_of(const struct run_config *cfg)
+{
+    return cfg->layout ? cfg->layout : "";
+}
+
+static int db_exec(const struct run_config *cfg, const char *sql, struct err *err)
+{
+    return sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL)
+               ? err_set(err, -EIO, "%s/run.db: %s: %s", cfg->dir, sql, sqlite3_errmsg(runlog_db(cfg->log))) : 0;
+}
+
+/* List these files, which are of cfg's layout. A path with a line break would be two. */
+static int list_put(const struct run_config *cfg, char *const *paths, size_t n, struct err *err)
+{
+    size_t own = strlen(cfg->dir), bytes = strlen(layout_of(cfg)) + 2, at;
+    char  *text;
+    int    rc;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(paths[i]) + 1;
+    text = malloc(bytes);
+    if (!text)
+        return err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", n);
+    at = (size_t)sprintf(text, "%s\n", layout_of(cfg));
+    for (size_t i = 0; i < n; i++) {
+        const char *p = !strncmp(paths[i], cfg->dir, own) && paths[i][own] == '/' ? paths[i] + own + 1 : paths[i];
+
+        if (strchr(p, '\n')) {
+            free(text);
+            return err_misuse(err, "--device %s: a path with a line break cannot be a device's", paths[i]);
+        }
+        at += (size_t)sprintf(text + at, "%s\n", p);
+    }
+    rc = runlog_set(cfg->log, REMOVE_KEY, text, err);
+    free(text);
+    return rc;
+}
+
+static void left(char *notice, size_t size, const char *path, const char *why)
+{
+    if (size && !*notice)
+        snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path, why);
+}
+
+/* Whether what begins with this page is of that layout of this run, or was made for it and is still without a superblock. */
+static int page_is(const char *page, const struct run_config *cfg, const char *layout)
+{
+    static const char  zeros[STORE_SUPERBLOCK];
+    struct store_super s;
+
+    if (!memcmp(page, zeros, STORE_SUPERBLOCK))
+        return 1;
+    return !store_super_read(page, &s) && !strcmp(s.id, cfg->id) && !strcmp(s.layout, layout);
+}
+
+/* The file goes, and with it the folder in RUN if it is empty; of a block device the superblock goes. */
+static int take_away(int fd, const struct stat *st, const char *path, int in_run, struct err *err)
+{
+    static const char zeros[STORE_SUPERBLOCK];
+    char             *copy;
+    int               rc;
+
+    if (!S_ISREG(st->st_mode)) {
+        rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
+        return rc || fsync(fd) == 0 ? rc : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
+    }
+    if (unlink(path))
+        return err_set(err, -errno, "remove %s: %s", path, strerror(errno));
+    copy = strdup(path);
+    rc = copy ? file_sync_dir(dirname(copy), err) : err_set(err, -ENOMEM, "out of memory for a path");
+    if (in_run && copy)
+        rmdir(copy); // dirname cut it
+    free(copy);
+    return rc;
+}
+
+static void remove_one(const struct run_config *cfg, const char *layout, const char *listed, char *notice, size_t size)
+{
+    char        page[STORE_SUPERBLOCK] = { 0 }, *path = NULL;
+    int         in_run = *listed != '/', fd = -1;
+    struct stat st;
+    struct err  why = { 0 };
+
+    if (asprintf(&path, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed) < 0)
+        return;
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        if (in_run)
+            rmdir(dirname(path)); // cut: it is not used below
+    } else if (fd < 0) {
+        left(notice, size, path, strerror(errno));
+    } else if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) || pread(fd, page, sizeof page, 0) < 0 ||
+               !page_is(page, cfg, layout)) {
+        left(notice, size, path, "what it holds is something else");
+    } else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        left(notice, size, path, "another process uses it");
+    } else if (take_away(fd, &st, path, in_run, &why)) {
+        left(notice, size, path, why.text);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(path);
+}
+
+static int take_text(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)names;
+    *(char **)ctx = strdup(values[0]);
+    return *(char **)ctx ? 0 : -ENOMEM;
+}
+
+int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
+{
+    char *text = NULL, *rest, *layout, *path;
+    int   rc = runlog_query(cfg->log, "SELECT value FROM runs WHERE key = '" REMOVE_KEY "'", take_text, &text, err);
+
+    if (notice_size)
+        *notice = '\0';
+    if (rc || !text)
+        return rc;
+    rest = text;
+    layout = strsep(&rest, "\n");
+    while (strcmp(layout, layout_of(cfg)) && (path = strsep(&rest, "\n")))
+        if (*path)
+            remove_one(cfg, layout, path, notice, notice_size);
+    free(text);
+    return db_exec(cfg, "DELETE FROM runs WHERE key = '" REMOVE_KEY "'", err);
+}
+
+/* ---- before anything is made */
+
+/* The folder that a new device's file will be in; NULL for a block device. */
+static int place_of(char **out, const struct run_config *to, size_t i, struct err *err)
+{
+    const char *given = to->device_paths ? to->device_paths[i] : to->dir;
+    struct stat st;
+    char       *copy;
+
+    *out = NULL;
+    if (stat(given, &st) == 0 && S_ISBLK(st.st_mode))
+        return 0;
+    copy = strdup(given);
+    if (!copy || !(*out = strdup(stat(given, &st) == 0 && S_ISDIR(st.st_mode) ? given : dirname(copy)))) {
+        free(copy);
+        return err_set(err, -ENOMEM, "out of memory for a path");
+    }
+    free(copy);
+    return 0;
+}
+
+/* On each file system all that is to be there must fit beside all that is. */
+struct place { dev_t dev; uint64_t need, free; };
+
+static int room_check(const struct run_config *to, struct err *err)
+{
+    struct store  st;
+    struct place *places = calloc(to->n_devices, sizeof *places);
+    size_t        n = 0, p;
+    int           rc = places ? devices_layout(&st, to, err) : err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
+
+    if (rc) {
+        free(places);
+        return rc;
+    }
+    for (size_t i = 0; i < to->n_devices && !rc; i++) {
+        struct statvfs fs;
+        struct stat    at;
+        char          *dir;
+
+        rc = place_of(&dir, to, i, err);
+        if (rc || !dir)
+            continue;
+        if (stat(dir, &at) || statvfs(dir, &fs)) {
+            rc = err_misuse(err, "%s: %s; expected a folder for a device", dir, strerror(errno));
+        } else {
+            for (p = 0; p < n && places[p].dev != at.st_dev; p++)
+                ;
+            if (p == n)
+                places[n++] = (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
+            places[p].need += st.device_bytes[i];
+            if (places[p].need > places[p].free)
+                rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; the devices up to %zu of %zu need %" PRIu64
+                             " there, beside what the run has now", dir, places[p].free, i + 1, to->n_devices, places[p].need);
+        }
+        free(dir);
+    }
+    store_release(&st);
+    free(places);
+    return rc;
+}
+
+/* A drive cannot be moved onto itself. */
+static int others_check(char *const *old, size_t n_old, char *const *new_, size_t n_new, struct err *err)
+{
+    for (size_t i = 0; i < n_new; i++)
+        for (size_t j = 0; j < n_old; j++) {
+            struct stat a, b;
+
+            if (stat(new_[i], &a) == 0 && stat(old[j], &b) == 0 && S_ISBLK(a.st_mode) && S_ISBLK(b.st_mode) && a.st_rdev == b.st_rdev)
+                return err_misuse(err, "--device %s holds the run now; its states cannot be moved onto the same drive", new_[i]);
+        }
+    return 0;
+}
+
+static void paths_free(char **paths, size_t n)
+{
+    for (size_t i = 0; paths && i < n; i++)
+        free(paths[i]);
+    free(paths);
+}
+
+static int paths_of(char ***out, const struct run_config *cfg, int create, struct err *err)
+{
+    int rc = 0;
+
+    *out = calloc(cfg->n_devices, sizeof **out);
+    if (!*out)
+        return err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
+    for (size_t i = 0; i < cfg->n_devices && !rc; i++)
+        rc = devices_path(&(*out)[i], cfg, i, create, err);
+    return rc;
+}
+
+/* ---- the copy */
+
+/* A new subgroup on its way to its device. */
+struct out {
+    char          *buf; // [states | wire | residual]
+    struct csd_job job[2];
+    size_t         device, flying;
+    int            failed;
+    struct err     why;
+};
+
+struct move {
+    struct reshard      *r;
+    struct devices       old, new_;
+    struct journal_state state;
+    struct journal_sub  *old_subs, *new_subs;
+    uint32_t            *old_residuals, *new_residuals;
+    uint32_t            *next_slot; // (classes of the new layout)
+    char                *old_buf;   // [states | residual] of the old subgroup `held`
+    size_t               held;
+    struct out           out[OUTS];
+};
+
+static int old_map(struct move *m, struct err *err)
+{
+    const struct run_config *from = &m->r->from;
+    size_t                   n = m->old.store.n_subs;
+    struct journal_grad     *grads = calloc(n, sizeof *grads);
+    struct journal          *j = NULL;
+    int                      rc;
+
+    m->old_subs = calloc(n, sizeof *m->old_subs);
+    m->old_residuals = calloc(n, sizeof *m->old_residuals);
+    rc = grads && m->old_subs && m->old_residuals ? journal_open(&j, from->log, n, &m->state, m->old_subs, grads, err)
+                                                  : err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
+    if (!rc && from->error_feedback)
+        rc = journal_open_residuals(j, n, m->old_residuals, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (m->old_subs[i].version != m->state.applied)
+            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step; its states can be moved when that is finished", from->dir);
+    journal_close(j);
+    free(grads);
+    return rc;
+}
+
+static int buffers_open(struct move *m, struct err *err)
+{
+    const struct store *o = &m->old.store, *n = &m->new_.store;
+    int                 feedback = m->r->to.error_feedback;
+    size_t              old = store_state_bytes(o, o->max_pad) + (feedback ? store_residual_bytes(o->max_pad) : 0);
+    size_t              new_ = store_state_bytes(n, n->max_pad) + store_wire_bytes(n, n->max_pad) + (feedback ? store_residual_bytes(n->max_pad) : 0);
+    int                 missing = 0;
+
+    m->held = SIZE_MAX;
+    m->old_buf = aligned_alloc(4096, old);
+    m->new_subs = calloc(n->n_subs, sizeof *m->new_subs);
+    m->new_residuals = calloc(n->n_subs, sizeof *m->new_residuals);
+    m->next_slot = calloc(n->n_classes, sizeof *m->next_slot);
+    for (size_t i = 0; i < OUTS; i++)
+        missing |= !(m->out[i].buf = aligned_alloc(4096, new_));
+    return missing || !m->old_buf || !m->new_subs || !m->new_residuals || !m->next_slot
+               ? err_set(err, -ENOMEM, "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad, n->max_pad) : 0;
+}
+
+static int old_read(struct move *m, size_t i, void *buf, size_t bytes, uint64_t off, enum link_class cls, uint32_t crc, const char *what,
+                    struct err *err)
+{
+    const struct store_sub *u = &m->old.store.subs[i];
+    struct csd_job          job = { .kind = CSD_READ, .cls = cls, .buf = buf, .bytes = bytes, .payload = bytes, .off = off };
+    int                     rc = devices_run_block(&m->old, u->device, u->block, &job, err);
+
+    if (!rc && crc32c(0, buf, bytes) != crc)
+        rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64 " is damaged (checksum differs); nothing was moved",
+                     u->device, m->old.paths[u->device], what, u->block, off);
+    return rc;
+}
+
+static int old_hold(struct move *m, size_t i, struct err *err)
+{
+    const struct store     *st = &m->old.store;
+    const struct store_sub *u = &st->subs[i];
+    size_t                  states = store_state_bytes(st, u->n_pad);
+    int                     rc;
+
+    if (m->held == i)
+        return 0;
+    m->held = SIZE_MAX;
+    rc = old_read(m, i, m->old_buf, states, store_slot_off(st, u->class_, m->old_subs[i].slot), CLASS_STATES, m->old_subs[i].states_crc,
+                  "master or a moment", err);
+    if (!rc && st->error_feedback)
+        rc = old_read(m, i, m->old_buf + states, store_residual_bytes(u->n_pad), store_residual_off(u, m->state.applied), CLASS_RESIDUAL,
+                      m->old_residuals[i], "residual", err);
+    if (!rc)
+        m->held = i;
+    return rc;
+}
+
+/* The old subgroup that holds parameter `at` of a block: the one that is held, or one after it. */
+static size_t old_find(const struct move *m, size_t block, size_t at)
+{
+    const struct store *st = &m->old.store;
+    size_t              i = m->held != SIZE_MAX && st->subs[m->held].block == block ? m->held : st->block_sub[block];
+
+    while (at >= st->subs[i].first + st->subs[i].n)
+        i++;
+    assert(st->subs[i].block == block && st->subs[i].first <= at);
+    return i;
+}
+
+/* The states of a new subgroup, and behind its wire its residual, from the old ones that hold its parameters. */
+static int gather(struct move *m, const struct store_sub *u, char *states, char *residual, struct err *err)
+{
+    const struct store *o = &m->old.store;
+    size_t              part;
+
+    for (size_t at = u->first; at < u->first + u->n; at += part) {
+        const struct store_sub *v = &o->subs[old_find(m, u->block, at)];
+        size_t                  from = 4 * (at - v->first), to = 4 * (at - u->first);
+        int                     rc = old_hold(m, (size_t)(v - o->subs), err);
+
+        if (rc)
+            return rc;
+        part = v->first + v->n < u->first + u->n ? v->first + v->n - at : u->first + u->n - at;
+        for (size_t k = 0; k < 1 + (size_t)o->moments; k++)
+            memcpy(states + 4 * k * u->n_pad + to, m->old_buf + 4 * k * v->n_pad + from, 4 * part);
+        if (o->error_feedback)
+            memcpy(residual + to, m->old_buf + store_state_bytes(o, v->n_pad) + from, 4 * part);
+    }
+    return 0;
+}
+
+static void out_submit(struct move *m, struct out *o, enum link_class cls, void *buf, size_t bytes, uint64_t off)
+{
+    struct csd_job *job = &o->job[o->flying++];
+
+    *job = (struct csd_job){ .kind = CSD_WRITE, .cls = cls, .buf = buf, .bytes = bytes, .payload = bytes, .off = off, .user = o };
+    m->r->bytes += bytes;
+    m->new_.csd[o->device]->ops->submit(m->new_.csd[o->device], job);
+}
+
+/* Until its buffer is free. What comes back meanwhile may be the other one's. */
+static int out_wait(struct move *m, struct out *o, struct err *err)
+{
+    uint64_t seen = 0;
+
+    while (o->flying > 0) {
+        struct csd_job *done;
+
+        if (m->new_.csd[o->device]->ops->reap(m->new_.csd[o->device], &done, 1) == 0) {
+            seen = csd_bell_wait(&m->new_.bell, seen, 1000000000u);
+            continue;
+        }
+        struct out *whose = done->user;
+
+        whose->flying--;
+        if (done->status && !whose->failed)
+            whose->failed = err_set(&whose->why, done->status, "%s", done->why);
+    }
+    if (o->failed && err)
+        *err = o->why;
+    return o->failed;
+}
+
+static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
+{
+    const struct store     *st = &m->new_.store;
+    const struct store_sub *u = &st->subs[i];
+    size_t                  states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
+    size_t                  residual = st->error_feedback ? store_residual_bytes(u->n_pad) : 0;
+    char                   *at = o->buf + states + wire;
+    int                     rc = out_wait(m, o, err);
+
+    if (rc)
+        return rc;
+    memset(o->buf, 0, states + wire + residual);
+    rc = gather(m, u, o->buf, at, err);
+    if (rc)
+        return rc;
+    convert(o->buf + states, st->wire_dt, o->buf, DT_F32, u->n_pad);
+    m->new_subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++, .version = m->state.applied,
+                                           .states_crc = crc32c(0, o->buf, states), .wire_crc = crc32c(0, o->buf + states, wire) };
+    o->device = u->device;
+    out_submit(m, o, CLASS_STATES, o->buf, states + wire, store_slot_off(st, u->class_, m->new_subs[i].slot));
+    if (residual) {
+        m->new_residuals[i] = crc32c(0, at, residual);
+        out_submit(m, o, CLASS_RESIDUAL, at, residual, store_residual_off(u, m->state.applied));
+    }
+    return 0;
+}
+
+static int copy_all(struct move *m, struct err *err)
+{
+    size_t n = m->new_.store.n_subs;
+    int    rc = 0;
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        rc = sub_move(m, i, &m->out[i % OUTS], err);
+        if (!rc && m->r->progress && m->r->progress(m->r->ctx, i + 1, n))
+            rc = err_set(err, -EINTR, "stopped; %s is where it was", m->r->from.dir);
+    }
+    for (size_t i = 0; i < OUTS && !rc; i++)
+        rc = out_wait(m, &m->out[i], err);
+    for (size_t d = 0; d < m->new_.n && !rc; d++) {
+        struct csd_job flush = { .kind = CSD_FLUSH };
+
+        rc = devices_run(&m->new_, d, &flush, err);
+    }
+    return rc;
+}
+
+/* ---- the switch */
+
+/* One transaction: before it the run is on the old devices and the new ones are listed, after it the other way round. */
+static int switch_over(struct move *m, char *const *old_paths, struct err *err)
+{
+    const struct run_config *to = &m->r->to;
+    int                      rc = runlog_begin(to->log, err);
+
+    if (rc)
+        return rc;
+    rc = journal_replace(to->log, m->new_.store.n_subs, m->new_subs, to->error_feedback ? m->new_residuals : NULL, err);
+    if (!rc)
+        rc = db_exec(to, "DELETE FROM devices", err);
+    for (size_t i = 0; i < m->new_.n && !rc; i++)
+        rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk, m->new_.store.device_bytes[i], err);
+    if (!rc)
+        rc = list_put(&m->r->from, old_paths, m->old.n, err);
+    if (!rc)
+        rc = m->r->settings(m->r->ctx, err);
+    if (!rc)
+        rc = runlog_commit(to->log, err);
+    if (rc)
+        runlog_rollback(to->log);
+    return rc;
+}
+
+static int move_run(struct move *m, char *const *old_paths, struct err *err)
+{
+    struct run_config from = m->r->from, to = m->r->to;
+    char              notice[512];
+    int               rc;
+
+    from.link_bw = from.csd_read_bw = from.csd_write_bw = to.link_bw = to.csd_read_bw = to.csd_write_bw = 0; // the drives' own speed
+    rc = devices_open(&m->old, &from, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+    if (!rc)
+        rc = old_map(m, err);
+    if (!rc)
+        rc = devices_open(&m->new_, &to, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+    if (!rc)
+        rc = buffers_open(m, err);
+    if (!rc)
+        rc = copy_all(m, err);
+    return rc ? rc : switch_over(m, old_paths, err);
+}
+
+static void move_close(struct move *m)
+{
+    int silent = devices_close(&m->new_); // waits for what is in flight
+
+    silent |= devices_close(&m->old);
+    for (size_t i = 0; i < OUTS && !silent; i++)
+        free(m->out[i].buf);
+    if (!silent)
+        free(m->old_buf);
+    free(m->old_subs);
+    free(m->old_residuals);
+    free(m->new_subs);
+    free(m->new_residuals);
+    free(m->next_slot);
+}
+
+int reshard_run(struct reshard *r, struct err *err)
+{
+    struct move m = { .r = r };
+    char      **old_paths = NULL, **new_paths = NULL, notice[512];
+    struct err  ignored;
+    int         rc;
+
+    if (r->from.mode == RUN_MEM)
+        return err_misuse(err, "%s is in mode mem: its images are in the run's folder, which can be moved as it is", r->from.dir);
+    if (devices_fake(&r->from))
+        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, so there is nothing to move", r->from.dir);
+    assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
+    r->bytes = 0;
+    rc = paths_of(&old_paths, &r->from, 0, err);
+    if (!rc)
+        rc = room_check(&r->to, err);
+    if (!rc)
+        rc = paths_of(&new_paths, &r->to, 1, err);
+    if (!rc)
+        rc = others_check(old_paths, r->from.n_devices, new_paths, r->to.n_devices, err);
+    if (!rc)
+        rc = db_exec(&r->to, "PRAGMA synchronous=FULL", err); // whatever the run's own durability: the old devices go after this
+    if (!rc)
+        rc = list_put(&r->to, new_paths, r->to.n_devices, err);
+    if (!rc) {
+        rc = move_run(&m, old_paths, err);
+        move_close(&m);
+        if (rc)
+            reshard_clean(&r->from, notice, sizeof notice, &ignored);
+    }
+    paths_free(old_paths, r->from.n_devices);
+    paths_free(new_paths, r->to.n_devices);
+    return rc;
+}
