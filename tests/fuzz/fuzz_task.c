@@ -86,8 +86,8 @@ static void seeds(void)
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\tHe said so.\tSo he said.\n",
         "index\tgenre\tfilename\tyear\told\tsource1\tsource2\tsentence1\tsentence2\tscore\n0\tm\tn\t2\to\tnone\tnone\tA man.\tA boy.\t2.5\n",
         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tHow?\t0\n5\t6\t7\ttorn\n8\t9\t10\t\tWho?\t1\n",
-        "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tgold_label\n"
-        "0\t1\t2\tf\tb\tb\tp\tp\tA.\tB.\tneutral\tneutral\n",
+        ("index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tgold_label\n"
+         "0\t1\t2\tf\tb\tb\tp\tp\tA.\tB.\tneutral\tneutral\n"),
         "index\tquestion\tsentence\tlabel\n0\tWhen?\tNow.\tentailment\n", "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tnot_entailment\n",
         "index\tsentence1\tsentence2\tlabel\r\n0\tA.\tB.\t1\r\n" };
 
