@@ -1,0 +1,162 @@
+#!/bin/sh
+# siTrain check as a person runs it: a byte turned in anything that a run keeps is found, named, and changes nothing; training does not
+# take it in either; turned back, all is well, and what can be made again is made again. Prints TAP.
+. tests/tap.sh
+
+make_text 3000 >"$tmp/text.txt"
+make_text 400 >"$tmp/held.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+shape="--data $tmp/text.txt --eval-data $tmp/held.txt --tokenizer $tmp/tok --n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 3 --lr 1e-3
+       --csd-mem 192K --durability none --schedule-steps 8 --quiet"
+
+# made NAME STEPS ARGUMENTS...
+made() {
+    made_name=$1 made_steps=$2
+    shift 2
+    run pretrain --run "$tmp/$made_name" $shape --steps "$made_steps" "$@"
+}
+
+turn() { # FILE OFFSET: its lowest bit
+    turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    printf "\\$(printf %o $((turn_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+sums() { # RUN: of everything in it but the lock
+    (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
+}
+
+# damaged NAME RUN FILE OFFSET TEXT: found by check, one sentence with TEXT, nothing written; turned back, whole again
+damaged() {
+    turn "$3" "$4"
+    damaged_before=$(sums "$2")
+    run check "$2"
+    damaged_ok=1
+    if [ "$got" = 1 ] && [ "$(grep -cF -- "$5" "$tmp/err")" = 1 ] && grep -q 'is damaged: 1 sentence above' "$tmp/out" &&
+        [ "$damaged_before" = "$(sums "$2")" ]; then
+        damaged_ok=0
+    fi
+    result $damaged_ok "check finds and names: $1"
+}
+
+mended() { # RUN FILE OFFSET
+    turn "$2" "$3"
+    run check "$1"
+    result "$got" "turned back, it is whole"
+}
+
+made whole 8 --mode su+o --devices 2 --compress 10% --error-feedback
+want=$(exported "$tmp/whole")
+made run 5 --mode su+o --devices 2 --compress 10% --error-feedback --keep-best
+before=$(sums "$tmp/run")
+works "a run is whole" check "$tmp/run"
+grep -q '^states' "$tmp/out" && grep -q '^residuals' "$tmp/out" && grep -q '^tokens' "$tmp/out" && grep -q '^best' "$tmp/out"
+result $? "each kind has its line"
+same "$before" "$(sums "$tmp/run")" "looking writes nothing"
+run check "$tmp/run" --quiet
+result "$([ "$got" = 0 ] && [ ! -s "$tmp/out" ]; echo $?)" "--quiet says only what is damaged"
+works "so is an export" export "$tmp/run" "$tmp/hf"
+works "by its checksums" check "$tmp/hf"
+refuses 2 "neither a run" check "$tmp/tok"
+refuses 2 "neither a run" check "$tmp/nowhere"
+
+# files
+damaged "tokens" "$tmp/run" "$tmp/run/data.bin" 2000 "data.bin was changed since it was first used: the MiB at byte 0"
+run pretrain --resume "$tmp/run" --steps 6
+result "$([ "$got" = 1 ] && grep -q 'data.bin was changed' "$tmp/err"; echo $?)" "training does not read them"
+mended "$tmp/run" "$tmp/run/data.bin" 2000
+damaged "tokens to evaluate on" "$tmp/run" "$tmp/run/eval.bin" 1030 "eval.bin was changed"
+mended "$tmp/run" "$tmp/run/eval.bin" 1030
+damaged "the best model's header" "$tmp/run" "$tmp/run/best/model.safetensors" 40 "best/model.safetensors"
+mended "$tmp/run" "$tmp/run/best/model.safetensors" 40
+damaged "an export's tensor" "$tmp/run" "$tmp/hf/model.safetensors" 9000 "hf/model.safetensors is corrupt"
+run check "$tmp/hf"
+result "$([ "$got" = 1 ] && grep -q 'tensor transformer' "$tmp/err"; echo $?)" "the export's own check says so too"
+run eval "$tmp/hf" --data "$tmp/held.txt" --seq 24
+result "$([ "$got" = 1 ] && grep -q 'is corrupt' "$tmp/err"; echo $?)" "and nobody reads it"
+mended "$tmp/run" "$tmp/hf/model.safetensors" 9000
+rm -r "$tmp/run/best"
+works "an export that was removed is no damage" check "$tmp/run"
+
+# states on devices: look for a place of each kind
+place() { # KIND FROM STEP TO: an offset in dev0 where it is hit
+    for at in $(seq "$2" "$3" "$4"); do
+        turn "$tmp/run/dev0/states" "$at"
+        "$bin" check "$tmp/run" --quiet 2>"$tmp/err" >/dev/null
+        turn "$tmp/run/dev0/states" "$at"
+        grep -q "the $1 of block" "$tmp/err" && return
+    done
+}
+damaged "a superblock" "$tmp/run" "$tmp/run/dev1/states" 100 "dev1/states: the superblock is damaged"
+works "a superblock is made again" check "$tmp/run" --repair
+works "and whole" check "$tmp/run"
+end=$(($(wc -c <"$tmp/run/dev0/states") - 3000)) # residuals are the last on a device
+place residual $end -6000 $((end - 200000))
+damaged "a residual" "$tmp/run" "$tmp/run/dev0/states" "$at" "dev0/states): the residual of block"
+mended "$tmp/run" "$tmp/run/dev0/states" "$at"
+place "wire parameters" 4200 6000 400000
+damaged "wire parameters" "$tmp/run" "$tmp/run/dev0/states" "$at" "dev0/states): the wire parameters of block"
+run pretrain --resume "$tmp/run" --steps 6
+result "$([ "$got" = 1 ] && grep -q 'wire parameters of block.*--repair' "$tmp/err"; echo $?)" "training stops at them and says what helps"
+works "they are made again from their master" check "$tmp/run" --repair
+works "and are whole" check "$tmp/run"
+place "states (master and moments)" 4200 6000 400000
+damaged "a master" "$tmp/run" "$tmp/run/dev0/states" "$at" "dev0/states): the states (master and moments) of block"
+result "$(grep -q "last exported state that is whole is that after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "and what is whole is said"
+run check "$tmp/run" --repair
+result "$([ "$got" = 1 ]; echo $?)" "which nothing repairs"
+run pretrain --resume "$tmp/run"
+result "$([ "$got" = 1 ] && grep -q "after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "training says the same"
+run export "$tmp/run" "$tmp/never"
+result "$([ "$got" = 1 ] && [ ! -e "$tmp/never" ] && grep -q "after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "and so does export"
+turn "$tmp/run/dev0/states" "$at"
+works "turned back, it goes on" pretrain --resume "$tmp/run" --steps 8
+same "$want" "$(exported "$tmp/run")" "to the same parameters as if nothing had been"
+works "and is whole" check "$tmp/run"
+mv "$tmp/run/dev1" "$tmp/run/away"
+run check "$tmp/run"
+result "$([ "$got" = 1 ] && grep -q 'device 1: ' "$tmp/err" && grep -q '^states' "$tmp/out"; echo $?)" "a device that is gone is named, the others are read"
+mv "$tmp/run/away" "$tmp/run/dev1"
+
+# images
+made whole-mem 8 --mode mem
+want=$(exported "$tmp/whole-mem")
+made mem 6 --mode mem --commit-every 4
+newest=$tmp/mem/image0
+[ "$tmp/mem/image1" -nt "$newest" ] && newest=$tmp/mem/image1
+damaged "an image" "$tmp/mem" "$newest" 5000 "${newest#"$tmp/"}: block 0 at offset 0 is damaged"
+run pretrain --resume "$tmp/mem" --steps 8
+result "$([ "$got" = 1 ] && grep -q 'last whole committed state is that before step 4' "$tmp/err"; echo $?)" "training names the one that is whole"
+works "check --repair goes back to it" check "$tmp/mem" --repair
+works "the run goes on from there" pretrain --resume "$tmp/mem" --steps 8
+same "$want" "$(exported "$tmp/mem")" "to the same parameters"
+
+# rows
+awk 'BEGIN { print "label,sentence"; for (i = 0; i < 60; i++) print i % 2 "," (i % 2 ? "the sea loves" : "a ship fears") " it" }' >"$tmp/rows.csv"
+run finetune --run "$tmp/fine" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" --init "$tmp/hf" --batch 8 --max-seq 16 --steps 4 \
+    --mode mem --durability none --quiet
+works "a fine-tuning is whole" check "$tmp/fine"
+damaged "an example" "$tmp/fine" "$tmp/fine/train.ex" 100 "train.ex: row"
+mended "$tmp/fine" "$tmp/fine/train.ex" 100
+damaged "the examples' header" "$tmp/fine" "$tmp/fine/dev.ex" 20 "dev.ex"
+mended "$tmp/fine" "$tmp/fine/dev.ex" 20
+
+# run.db
+if command -v sqlite3 >/dev/null; then
+    sql() { # NAME TEXT STATEMENT...
+        sql_name=$1 sql_text=$2
+        shift 2
+        cp "$tmp/fine/run.db" "$tmp/kept.db"
+        sqlite3 "$tmp/fine/run.db" "$@"
+        run check "$tmp/fine"
+        result "$([ "$got" = 1 ] && grep -qF -- "$sql_text" "$tmp/err"; echo $?)" "run.db: $sql_name"
+        cp "$tmp/kept.db" "$tmp/fine/run.db"
+    }
+    sql "a setting" "the setting option.lr is damaged" "UPDATE runs SET value = '0.1' WHERE key = 'option.lr'"
+    sql "the journal" "journal" "UPDATE journal_image SET crc = crc + 1 WHERE block = 1"
+    sql "a step" "the row of step 2 is damaged" "UPDATE steps SET loss = loss + 1 WHERE step = 2"
+    sql "a step that is missing" "step 1 should come" "DELETE FROM steps WHERE step = 1"
+    sql "an evaluation" "table evals" "UPDATE evals SET value = value + 1"
+else
+    skip "run.db changed by SQL" "no sqlite3"
+fi
+done_testing
