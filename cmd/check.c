@@ -297,12 +297,8 @@ static void say_verdict(struct check *c, const char *what)
 
 static int check_run(struct check *c, int disk_given, struct err *err)
 {
-    int rc = session_open(&c->s, c->o->what, err);
+    int rc = c->o->repair ? session_open(&c->s, c->o->what, err) : session_open_reading(&c->s, c->o->what, err);
 
-    if (!c->o->repair && (rc == -EROFS || rc == -EACCES || rc == -EPERM)) { // a copy on a medium that is only read
-        session_close(&c->s);
-        rc = session_open_reading(&c->s, c->o->what, err);
-    }
     if (rc == -EBADMSG) { // of settings: without them nothing else can be found
         damage(c, err->text);
         say_verdict(c, c->o->what);

@@ -1,0 +1,90 @@
+/* toy.c: see toy.h. */
+#include "tests/toy.h"
+
+#include <assert.h>
+#include <math.h>
+
+static int init_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    (void)ctx, (void)err;
+    for (size_t i = 0; i < n; i++)
+        out[i] = 0.02f * sinf((float)(block * 1000 + first + i));
+    return 0;
+}
+
+const struct params_source toy_init = { .read = init_read };
+
+void toy_decay(void *ctx, size_t block, size_t first, size_t n,
+               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
+{
+    (void)ctx, (void)block;
+    for (size_t at = first; at < first + n;) {
+        size_t end = (at / 700 + 1) * 700 < first + n ? (at / 700 + 1) * 700 : first + n;
+
+        emit(ectx, at - first, end - at, at / 700 % 3 ? 0.0f : 0.1f);
+        at = end;
+    }
+}
+
+int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire, double *loss, struct err *err)
+{
+    int rc = stream_begin(s, STREAM_TRAIN, step, err);
+
+    *loss = 0;
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+        rc = stream_acquire(s, b, &wire[b], err);
+        for (size_t i = 0; !rc && i < cfg->block_params[b]; i++)
+            *loss += dtype_get(wire[b], cfg->wire_dt, i) * (double)(i % 13);
+        if (!rc && b < cfg->n_blocks - 1)
+            stream_release(s, b);
+    }
+    return rc ? rc : stream_acquire(s, 0, &wire[0], err);
+}
+
+/* A block on the way back. */
+static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b, const void **wire, int poison,
+                    struct stream_norm *norm, struct err *err)
+{
+    size_t last = cfg->n_blocks - 1;
+    float *grad;
+    int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
+
+    if (!rc)
+        rc = stream_grad(s, b, &grad, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < cfg->block_params[b]; i++) {
+        float w = b ? dtype_get(wire[b], cfg->wire_dt, i) : 0.01f * (float)(i % 7);
+
+        grad[i] += 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
+    }
+    if (poison && b == 2)
+        grad[5] = NAN;
+    if (b > 0)
+        stream_release(s, b);
+    if (b == last)
+        stream_release(s, 0);
+    return stream_send_grad(s, b, norm, err);
+}
+
+int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit, double *loss, struct err *err)
+{
+    const void        *wire[TOY_BLOCKS];
+    struct stream_norm norm = { 0 };
+    struct stream_step up = { .row = { .step = step, .skipped = poison } };
+    int                rc = toy_forward(cfg, s, step, wire, loss, err);
+
+    assert(cfg->n_blocks <= TOY_BLOCKS);
+    for (size_t b = cfg->n_blocks; b-- > 0 && !rc;) {
+        rc = backward(cfg, s, step, b, wire, poison, &norm, err);
+        if (quit && b == quit)
+            return rc;
+    }
+    if (rc)
+        return rc;
+    assert(norm.nonfinite == poison);
+    up.skip = norm.nonfinite;
+    optim_scalars(&up.optim, cfg->optim, 1e-2, 0.9, 0.95, 1e-8, 1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
+    up.row.loss = *loss;
+    return stream_update(s, &up, err);
+}
