@@ -3,6 +3,7 @@
  */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
+#include "data/file.h"
 
 #include <assert.h>
 #include <blkid/blkid.h>
@@ -237,6 +238,8 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
                 cfg->path, strerror(errno));
     } else {
         rc = file_check(fd, cfg, err);
+        if (!rc && file_lock(fd, cfg->read_only)) // each would write over what the other relies on
+            rc = err_set(err, -EBUSY, "%s is in use by another process: a run and a copy of it cannot both have their states there", cfg->path);
     }
     if (rc) {
         if (fd >= 0)

@@ -11,9 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 100 }; // 2 seconds
 
 #define FILE_PART_BYTES ((size_t)1 << 30) // Linux moves at most 2 GiB - 4 KiB in one call
 
@@ -138,6 +142,18 @@ void file_new_abort(struct file_new *f)
     close(f->fd);
     unlink(f->temp);
     file_new_clear(f);
+}
+
+int file_lock(int fd, int shared)
+{
+    const struct timespec pause = { .tv_nsec = 20000000 };
+
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            return 0;
+        nanosleep(&pause, NULL);
+    }
+    return -EBUSY;
 }
 
 int file_sync_dir(const char *dir, struct err *err)
