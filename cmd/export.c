@@ -39,9 +39,9 @@ static long pad_of(struct reader *r, const struct export_opts *o, long endoftext
 static int record(struct reader *r, const char *dir, struct err *err)
 {
     uint64_t next, applied;
-    int      rc = run_position(&r->run.run, &next, &applied, err);
+    int      rc = r->run.read_only ? 0 : run_position(&r->run.run, &next, &applied, err);
 
-    return rc ? rc : whole_record(&r->run, dir, next, err);
+    return rc || r->run.read_only ? rc : whole_record(&r->run, dir, next, err);
 }
 
 static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)

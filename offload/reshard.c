@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -125,7 +124,7 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
     } else if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) || pread(fd, page, sizeof page, 0) < 0 ||
                !page_is(page, cfg, layout)) {
         left(notice, size, path, "what it holds is something else");
-    } else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+    } else if (file_lock(fd, 0)) {
         left(notice, size, path, "another process uses it");
     } else if (take_away(fd, &st, path, in_run, &why)) {
         left(notice, size, path, why.text);
