@@ -408,6 +408,7 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
 static int name_database(struct session *s, struct err *err)
 {
     char from[SESSION_PATH + 32], to[SESSION_PATH + 32], wal[SESSION_PATH + 40];
+    int  rc;
 
     snprintf(from, sizeof from, "%s/run.db.new", s->dir);
     snprintf(to, sizeof to, "%s/run.db", s->dir);
@@ -418,7 +419,10 @@ static int name_database(struct session *s, struct err *err)
         return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)", from, wal);
     if (rename(from, to))
         return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
-    return file_sync_dir(s->dir, err);
+    rc = file_sync_dir(s->dir, err);
+    if (rc) // what it names will be removed
+        unlink(to);
+    return rc;
 }
 
 /* What a killed creation left in --device folders elsewhere: files with its id in their names. */

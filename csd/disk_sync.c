@@ -20,6 +20,7 @@ enum { SYNC_THREADS = 4, FLUSH_PIECE = 256 << 20 };
 struct sync {
     struct disk      base;
     int              fd;
+    off_t            bytes;
     unsigned         depth, n_threads, n_alive;
     pthread_t        threads[SYNC_THREADS];
     pthread_mutex_t  mutex;
@@ -50,7 +51,7 @@ static int piece_move(int fd, enum disk_op op, char *buf, size_t bytes, uint64_t
  * range reports is not reported again by fdatasync, so it counts. */
 static int file_flush(struct sync *d)
 {
-    off_t end = lseek(d->fd, 0, SEEK_END);
+    off_t end = d->bytes;
 
     for (off_t at = 0; at < end; at += FLUSH_PIECE) {
         if (sync_file_range(d->fd, at, FLUSH_PIECE,
@@ -165,6 +166,7 @@ static struct sync *sync_new(const struct disk_config *cfg)
     if (!d)
         return NULL;
     d->base = (struct disk){&disk_sync, 512, 0}; // the page cache takes anything; this keeps callers honest
+    d->bytes = (off_t)cfg->bytes;
     d->depth = cfg->depth;
     disk_list_init(&d->queue);
     disk_list_init(&d->done);

@@ -2,6 +2,7 @@
 #include "offload/devices.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,15 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     return rc ? rc : superblock(d, cfg, i, create, err);
 }
 
+/* Remove RUN/devN, if nothing is in it. */
+static void folder_remove(const struct run_config *cfg, size_t i)
+{
+    char dir[PATH_MAX];
+
+    if (!cfg->device_paths && snprintf(dir, sizeof dir, "%s/dev%zu", cfg->dir, i) < (int)sizeof dir)
+        rmdir(dir);
+}
+
 /* Close device i again, unless only its superblock is damaged: what else is on it can be read. */
 static void device_forget(struct devices *d, size_t i)
 {
@@ -243,11 +253,11 @@ static int open_all(struct devices *d, const struct run_config *cfg, enum device
 
 out:
     if (rc) {
-        int mine = how == DEVICES_CREATE;
-
-        for (size_t i = 0; mine && i < opened; i++) // the last one that failed removes what it made itself, unless it was open
+        for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) { // one that failed removes what it made itself, unless it was open
             if (d->csd[i] && !is_block_device(d->paths[i]) && !devices_fake(cfg))
                 unlink(d->paths[i]);
+            folder_remove(cfg, i);
+        }
         devices_close(d);
     }
     return rc;
@@ -272,6 +282,7 @@ void devices_remove(const struct run_config *cfg)
         if (devices_path(&path, cfg, i, 0, NULL) == 0 && !is_block_device(path))
             unlink(path);
         free(path);
+        folder_remove(cfg, i);
     }
 }
 

@@ -410,23 +410,23 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
     char            path[PATH_MAX];
     uint32_t       *crc = calloc(cfg->n_blocks, sizeof *crc);
     float          *piece = malloc(PIECE * sizeof *piece);
-    int             rc;
+    int             rc, begun;
 
     image_path(cfg, 0, path, sizeof path);
     if (!crc || !piece)
         rc = err_set(err, -ENOMEM, "out of memory for making %s", path);
     else
         rc = file_new_open(&f, path, err);
+    begun = !rc;
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
         rc = block_format(cfg, &f, b, init, piece, &crc[b], err);
     if (!rc)
         rc = file_new_commit(&f, err);
     file_new_abort(&f); // of what was not committed
-    if (!rc) {
+    if (!rc)
         rc = rows_format(cfg, crc, err);
-        if (rc)
-            unlink(path);
-    }
+    if (rc && begun) // it may have its name already
+        unlink(path);
     free(piece);
     free(crc);
     return rc;

@@ -64,7 +64,7 @@ static int all_format(struct devices *d, const struct params_source *init, struc
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
     char     *buf = slot_buffer(&d->store, err);
-    int       rc = buf && next ? 0 : -ENOMEM;
+    int       rc = buf && next ? 0 : err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters", d->store.max_pad);
 
     for (size_t i = 0; !rc && i < d->store.n_subs; i++) {
         rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows->subs[i], err);
