@@ -21,6 +21,7 @@ struct training {
     struct trainer *trainer;
     struct feed    *feed;
     int             evaluates;
+    uint64_t        skipped; // steps in a row, up to now
     struct best     best;
     struct progress progress;
 };
@@ -293,6 +294,56 @@ static int eval_missing(struct session *s, uint64_t next, int *missing, struct e
     return rc;
 }
 
+/* ---- steps that are skipped ---- */
+
+static int number_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)names;
+    *(uint64_t *)ctx = strtoull(values[0], NULL, 10);
+    return 0;
+}
+
+/* How many steps in a row before `next` were skipped: a stop in between does not hide them. */
+static int skipped_before(struct training *t, uint64_t next, struct err *err)
+{
+    char sql[192];
+
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM steps WHERE step < %llu AND step > "
+             "coalesce((SELECT max(step) FROM steps WHERE step < %llu AND NOT skipped), -1)", (unsigned long long)next, (unsigned long long)next);
+    return runlog_query(t->s->log, sql, number_row, &t->skipped, err);
+}
+
+static void block_name(char *out, size_t size, const struct gpt_config *g, size_t block)
+{
+    if (block == SIZE_MAX)
+        snprintf(out, size, "the loss is not finite");
+    else
+        snprintf(out, size, "a gradient is not finite, first that of block %zu (%s)", block,
+                 block == 0 ? "the embeddings" : block == g->n_layer + 1 ? "the final norm" : "a layer");
+}
+
+/* Counts and says a step that was skipped; an error when there were too many in a row. */
+static int count_skipped(struct training *t, uint64_t step, const struct step_result *r, struct err *err)
+{
+    uint64_t most = t->s->o.max_skipped;
+    char     where[96], text[256];
+    int      rc;
+
+    t->skipped = r->skipped ? t->skipped + 1 : 0;
+    if (!r->skipped)
+        return 0;
+    block_name(where, sizeof where, &t->s->gpt, r->skip_block);
+    snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
+    rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err) : 0;
+    if (!rc)
+        rc = session_notice(t->s, text, err);
+    if (!rc && most && t->skipped >= most)
+        rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of them went into a parameter; "
+                     "--resume %s with a larger --max-skipped goes on, a run with a smaller --lr may not come here",
+                     (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
+    return rc;
+}
+
 /* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it was stopped before the
  * last step. */
 static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
@@ -303,7 +354,8 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
     int                      rc = 0;
 
     progress_begin(&t->progress, first, o->steps, o->log_every, o->quiet);
-    if (missing)
+    rc = skipped_before(t, first, err);
+    if (missing && !rc)
         rc = run_eval(t, first - 1, err);
     for (; step < o->steps && !stops && !rc; step++) {
         struct step_result r;
@@ -312,6 +364,9 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
         if (rc)
             break;
         progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
+        rc = count_skipped(t, step, &r, err);
+        if (rc)
+            break;
         if (t->evaluates && eval_due(t->s, step))
             rc = run_eval(t, step, err);
     }

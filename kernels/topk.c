@@ -307,3 +307,11 @@ void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k)
         x[pairs[i].index] = pairs[i].value;
     }
 }
+
+int topk_finite(const struct topk_pair *pairs, size_t k)
+{
+    for (size_t i = 0; i < k; i++)
+        if (!isfinite(pairs[i].value))
+            return 0;
+    return 1;
+}

@@ -258,6 +258,7 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
 
     out->grad_norm = sqrt(norm->sumsq);
     out->skipped = norm->nonfinite || !isfinite(out->grad_norm) || !isfinite(out->loss);
+    out->skip_block = norm->nonfinite ? norm->block : SIZE_MAX;
     out->lr = schedule_lr(&o->schedule, step);
     out->clip_factor = out->skipped ? 1.0 : schedule_clip(o->clip, out->grad_norm);
     out->clipped = out->clip_factor < 1.0;

@@ -47,6 +47,7 @@ struct step_result {
     double   grad_norm;   // before clipping; NaN or infinite where a gradient is not finite
     double   lr, clip_factor;
     int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments stay
+    size_t   skip_block;  // skipped: of the first gradient that is not finite; SIZE_MAX: only the loss is not
     uint64_t tokens;
 };
 

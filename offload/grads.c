@@ -6,9 +6,13 @@
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 
-void grads_norm(struct stream_norm *norm, const float *grad, size_t n, void *scratch)
+void grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n, void *scratch)
 {
-    norm->sumsq += reduce_sumsq(grad, n, &norm->nonfinite, scratch);
+    int nonfinite = 0;
+
+    norm->sumsq += reduce_sumsq(grad, n, &nonfinite, scratch);
+    if (nonfinite)
+        stream_norm_flag(norm, block);
 }
 
 void grads_dense(struct grads_part *parts, const struct store *s, size_t block, float *grad)
@@ -54,7 +58,7 @@ static void residual_settle(struct grads_part *parts, const struct store *s, siz
         parts[i - first].residual_crc = crc32c(0, residual + s->subs[i].first, store_residual_bytes(s->subs[i].n_pad));
 }
 
-void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad, float *residual, void *pack,
+int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad, float *residual, void *pack,
                  void *scratch)
 {
     size_t            n = s->block_params[block];
@@ -65,6 +69,8 @@ void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, 
     if (residual)
         residual_add(residual, residual, grad, n);
     topk_select(pairs, residual ? residual : grad, n, k, pairs + k);
+    if (residual && !topk_finite(pairs, k))
+        return 1;
     for (size_t i = s->block_sub[block]; i < s->block_sub[block + 1]; i++) {
         const struct store_sub *u = &s->subs[i];
         struct grads_part      *p = &parts[i - s->block_sub[block]];
@@ -80,6 +86,7 @@ void grads_pairs(struct grads_part *parts, const struct store *s, size_t block, 
     }
     if (residual)
         residual_settle(parts, s, block, residual, pairs, k);
+    return 0;
 }
 
 size_t grads_pack_bytes(const struct store *s, size_t first, size_t end)

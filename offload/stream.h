@@ -18,8 +18,16 @@ struct stream { const struct stream_ops *ops; }; // first member of every backen
 
 enum stream_pass { STREAM_TRAIN, STREAM_EVAL };
 
-/* Of a step's gradients, in the order in which they were sent. */
-struct stream_norm { double sumsq; int nonfinite; };
+/* Of a step's gradients, in the order in which they were sent. nonfinite: a value is NaN or infinite, or became so with what steps before
+ * did not send (error feedback); block: the first with one. */
+struct stream_norm { double sumsq; int nonfinite; size_t block; };
+
+static inline void stream_norm_flag(struct stream_norm *norm, size_t block)
+{
+    if (!norm->nonfinite)
+        norm->block = block;
+    norm->nonfinite = 1;
+}
 
 /* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step is the step, row.seconds its time so
  * far: stream_update adds what it takes itself. */

@@ -175,22 +175,26 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     struct scheduler *s = of(stream);
     struct gbuf      *g = gbuf_of(s, block);
     uint64_t          start = clock_ns();
-    int               rc = 0;
+    int               rc = 0, overflow = 0;
 
     assert(g->state == GBUF_LENT && g->block == block);
-    grads_norm(norm, g->grad, s->cfg.block_params[block], s->scratch);
+    grads_norm(norm, block, g->grad, s->cfg.block_params[block], s->scratch);
     if (s->cfg.error_feedback)
         rc = residual_wait(s, g, err);
     if (rc)
         return rc;
     if (!norm->nonfinite && s->cfg.compress > 0)
-        grads_pairs(g->parts, &s->dev.store, block, g->grad, s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch);
+        overflow = grads_pairs(g->parts, &s->dev.store, block, g->grad, s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch);
     else if (!norm->nonfinite)
         grads_dense(g->parts, &s->dev.store, block, g->grad);
+    if (overflow)
+        stream_norm_flag(norm, block);
     meter_span(s->meter, s->pass_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), 4 * s->cfg.block_params[block]);
 
     pthread_mutex_lock(&s->mutex);
     s->grads_sent++;
+    if (overflow && s->residuals)
+        s->residuals[block].held = HELD_NONE;
     if (norm->nonfinite) { // the step will be skipped: nothing of it is written from here on
         g->state = GBUF_FREE;
         s->grads_written++;

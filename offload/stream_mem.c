@@ -206,13 +206,16 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     (void)err;
     assert(b->zeroed && "a gradient is sent that was never asked for");
     norm->sumsq += reduce_sumsq(b->grad, b->params, &nonfinite, m->scratch);
-    norm->nonfinite |= nonfinite;
+    if (nonfinite)
+        stream_norm_flag(norm, block);
     if (m->cfg.compress > 0.0 && !nonfinite) {
         size_t k = topk_count(b->params, m->cfg.compress);
 
         if (b->residual)
             residual_add(b->grad, b->residual, b->grad, b->params);
         topk_select(b->pairs, b->grad, b->params, k, m->scratch);
+        if (b->residual && !topk_finite(b->pairs, k))
+            stream_norm_flag(norm, block);
         if (!b->residual)
             keep_pairs(b, b->pairs, k);
     }

@@ -101,13 +101,16 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
     struct stream_plain *p = plain(s);
     size_t n = p->first[block + 1] - p->first[block];
     void  *scratch = malloc(reduce_scratch(n) + 1);
+    int    nonfinite = 0;
 
     (void)err;
     assert(p->asked[block] && !p->sent[block]);
     for (size_t b = block + 1; b < p->blocks; b++)
         assert(p->sent[b]); // L+1, L..1, 0
     p->sent[block] = 1;
-    norm->sumsq += reduce_sumsq(p->grads + p->first[block], n, &norm->nonfinite, scratch);
+    norm->sumsq += reduce_sumsq(p->grads + p->first[block], n, &nonfinite, scratch);
+    if (nonfinite)
+        stream_norm_flag(norm, block);
     free(scratch);
     return 0;
 }
