@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,8 +104,10 @@ static void uring_free(struct uring *d)
 {
     if (d->ring.ring_fd > 0)
         io_uring_queue_exit(&d->ring);
-    if (d->fd >= 0)
+    if (d->fd >= 0) {
+        flock(d->fd, LOCK_UN); // now: the ring lets go of its own reference to the file when it likes
         close(d->fd);
+    }
     if (d->wake_fd >= 0)
         close(d->wake_fd);
     free(d->registered);

@@ -170,6 +170,24 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
     return devices_super_write(d, cfg, i, err);
 }
 
+/* One that cannot be opened as it should: if it is another's, that is said instead of what it lacks. */
+static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc, struct err *err)
+{
+    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
+    struct err         why = { 0 };
+    int                fd = open(d->paths[i], O_RDONLY | O_CLOEXEC), other = 0;
+
+    super_name(&want, cfg);
+    if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK)
+        other = store_super_check(d->page, &want, d->paths[i], &why);
+    if (fd >= 0)
+        close(fd);
+    memset(d->page, 0, STORE_SUPERBLOCK);
+    if (other && err)
+        *err = why;
+    return other ? other : rc;
+}
+
 static int device_open(struct devices *d, const struct run_config *cfg, size_t i, enum devices_how how, const struct iovec *buffers,
                        unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
 {
@@ -191,7 +209,9 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell, .timeout_ns = cfg->io_timeout_ns,
     };
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
-    return rc ? rc : superblock(d, cfg, i, create, err);
+    if (rc)
+        return create || rc != -EINVAL ? rc : whose_is(d, cfg, i, rc, err);
+    return superblock(d, cfg, i, create, err);
 }
 
 /* Remove RUN/devN, if nothing is in it. */
