@@ -11,6 +11,7 @@
 #include "data/runlog.h"
 
 #include "data/crc32c.h"
+#include "data/wal.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -310,6 +311,18 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
     return rc;
 }
 
+/* Does somebody write? */
+static int lock_is_taken(struct runlog *log)
+{
+    char *path = lock_path_of(log);
+    int   fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1, taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return taken;
+}
+
 /* ---- open and close ---- */
 
 /* A path as a URI has it: what means something there, and whatever else is no plain letter, as %XX. */
@@ -567,6 +580,8 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     if (!log)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     rc = read_only ? 0 : lock_take(log, err);
+    if (!rc && (!read_only || !lock_is_taken(log)))
+        rc = wal_check(path, err);
     if (!rc)
         rc = db_connect(log, read_only, err);
     if (!rc)

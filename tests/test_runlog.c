@@ -8,6 +8,7 @@
 #include "data/runlog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -315,6 +316,88 @@ static void test_damaged_setting(void **state)
     assert_non_null(strstr(err.text, "option.lr"));
 }
 
+/* ---- what a killed process left ---- */
+
+struct left { char *bytes; size_t n; };
+static const char *const tails[] = { "", "-wal", "-shm" };
+
+static void left_take(struct left *l)
+{
+    for (int i = 0; i < 3; i++) {
+        char        name[sizeof path + 8];
+        struct stat st;
+        int         fd;
+
+        snprintf(name, sizeof name, "%s%s", path, tails[i]);
+        fd = open(name, O_RDONLY);
+        assert_int_equal(fstat(fd, &st), 0);
+        l[i].n = (size_t)st.st_size;
+        l[i].bytes = malloc(l[i].n);
+        assert_int_equal(read(fd, l[i].bytes, l[i].n), l[i].n);
+        close(fd);
+    }
+}
+
+static void left_put(const struct left *l)
+{
+    for (int i = 0; i < 3; i++) {
+        char name[sizeof path + 8];
+        int  fd;
+
+        snprintf(name, sizeof name, "%s%s", path, tails[i]);
+        unlink(name);
+        fd = open(name, O_WRONLY | O_CREAT, 0600);
+        assert_int_equal(write(fd, l[i].bytes, l[i].n), l[i].n);
+        close(fd);
+    }
+}
+
+/* A byte that turned in the log would take all later commits with it: it is named, and nothing is touched. Turned back, all is there. */
+static void test_damaged_log(void **state)
+{
+    enum { COMMITS = 20 };
+    struct left    l[3], again[3];
+    struct runlog *log;
+    size_t         frames;
+    pid_t          child = fork();
+    int            status;
+
+    (void)state;
+    if (child == 0) {
+        log = create(1);
+        for (uint64_t i = 0; i < COMMITS; i++)
+            runlog_eval(log, i, "loss", 1, &err);
+        _exit(0); // as if killed: nothing is closed
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    left_take(l);
+    frames = (l[1].n - 32) / (24 + 4096);
+    for (size_t off = 0; off < l[1].n; off += off < 80 ? 1 : 709) {
+        l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
+        left_put(l);
+        assert_int_equal(runlog_open(&log, path, off % 2, 1, &err), -EBADMSG);
+        assert_non_null(strstr(err.text, "-wal: the "));
+        left_take(again);
+        for (int i = 0; i < 3; i++) {
+            assert_memory_equal(again[i].bytes, l[i].bytes, l[i].n);
+            free(again[i].bytes);
+        }
+        l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
+    }
+    assert_true(frames > COMMITS);
+    left_put(l);
+    strcat(path, "-wal");
+    unlink(path);
+    path[strlen(path) - 4] = '\0';
+    assert_int_equal(runlog_open(&log, path, 0, 1, &err), -EBADMSG);
+    left_put(l);
+    assert_int_equal(runlog_open(&log, path, 1, 1, &err), 0);
+    assert_int_equal(number(log, "SELECT count(*) FROM evals"), COMMITS);
+    runlog_close(log);
+    for (int i = 0; i < 3; i++)
+        free(l[i].bytes);
+}
+
 static void test_read_only_folder(void **state)
 {
     struct runlog *log = create(1);
@@ -336,7 +419,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
-        CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_full_disk), CASE(test_read_only_folder),
+        CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_damaged_log),
+        CASE(test_full_disk), CASE(test_read_only_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,129 @@
+/* wal.c: the log's frames against their checksums, as far as its index counts them. Both formats are SQLite's own, documented at
+ * https://sqlite.org/walformat.html and unchanged since 2010: the log has a header of 32 bytes, then frames of a header of 24 bytes and a
+ * page; numbers are big-endian; each frame's checksum goes on from the one before. */
+#include "data/wal.h"
+
+#include "data/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOG_HEADER = 32, FRAME_HEADER = 24, MAX_PAGE = 65536 };
+enum { INDEX_VERSION = 3007000 };
+static const uint32_t LOG_MAGIC = 0x377f0682; // its last bit: checksums are of big-endian words
+
+/* The head of the index, in the machine's own order; there are two copies. */
+struct wal_index {
+    uint32_t      version, unused, change;
+    unsigned char ready, big_endian;
+    uint16_t      page;
+    uint32_t      frames, pages, frame_sum[2];
+    unsigned char salt[8];
+    uint32_t      sum[2];
+};
+_Static_assert(sizeof(struct wal_index) == 48, "as SQLite has it");
+
+static uint32_t get32(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void sum_on(uint32_t sum[2], const unsigned char *p, size_t n, int big_endian)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        uint32_t a = get32(p + i), b = get32(p + i + 4);
+
+        sum[0] += (big_endian ? a : __builtin_bswap32(a)) + sum[1];
+        sum[1] += (big_endian ? b : __builtin_bswap32(b)) + sum[0];
+    }
+}
+
+/* Was the file last written since the machine was started? Then what the kernel gives is what was written. */
+static int since_start(const struct stat *st)
+{
+    struct timespec now, up;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    return st->st_mtime > now.tv_sec - up.tv_sec;
+}
+
+/* The index, if it is one that can be relied on. */
+static int index_read(const char *path, struct wal_index *out)
+{
+    struct wal_index both[2];
+    struct stat      st;
+    int              fd = open(path, O_RDONLY | O_CLOEXEC), good = 0;
+
+    if (fd < 0)
+        return 0;
+    good = fstat(fd, &st) == 0 && since_start(&st) && file_pread(fd, both, sizeof both, 0, path, NULL) == 0 &&
+           memcmp(&both[0], &both[1], sizeof *both) == 0 && both[0].version == INDEX_VERSION && both[0].ready;
+    close(fd);
+    *out = both[0];
+    return good;
+}
+
+/* The log's head: its page size into *page, its checksum into sum. */
+static int head_check(const unsigned char *head, const struct wal_index *index, uint32_t sum[2], size_t *page)
+{
+    *page = get32(head + 8);
+    sum[0] = sum[1] = 0;
+    sum_on(sum, head, 24, head[3] & 1);
+    return (get32(head) | 1) == (LOG_MAGIC | 1) && *page >= 512 && *page <= MAX_PAGE && memcmp(head + 16, index->salt, 8) == 0 &&
+           sum[0] == get32(head + 24) && sum[1] == get32(head + 28);
+}
+
+static int frame_check(const unsigned char *frame, size_t page, const unsigned char *head, uint32_t sum[2])
+{
+    sum_on(sum, frame, 8, head[3] & 1);
+    sum_on(sum, frame + FRAME_HEADER, page, head[3] & 1);
+    return memcmp(frame + 8, head + 16, 8) == 0 && sum[0] == get32(frame + 16) && sum[1] == get32(frame + 20);
+}
+
+static int frames_check(int fd, const char *path, const struct wal_index *index, unsigned char *buf, struct err *err)
+{
+    unsigned char head[LOG_HEADER];
+    uint32_t      sum[2];
+    size_t        page = 0;
+    uint64_t      off = LOG_HEADER;
+
+    if (file_pread(fd, head, sizeof head, 0, path, NULL) || !head_check(head, index, sum, &page))
+        return err_set(err, -EBADMSG, "%s: the head of the database's log is damaged, and with it the last %u pages that were committed", path,
+                       index->frames);
+    for (uint32_t i = 0; i < index->frames; i++, off += FRAME_HEADER + page)
+        if (file_pread(fd, buf, FRAME_HEADER + page, off, path, NULL) || !frame_check(buf, page, head, sum))
+            return err_set(err, -EBADMSG, "%s: the database's log is damaged at offset %llu: %u of the last %u pages that were committed are "
+                           "from there on; nothing was changed", path, (unsigned long long)off, index->frames - i, index->frames);
+    return 0;
+}
+
+int wal_check(const char *db_path, struct err *err)
+{
+    struct wal_index index;
+    char            *log = NULL, *shm = NULL;
+    unsigned char   *buf = malloc(FRAME_HEADER + MAX_PAGE);
+    int              fd = -1, rc = 0;
+
+    if (!buf || asprintf(&log, "%s-wal", db_path) < 0 || asprintf(&shm, "%s-shm", db_path) < 0) {
+        rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
+    } else if (index_read(shm, &index) && index.frames) {
+        fd = open(log, O_RDONLY | O_CLOEXEC);
+        rc = fd < 0 ? err_set(err, -EBADMSG, "%s: %s, but its index %s has %u pages that were committed to it", log, strerror(errno), shm,
+                              index.frames)
+                    : frames_check(fd, log, &index, buf, err);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    free(log);
+    free(shm);
+    return rc;
+}
