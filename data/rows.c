@@ -39,6 +39,21 @@ static int rows_skip_mark(struct rows *r, struct err *err)
     return 0;
 }
 
+static int rows_grow(struct rows *r, struct err *err)
+{
+    size_t cap = r->cap ? 2 * r->cap : 4096;
+    char  *text;
+
+    if (cap > ROWS_MAX_BYTES)
+        return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line, ROWS_MAX_BYTES);
+    text = realloc(r->text, cap);
+    if (!text)
+        return err_set(err, -ENOMEM, "%s:%zu: no memory for a row of %zu bytes", r->path, r->line, cap);
+    r->text = text;
+    r->cap = cap;
+    return 0;
+}
+
 int rows_open(struct rows **out, const char *path, enum rows_kind kind, struct err *err)
 {
     struct rows *r = calloc(1, sizeof *r);
@@ -64,6 +79,8 @@ int rows_open(struct rows **out, const char *path, enum rows_kind kind, struct e
         goto out;
     }
     rc = rows_skip_mark(r, err);
+    if (!rc)
+        rc = rows_grow(r, err); // so that an empty first field, too, stands somewhere
 out:
     if (rc)
         rows_close(r);
@@ -102,21 +119,6 @@ const char *rows_field(const struct rows *r, size_t i)
 {
     assert(i < r->n_fields);
     return r->text + r->start[i];
-}
-
-static int rows_grow(struct rows *r, struct err *err)
-{
-    size_t cap = r->cap ? 2 * r->cap : 4096;
-    char  *text;
-
-    if (cap > ROWS_MAX_BYTES)
-        return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line, ROWS_MAX_BYTES);
-    text = realloc(r->text, cap);
-    if (!text)
-        return err_set(err, -ENOMEM, "%s:%zu: no memory for a row of %zu bytes", r->path, r->line, cap);
-    r->text = text;
-    r->cap = cap;
-    return 0;
 }
 
 static int rows_put(struct rows *r, int c, struct err *err)

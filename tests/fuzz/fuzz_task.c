@@ -98,6 +98,7 @@ static void seeds(void)
     seed_of(130, "label,sentence\n1,\"a, \"\"b\"\"\nc\"\n0,d\r\n");
     seed_of(131, "{\"sentence\": \"a\", \"label\": 1}\n{\"sentence\": \"b\\u00e9\", \"label\": \"no\"}\n");
     seed_of(131, "{\"text\": \"a\", \"other\": \"b\", \"label\": 1.5}\n\n{\"label\": 2, \"text\": \"c\", \"other\": \"d\"}\n");
+    seed_of(129, "\tlabel\nA\tx\nB\ty\n"); // a first column without a name
     seed_of(134, "a,b,label\nx,y,0.5\nz,w,1e3\n");
 }
 
