@@ -36,6 +36,7 @@ static void round_trip(const struct gpt_config *g, const struct hf_labels *label
     struct hf        *h;
     struct err        err;
 
+    memset(&again, 0, sizeof again); // its padding is compared, too
     fuzz_remove("copy");
     if (hf_export(fuzz_path("copy"), &x, &err) || hf_open(&h, fuzz_path("copy"), &err))
         fuzz_fail(__FILE__, __LINE__, err.text);
