@@ -151,7 +151,7 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
     name[n_left + n_right] = 0;
     b = id_of(json_object_get(l->vocab, name + n_left));
     c = id_of(json_object_get(l->vocab, name));
-    if (n_left == 0 || n_right == 0 || a < 0 || b < 0 || c < 0)
+    if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0) // a NUL is in no token
         return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token", l->path, rank, name);
     tokenizer_set_merge(l->t, rank, (uint32_t)a, (uint32_t)b, (uint32_t)c);
     return 0;
