@@ -345,6 +345,31 @@ static void test_shards(void **state)
     assert_non_null(strstr(e.text, "two files"));
 }
 
+/* Files that are there and whole, reached by ways out of the folder and back: none is opened. What a name holds stays one line. */
+static void test_folder_is_not_left(void **state)
+{
+    static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}";
+    const char       *base = strrchr(dir, '/') + 1;
+    char              index[512], names[5][256];
+
+    (void)state;
+    write_header("s1", one, 4);
+    snprintf(names[0], sizeof names[0], "%s/s1", dir);
+    snprintf(names[1], sizeof names[1], "../%s/s1", base);
+    snprintf(names[2], sizeof names[2], "./s1");
+    snprintf(names[3], sizeof names[3], ".//s1");
+    snprintf(names[4], sizeof names[4], "..\\u002f%s\\u002fs1", base); // JSON's own way to write a slash
+    for (size_t i = 0; i < 5; i++) {
+        struct safetensors *s;
+
+        snprintf(index, sizeof index, "{\"weight_map\": {\"a\\u001b[2J\\n\": \"%s\"}}", names[i]);
+        put_index(index);
+        assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+        assert_non_null(strstr(e.text, "no file of the same folder"));
+        assert_null(strpbrk(e.text, "\x1b\n"));
+    }
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -352,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_round_trip),      T(test_same_bytes),  T(test_corruption_is_found), T(test_every_byte_counts),
         T(test_rounding), T(test_writer_refusals), T(test_hostile_headers), T(test_other_dtype), T(test_shards),
+        T(test_folder_is_not_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
