@@ -626,6 +626,10 @@ struct sqlite3 *runlog_db(struct runlog *log)
 
 int runlog_begin(struct runlog *log, struct err *err)
 {
+    int moved = 0;
+
+    if (sqlite3_file_control(log->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
+        return err_set(err, -ENOENT, "%s was removed or renamed while the run used it; bring it back and go on with --resume", log->path);
     return sql_run(log, SQL_BEGIN, "beginning a transaction", err, "");
 }
 

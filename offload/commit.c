@@ -70,7 +70,9 @@ static int write_a(struct scheduler *s, struct err *err)
         next.applied++;
         next.optim = s->asked.optim;
     }
-    rc = runlog_begin(log, err);
+    rc = devices_present(&s->dev, &s->cfg, err);
+    if (!rc)
+        rc = runlog_begin(log, err);
     for (size_t i = 0; !rc && !s->asked.skip && i < s->dev.store.n_subs; i++)
         rc = journal_put_grad(s->journal, i, &s->subs[i].grad, err);
     for (size_t i = 0; !rc && !s->asked.skip && s->cfg.error_feedback && i < s->dev.store.n_subs; i++)
@@ -95,7 +97,7 @@ static int write_b(struct scheduler *s, int last, struct err *err)
 {
     struct runlog *log = s->cfg.log;
     uint64_t step = s->state.next_step - 1;
-    int rc = runlog_begin(log, err);
+    int rc = devices_present(&s->dev, &s->cfg, err);
 
     for (size_t i = 0; !rc && i < s->dev.store.n_subs; i++)
         if (s->subs[i].state == SUB_COVERED)

@@ -189,6 +189,32 @@ static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, i
     return other ? other : rc;
 }
 
+static void file_remember(struct devices *d, size_t i)
+{
+    struct stat st;
+
+    if (stat(d->paths[i], &st) == 0)
+        d->files[i] = (struct devices_file){ .dev = st.st_dev, .ino = st.st_ino };
+}
+
+int devices_present(const struct devices *d, const struct run_config *cfg, struct err *err)
+{
+    for (size_t i = 0; i < d->n && !devices_fake(cfg); i++) {
+        struct stat st;
+
+        if (stat(d->paths[i], &st))
+            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to it; bring it back and go on with --resume", i,
+                           d->paths[i], strerror(errno));
+        if (st.st_dev != d->files[i].dev || st.st_ino != d->files[i].ino)
+            return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run was writing to; bring that one back and go "
+                           "on with --resume", i, d->paths[i]);
+        if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
+            return err_set(err, -ENODEV, "device %zu: %s was cut to %llu bytes, this run needs %llu", i, d->paths[i],
+                           (unsigned long long)st.st_size, (unsigned long long)d->store.device_bytes[i]);
+    }
+    return 0;
+}
+
 static int device_open(struct devices *d, const struct run_config *cfg, size_t i, enum devices_how how, const struct iovec *buffers,
                        unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
 {
@@ -212,6 +238,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
     if (rc)
         return create || rc != -EINVAL ? rc : whose_is(d, cfg, i, rc, err);
+    file_remember(d, i);
     return superblock(d, cfg, i, create, err);
 }
 
@@ -252,8 +279,9 @@ static int open_all(struct devices *d, const struct run_config *cfg, enum device
     d->internal = calloc(d->n, sizeof *d->internal);
     d->csd = calloc(d->n, sizeof *d->csd);
     d->paths = calloc(d->n, sizeof *d->paths);
+    d->files = calloc(d->n, sizeof *d->files);
     d->page = aligned_alloc(STORE_SUPERBLOCK, STORE_SUPERBLOCK);
-    if (!d->internal || !d->csd || !d->paths || !d->page) {
+    if (!d->internal || !d->csd || !d->paths || !d->files || !d->page) {
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
         goto out;
     }
@@ -322,6 +350,7 @@ int devices_close(struct devices *d)
     free(d->csd);
     free(d->internal);
     free(d->paths);
+    free(d->files);
     if (!silent)
         free(d->page);
     store_release(&d->store);

@@ -12,6 +12,7 @@ struct devices {
     struct link    **internal; // (n)
     struct csd     **csd;      // (n)
     char           **paths;    // (n) of files or block devices
+    struct devices_file { uint64_t dev, ino; } *files; // (n) what the paths named when they were opened
     size_t           n;
     void            *page;     // 4 KiB for superblocks
     int              silent;   // a device gave requests up: what jobs pointed into must not be freed
@@ -33,6 +34,10 @@ int  devices_open_each(struct devices *d, const struct run_config *cfg, enum dev
 /* The file or block device behind device i, malloced: a folder that was given has a file named after the run. create: it need not be
  * there, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
+
+/* Whether every path still names what was opened, as large as it must be: what is written to a file that was removed is lost when the
+ * process ends, and nothing else would tell. */
+int devices_present(const struct devices *d, const struct run_config *cfg, struct err *err);
 
 /* Write device i's superblock anew. */
 int  devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err);
