@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,11 +106,14 @@ static int run_command(int argc, char **argv)
 /* What was printed must have arrived: a full disk behind stdout is a failure. */
 static int finish(int rc)
 {
-    if ((fflush(stdout) || ferror(stdout)) && !rc) {
-        perror("siTrain: writing to stdout");
-        return 1;
-    }
-    return rc;
+    struct pollfd out = { .fd = STDOUT_FILENO };
+
+    if ((!fflush(stdout) && !ferror(stdout)) || rc)
+        return rc;
+    if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR)) // nobody reads it any more
+        errno = EPIPE;
+    perror("siTrain: writing to stdout");
+    return 1;
 }
 
 /* OpenMP's threads are to sleep while they wait, not to spin: the devices' workers and other programs share these cores, and a thread
@@ -143,6 +147,7 @@ int main(int argc, char **argv)
     const struct opt_command *present[COMMANDS];
 
     take_closed_streams();
+    signal(SIGPIPE, SIG_IGN); // a reader that went away is an error of the writing; training stops for it (training.c)
     signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
     wait_without_spinning(argv);
 

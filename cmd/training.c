@@ -1,5 +1,5 @@
-/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing. SIGINT and SIGTERM let the step
- * finish and commit; a second one ends the process at once, which a resume survives as it survives any kill. */
+/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing. SIGINT, SIGTERM and SIGPIPE let the
+ * step finish and commit; a second one ends the process at once, which a resume survives as it survives any kill. */
 #include "cmd/training.h"
 
 #include "cmd/best.h"
@@ -37,12 +37,21 @@ static void on_stop(int signal)
         _exit(130);
 }
 
+/* Nobody reads what is printed any more: the step ends and is committed. Every line from here on comes here again. */
+static void on_pipe(int signal)
+{
+    (void)signal;
+    if (!stops)
+        stops = 1;
+}
+
 static void catch_signals(void)
 {
-    struct sigaction a = { .sa_handler = on_stop };
+    struct sigaction a = { .sa_handler = on_stop }, pipe = { .sa_handler = on_pipe };
 
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGPIPE, &pipe, NULL);
 }
 
 /* ---- opening ---- */
