@@ -29,11 +29,15 @@ struct tokens {
     uint64_t       data_off; // of id 0
     uint64_t       count;
     uint32_t      *sums;     // expected, one per MiB; NULL: unchecked
+    unsigned char *checked;  // per MiB: 1 once it was as expected
+    uint32_t      *parts;    // of those: sums of their parts
     unsigned char *mib;      // buffer of one MiB
-    uint64_t       held;     // the one that is in it, as expected; or NOTHING_HELD
+    uint64_t       held;     // what of the file is in it, as expected
+    size_t         held_bytes;
 };
 
-#define NOTHING_HELD UINT64_MAX
+#define PART  ((size_t)1 << 16)
+#define PARTS (MIB / PART)
 
 /* ---- what a file is ---- */
 
@@ -200,6 +204,8 @@ void tokens_close(struct tokens *t)
         close(t->fd);
     free(t->path);
     free(t->sums);
+    free(t->checked);
+    free(t->parts);
     free(t->mib);
     free(t);
 }
@@ -250,10 +256,17 @@ int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *
         return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for it: it was changed "
                        "since it was first used", t->path, tokens_sums(t), n);
     free(t->sums);
+    free(t->checked);
+    free(t->parts);
     t->sums = malloc(n ? n * sizeof *sums : 1);
-    t->held = NOTHING_HELD;
-    if (!t->sums)
+    t->checked = calloc(n ? n : 1, 1);
+    t->parts = calloc(n ? n : 1, PARTS * sizeof *t->parts);
+    t->held_bytes = 0;
+    if (!t->sums || !t->checked || !t->parts) {
+        free(t->sums);
+        t->sums = NULL;
         return err_set(err, -ENOMEM, "no memory for the checksums of %s", t->path);
+    }
     if (n)
         memcpy(t->sums, sums, n * sizeof *sums);
     return 0;
@@ -265,27 +278,64 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     int      rc;
 
     assert(t->sums && i < tokens_sums(t));
+    t->held_bytes = 0;
     rc = tokens_sum(t, i, &sum, err);
     if (!rc && sum != t->sums[i])
         rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64 " has checksum %08x, recorded is %08x",
                      t->path, (uint64_t)i * MIB, sum, t->sums[i]);
-    t->held = rc ? NOTHING_HELD : i;
-    return rc;
+    if (rc)
+        return rc;
+    t->held = (uint64_t)i * MIB;
+    t->held_bytes = t->size - t->held < MIB ? (size_t)(t->size - t->held) : MIB;
+    for (size_t k = 0; k * PART < t->held_bytes; k++) {
+        size_t left = t->held_bytes - k * PART;
+
+        t->parts[i * PARTS + k] = crc32c(0, t->mib + k * PART, left < PART ? left : PART);
+    }
+    t->checked[i] = 1;
+    return 0;
 }
 
-/* ---- reading ---- */
+/* Have the part around byte `off` in the buffer. What a MiB holds is compared whole when it is first touched; from then on it is enough to
+ * read a part and compare that. */
+static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
+{
+    size_t   k = (size_t)(off / PART);
+    uint64_t at = (uint64_t)k * PART;
+    size_t   n = t->size - at < PART ? (size_t)(t->size - at) : PART;
+    uint32_t sum;
+    int      rc;
 
-/* Bytes of the file: where sums are expected, only out of a MiB that was compared with its own after it was read. */
+    if (off >= t->held && off - t->held < t->held_bytes)
+        return 0;
+    if (!t->checked[off / MIB])
+        return tokens_verify(t, (size_t)(off / MIB), err);
+    t->held_bytes = 0;
+    rc = file_pread(t->fd, t->mib, n, at, t->path, err);
+    if (rc)
+        return rc;
+    sum = crc32c(0, t->mib, n);
+    if (sum != t->parts[k])
+        return err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte %" PRIu64 " have checksum %08x, they had %08x", t->path,
+                       n, at, sum, t->parts[k]);
+    t->held = at;
+    t->held_bytes = n;
+    return 0;
+}
+
+/* Bytes of the file: where sums are expected, only out of what was compared after it was read. */
 static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n, struct err *err)
 {
     if (!t->sums)
         return file_pread(t->fd, raw, n, off, t->path, err);
     while (n > 0) {
-        size_t at = (size_t)(off % MIB), part = n < MIB - at ? n : MIB - at;
-        int    rc = t->held == off / MIB ? 0 : tokens_verify(t, (size_t)(off / MIB), err);
+        size_t at, part;
+        int    rc = tokens_hold(t, off, err);
 
         if (rc)
             return rc;
+        at = (size_t)(off - t->held);
+        part = n < t->held_bytes - at ? n : t->held_bytes - at;
         memcpy(raw, t->mib + at, part);
         raw += part;
         off += part;

@@ -24,8 +24,8 @@ uint64_t tokens_count(const struct tokens *t);
 const char *tokens_path(const struct tokens *t);
 
 /* Checksums of the file per MiB: tokens_hash fills sums[0..tokens_sums(t)) by reading everything once; tokens_expect hands
- * in the recorded ones (copied): from then on what tokens_read gives comes out of a MiB that was compared after it was read, each time
- * anew. tokens_verify compares MiB i. */
+ * in the recorded ones (copied): from then on all that tokens_read gives was compared after it was read, each time anew: a MiB whole when
+ * it is first touched, then the 64 KiB around. tokens_verify compares MiB i. */
 size_t tokens_sums(const struct tokens *t);
 int    tokens_hash(struct tokens *t, uint32_t *sums, struct err *err);
 int    tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err);
