@@ -99,6 +99,8 @@ static int write_b(struct scheduler *s, int last, struct err *err)
     uint64_t step = s->state.next_step - 1;
     int rc = devices_present(&s->dev, &s->cfg, err);
 
+    if (!rc)
+        rc = runlog_begin(log, err);
     for (size_t i = 0; !rc && i < s->dev.store.n_subs; i++)
         if (s->subs[i].state == SUB_COVERED)
             rc = journal_put_sub(s->journal, i, &s->subs[i].newest, err);
