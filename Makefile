@@ -69,7 +69,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory curves bench-peers
+.PHONY: asan-quick tsan-quick prove-memory prove-faults curves bench-peers
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay
 tsan-quick:
@@ -162,6 +162,19 @@ CRASH_LIB  := $(filter-out $(BUILD)/model/%,$(LIB_OBJ))
 
 $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(CRASH_LIB)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(CRASH_WRAP:%=-Wl,--wrap=%) $^ $(LDLIBS) -o $@
+
+crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs on a simulated machine (minutes)
+	@OMP_NUM_THREADS=1 $(BUILD)/tests/crash/crash --all
+
+# Faults: calls of our objects that tests/fault lets fail, one at a time.
+FAULT_WRAP := open pread pwrite fsync fdatasync ftruncate posix_fallocate mkdir rename malloc calloc realloc aligned_alloc mmap strdup strndup \
+              realpath asprintf pthread_create io_uring_queue_init io_uring_submit io_uring_submit_and_wait io_uring_submit_and_wait_timeout
+
+$(BUILD)/tests/test_fault: override LDFLAGS += $(FAULT_WRAP:%=-Wl,--wrap=%)
+$(BUILD)/tests/test_fault: $(BUILD)/tests/fault/calls.o $(filter-out %/main.o,$(CMD_OBJ))
+
+prove-faults: $(BUILD)/tests/test_fault ## every request, system call and allocation of short runs fails once
+	@$(BUILD)/tests/test_fault all
 
 test-bins: $(TEST_BIN) ## build the test programs only
 
