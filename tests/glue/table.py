@@ -109,7 +109,7 @@ def main():
     path = os.path.join(a.out, "results.json")
     results = load(path)
     todo = [(t, r, s) for t in tasks for r in ratios for s in range(1, RECIPE[t][2] + 1) if key(t, r, s) not in results]
-    todo.sort(key=lambda job: job[2])  # a first seed of everything, then the others
+    todo.sort(key=lambda job: (job[1] > 0, job[2]))  # the dense rows first, then a first seed of everything
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         jobs = [pool.submit(one, a, path, results, *job) for job in todo]
     failed = [str(j.exception()) for j in jobs if j.exception()]
