@@ -1,0 +1,255 @@
+#!/bin/sh
+# A run that moves: siTrain reshard onto other drives and other numbers of them, killed anywhere; devices and runs that were moved or copied
+# by hand; and who may use a run: two processes, a copy, one who may only read. Prints TAP. SEED=n replays the kills, KILLS=n makes more.
+. tests/tap.sh
+
+make_text 1500 >"$tmp/text.txt"
+make_text 200 >"$tmp/held.txt"
+works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+works "a text becomes a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+shape="--n-layer 2 --n-head 2 --n-embd 64 --seq 24 --batch 3 --lr 1e-3 --warmup 2 --seed 5 --csd-mem 192K"
+
+# begin RUN ARGUMENTS...: a run of 3 steps, of 6 that its schedule has
+begin() {
+    name=$1
+    shift
+    run pretrain --run "$tmp/$name" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --steps 3 --schedule-steps 6 --quiet "$@"
+    result "$got" "a run $*"
+}
+
+# ends RUN WANT NAME: trained to its end it has these parameters
+ends() {
+    run pretrain --resume "$tmp/$1" --steps 6 --quiet
+    same "$2" "$(exported "$tmp/$1")" "$3"
+}
+
+begin stays --mode mem
+ends stays "$(run pretrain --resume "$tmp/stays" --steps 6 --quiet && exported "$tmp/stays")" "mem trains to the end"
+want=$(exported "$tmp/stays")
+
+# ---- moves
+
+begin run --devices 2
+half=$(exported "$tmp/run")
+works "reshard onto 3 devices" reshard "$tmp/run" --devices 3
+same "$half" "$(exported "$tmp/run")" "the parameters stay"
+same "3" "$(find "$tmp/run" -name 'states*' | wc -l)" "its 3 files are all that is there"
+works "all of it is whole" check "$tmp/run"
+mkdir "$tmp/a" "$tmp/b c"
+works "reshard onto drives, and other subgroups" reshard "$tmp/run" --device "$tmp/a" --device "$tmp/b c" --device "$tmp/new file" --device "$tmp/a" --csd-mem 1M
+same "0" "$(find "$tmp/run" -name 'states*' -o -name 'dev*' | wc -l)" "nothing is left in the run's folder"
+works "it is whole there" check "$tmp/run"
+(cd "$tmp" && run pretrain --resume run --steps 5 --quiet)
+works "it goes on there" pretrain --resume "$tmp/run" --steps 5 --quiet
+works "reshard back into the folder" reshard "$tmp/run" --devices 1
+same "0" "$(find "$tmp/a" "$tmp/b c" -type f -o -name 'new file' | wc -l)" "nothing is left on the drives"
+ends run "$want" "moved three times and trained on: as if it had stayed"
+
+ef="--compress 10% --error-feedback"
+begin ef-stays --mode mem $ef
+ends ef-stays "$(run pretrain --resume "$tmp/ef-stays" --steps 6 --quiet && exported "$tmp/ef-stays")" "mem with error feedback trains to the end"
+begin ef --devices 3 $ef
+works "reshard with residuals" reshard "$tmp/ef" --devices 2
+works "they are whole" check "$tmp/ef"
+ends ef "$(exported "$tmp/ef-stays")" "residuals move along"
+
+# ---- refusals
+
+begin two --device "$tmp/a" --device "$tmp/b c"
+first=$(echo "$tmp"/a/sitrain-*-dev0) second=$(echo "$tmp/b c"/sitrain-*-dev1)
+hash=$(exported "$tmp/two")
+refuses 2 "where to? give --device PATH" reshard "$tmp/two"
+refuses 2 "where to? give --device PATH" reshard "$tmp/two" --devices 2 --device "$tmp/a"
+refuses 2 "is in mode mem" reshard "$tmp/stays" --devices 2
+refuses 2 "expected a folder, a block device or the name of a new file" reshard "$tmp/two" --device "$tmp/text.bin"
+refuses 2 "expected a folder for a device" reshard "$tmp/two" --device "$tmp/none/there"
+refuses 2 "a path with a line break" reshard "$tmp/two" --device "$tmp/new
+line"
+refuses 2 "siTrain reshard $tmp/two --devices 3 moves it" pretrain --resume "$tmp/two" --devices 3
+refuses 2 "siTrain reshard moves the run onto another number" pretrain --resume "$tmp/two" --device "$tmp/a"
+swapped="another place in it: found run"
+refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$second" --device "$first"
+begin other --devices 2
+refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$tmp/other/dev0/states" --device "$second"
+cp "$first" "$tmp/older"
+printf 'siTrain device 0' | dd of="$tmp/older" conv=notrunc 2>/dev/null
+refuses 1 "$tmp/older was made by another version of siTrain" pretrain --resume "$tmp/two" --device "$tmp/older" --device "$second"
+refuses 1 "$tmp/text.bin is not a siTrain device" pretrain --resume "$tmp/two" --device "$tmp/text.bin" --device "$second"
+same "$hash" "$(exported "$tmp/two")" "what is refused changes nothing"
+
+# ---- moved and copied by hand
+
+mkdir "$tmp/elsewhere"
+mv "$first" "$tmp/elsewhere/drive 0"
+mv "$second" "$tmp/elsewhere"
+refuses 1 "$first" pretrain --resume "$tmp/two" --steps 4
+works "devices that moved are found with --device" pretrain --resume "$tmp/two" --device "$tmp/elsewhere/drive 0" --device "$tmp/elsewhere" --steps 4 --quiet
+works "and are known from then on" pretrain --resume "$tmp/two" --steps 5 --quiet
+ends two "$want" "as if they had stayed"
+cp -a "$tmp/run" "$tmp/copy"
+mv "$tmp/run" "$tmp/gone"
+same "$want" "$(exported "$tmp/copy")" "a copied run is whole where it is"
+cp "$tmp/elsewhere/drive 0" "$tmp/stale"
+works "reshard after that" reshard "$tmp/two" --devices 2
+refuses 1 "was device 0 of 2 of this run at another time" pretrain --resume "$tmp/two" --device "$tmp/stale" --device "$tmp/two/dev1"
+same "$want" "$(exported "$tmp/two")" "devices that a run has left are not taken for its own"
+
+# ---- kills: wherever they hit, the run is whole on the old devices or on the new ones, and what is left of the others goes
+
+random() { # MODULUS: $random from 0 to below it
+    r=$(((r * 1103515245 + 12345) % 2147483648))
+    random=$((r / 65536 % $1))
+}
+if command -v sqlite3 >/dev/null; then
+    seed=${SEED:-$(date +%s)} kills=${KILLS:-12} r=${SEED:-$seed}
+    set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 3 --n-head 2 --n-embd 128 --seq 16 --batch 2 --compress 10% --error-feedback \
+        --schedule-steps 3 --csd-mem 192K --quiet
+    run pretrain --run "$tmp/unkilled" "$@" --steps 3 --mode mem
+    unkilled=$(exported "$tmp/unkilled")
+    run pretrain --run "$tmp/killed" "$@" --steps 2 --devices 2
+    result "$got" "a run to kill"
+    hash=$(exported "$tmp/killed")
+    mkdir "$tmp/k1" "$tmp/k2"
+    from=$(date +%s%N)
+    run reshard "$tmp/killed" --devices 3
+    whole_ms=$((($(date +%s%N) - from) / 1000000))
+    lost=0 moved=0 left=0 was=
+    for i in $(seq "$kills"); do
+        random 4
+        [ $((i % 2)) = 0 ] && set -- --devices $((random + 1)) || set -- --device "$tmp/k1" --device "$tmp/k2" --device "$tmp/k1"
+        random $((whole_ms + 1))
+        "$bin" reshard "$tmp/killed" "$@" >/dev/null 2>&1 </dev/null &
+        pid=$!
+        sleep "$(printf '%d.%03d' $((random / 1000)) $((random % 1000)))"
+        kill -9 $pid 2>/dev/null
+        wait $pid 2>/dev/null
+        [ "$(exported "$tmp/killed")" = "$hash" ] || lost=$((lost + 1))
+        files=$(find "$tmp/killed" "$tmp/k1" "$tmp/k2" -name 'states*' -o -name 'sitrain-*-dev*' | wc -l)
+        now=$(sqlite3 "$tmp/killed/run.db" "SELECT value FROM runs WHERE key = 'layout'")
+        [ "$files" = "$(sqlite3 "$tmp/killed/run.db" "SELECT count(*) FROM devices")" ] || left=$((left + 1))
+        [ "$now" = "$was" ] || moved=$((moved + 1))
+        was=$now
+    done
+    echo "# SEED=$seed KILLS=$kills, within $whole_ms ms each: $moved came after the switch"
+    same 0 $lost "no kill loses anything"
+    same 0 $left "nothing is left behind by one"
+    works "a reshard that nobody kills moves it" reshard "$tmp/killed" --devices 2
+    works "all of it is whole then" check "$tmp/killed"
+    run pretrain --resume "$tmp/killed" --steps 3 --quiet
+    same "$unkilled" "$(exported "$tmp/killed")" "and what is trained from there is what a run that stayed comes to"
+else
+    skip "kills during a reshard" "no sqlite3"
+fi
+
+# ---- who may use a run
+
+# busy RUN OPTIONS...: a training of it that is at work, in $pid
+busy() {
+    name=$1
+    shift
+    "$bin" pretrain --resume "$tmp/$name" --steps 100000 "$@" >"$tmp/busy" 2>&1 </dev/null &
+    pid=$!
+    for _ in $(seq 200); do
+        grep -q '^step' "$tmp/busy" && break
+        sleep 0.05
+    done
+}
+used="the run is in use by process"
+busy other
+refuses 1 "$used $pid on $(uname -n); wait for it to end or stop it" pretrain --resume "$tmp/other" --steps 9
+refuses 1 "$used $pid on" eval "$tmp/other" --data "$tmp/held.txt"
+refuses 1 "$used $pid on" reshard "$tmp/other" --devices 1
+works "a report is for everybody" report "$tmp/other"
+kill -9 $pid
+wait $pid 2>/dev/null
+result "$(grep -q "process $pid on" "$tmp/other/run.lock"; echo $?)" "who was killed still stands in the lock's file"
+works "but holds it no more" check "$tmp/other"
+cat >"$tmp/nolock.c" <<'C'
+#include <errno.h>
+int flock(int fd, int how) { (void)fd, (void)how; errno = ENOLCK; return -1; }
+C
+if ${CC:-cc} -shared -fPIC -o "$tmp/nolock.so" "$tmp/nolock.c" 2>/dev/null && ! ldd "$bin" | grep -q libasan; then
+    export LD_PRELOAD="$tmp/nolock.so"
+    refuses 1 "the file system has no locks, so a second process could not be kept from this run; put it on a local one" pretrain --resume "$tmp/other"
+    unset LD_PRELOAD
+else
+    skip "a file system without locks" "no compiler, or a sanitizer that loads first"
+fi
+
+mkdir "$tmp/drive"
+begin shared --device "$tmp/drive"
+cp -a "$tmp/shared" "$tmp/shared-copy"
+busy shared
+refuses 1 "is in use by another process: a run and a copy of it cannot both have their states there" pretrain --resume "$tmp/shared-copy" --steps 6 --quiet
+kill -9 $pid
+wait $pid 2>/dev/null
+
+# ---- who may only read
+
+reader=
+if [ "$(id -u)" != 0 ]; then
+    reader=none
+elif setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null; then
+    reader="setpriv --reuid=65534 --regid=65534 --clear-groups"
+fi
+may_read() { # NAME COMMAND...
+    name=$1
+    shift
+    $reader "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    result $got "who may only read: $name"
+}
+read_only() { # RUN: all that reads
+    may_read "eval of $1" eval "$tmp/$1" --data "$tmp/held.txt" --seq 24
+    may_read "generate of $1" generate "$tmp/$1" --prompt "the sea" --tokens 3
+    may_read "report of $1" report "$tmp/$1"
+    may_read "check of $1" check "$tmp/$1"
+    rm -rf "$tmp/for all/hf"
+    may_read "export of $1" export "$tmp/$1" "$tmp/for all/hf"
+    same "$2" "$(sha256sum <"$tmp/for all/hf/model.safetensors" | cut -d' ' -f1)" "and it gives the same"
+}
+if [ "$reader" = none ]; then
+    reader=
+    mkdir "$tmp/for all"
+    chmod -R a-w "$tmp/copy" "$tmp/stays"
+    read_only copy "$want"
+    read_only stays "$want"
+    chmod -R u+w "$tmp/copy" "$tmp/stays"
+elif [ "$reader" ]; then
+    cp "$bin" "$tmp/siTrain"
+    chmod 755 "$tmp" "$tmp/siTrain"
+    bin="$tmp/siTrain"
+    mkdir -m 777 "$tmp/for all"
+    chmod a+r "$tmp/held.txt" "$tmp/text.bin"
+    begin log --mode mem
+    hash=$(exported "$tmp/log")
+    busy log
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    result "$([ -s "$tmp/log/run.db-wal" ]; echo $?)" "a killed run has a log beside its database"
+    begin half
+    busy half --csd-read-bw 500K # an update takes seconds
+    sleep 0.3
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    for r in copy stays log half; do
+        chmod -R a+rX "$tmp/$r"
+    done
+    read_only copy "$want"
+    read_only stays "$want"
+    read_only log "$hash"
+    $reader "$bin" eval "$tmp/half" --data "$tmp/text.bin" --seq 24 >"$tmp/out" 2>"$tmp/err"
+    got=$?
+    result "$([ $got = 1 ] && grep -q "may not be written here: .siTrain pretrain --resume. (or finetune) finishes the step where it may" "$tmp/err"; echo $?)" \
+        "a step that is half done needs somebody who may write"
+    $reader "$bin" pretrain --resume "$tmp/copy" --steps 9 >"$tmp/out" 2>"$tmp/err"
+    got=$?
+    result "$([ $got = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "training is refused in a sentence"
+    $reader "$bin" reshard "$tmp/copy" --devices 3 >"$tmp/out" 2>"$tmp/err"
+    got=$?
+    result "$([ $got = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "so is a reshard"
+else
+    skip "who may only read" "root, and no setpriv to be somebody else"
+fi
+
+done_testing
