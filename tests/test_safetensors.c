@@ -350,7 +350,7 @@ static void test_folder_is_not_left(void **state)
 {
     static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}";
     const char       *base = strrchr(dir, '/') + 1;
-    char              index[512], names[5][256];
+    char              index[640], names[5][256];
 
     (void)state;
     write_header("s1", one, 4);
