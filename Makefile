@@ -37,7 +37,7 @@ DEPS_FUZZ  := libclang-rt-14-dev
 # Tests that want data which is not part of the project take its folder from here: make check DATA=/path/to/data
 DATA    ?=
 
-.PHONY: all deps demo check check-hf test-bins asan tsan clang bench format help install clean
+.PHONY: all deps demo check crash check-hf test-bins asan tsan clang bench format help install clean
 .DEFAULT_GOAL := all
 
 all: $(TARGET) ## build ./siTrain
@@ -63,7 +63,7 @@ TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
 ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens tokenizer safetensors task examples csd grad_wire runlog)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)
 SANITIZED  := asan-quick tsan-quick
-SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK) build-asan/tests/fuzz/replay
+SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 
 ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address,undefined"
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
@@ -71,7 +71,7 @@ TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize
 
 .PHONY: asan-quick tsan-quick prove-memory prove-faults curves bench-peers
 asan-quick:
-	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay
+	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
 	+@$(TSAN_MAKE) $(TSAN_QUICK)
 
@@ -116,6 +116,16 @@ bench-peers: $(TARGET) ## speed and memory beside PyTorch's and DeepSpeed's (VEN
 	@sh tests/hf/venv.sh $(VENV) deepspeed || echo "DeepSpeed could not be installed: it is left out"
 	@SITRAIN="$(abspath $(TARGET))" PATH="$(abspath $(VENV))/bin:$$PATH" python3 tests/bench/peers.py --out $(BUILD)/peers $(PEERS)
 
+# GLUE=FOLDER with SST-2, CoLA and MRPC; INIT=FOLDER of a GPT-2 as Hugging Face has it.
+GLUE    ?= $(DATA)/glue
+INIT    ?= $(DATA)/gpt2-30m
+bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=, VENV=)
+	@sh tests/hf/venv.sh $(VENV) torch transformers numpy
+	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/bench/finetune.py --data "$(GLUE)/SST-2" --init "$(INIT)"
+
+glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/glue (GLUE=, INIT=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/glue
+
 curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curves
 	@sh tests/apt.sh $(DEPS_DEMO) python3
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/curves/curves.py docs/curves
@@ -154,9 +164,9 @@ $(BUILD)/tests/fuzz/fuzz: $(BUILD)/tests/fuzz/libfuzzer.o $(FUZZ_OBJ) $(LIB_OBJ)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # Power cuts: our objects' calls of files, threads and clocks go to the simulated machine of tests/crash.
-CRASH_WRAP := open close pread pwrite fsync fdatasync ftruncate posix_fallocate flock fstat fstatvfs stat statvfs access mkdir unlink rename \
+CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate posix_fallocate flock fstat fstatvfs stat statvfs access mkdir unlink rename \
               pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_timedwait \
-              pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep madvise
+              pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
 CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o
 CRASH_LIB  := $(filter-out $(BUILD)/model/%,$(LIB_OBJ))
 
