@@ -362,7 +362,7 @@ static void test_folder_is_not_left(void **state)
     for (size_t i = 0; i < 5; i++) {
         struct safetensors *s;
 
-        snprintf(index, sizeof index, "{\"weight_map\": {\"a\\u001b[2J\\n\": \"%s\"}}", names[i]);
+        snprintf(index, sizeof index, "{\"weight_map\": {\"a\\u001b[2J\\n\": \"%.255s\"}}", names[i]);
         put_index(index);
         assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
         assert_non_null(strstr(e.text, "no file of the same folder"));

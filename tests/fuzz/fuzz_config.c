@@ -136,4 +136,4 @@ static void seeds(void)
 }
 
 /* 2^16 labels and as many layers are the most a config can ask for. */
-const struct fuzz_target fuzz_config = { "config", start, one, seeds, (size_t)48 << 20, 256, 1500 };
+const struct fuzz_target fuzz_config = { "config", start, one, seeds, (size_t)48 << 20, 256, 1000 };

@@ -191,4 +191,4 @@ static void seeds(void)
     database_seed_sql("INSERT INTO spans VALUES (0, 'loss', 1, -1, -9, 9223372036854775807, NULL), ('x', x'00', 'y', 1e300, 'z', 2, 3)");
 }
 
-const struct fuzz_target fuzz_database = { "database", start, one, seeds, (size_t)16 << 20, 4096, 400 };
+const struct fuzz_target fuzz_database = { "database", start, one, seeds, (size_t)16 << 20, 4096, 150 };

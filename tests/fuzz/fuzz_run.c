@@ -138,4 +138,4 @@ static void seeds(void)
 }
 
 /* The layout of a model of any size that is allowed: up to STORE_MAX_SUBGROUPS rows of some 150 bytes. */
-const struct fuzz_target fuzz_run = { "run", start, one, seeds, (size_t)768 << 20, 4096, 100 };
+const struct fuzz_target fuzz_run = { "run", start, one, seeds, (size_t)768 << 20, 4096, 40 };
