@@ -40,6 +40,7 @@ struct scene {
 };
 
 static struct csd_ops faulty;
+static unsigned       turned;
 
 static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
 {
@@ -276,6 +277,7 @@ static void turn_one(struct scene *s, const struct spot *p, unsigned char mask)
     struct verify v;
     uint32_t      before;
 
+    turned++;
     copy(s->base, s->work);
     snprintf(path, sizeof path, s->cfg.mode == RUN_MEM ? "%s/image%zu" : "%s/dev%zu/states", s->work, p->device);
     snprintf(where, sizeof where, "offset %llu", (unsigned long long)p->area);
@@ -395,6 +397,7 @@ static void devices_every_kind(void **state)
         turn_all(s);
         scene_free(s);
     }
+    print_message("%u bytes turned\n", turned);
 }
 
 static void images(void **state)
