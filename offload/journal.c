@@ -185,54 +185,65 @@ static int row_check(struct runlog *log, const char *table, size_t due, uint64_t
     return 0;
 }
 
+/* There was no row where `due` should be: it is missing, or it could not be read. */
+static int row_absent(struct runlog *log, const char *table, int got, size_t due, size_t n, struct err *err)
+{
+    return got == SQLITE_DONE ? row_check(log, table, due, n, 0, err) : sql_error(log, "read the journal", err);
+}
+
 static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, struct err *err)
 {
     sqlite3_stmt *st = NULL;
-    int           rc = 0;
+    int           rc = 0, got = SQLITE_ROW;
     size_t        i = 0;
 
     if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_subs ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
         return sql_error(log, "read the journal", err);
-    for (; !rc && i < n && sqlite3_step(st) == SQLITE_ROW; i++) {
+    for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         subs[i] = (struct journal_sub){ .slot = (uint32_t)column(st, 1), .version = column(st, 2),
                                         .states_crc = (uint32_t)column(st, 3), .wire_crc = (uint32_t)column(st, 4) };
         rc = row_check(log, "journal_subs", i, column(st, 0), columns_sum(st, 5) == column(st, 5), err);
     }
+    if (!rc && i < n)
+        rc = row_absent(log, "journal_subs", got, i, n, err);
     sqlite3_finalize(st);
-    return rc ? rc : i < n ? row_check(log, "journal_subs", i, n, 0, err) : 0;
+    return rc;
 }
 
 static int read_grads(struct runlog *log, size_t n, struct journal_grad *grads, struct err *err)
 {
     sqlite3_stmt *st = NULL;
-    int           rc = 0;
+    int           rc = 0, got = SQLITE_ROW;
     size_t        i = 0;
 
     if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_grads ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
         return sql_error(log, "read the journal", err);
-    for (; !rc && i < n && sqlite3_step(st) == SQLITE_ROW; i++) {
+    for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         grads[i] = (struct journal_grad){ .crc = (uint32_t)column(st, 1), .pairs = column(st, 2) };
         rc = row_check(log, "journal_grads", i, column(st, 0), columns_sum(st, 3) == column(st, 3), err);
     }
+    if (!rc && i < n)
+        rc = row_absent(log, "journal_grads", got, i, n, err);
     sqlite3_finalize(st);
-    return rc ? rc : i < n ? row_check(log, "journal_grads", i, n, 0, err) : 0;
+    return rc;
 }
 
 static int read_state(struct runlog *log, struct journal_state *s, struct err *err)
 {
     sqlite3_stmt *st = NULL;
-    int           rc = 0;
+    int           rc = 0, got;
 
     memset(s, 0, sizeof *s);
     if (sqlite3_prepare_v2(runlog_db(log), "SELECT next_step, applied, optim, sum FROM journal_state", -1, &st, NULL) != SQLITE_OK)
         return sql_error(log, "read the journal", err);
-    if (sqlite3_step(st) == SQLITE_ROW && sqlite3_column_bytes(st, 2) == (int)sizeof s->optim) {
+    got = sqlite3_step(st);
+    if (got == SQLITE_ROW && sqlite3_column_bytes(st, 2) == (int)sizeof s->optim) {
         s->next_step = column(st, 0);
         s->applied = column(st, 1);
         memcpy(&s->optim, sqlite3_column_blob(st, 2), sizeof s->optim);
         rc = row_check(log, "journal_state", 1, 1, column(st, 3) == state_sum(s), err);
     } else {
-        rc = row_check(log, "journal_state", 1, 0, 0, err);
+        rc = row_absent(log, "journal_state", got == SQLITE_ROW ? SQLITE_DONE : got, 1, 0, err);
     }
     sqlite3_finalize(st);
     return rc;
@@ -279,18 +290,18 @@ int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *
 int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, struct err *err)
 {
     sqlite3_stmt *st = NULL;
-    int           rc = 0;
+    int           rc = 0, got = SQLITE_ROW;
     size_t        i = 0;
 
     if (sqlite3_prepare_v2(runlog_db(j->log), "SELECT * FROM journal_residuals ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
         return sql_error(j->log, "read the journal", err);
-    for (; !rc && i < n_subs && sqlite3_step(st) == SQLITE_ROW; i++) {
+    for (; !rc && i < n_subs && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         crc[i] = (uint32_t)column(st, 1);
         rc = row_check(j->log, "journal_residuals", i, column(st, 0), columns_sum(st, 2) == column(st, 2), err);
     }
-    sqlite3_finalize(st);
     if (!rc && i < n_subs)
-        rc = row_check(j->log, "journal_residuals", i, n_subs, 0, err);
+        rc = row_absent(j->log, "journal_residuals", got, i, n_subs, err);
+    sqlite3_finalize(st);
     return rc ? rc : prepare(j, PUT_RESIDUAL, STATEMENTS, err);
 }
 

@@ -368,6 +368,8 @@ static int call_fails(const struct plan *p, const struct toy *want, enum calls_k
     met = calls_met();
     if (met && rc) {
         is_sentence(&t, rc, p->name, k);
+        if (kind == CALLS_SQLITE && how == ENOSPC && strstr(t.err.text, "is missing"))
+            fail_msg("%s at %llu: what could not be read is not missing: %s", p->name, (unsigned long long)k, t.err.text);
         if (!made)
             nothing_left(&t);
     }
@@ -597,7 +599,7 @@ static void memory_fails(void **state)
         disk_fault_set(&no_fault);
         want = whole_of(plans[i]);
         for (; call_fails(plans[i], &want, CALLS_MEMORY, k, ENOMEM, &survived); n++)
-            k += stride(3);
+            k += stride(plans[i] == &on_uring ? 13 : 3);
         print_message("%s: %llu of %llu allocations failed, one at a time; %d could be done without\n", plans[i]->name, (unsigned long long)n,
                       (unsigned long long)k, survived);
         assert_true(n > 10);
@@ -647,9 +649,10 @@ static void creation_begin(struct creation *c, int mode)
     static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
     static const struct opt_command rows = { .name = "run", .usage = "", .summary = "", .parts = parts, .size = sizeof(struct train_opts) };
 
-    *c = (struct creation){ .dir = folder(mode == TRAIN_SU_O), .argv = { (char *)(uintptr_t)"run" } };
+    *c = (struct creation){ .dir = folder(0), .argv = { (char *)(uintptr_t)"run" } };
     assert_int_equal(opt_parse(&rows, 1, c->argv, &c->o, NULL, &c->err), 0);
     c->o.mode = mode;
+    c->o.disk = 1; // sync
     c->o.csd_mem = 1 << 20;
     c->o.seq = 16;
     snprintf(c->data, sizeof c->data, "%s/tokens.bin", c->dir);
