@@ -885,6 +885,15 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
     c->out->steps = s.step + 1;
 }
 
+/* All rows of steps; whether they could be read. A database of before has no sums. */
+static int check_steps(struct checking *c)
+{
+    int sums = sqlite3_table_column_metadata(c->log->db, "main", "steps", "sum", NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+
+    return check_rows(c, sums ? "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, sum FROM steps ORDER BY step"
+                              : "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, NULL FROM steps ORDER BY step", step_row);
+}
+
 static void eval_row(struct checking *c, sqlite3_stmt *st)
 {
     const char *name = (const char *)sqlite3_column_text(st, 1);
@@ -909,8 +918,28 @@ int runlog_check(struct runlog *log, void (*say)(void *ctx, const char *sentence
     if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
         return 0; // rows of damaged pages say nothing
     check_rows(&c, "SELECT key FROM runs", setting_row);
-    check_rows(&c, sums ? "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, sum FROM steps ORDER BY step"
-                        : "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, NULL FROM steps ORDER BY step", step_row);
+    check_steps(&c);
     check_rows(&c, sums ? "SELECT step, name, value, sum FROM evals" : "SELECT step, name, value, NULL FROM evals", eval_row);
     return 0;
+}
+
+static void say_first(void *ctx, const char *sentence)
+{
+    struct err *first = ctx;
+
+    if (!first->text[0])
+        snprintf(first->text, sizeof first->text, "%s", sentence);
+}
+
+int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
+{
+    struct runlog_check found = { 0 };
+    struct err          first = { 0 };
+    struct checking     c = { log, &found, say_first, &first };
+
+    check_steps(&c);
+    if (!found.damaged && found.steps < n)
+        say_damage(&c, "table steps: it ends before step %llu, but %llu steps were committed", (unsigned long long)found.steps,
+                   (unsigned long long)n);
+    return found.damaged ? err_set(err, -EBADMSG, "%s", first.text) : 0;
 }

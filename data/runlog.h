@@ -66,6 +66,9 @@ int runlog_device(struct runlog *log, int device, const char *path, const char *
  * setting, step and evaluation, and steps without a hole. say() gets a sentence for each damage. */
 struct runlog_check { uint64_t settings, steps, evals, bytes, damaged; };
 int runlog_check(struct runlog *log, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out, struct err *err);
+/* Whether the steps [0, n) all have their rows, whole: each was written in the transaction that took the run past it, but a database whose
+ * pages were lost (a power cut with --durability none, or with a drive that only says that it flushes) may look whole but for that. */
+int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 
 /* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero return stops and is passed on. */
 int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,

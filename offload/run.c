@@ -175,8 +175,15 @@ int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *ap
 
 int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
+    uint64_t next_step, applied;
+    int      rc = run_position(cfg, &next_step, &applied, err);
+
     if (notice_size)
         notice[0] = '\0';
+    if (!rc)
+        rc = runlog_check_steps(cfg->log, next_step, err);
+    if (rc)
+        return rc;
     return cfg->mode == RUN_MEM ? stream_mem_open(out, cfg, err) : stream_csd_open(out, cfg, notice, notice_size, err);
 }
 
