@@ -1,0 +1,265 @@
+/* posix.c: the calls of our own objects that name or move files, for names below /sim/ on simulated storage (the Makefile's --wrap brings
+ * them here); every other name goes on to the system. A descriptor of a simulated file is that of an empty real one, so that numbers
+ * are never given twice. A lock is held by the descriptor that took it. */
+#include "tests/crash/posix.h"
+
+#include "tests/crash/storage.h"
+#include "tests/crash/threads.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { DESCRIPTORS = 1024 };
+
+static struct { int used, file, locked; } descriptors[DESCRIPTORS];
+
+int     __real_open(const char *path, int flags, ...);
+int     __real_close(int fd);
+ssize_t __real_pread(int fd, void *buf, size_t n, off_t off);
+ssize_t __real_pwrite(int fd, const void *buf, size_t n, off_t off);
+int     __real_fsync(int fd);
+int     __real_fdatasync(int fd);
+int     __real_sync_file_range(int fd, off_t off, off_t n, unsigned flags);
+int     __real_ftruncate(int fd, off_t size);
+int     __real_posix_fallocate(int fd, off_t off, off_t n);
+int     __real_flock(int fd, int how);
+int     __real_fstat(int fd, struct stat *st);
+int     __real_fstatvfs(int fd, struct statvfs *st);
+int     __real_stat(const char *path, struct stat *st);
+int     __real_statvfs(const char *path, struct statvfs *st);
+int     __real_access(const char *path, int how);
+int     __real_mkdir(const char *path, mode_t mode);
+int     __real_unlink(const char *path);
+int     __real_rename(const char *from, const char *to);
+int     __wrap_open(const char *path, int flags, ...);
+int     __wrap_close(int fd);
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off);
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off);
+int     __wrap_fsync(int fd);
+int     __wrap_fdatasync(int fd);
+int     __wrap_sync_file_range(int fd, off_t off, off_t n, unsigned flags);
+int     __wrap_ftruncate(int fd, off_t size);
+int     __wrap_posix_fallocate(int fd, off_t off, off_t n);
+int     __wrap_flock(int fd, int how);
+int     __wrap_fstat(int fd, struct stat *st);
+int     __wrap_fstatvfs(int fd, struct statvfs *st);
+int     __wrap_stat(const char *path, struct stat *st);
+int     __wrap_statvfs(const char *path, struct statvfs *st);
+int     __wrap_access(const char *path, int how);
+int     __wrap_mkdir(const char *path, mode_t mode);
+int     __wrap_unlink(const char *path);
+int     __wrap_rename(const char *from, const char *to);
+
+static int simulated(const char *path)
+{
+    return strncmp(path, "/sim/", 5) == 0;
+}
+
+/* The simulated file behind fd, or -1. */
+static int file_of(int fd)
+{
+    return fd >= 0 && fd < DESCRIPTORS && descriptors[fd].used ? descriptors[fd].file : -1;
+}
+
+/* A result as POSIX gives it. */
+static int give(int rc)
+{
+    if (rc >= 0)
+        return rc;
+    errno = -rc;
+    return -1;
+}
+
+unsigned posix_open_files(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        n += descriptors[fd].used != 0;
+    return n;
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list ap;
+    mode_t  mode;
+    int     file, fd;
+
+    va_start(ap, flags);
+    mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    if (!simulated(path))
+        return __real_open(path, flags, mode);
+    if (flags & O_DIRECT)
+        return give(-EINVAL);
+    threads_yield();
+    file = storage_find(path);
+    if (file >= 0 && (flags & O_CREAT) && (flags & O_EXCL))
+        file = -EEXIST;
+    else if (file == -ENOENT && (flags & O_CREAT))
+        file = storage_create(path, 0);
+    if (file < 0)
+        return give(file);
+    assert(!(flags & O_TRUNC));
+    fd = memfd_create("sim", MFD_CLOEXEC);
+    assert(fd >= 0 && fd < DESCRIPTORS);
+    descriptors[fd].used = 1;
+    descriptors[fd].file = file;
+    return fd;
+}
+
+int __wrap_close(int fd)
+{
+    if (file_of(fd) >= 0)
+        memset(&descriptors[fd], 0, sizeof descriptors[fd]);
+    return __real_close(fd);
+}
+
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off)
+{
+    int file = file_of(fd);
+
+    if (file < 0)
+        return __real_pread(fd, buf, n, off);
+    threads_yield();
+    return storage_is_cut() ? give(-EIO) : (ssize_t)storage_read(file, buf, n, (uint64_t)off);
+}
+
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
+{
+    int file = file_of(fd), rc;
+
+    if (file < 0)
+        return __real_pwrite(fd, buf, n, off);
+    threads_yield();
+    rc = storage_write(file, buf, n, (uint64_t)off);
+    return rc ? give(rc) : (ssize_t)n;
+}
+
+int __wrap_fsync(int fd)
+{
+    int      file = file_of(fd);
+    uint64_t started;
+
+    if (file < 0)
+        return __real_fsync(fd);
+    if (storage_is_dir(file))
+        return give(storage_sync_folder(storage_path(file)));
+    started = storage_flush_start();
+    threads_yield();
+    return give(storage_flush_end(file, started));
+}
+
+int __wrap_fdatasync(int fd)
+{
+    return file_of(fd) < 0 ? __real_fdatasync(fd) : __wrap_fsync(fd);
+}
+
+/* Starts writing back; promises nothing. */
+int __wrap_sync_file_range(int fd, off_t off, off_t n, unsigned flags)
+{
+    return file_of(fd) < 0 ? __real_sync_file_range(fd, off, n, flags) : give(storage_is_cut() ? -EIO : 0);
+}
+
+int __wrap_ftruncate(int fd, off_t size)
+{
+    return file_of(fd) < 0 ? __real_ftruncate(fd, size) : give(storage_resize(file_of(fd), (uint64_t)size));
+}
+
+int __wrap_posix_fallocate(int fd, off_t off, off_t n)
+{
+    int file = file_of(fd);
+
+    if (file < 0)
+        return __real_posix_fallocate(fd, off, n);
+    return (uint64_t)(off + n) > storage_size(file) ? -storage_resize(file, (uint64_t)(off + n)) : 0;
+}
+
+int __wrap_flock(int fd, int how)
+{
+    int file = file_of(fd);
+
+    if (file < 0)
+        return __real_flock(fd, how);
+    for (int i = 0; i < DESCRIPTORS; i++)
+        if (i != fd && descriptors[i].locked && descriptors[i].file == file)
+            return give(-EWOULDBLOCK);
+    descriptors[fd].locked = !(how & LOCK_UN);
+    return 0;
+}
+
+static int fill_stat(int file, struct stat *st)
+{
+    if (file < 0)
+        return give(file);
+    memset(st, 0, sizeof *st);
+    st->st_mode = (storage_is_dir(file) ? S_IFDIR : S_IFREG) | 0700;
+    st->st_size = (off_t)storage_size(file);
+    return 0;
+}
+
+int __wrap_fstat(int fd, struct stat *st)
+{
+    return file_of(fd) < 0 ? __real_fstat(fd, st) : fill_stat(storage_is_cut() ? -EIO : file_of(fd), st);
+}
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+    return simulated(path) ? fill_stat(storage_find(path), st) : __real_stat(path, st);
+}
+
+static int fill_room(struct statvfs *st)
+{
+    memset(st, 0, sizeof *st);
+    st->f_frsize = 4096;
+    st->f_bavail = 1 << 20;
+    return 0;
+}
+
+int __wrap_fstatvfs(int fd, struct statvfs *st)
+{
+    return file_of(fd) < 0 ? __real_fstatvfs(fd, st) : fill_room(st);
+}
+
+int __wrap_statvfs(const char *path, struct statvfs *st)
+{
+    return simulated(path) ? fill_room(st) : __real_statvfs(path, st);
+}
+
+int __wrap_access(const char *path, int how)
+{
+    int rc;
+
+    if (!simulated(path))
+        return __real_access(path, how);
+    rc = storage_find(path);
+    return give(rc < 0 ? rc : 0);
+}
+
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+    int rc;
+
+    if (!simulated(path))
+        return __real_mkdir(path, mode);
+    rc = storage_create(path, 1);
+    return give(rc < 0 ? rc : 0);
+}
+
+int __wrap_unlink(const char *path)
+{
+    return simulated(path) ? give(storage_unlink(path)) : __real_unlink(path);
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    return simulated(from) ? give(storage_rename(from, to)) : __real_rename(from, to);
+}

@@ -1,0 +1,609 @@
+/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: bytes, the machine, power, names, files. */
+#include "tests/crash/storage.h"
+
+#include "kernels/rng.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 96, FILES = 512 };
+
+struct bytes { unsigned char *at; size_t n, room; };
+
+/* A change of a file that is not durable. `end`: when it was complete; 0: it is on its way. */
+struct change {
+    int            is_size; // a new size: n
+    uint64_t       id, off, end;
+    size_t         n;
+    unsigned char *data;
+    const void    *from;
+};
+
+struct file {
+    int            is_dir;
+    struct bytes   now, durable;
+    struct change *changes;
+    size_t         n_changes, room;
+};
+
+struct name { char path[PATH_BYTES]; int file; };
+
+/* A change of names: from goes away (if it is not empty), `to` stands for `file` (if it is not empty). */
+struct name_change { char from[PATH_BYTES], to[PATH_BYTES]; int file; };
+
+struct names { struct name *at; size_t n; };
+
+struct storage {
+    struct file         *files[FILES];
+    int                  n_files;
+    struct names         now, durable;
+    struct name_change  *changes;
+    size_t               n_changes;
+};
+
+static struct storage machine;
+static uint64_t       ops, cut_at = UINT64_MAX, ids, ticks;
+static int            cut, lying;
+static unsigned       loose;
+
+static void *must_alloc(void *p, size_t n)
+{
+    p = realloc(p, n ? n : 1);
+    if (!p) {
+        perror("tests/crash: memory");
+        abort();
+    }
+    return p;
+}
+
+/* ---- bytes ---- */
+
+/* New bytes are zero. */
+static void bytes_resize(struct bytes *b, size_t n)
+{
+    if (n > b->room) {
+        b->room = n > 2 * b->room ? n : 2 * b->room;
+        b->at = must_alloc(b->at, b->room);
+    }
+    if (n > b->n)
+        memset(b->at + b->n, 0, n - b->n);
+    b->n = n;
+}
+
+static void bytes_put(struct bytes *b, const void *data, size_t n, uint64_t off)
+{
+    if (off + n > b->n)
+        bytes_resize(b, off + n);
+    memcpy(b->at + off, data, n);
+}
+
+static struct bytes bytes_copy(const struct bytes *b)
+{
+    struct bytes c = { 0 };
+
+    if (b->n > 0)
+        bytes_put(&c, b->at, b->n, 0);
+    return c;
+}
+
+/* ---- the machine ---- */
+
+static struct file *file_copy(const struct file *f)
+{
+    struct file *c = must_alloc(NULL, sizeof *c);
+
+    *c = *f;
+    c->now = bytes_copy(&f->now);
+    c->durable = bytes_copy(&f->durable);
+    c->room = c->n_changes;
+    c->changes = must_alloc(NULL, c->room * sizeof *c->changes);
+    for (size_t i = 0; i < c->n_changes; i++) {
+        c->changes[i] = f->changes[i];
+        c->changes[i].data = must_alloc(NULL, f->changes[i].n);
+        if (!c->changes[i].is_size)
+            memcpy(c->changes[i].data, f->changes[i].data, f->changes[i].n);
+    }
+    return c;
+}
+
+static void changes_free(struct file *f)
+{
+    for (size_t i = 0; i < f->n_changes; i++)
+        free(f->changes[i].data);
+    f->n_changes = 0;
+}
+
+static struct names names_copy(const struct names *n)
+{
+    struct names c = { must_alloc(NULL, n->n * sizeof *n->at), n->n };
+
+    if (n->n > 0)
+        memcpy(c.at, n->at, n->n * sizeof *n->at);
+    return c;
+}
+
+static void storage_copy(struct storage *to, const struct storage *from)
+{
+    *to = *from;
+    for (int i = 0; i < to->n_files; i++)
+        to->files[i] = file_copy(from->files[i]);
+    to->now = names_copy(&from->now);
+    to->durable = names_copy(&from->durable);
+    to->changes = must_alloc(NULL, from->n_changes * sizeof *from->changes);
+    if (from->n_changes > 0)
+        memcpy(to->changes, from->changes, from->n_changes * sizeof *from->changes);
+}
+
+static void storage_release(struct storage *s)
+{
+    for (int i = 0; i < s->n_files; i++) {
+        changes_free(s->files[i]);
+        free(s->files[i]->changes);
+        free(s->files[i]->now.at);
+        free(s->files[i]->durable.at);
+        free(s->files[i]);
+    }
+    free(s->now.at);
+    free(s->durable.at);
+    free(s->changes);
+    *s = (struct storage){ 0 };
+}
+
+struct storage *storage_save(void)
+{
+    struct storage *s = must_alloc(NULL, sizeof *s);
+
+    storage_copy(s, &machine);
+    return s;
+}
+
+void storage_free(struct storage *saved)
+{
+    if (saved)
+        storage_release(saved);
+    free(saved);
+}
+
+void storage_load(const struct storage *saved)
+{
+    static const struct storage empty;
+
+    storage_release(&machine);
+    storage_copy(&machine, saved ? saved : &empty);
+    cut = lying = 0;
+    storage_arm(UINT64_MAX);
+}
+
+/* ---- power ---- */
+
+void storage_arm(uint64_t at)
+{
+    cut_at = at;
+    ops = 0;
+}
+
+uint64_t storage_ops(void)
+{
+    return ops;
+}
+
+int storage_is_cut(void)
+{
+    return cut;
+}
+
+void storage_lie(int lies)
+{
+    lying = lies;
+}
+
+unsigned storage_loose(void)
+{
+    return loose;
+}
+
+/* The point before an operation. */
+static int point(void)
+{
+    if (!cut && ops == cut_at)
+        cut = 1;
+    if (cut)
+        return -EIO;
+    ops++;
+    return 0;
+}
+
+/* Numbers of one power cut. */
+struct dice { uint64_t seed, n; };
+
+static uint64_t roll(struct dice *d, uint64_t sides)
+{
+    return rng_bits(d->seed, 77, d->n++) % sides;
+}
+
+/* Of one file: how likely a sector is kept, and how large sectors are. */
+struct luck { uint64_t percent, sector; int whole; };
+
+static struct luck file_luck(struct dice *d)
+{
+    static const uint64_t percent[] = { 0, 5, 50, 95, 100 };
+    struct luck           l;
+
+    l.percent = d->seed < 2 ? 100 * d->seed : percent[roll(d, 5)];
+    l.sector = roll(d, 2) ? 512 : 4096;
+    l.whole = roll(d, 4) == 0; // writes are kept or lost, none is torn
+    return l;
+}
+
+/* The sectors of a write that reached the medium. */
+static void change_land(struct bytes *b, const struct change *c, const struct luck *l, struct dice *d)
+{
+    int all = roll(d, 100) < l->percent;
+
+    for (uint64_t at = c->off, end; at < c->off + c->n; at = end) {
+        end = (at / l->sector + 1) * l->sector;
+        end = end < c->off + c->n ? end : c->off + c->n;
+        if (l->whole ? all : roll(d, 100) < l->percent)
+            bytes_put(b, c->data + (at - c->off), end - at, at);
+    }
+}
+
+/* What a file is after the cut: of the changes of its size some first part, of what was written any sectors; where it grew and nothing
+ * arrived there is rubbish or nothing. */
+static void file_land(struct file *f, struct dice *d)
+{
+    struct luck  l = file_luck(d);
+    struct bytes b = bytes_copy(&f->durable);
+    size_t       full = b.n, size = b.n, kept = 0, resizes = 0;
+
+    for (size_t i = 0; i < f->n_changes; i++) { // how many there are
+        const struct change *c = &f->changes[i];
+        size_t               then = c->is_size ? c->n : c->off + c->n > full ? c->off + c->n : full;
+
+        resizes += then != full;
+        full = then;
+    }
+    kept = d->seed == 0 ? 0 : d->seed == 1 ? resizes : (size_t)roll(d, resizes + 1);
+    full = b.n;
+    if (roll(d, 2) && d->seed > 1) {
+        bytes_resize(&b, b.n + (1 << 16));
+        for (size_t i = f->durable.n; i < b.n; i++)
+            b.at[i] = (unsigned char)(i * 37 + d->seed);
+    }
+    for (size_t i = 0; i < f->n_changes; i++) {
+        const struct change *c = &f->changes[i];
+        size_t               then = c->is_size ? c->n : c->off + c->n > full ? c->off + c->n : full;
+
+        if (then != full && kept > 0) {
+            kept--;
+            size = then;
+            if (c->is_size)
+                bytes_resize(&b, then);
+        }
+        full = then;
+        if (!c->is_size)
+            change_land(&b, c, &l, d);
+    }
+    bytes_resize(&b, size);
+    free(f->durable.at);
+    free(f->now.at);
+    f->durable = b;
+    f->now = bytes_copy(&b);
+    changes_free(f);
+}
+
+static void parent_of(char out[PATH_BYTES], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    assert(slash);
+    snprintf(out, PATH_BYTES, "%.*s", (int)(slash - path), path);
+}
+
+static const char *change_path(const struct name_change *c)
+{
+    return c->to[0] ? c->to : c->from;
+}
+
+static int name_index(const struct names *n, const char *path)
+{
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->at[i].path, path) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void name_apply(struct names *n, const struct name_change *c)
+{
+    int i = c->from[0] ? name_index(n, c->from) : -1;
+
+    if (i >= 0)
+        n->at[i] = n->at[--n->n];
+    if (!c->to[0])
+        return;
+    i = name_index(n, c->to);
+    if (i < 0) {
+        n->at = must_alloc(n->at, (n->n + 1) * sizeof *n->at);
+        i = (int)n->n++;
+        n->at[i] = (struct name){ .file = 0 };
+        snprintf(n->at[i].path, PATH_BYTES, "%s", c->to);
+    }
+    n->at[i].file = c->file;
+}
+
+/* Of each folder's changes some first part. */
+static void names_land(struct dice *d)
+{
+    for (size_t i = 0; i < machine.n_changes; i++) {
+        char   dir[PATH_BYTES], other[PATH_BYTES];
+        size_t n = 0, kept;
+
+        parent_of(dir, change_path(&machine.changes[i]));
+        for (size_t k = 0; k < i && n == 0; k++) {
+            parent_of(other, change_path(&machine.changes[k]));
+            n = strcmp(dir, other) == 0; // its turn was before
+        }
+        if (n > 0)
+            continue;
+        for (size_t k = i; k < machine.n_changes; k++) {
+            parent_of(other, change_path(&machine.changes[k]));
+            n += strcmp(dir, other) == 0;
+        }
+        kept = d->seed == 0 ? 0 : d->seed == 1 ? n : (size_t)roll(d, n + 1);
+        for (size_t k = i; k < machine.n_changes && kept > 0; k++) {
+            parent_of(other, change_path(&machine.changes[k]));
+            if (strcmp(dir, other))
+                continue;
+            name_apply(&machine.durable, &machine.changes[k]);
+            kept--;
+        }
+    }
+    machine.n_changes = 0;
+    free(machine.now.at);
+    machine.now = names_copy(&machine.durable);
+}
+
+void storage_power_on(uint64_t seed)
+{
+    struct dice d = { seed, 0 };
+
+    loose = (unsigned)machine.n_changes;
+    names_land(&d);
+    for (int i = 0; i < machine.n_files; i++) {
+        loose += (unsigned)machine.files[i]->n_changes;
+        file_land(machine.files[i], &d);
+    }
+    cut = 0;
+    storage_arm(UINT64_MAX);
+}
+
+/* ---- names ---- */
+
+static void name_change(const char *from, const char *to, int file)
+{
+    struct name_change c = { .file = file };
+
+    assert(strlen(from) < PATH_BYTES && strlen(to) < PATH_BYTES);
+    snprintf(c.from, PATH_BYTES, "%s", from);
+    snprintf(c.to, PATH_BYTES, "%s", to);
+    machine.changes = must_alloc(machine.changes, (machine.n_changes + 1) * sizeof c);
+    machine.changes[machine.n_changes++] = c;
+    name_apply(&machine.now, &c);
+}
+
+int storage_find(const char *path)
+{
+    int i = name_index(&machine.now, path);
+
+    return cut ? -EIO : i < 0 ? -ENOENT : machine.now.at[i].file;
+}
+
+const char *storage_path(int file)
+{
+    for (size_t i = 0; i < machine.now.n; i++)
+        if (machine.now.at[i].file == file)
+            return machine.now.at[i].path;
+    return "(removed)";
+}
+
+int storage_create(const char *path, int dir)
+{
+    struct file *f;
+    int          rc = storage_find(path);
+
+    if (rc != -ENOENT)
+        return rc < 0 ? rc : -EEXIST;
+    if (point())
+        return -EIO;
+    assert(machine.n_files < FILES);
+    f = must_alloc(NULL, sizeof *f);
+    *f = (struct file){ .is_dir = dir };
+    machine.files[machine.n_files] = f;
+    name_change("", path, machine.n_files);
+    return machine.n_files++;
+}
+
+int storage_rename(const char *from, const char *to)
+{
+    int rc = storage_find(from);
+
+    if (rc < 0)
+        return rc;
+    if (point())
+        return -EIO;
+    name_change(from, to, rc);
+    return 0;
+}
+
+int storage_unlink(const char *path)
+{
+    int rc = storage_find(path);
+
+    if (rc < 0)
+        return rc;
+    if (point())
+        return -EIO;
+    name_change(path, "", -1);
+    return 0;
+}
+
+int storage_sync_folder(const char *dir)
+{
+    char   parent[PATH_BYTES];
+    size_t left = 0;
+
+    if (point())
+        return -EIO;
+    for (size_t i = 0; i < machine.n_changes; i++) {
+        parent_of(parent, change_path(&machine.changes[i]));
+        if (!lying && strcmp(parent, dir) == 0)
+            name_apply(&machine.durable, &machine.changes[i]);
+        else
+            machine.changes[left++] = machine.changes[i];
+    }
+    machine.n_changes = left;
+    return 0;
+}
+
+/* ---- files ---- */
+
+static struct file *file_at(int file)
+{
+    assert(file >= 0 && file < machine.n_files);
+    return machine.files[file];
+}
+
+static struct change *change_add(struct file *f)
+{
+    if (f->n_changes == f->room) {
+        f->room = 2 * f->room + 16;
+        f->changes = must_alloc(f->changes, f->room * sizeof *f->changes);
+    }
+    f->changes[f->n_changes] = (struct change){ .id = ++ids };
+    return &f->changes[f->n_changes++];
+}
+
+int storage_is_dir(int file)
+{
+    return file_at(file)->is_dir;
+}
+
+uint64_t storage_size(int file)
+{
+    return file_at(file)->now.n;
+}
+
+int storage_resize(int file, uint64_t size)
+{
+    struct file   *f = file_at(file);
+    struct change *c;
+
+    if (point())
+        return -EIO;
+    c = change_add(f);
+    c->is_size = 1;
+    c->n = size;
+    c->end = ++ticks;
+    bytes_resize(&f->now, size);
+    return 0;
+}
+
+size_t storage_read(int file, void *buf, size_t n, uint64_t off)
+{
+    const struct file *f = file_at(file);
+    size_t             got = off >= f->now.n ? 0 : n < f->now.n - off ? n : f->now.n - off;
+
+    if (got > 0)
+        memcpy(buf, f->now.at + off, got);
+    return got;
+}
+
+/* Nothing else may be on its way to or from the same bytes. */
+static void check_overlap(const struct file *f, uint64_t off, size_t n)
+{
+    for (size_t i = 0; i < f->n_changes; i++)
+        if (!f->changes[i].end && off < f->changes[i].off + f->changes[i].n && f->changes[i].off < off + n) {
+            fprintf(stderr, "two writes at once of bytes at offset %llu\n", (unsigned long long)off);
+            abort();
+        }
+}
+
+int storage_write_start(int file, const void *buf, size_t n, uint64_t off, uint64_t *id)
+{
+    struct file   *f = file_at(file);
+    struct change *c;
+
+    if (point())
+        return -EIO;
+    check_overlap(f, off, n);
+    c = change_add(f);
+    c->off = off;
+    c->n = n;
+    c->data = must_alloc(NULL, n);
+    c->from = buf;
+    memcpy(c->data, buf, n);
+    *id = c->id;
+    return 0;
+}
+
+void storage_write_end(int file, uint64_t id)
+{
+    struct file *f = file_at(file);
+    size_t       i = 0;
+
+    while (f->changes[i].id != id)
+        i++;
+    if (memcmp(f->changes[i].data, f->changes[i].from, f->changes[i].n)) {
+        fprintf(stderr, "a buffer was changed on its way to offset %llu\n", (unsigned long long)f->changes[i].off);
+        abort();
+    }
+    bytes_put(&f->now, f->changes[i].data, f->changes[i].n, f->changes[i].off);
+    f->changes[i].end = ++ticks;
+}
+
+uint64_t storage_flush_start(void)
+{
+    return ++ticks;
+}
+
+int storage_flush_end(int file, uint64_t started)
+{
+    struct file *f = file_at(file);
+    size_t       left = 0;
+
+    if (point())
+        return -EIO;
+    for (size_t i = 0; i < f->n_changes; i++) {
+        struct change *c = &f->changes[i];
+
+        if (lying || !c->end || c->end > started) {
+            f->changes[left++] = *c;
+            continue;
+        }
+        if (c->is_size)
+            bytes_resize(&f->durable, c->n);
+        else
+            bytes_put(&f->durable, c->data, c->n, c->off);
+        free(c->data);
+    }
+    f->n_changes = left;
+    return 0;
+}
+
+int storage_write(int file, const void *buf, size_t n, uint64_t off)
+{
+    uint64_t id;
+    int      rc = storage_write_start(file, buf, n, off, &id);
+
+    if (rc == 0)
+        storage_write_end(file, id);
+    return rc;
+}
+
+int storage_sync(int file)
+{
+    return storage_flush_end(file, storage_flush_start());
+}
