@@ -5,6 +5,7 @@
 #include "cmd/pick.h"
 #include "cmd/training.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *
     return rc ? rc : newrun_create(&n, err);
 }
 
-/* Data for a run that has none yet (import made it), or the same as before. */
+/* Data for a run that has none yet (import made it), or the same as before, which may lie elsewhere now. */
 static int resume_data(struct session *s, const char *what, const char *path, struct err *err)
 {
     char  key[32], *have, *text, *full = path ? realpath(path, NULL) : NULL;
@@ -74,11 +75,14 @@ static int resume_data(struct session *s, const char *what, const char *path, st
     have = session_get(s, key);
     snprintf(key, sizeof key, "%s.text", what);
     text = session_get(s, key);
-    if (path && !have)
+    if (path && !have) {
         rc = newrun_add_data(s, what, path, err);
-    else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text)))))
-        rc = err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out", !strcmp(what, "data") ? "data" : "eval-data",
-                        path, text ? text : have);
+    } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
+        rc = full && !text ? session_found_tokens(s, what, full, err) : -ENOENT;
+        if (rc == -ENOENT)
+            rc = err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out, or name a file with the same tokens",
+                            !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
+    }
     free(have);
     free(text);
     free(full);

@@ -539,37 +539,65 @@ uint64_t session_threads(uint64_t asked)
 
 /* ---- token files ---- */
 
-int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
+/* The checksums of a token file, as they are stored; malloced. */
+static int tokens_hex(char **out, const char *path, struct err *err)
 {
     struct tokens *t = NULL;
     uint32_t      *sums = NULL;
-    char          *hex = NULL, key[32];
     size_t         n = 0;
     int            rc = tokens_open(&t, path, err);
 
+    *out = NULL;
     if (!rc) {
         n = tokens_sums(t);
         sums = malloc((n + 1) * sizeof *sums);
-        hex = malloc(n * 8 + 1);
-        rc = sums && hex ? tokens_hash(t, sums, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+        *out = malloc(n * 8 + 1);
+        rc = sums && *out ? tokens_hash(t, sums, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
     }
-    if (!rc) {
-        *hex = '\0';
-        for (size_t i = 0; i < n; i++)
-            snprintf(hex + 8 * i, 9, "%08" PRIx32, sums[i]);
-        snprintf(key, sizeof key, "%s.sums", what);
-        rc = session_set(s, key, hex, err);
-    }
-    if (!rc) {
-        size_t own = strlen(s->dir);
-
-        snprintf(key, sizeof key, "%s.path", what);
-        rc = session_set(s, key, !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path, err);
-    }
+    if (!rc)
+        **out = '\0';
+    for (size_t i = 0; i < n && !rc; i++)
+        snprintf(*out + 8 * i, 9, "%08" PRIx32, sums[i]);
     free(sums);
-    free(hex);
     tokens_close(t);
     return rc;
+}
+
+static int store_tokens_path(struct session *s, const char *what, const char *path, struct err *err)
+{
+    size_t own = strlen(s->dir);
+    char   key[32];
+
+    snprintf(key, sizeof key, "%s.path", what);
+    return session_set(s, key, !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path, err);
+}
+
+int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char *hex, key[32];
+    int   rc = tokens_hex(&hex, path, err);
+
+    snprintf(key, sizeof key, "%s.sums", what);
+    if (!rc)
+        rc = session_set(s, key, hex, err);
+    if (!rc)
+        rc = store_tokens_path(s, what, path, err);
+    free(hex);
+    return rc;
+}
+
+int session_found_tokens(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char      *hex = NULL, *known, key[32];
+    struct err ignored;
+    int        same;
+
+    snprintf(key, sizeof key, "%s.sums", what);
+    known = session_get(s, key);
+    same = known && !tokens_hex(&hex, path, &ignored) && !strcmp(hex, known);
+    free(known);
+    free(hex);
+    return same ? store_tokens_path(s, what, path, err) : -ENOENT;
 }
 
 static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)

@@ -72,6 +72,8 @@ int session_labels(struct session *s, struct hf_labels *out, struct err *err); /
 
 /* Write where the tokens of "data" or "eval" are and their checksums; open them and expect those. *out NULL if none was stored. */
 int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err);
+/* The same tokens are at another path now: that is stored. -ENOENT, without a sentence, if they are not the same. */
+int session_found_tokens(struct session *s, const char *what, const char *path, struct err *err);
 int session_open_tokens(struct session *s, const char *what, struct tokens **out, struct err *err);
 
 /* Finish the step of the last commit, so that the parameters can be read. Refused where the run may not be written. */

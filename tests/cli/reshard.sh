@@ -89,6 +89,15 @@ ends two "$want" "as if they had stayed"
 cp -a "$tmp/run" "$tmp/copy"
 mv "$tmp/run" "$tmp/gone"
 same "$want" "$(exported "$tmp/copy")" "a copied run is whole where it is"
+mkdir "$tmp/data"
+cp "$tmp/text.bin" "$tmp/data/moved.bin"
+run prepare "$tmp/held.txt" --tokenizer "$tmp/tok" --out "$tmp/data/other.bin"
+refuses 2 "leave the option out, or name a file with the same tokens" pretrain --resume "$tmp/copy" --data "$tmp/data/other.bin"
+mv "$tmp/text.bin" "$tmp/data/away.bin"
+works "its tokens are found where --data says" pretrain --resume "$tmp/copy" --data "$tmp/data/moved.bin" --steps 7 --quiet
+mv "$tmp/data/away.bin" "$tmp/text.bin"
+works "and are from then on" check "$tmp/copy"
+want7=$(exported "$tmp/copy")
 cp "$tmp/elsewhere/drive 0" "$tmp/stale"
 works "reshard after that" reshard "$tmp/two" --devices 2
 refuses 1 "was device 0 of 2 of this run at another time" pretrain --resume "$tmp/two" --device "$tmp/stale" --device "$tmp/two/dev1"
@@ -212,7 +221,7 @@ if [ "$reader" = none ]; then
     reader=
     mkdir "$tmp/for all"
     chmod -R a-w "$tmp/copy" "$tmp/stays"
-    read_only copy "$want"
+    read_only copy "$want7"
     read_only stays "$want"
     chmod -R u+w "$tmp/copy" "$tmp/stays"
 elif [ "$reader" ]; then
@@ -235,7 +244,7 @@ elif [ "$reader" ]; then
     for r in copy stays log half; do
         chmod -R a+rX "$tmp/$r"
     done
-    read_only copy "$want"
+    read_only copy "$want7"
     read_only stays "$want"
     read_only log "$hash"
     $reader "$bin" eval "$tmp/half" --data "$tmp/text.bin" --seq 24 >"$tmp/out" 2>"$tmp/err"
