@@ -505,6 +505,8 @@ static int move_run(struct move *m, char *const *old_paths, struct err *err)
         rc = buffers_open(m, err);
     if (!rc)
         rc = copy_all(m, err);
+    if (!rc && !to.device_paths)
+        rc = file_sync_dir(to.dir, err); // the names of new folders in it
     return rc ? rc : switch_over(m, old_paths, err);
 }
 

@@ -19,7 +19,7 @@ struct reshard {
     uint64_t bytes; // out: states, wire parameters and residuals written
 };
 
-/* The run must be at a commit with no step half done (run_train, stream_drain). After a failure the run is where it was; after success
+/* The run must be at a commit with no step half done (run_train, stream_drain), and nothing listed (reshard_clean). After a failure the run is where it was; after success
  * and reshard_clean(&r->to) it is on the new devices alone. */
 int reshard_run(struct reshard *r, struct err *err);
 
