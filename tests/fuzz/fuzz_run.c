@@ -1,11 +1,12 @@
-/* fuzz_run.c: a small run whose run.db was changed by a stranger, as the commands open it: report, plan of a resume, the reading of its
- * parameters. The device's file is what it was. */
+/* fuzz_run.c: a small run whose run.db was changed by a stranger, as the commands open it: report, the reading of its parameters, and
+ * where the journal says that a step is half done, the finishing of that step. The device's file is what it was. */
 #include "tests/fuzz/database.h"
 
 #include "cmd/cmd.h"
 #include "cmd/labelled.h"
 #include "cmd/session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static void start(void)
     char  text[3000];
     char *run = strdup(fuzz_path("r")), *data = strdup(fuzz_path("data.bin")), *log = strdup(fuzz_path("log"));
     char *argv[] = { "pretrain", "--n-layer", "1", "--n-head", "1", "--n-embd", "8", "--vocab", "300", "--seq", "8", "--batch", "2", "--steps",
-                     "2", "--mode", "su+o", "--csd-mem", "256K", "--durability", "none", "--disk", "sync", "--threads", "1", "--data", data,
+                     "2", "--mode", "su+o", "--compress", "5%", "--csd-mem", "256K", "--durability", "none", "--disk", "sync", "--threads", "1", "--data", data,
                      "--run", run, "--quiet", NULL };
     FILE *shown = stderr;
 
@@ -55,6 +56,10 @@ static int read_masters(struct session *s)
     for (size_t b = 0; !rc && b < s->run.n_blocks && b < 8; b++)
         rc = source.read(source.ctx, b, 0, 1, &value, &err);
     run_reader_close(r);
+    if (rc == -EBUSY) {
+        fuzz_refused(rc, &err);
+        rc = session_recover(s, &err);
+    }
     return rc ? fuzz_refused(rc, &err) : 1;
 }
 
@@ -134,6 +139,13 @@ static void seeds(void)
     database_seed_sql("UPDATE devices SET path = x'ff', bytes = -1");
     database_seed_sql("UPDATE journal_subs SET slot = 99, sum = sum_of(sub, 99, version, states_crc, wire_crc)");
     database_seed_sql("UPDATE journal_subs SET version = 3, sum = sum_of(sub, slot, 3, states_crc, wire_crc)");
+    database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, wire_crc) WHERE sub = 1");
+    database_seed_sql("UPDATE journal_subs SET version = 1, slot = 5, sum = sum_of(sub, 5, 1, states_crc, wire_crc);"
+                      "UPDATE journal_grads SET pairs = 2305843009213693952, sum = sum_of(sub, crc, 2305843009213693952)");
+    database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, wire_crc);"
+                      "UPDATE journal_grads SET pairs = 1, crc = 7, sum = sum_of(sub, 7, 1); UPDATE journal_state SET next_step = 1, "
+                      "applied = 9223372036854775807, sum = sum_of_state(1, 9223372036854775807, optim)");
+    database_seed_sql("UPDATE journal_state SET optim = zeroblob(44), sum = sum_of_state(next_step, applied, zeroblob(44)) ");
     database_seed_sql("INSERT INTO notices (time, text) VALUES (NULL, x'ff'), ('\x1B[2J', 'x')");
 }
 
