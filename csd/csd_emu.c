@@ -93,7 +93,6 @@ struct emu {
     int               n_sets, broken; // broken: -errno of a disk that can no longer be used
     unsigned          n_at_disk;
     uint64_t          moved, listened_ns, silent_ns; // signs of life: the last count; when it was taken; none for so long
-    struct emu       *given_up; // the one before
     uint64_t          turns;
     struct set        sets[SETS];
     struct io         host_io[HOST_IOS];
@@ -764,16 +763,6 @@ static void emu_free(struct emu *e)
     free(e);
 }
 
-/* Requests of e are still the disk's: e and its sets stay, held here. */
-static void emu_keep(struct emu *e)
-{
-    static struct emu *given_up;
-
-    e->given_up = __atomic_load_n(&given_up, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&given_up, &e->given_up, e, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ;
-}
-
 static int emu_close(struct csd *base)
 {
     struct emu *e = (struct emu *)base;
@@ -787,9 +776,9 @@ static int emu_close(struct csd *base)
         disk_wake(e->disk);
         pthread_join(e->thread, NULL);
     }
-    if (e->broken && e->n_at_disk > 0) {
+    if (e->broken && e->n_at_disk > 0) { // its requests, and the sets that they point into, are still the disk's
         disk_abandon(e->disk);
-        emu_keep(e);
+        csd_keep(e);
         return 1;
     }
     disk_close(e->disk);

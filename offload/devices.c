@@ -351,7 +351,9 @@ int devices_close(struct devices *d)
     free(d->internal);
     free(d->paths);
     free(d->files);
-    if (!silent)
+    if (silent)
+        csd_keep(d->page);
+    else
         free(d->page);
     store_release(&d->store);
     csd_bell_release(&d->bell);

@@ -28,7 +28,9 @@ int masters_open(struct masters *m, struct devices *dev, struct err *err)
 void masters_close(struct masters *m)
 {
     free(m->subs);
-    if (!m->dev || !m->dev->silent)
+    if (m->dev && m->dev->silent)
+        csd_keep(m->buf);
+    else
         free(m->buf);
     *m = (struct masters){ 0 };
 }
