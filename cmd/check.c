@@ -27,7 +27,8 @@ struct check_opts {
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what), .help = "a run, or a folder that export wrote" },
     { "repair", OPT_FLAG, offsetof(struct check_opts, repair),
-      .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to the image before" },
+      .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to the image before; give up "
+              "damaged rows of measurements" },
     { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync", .help = "how devices are read; if not given, as the run does" },
     { "quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged" },
     { 0 }
@@ -117,11 +118,14 @@ static void line(struct check *c, const char *kind, uint64_t bytes, const char *
 
 static int check_database(struct check *c, struct runlog_check *out, struct err *err)
 {
-    int rc = runlog_check(c->s.log, say_damage, c, out, err);
+    int rc = runlog_check(c->s.log, c->o->repair, say_damage, c, out, err);
 
-    if (!rc)
-        line(c, "run.db", out->bytes, "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations", out->settings, out->steps, out->evals);
-    return rc;
+    if (rc)
+        return rc;
+    c->mended += out->mended;
+    line(c, "run.db", out->bytes, "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s", out->settings, out->steps, out->evals,
+         out->mended ? "; what was damaged of the last two is given up" : "");
+    return 0;
 }
 
 /* The rows of steps are those that the journal has behind it; in mem, rows since the last image are there too. */
@@ -129,11 +133,15 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
 {
     char text[SESSION_PATH + 128];
 
-    if (db->damaged || (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
+    if (db->damaged > db->mended || (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
         return;
     snprintf(text, sizeof text, "%s/run.db: table steps ends before step %" PRIu64 ", but step %" PRIu64 " comes next", c->s.dir, db->steps,
              next_step);
     damage(c, text);
+    for (uint64_t step = db->steps; c->o->repair && step < next_step; step++)
+        if (runlog_step_forget(c->s.log, step, NULL))
+            return;
+    c->mended += c->o->repair && db->steps < next_step;
 }
 
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)

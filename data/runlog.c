@@ -818,7 +818,7 @@ int runlog_query(struct runlog *log, const char *sql, int (*row)(void *ctx, int 
 
 /* ---- checking ---- */
 
-struct checking { struct runlog *log; struct runlog_check *out; void (*say)(void *ctx, const char *sentence); void *ctx; };
+struct checking { struct runlog *log; struct runlog_check *out; void (*say)(void *ctx, const char *sentence); void *ctx; int mend; };
 
 static void say_damage(struct checking *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -869,6 +869,35 @@ static double column_real(sqlite3_stmt *st, int i)
     return sqlite3_column_type(st, i) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(st, i);
 }
 
+int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
+{
+    const struct runlog_step none = { .step = step, .loss = (double)NAN, .lr = (double)NAN, .grad_norm = (double)NAN };
+
+    return runlog_step(log, &none, err);
+}
+
+/* The rows of steps [from, end). */
+static void steps_forget(struct checking *c, uint64_t from, uint64_t end)
+{
+    int rc = !c->mend;
+
+    for (; from < end && !rc; from++)
+        rc = runlog_step_forget(c->log, from, NULL);
+    c->out->mended += !rc;
+}
+
+static void eval_forget(struct checking *c, sqlite3_stmt *st)
+{
+    sqlite3_stmt *drop = NULL;
+
+    if (!c->mend || sqlite3_prepare_v2(c->log->db, "DELETE FROM evals WHERE step = ? AND name IS ?", -1, &drop, NULL))
+        return;
+    sqlite3_bind_int64(drop, 1, sqlite3_column_int64(st, 0));
+    sqlite3_bind_value(drop, 2, sqlite3_column_value(st, 1));
+    c->out->mended += sqlite3_step(drop) == SQLITE_DONE;
+    sqlite3_finalize(drop);
+}
+
 /* Rows come by step, each once: it is the key. */
 static void step_row(struct checking *c, sqlite3_stmt *st)
 {
@@ -876,12 +905,16 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
                              .loss = column_real(st, 2), .lr = column_real(st, 3), .grad_norm = column_real(st, 4),
                              .clipped = sqlite3_column_int(st, 5), .skipped = sqlite3_column_int(st, 6) };
 
-    if (s.step != c->out->steps)
+    if (s.step != c->out->steps) {
         say_damage(c, "table steps: after %llu rows, step %llu should come, but %llu does", (unsigned long long)c->out->steps,
                    (unsigned long long)c->out->steps, (unsigned long long)s.step);
+        steps_forget(c, c->out->steps, s.step);
+    }
     if (sqlite3_column_type(st, 7) != SQLITE_NULL &&
-        (sqlite3_column_int64(st, 7) != step_sum(&s) || sqlite3_column_int64(st, 5) != s.clipped || sqlite3_column_int64(st, 6) != s.skipped))
+        (sqlite3_column_int64(st, 7) != step_sum(&s) || sqlite3_column_int64(st, 5) != s.clipped || sqlite3_column_int64(st, 6) != s.skipped)) {
         say_damage(c, "table steps: the row of step %llu is damaged (checksum differs)", (unsigned long long)s.step);
+        steps_forget(c, s.step, s.step + 1);
+    }
     c->out->steps = s.step + 1;
 }
 
@@ -899,15 +932,18 @@ static void eval_row(struct checking *c, sqlite3_stmt *st)
     const char *name = (const char *)sqlite3_column_text(st, 1);
     uint64_t    step = (uint64_t)sqlite3_column_int64(st, 0);
 
-    if (!name || (sqlite3_column_type(st, 3) != SQLITE_NULL && sqlite3_column_int64(st, 3) != eval_sum(step, name, column_real(st, 2))))
+    if (!name || (sqlite3_column_type(st, 3) != SQLITE_NULL && sqlite3_column_int64(st, 3) != eval_sum(step, name, column_real(st, 2)))) {
         say_damage(c, "table evals: the row %s of step %llu is damaged (checksum differs)", name ? name : "without a name",
                    (unsigned long long)step);
+        eval_forget(c, st);
+    }
     c->out->evals++;
 }
 
-int runlog_check(struct runlog *log, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out, struct err *err)
+int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out,
+                 struct err *err)
 {
-    struct checking c = { log, out, say, ctx };
+    struct checking c = { log, out, say, ctx, mend };
     struct stat     st;
     int             sums = sqlite3_table_column_metadata(log->db, "main", "steps", "sum", NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
 
@@ -935,7 +971,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
 {
     struct runlog_check found = { 0 };
     struct err          first = { 0 };
-    struct checking     c = { log, &found, say_first, &first };
+    struct checking     c = { log, &found, say_first, &first, 0 };
 
     check_steps(&c);
     if (!found.damaged && found.steps < n)

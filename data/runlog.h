@@ -63,9 +63,14 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk, uint64_t bytes, struct err *err);
 
 /* Everything that can be said of the database alone, for `siTrain check`: its pages and indices (SQLite's own check), a sum of every
- * setting, step and evaluation, and steps without a hole. say() gets a sentence for each damage. */
-struct runlog_check { uint64_t settings, steps, evals, bytes, damaged; };
-int runlog_check(struct runlog *log, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out, struct err *err);
+ * setting, step and evaluation, and steps without a hole. say() gets a sentence for each damage. mend: a step's row that is damaged or
+ * missing is emptied (runlog_step_forget), a damaged evaluation taken out: training goes on without what they said. */
+struct runlog_check { uint64_t settings, steps, evals, bytes, damaged, mended; };
+int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence), void *ctx, struct runlog_check *out,
+                 struct err *err);
+
+/* Nothing is known of this step any more but that it was: its numbers become NULL. */
+int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
 /* Whether the steps [0, n) all have their rows, whole: each was written in the transaction that took the run past it, but a database whose
  * pages were lost (a power cut with --durability none, or with a drive that only says that it flushes) may look whole but for that. */
 int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);

@@ -516,7 +516,7 @@ static void any_byte_of_the_database(struct scene *s, unsigned flips)
             opened++;
             if (rows_sum(s, rows, n) != want)
                 fail_msg("seed 6, flip %u: byte %llu by %02x: other settings or another journal passed", i, (unsigned long long)off, mask);
-            if (!runlog_check(s->cfg.log, hear_database, &h, &check, &s->err) && !h.damages) {
+            if (!runlog_check(s->cfg.log, 0, hear_database, &h, &check, &s->err) && !h.damages) {
                 whole++;
                 if (rows_sum(s, log_rows, 2) != want_log)
                     fail_msg("seed 6, flip %u: byte %llu by %02x: other steps passed", i, (unsigned long long)off, mask);
@@ -548,7 +548,7 @@ static void change_row(struct scene *s, const char *sql, const char *named, int 
     if (!rc)
         rc = journal_read(s);
     if (check)
-        must(s, runlog_check(s->cfg.log, hear_database, &h, &c, &s->err));
+        must(s, runlog_check(s->cfg.log, 0, hear_database, &h, &c, &s->err));
     if (check ? h.damages == 0 || !strstr(h.text, named) : rc != -EBADMSG || !strstr(s->err.text, named))
         fail_msg("%s: %s", sql, check ? h.text : s->err.text);
     close_log(s);

@@ -156,6 +156,11 @@ if command -v sqlite3 >/dev/null; then
     sql "a step" "the row of step 2 is damaged" "UPDATE steps SET loss = loss + 1 WHERE step = 2"
     sql "a step that is missing" "step 1 should come" "DELETE FROM steps WHERE step = 1"
     sql "an evaluation" "table evals" "UPDATE evals SET value = value + 1"
+    sqlite3 "$tmp/fine/run.db" "UPDATE steps SET loss = loss + 1 WHERE step = 2; DELETE FROM steps WHERE step IN (0, 3); UPDATE evals SET value = 0"
+    works "run.db: rows of measurements that are damaged are given up" check "$tmp/fine" --repair
+    works "and the run is whole" check "$tmp/fine"
+    same "4|1|0" "$(sqlite3 "$tmp/fine/run.db" "SELECT count(*), count(loss), (SELECT count(*) FROM evals) FROM steps")" "but for what they said"
+    works "it goes on" finetune --resume "$tmp/fine" --steps 6
 else
     skip "run.db changed by SQL" "no sqlite3"
 fi
