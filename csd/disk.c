@@ -18,7 +18,10 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { OPEN_TRIES = 100 };
 
 /* ---- the calls ---- */
 
@@ -223,6 +226,20 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
     return 0;
 }
 
+/* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose process was killed, is let go of when the
+ * kernel has taken its ring down: two seconds are waited for that. */
+static int open_patiently(const char *path, int flags)
+{
+    const struct timespec pause = { .tv_nsec = 20000000 };
+    int                   fd = open(path, flags);
+
+    for (int i = 0; i < OPEN_TRIES && fd < 0 && errno == EBUSY; i++) {
+        nanosleep(&pause, NULL);
+        fd = open(path, flags);
+    }
+    return fd;
+}
+
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 {
     struct stat st;
@@ -231,7 +248,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     if (made && (rc = file_create(cfg, err)) != 0)
         return rc;
     flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (is_block ? O_EXCL : 0);
-    fd = open(cfg->path, flags);
+    fd = open_patiently(cfg->path, flags);
     if (fd < 0) {
         rc = errno == EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : -errno;
         err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
