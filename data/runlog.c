@@ -342,18 +342,26 @@ static char *immutable_uri(const char *path)
     return uri;
 }
 
+static int has_log(const struct runlog *log)
+{
+    char *wal = NULL;
+    int   there = asprintf(&wal, "%s-wal", log->path) >= 0 && access(wal, F_OK) == 0;
+
+    free(wal);
+    return there;
+}
+
 /* On read-only media a WAL database without a WAL can only be read as immutable. */
 static int db_open_immutable(struct runlog *log)
 {
-    char *uri = NULL, *wal = NULL;
+    char *uri = NULL;
     int   rc = SQLITE_CANTOPEN;
 
-    if (asprintf(&wal, "%s-wal", log->path) >= 0 && access(wal, F_OK) && (uri = immutable_uri(log->path))) {
+    if (!has_log(log) && (uri = immutable_uri(log->path))) {
         sqlite3_close(log->db);
         rc = sqlite3_open_v2(uri, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     }
     free(uri);
-    free(wal);
     return rc;
 }
 
@@ -400,6 +408,9 @@ static int db_connect(struct runlog *log, int read_only, struct err *err)
         rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
     if (!rc)
         rc = db_own_views(log);
+    if (read_only && (rc & 0xff) == SQLITE_CANTOPEN && has_log(log))
+        return err_set(err, -EROFS, "%s was not closed, and what its log (%s-wal) holds cannot be read where nothing may be written; "
+                       "siTrain check where it may takes it in", log->path, log->path);
     if (!rc && read_only)
         rc = sqlite3_exec(log->db, "PRAGMA query_only=1", NULL, NULL, NULL);
     if (!rc && !read_only && sqlite3_db_readonly(log->db, "main"))

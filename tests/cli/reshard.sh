@@ -103,6 +103,23 @@ works "reshard after that" reshard "$tmp/two" --devices 2
 refuses 1 "was device 0 of 2 of this run at another time" pretrain --resume "$tmp/two" --device "$tmp/stale" --device "$tmp/two/dev1"
 same "$want" "$(exported "$tmp/two")" "devices that a run has left are not taken for its own"
 
+# ---- block devices
+
+begin block --devices 2
+truncate -s 8M "$tmp/img0" "$tmp/img1"
+if [ "$(id -u)" = 0 ] && loop0=$(losetup -f --show "$tmp/img0" 2>/dev/null) && loop1=$(losetup -f --show "$tmp/img1" 2>/dev/null); then
+    trap 'losetup -d "$loop0" "$loop1"; rm -rf "$tmp"' EXIT
+    works "reshard onto block devices" reshard "$tmp/block" --device "$loop0" --device "$loop1"
+    same "$half" "$(exported "$tmp/block")" "the run is there"
+    refuses 2 "holds the run now; its states cannot be moved onto the same drive" reshard "$tmp/block" --device "$loop1"
+    works "it goes on there" pretrain --resume "$tmp/block" --steps 4 --quiet
+    works "and back" reshard "$tmp/block" --devices 1
+    same 0 "$(head -c 4096 "$loop0" "$loop1" | grep -c siTrain)" "the drives are nobody's then"
+    ends block "$want" "as if it had stayed"
+else
+    skip "block devices" "no root, or no loop devices"
+fi
+
 # ---- kills: wherever they hit, the run is whole on the old devices or on the new ones, and what is left of the others goes
 
 random() { # MODULUS: $random from 0 to below it
@@ -236,12 +253,14 @@ elif [ "$reader" ]; then
     kill -9 $pid
     wait $pid 2>/dev/null
     result "$([ -s "$tmp/log/run.db-wal" ]; echo $?)" "a killed run has a log beside its database"
+    cp -a "$tmp/log" "$tmp/no-shm"
+    rm "$tmp/no-shm/run.db-shm"
     begin half
     busy half --csd-read-bw 500K # an update takes seconds
     sleep 0.3
     kill -9 $pid
     wait $pid 2>/dev/null
-    for r in copy stays log half; do
+    for r in copy stays log half no-shm; do
         chmod -R a+rX "$tmp/$r"
     done
     read_only copy "$want7"
@@ -251,6 +270,9 @@ elif [ "$reader" ]; then
     got=$?
     result "$([ $got = 1 ] && grep -q "may not be written here: .siTrain pretrain --resume. (or finetune) finishes the step where it may" "$tmp/err"; echo $?)" \
         "a step that is half done needs somebody who may write"
+    $reader "$bin" eval "$tmp/no-shm" --data "$tmp/held.txt" --seq 24 >"$tmp/out" 2>"$tmp/err"
+    got=$?
+    result "$([ $got = 1 ] && grep -q "was not closed, and what its log" "$tmp/err"; echo $?)" "so does a log without its index"
     $reader "$bin" pretrain --resume "$tmp/copy" --steps 9 >"$tmp/out" 2>"$tmp/err"
     got=$?
     result "$([ $got = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "training is refused in a sentence"
