@@ -316,6 +316,29 @@ static void test_damaged_setting(void **state)
     assert_non_null(strstr(err.text, "option.lr"));
 }
 
+/* Rows of steps that are not there, or not what they were, although what was committed after them is. */
+static void test_lost_steps(void **state)
+{
+    static const char *const damages[] = { "DELETE FROM steps WHERE step = 3", "DELETE FROM steps WHERE step = 1",
+                                           "UPDATE steps SET loss = 2 WHERE step = 0" };
+    static const char *const words[] = { "ends before step 3", "step 1 should come", "row of step 0 is damaged" };
+    struct runlog           *log = create(1);
+
+    (void)state;
+    for (uint64_t step = 0; step < 4; step++)
+        assert_int_equal(runlog_step(log, &(struct runlog_step){ .step = step, .loss = 1.5 }, &err), 0);
+    assert_int_equal(runlog_check_steps(log, 4, &err), 0);
+    assert_int_equal(runlog_check_steps(log, 2, &err), 0); // mem: rows that the image is behind of
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        assert_int_equal(runlog_begin(log, &err), 0);
+        assert_int_equal(sqlite3_exec(runlog_db(log), damages[i], NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(runlog_check_steps(log, 4, &err), -EBADMSG);
+        assert_non_null(strstr(err.text, words[i]));
+        runlog_rollback(log);
+    }
+    runlog_close(log);
+}
+
 /* ---- what a killed process left ---- */
 
 struct left { char *bytes; size_t n; };
@@ -419,7 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
-        CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_damaged_log),
+        CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_lost_steps), CASE(test_damaged_log),
         CASE(test_full_disk), CASE(test_read_only_folder),
     };
 
