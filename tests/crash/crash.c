@@ -3,8 +3,8 @@
  * a second time on the way. In the end everything there is, losses, rows, states, versions, residuals, has to be that of a run that was
  * never cut, bit for bit, and no step that was reported as committed may have been lost.
  *
- *     crash                                    the short form: a part of the points, as TAP
- *     crash --all [--config NAME]              every point, as a table
+ *     crash                                          the short form: a part of the points, as TAP
+ *     crash --all [--config NAME] [--schedules N]    every point, in N schedules (1), as a table
  *     crash --config NAME --schedule S --point K --seed T    one point again, and what became of it
  *
  * A schedule is a seed of threads.h, an order in which threads and requests happened to run. */
@@ -14,6 +14,7 @@
 #include "offload/devices.h"
 #include "offload/image.h"
 #include "offload/journal.h"
+#include "offload/reshard.h"
 #include "offload/run.h"
 #include "tests/crash/disk_sim.h"
 #include "tests/crash/posix.h"
@@ -49,6 +50,7 @@ struct plan {
     int           feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
     int           sync;             // csd/disk_sync.c on simulated files, instead of a simulated disk
     int           create;           // begin with nothing: the making of the run is cut too
+    int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;
     int           checkpoint;       // pages of run.db's log after which it is moved into run.db; 0: SQLite's own 1000
     int           skip;             // the step whose gradients are not finite; NEVER
@@ -65,6 +67,8 @@ static const struct plan plans[] = {
     { .name = "su+o+c feedback ram", .mode = RUN_SUO, .compress = 0.05, .feedback = 1, .in_ram = 1, .skip = NEVER },
     { .name = "mem", .mode = RUN_MEM, .commit_every = 1, .skip = 1 },
     { .name = "mem every 2 feedback", .mode = RUN_MEM, .commit_every = 2, .checkpoint = 4, .compress = 0.05, .feedback = 1, .skip = NEVER },
+    { .name = "reshard su+o", .mode = RUN_SUO, .sync = 1, .reshard = 1, .skip = NEVER },
+    { .name = "reshard feedback", .mode = RUN_SUO, .compress = 0.05, .feedback = 1, .reshard = 1, .skip = NEVER },
     { .name = "create su+o", .mode = RUN_SUO, .sync = 1, .create = 1, .skip = NEVER },
     { .name = "create mem", .mode = RUN_MEM, .create = 1, .skip = NEVER },
     { .name = "su+o lying", .mode = RUN_SUO, .checkpoint = 16, .skip = NEVER, .storage = LYING },
@@ -116,6 +120,19 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     };
 }
 
+/* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept there. */
+static int config_now(struct run_config *out, const struct plan *p, struct runlog *log, char layout[32], struct err *err)
+{
+    int rc = p->reshard ? runlog_get(log, "layout", layout, 32, err) : -ENOENT;
+
+    *out = config_of(p, log);
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    out->layout = layout;
+    out->n_devices = 3;
+    return 0;
+}
+
 static int is_there(const char *path)
 {
     struct stat st;
@@ -165,8 +182,8 @@ static int make(const struct plan *p, struct err *err)
     return rc;
 }
 
-/* Train from where the run is to its end, or to the cut. */
-static int train(const struct plan *p, const struct run_config *cfg, struct witness *w, struct err *err)
+/* Train from where the run is to step `end`, or to the cut. */
+static int train(const struct plan *p, const struct run_config *cfg, uint64_t end, struct witness *w, struct err *err)
 {
     struct stream *s = NULL;
     char           notice[512];
@@ -176,7 +193,7 @@ static int train(const struct plan *p, const struct run_config *cfg, struct witn
     if (!rc)
         rc = run_position(cfg, &step, &applied, err);
     w->went_back += !rc && step < w->committed;
-    for (; !rc && step < STEPS; step++) {
+    for (; !rc && step < end; step++) {
         double loss;
 
         rc = toy_step(cfg, s, step, (int)step == p->skip, 0, &loss, err);
@@ -192,17 +209,57 @@ static int train(const struct plan *p, const struct run_config *cfg, struct witn
     if (!rc)
         rc = stream_drain(s, err);
     if (!rc)
-        w->committed = STEPS;
+        w->committed = end;
     stream_close(s);
     return rc;
+}
+
+static int store_layout(void *ctx, struct err *err)
+{
+    const struct run_config *to = ctx;
+
+    return runlog_set(to->log, "layout", to->layout, err);
+}
+
+/* Onto three devices, as cmd/reshard.c does it. */
+static int move(struct run_config *cfg, char layout[32], struct err *err)
+{
+    struct reshard r = { .from = *cfg, .to = *cfg, .settings = store_layout, .ctx = &r.to };
+    char           notice[512] = "";
+    int            rc;
+
+    snprintf(layout, 32, "%016llx", (unsigned long long)threads_roll(UINT64_MAX));
+    r.to.layout = layout;
+    r.to.n_devices = 3;
+    rc = reshard_run(&r, err);
+    if (!rc)
+        rc = reshard_clean(&r.to, notice, sizeof notice, err);
+    *cfg = r.to;
+    return rc;
+}
+
+/* What an opened run goes through. */
+static int work(const struct plan *p, struct runlog *log, struct witness *w, struct err *err)
+{
+    struct run_config cfg;
+    char              layout[32], notice[512] = "";
+    int               rc = config_now(&cfg, p, log, layout, err);
+
+    if (!rc && p->reshard)
+        rc = reshard_clean(&cfg, notice, sizeof notice, err);
+    if (!rc && p->reshard && !cfg.layout) {
+        rc = train(p, &cfg, STEPS / 2, w, err);
+        if (!rc)
+            rc = move(&cfg, layout, err);
+    }
+    return rc ? rc : train(p, &cfg, STEPS, w, err);
 }
 
 /* A process from its start to its end; 0 or -errno with a sentence. */
 static int life(const struct plan *p, struct witness *w, struct err *err)
 {
-    struct runlog    *log = NULL;
-    struct run_config cfg;
-    int               rc = 0;
+    struct runlog *log = NULL;
+    int            rc = 0;
 
     *err = (struct err){ 0 };
     if (p->storage == LYING)
@@ -213,10 +270,8 @@ static int life(const struct plan *p, struct witness *w, struct err *err)
         rc = runlog_open(&log, DIR "/run.db", 0, p->storage != NO_FLUSHES, err);
     if (!rc && p->checkpoint)
         sqlite3_wal_autocheckpoint(runlog_db(log), p->checkpoint);
-    if (!rc) {
-        cfg = config_of(p, log);
-        rc = train(p, &cfg, w, err);
-    }
+    if (!rc)
+        rc = work(p, log, w, err);
     runlog_close(log);
     return rc;
 }
@@ -281,9 +336,9 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
     for (size_t i = 0; i < st.n_subs; i++) {
         const struct store_sub *u = &st.subs[i];
         uint64_t                slot = store_slot_off(&st, u->class_, subs[i].slot);
-        char                    path[64];
+        char                    path[96];
 
-        snprintf(path, sizeof path, DIR "/dev%zu/states", u->device);
+        snprintf(path, sizeof path, DIR "/dev%zu/states%s%s", u->device, cfg->layout ? "-" : "", cfg->layout ? cfg->layout : "");
         out->sub[i].version = subs[i].version;
         out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
         out->sub[i].wire = stored_sum(path, slot + store_state_bytes(&st, u->n_pad), store_wire_bytes(&st, u->n_pad));
@@ -317,13 +372,14 @@ static int state_read(const struct plan *p, struct state *out, struct err *found
     struct runlog    *log;
     struct run_config cfg;
     struct err        err;
+    char              layout[32];
     int               rc;
 
     memset(out, 0, sizeof *out);
     if (p->storage == HONEST)
         storage_power_on(0);
     must(runlog_open(&log, DIR "/run.db", 0, 1, &err), &err);
-    cfg = config_of(p, log);
+    must(config_now(&cfg, p, log, layout, &err), &err);
     must(run_position(&cfg, &out->next_step, &out->applied, &err), &err);
     out->rows = rows_read(log, out);
     rc = p->mode == RUN_MEM ? image_state_read(&cfg, out, found) : devices_state(&cfg, p->storage == HONEST, out, found);
@@ -617,21 +673,23 @@ static int try_one(const char *name, uint64_t schedule, uint64_t at, uint64_t se
 
 int main(int argc, char **argv)
 {
-    static const struct effort brief = { 1, 6, 2, 0, 0 }, full = { 2, 0, 4, 40, 100 };
-    const char *name = NULL;
-    uint64_t    number[3] = { 0 };
-    int         all = 0, rc;
+    static const struct effort brief = { .schedules = 1, .points = 6, .seeds = 2 };
+    struct effort full = { .seeds = 4, .pairs = 80, .recovery = 100 };
+    const char   *name = NULL;
+    uint64_t      number[4] = { 0 };
+    int           all = 0, rc;
 
     for (int i = 1; i < argc; i++) {
-        static const char *const options[] = { "--schedule", "--point", "--seed" };
+        static const char *const options[] = { "--schedule", "--point", "--seed", "--schedules" };
 
         all |= !strcmp(argv[i], "--all");
         if (i + 1 < argc && !strcmp(argv[i], "--config"))
             name = argv[i + 1];
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 4; k++)
             if (i + 1 < argc && !strcmp(argv[i], options[k]))
                 number[k] = strtoull(argv[i + 1], NULL, 10);
     }
+    full.schedules = number[3] ? number[3] : 1;
     omp_set_num_threads(1);
     signal(SIGABRT, aborted);
     csd_sim = csd_emu;

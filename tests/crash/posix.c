@@ -38,6 +38,7 @@ int     __real_statvfs(const char *path, struct statvfs *st);
 int     __real_access(const char *path, int how);
 int     __real_mkdir(const char *path, mode_t mode);
 int     __real_unlink(const char *path);
+int     __real_rmdir(const char *path);
 int     __real_rename(const char *from, const char *to);
 int     __wrap_open(const char *path, int flags, ...);
 int     __wrap_close(int fd);
@@ -56,6 +57,7 @@ int     __wrap_statvfs(const char *path, struct statvfs *st);
 int     __wrap_access(const char *path, int how);
 int     __wrap_mkdir(const char *path, mode_t mode);
 int     __wrap_unlink(const char *path);
+int     __wrap_rmdir(const char *path);
 int     __wrap_rename(const char *from, const char *to);
 
 static int simulated(const char *path)
@@ -257,6 +259,11 @@ int __wrap_mkdir(const char *path, mode_t mode)
 int __wrap_unlink(const char *path)
 {
     return simulated(path) ? give(storage_unlink(path)) : __real_unlink(path);
+}
+
+int __wrap_rmdir(const char *path)
+{
+    return simulated(path) ? give(storage_remove_folder(path)) : __real_rmdir(path);
 }
 
 int __wrap_rename(const char *from, const char *to)

@@ -450,6 +450,18 @@ int storage_unlink(const char *path)
     return 0;
 }
 
+int storage_remove_folder(const char *path)
+{
+    char parent[PATH_BYTES];
+
+    for (size_t i = 0; i < machine.now.n; i++) {
+        parent_of(parent, machine.now.at[i].path);
+        if (strcmp(parent, path) == 0)
+            return cut ? -EIO : -ENOTEMPTY;
+    }
+    return storage_unlink(path);
+}
+
 int storage_sync_folder(const char *dir)
 {
     char   parent[PATH_BYTES];

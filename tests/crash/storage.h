@@ -34,6 +34,7 @@ int storage_find(const char *path);            // the file, or -ENOENT
 int storage_create(const char *path, int dir); // the file, or -EEXIST
 int storage_rename(const char *from, const char *to);
 int storage_unlink(const char *path);
+int storage_remove_folder(const char *path);   // -ENOTEMPTY
 int storage_sync_folder(const char *dir);
 const char *storage_path(int file); // a name of it
 
