@@ -69,7 +69,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults curves bench-peers
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills curves bench-peers
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -132,6 +132,11 @@ curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curv
 
 prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees them (20 GB of disk)
 	@SITRAIN=./$(TARGET) sh tests/run.sh tests/prove/memory.sh
+
+# KILLS="--seed 7 --rounds 50 su+o": these kills again, more of them, one of them
+KILLS ?=
+prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every command, by seed (minutes; KILLS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/kills.py $(KILLS)
 
 COMPLETIONS = $(PREFIX)/share/bash-completion/completions
 PREFIX ?= /usr/local
