@@ -74,14 +74,17 @@ static int append(struct chat *c, int32_t id, struct err *err)
 static int forget(struct chat *c, const struct answer *a, size_t bytes, struct err *err)
 {
     static const struct opt_strings none;
-    size_t                          len = 0;
 
     while (bytes > a->n && c->ids.n) {
+        size_t len = 0; // of an id without a token
+
         tokenizer_bytes(c->g->tok, c->ids.ids[--c->ids.n], &len);
         bytes -= len;
     }
     if (c->ids.n < decode_length(c->g->decode, 0))
         decode_rewind(c->g->decode, 0, c->ids.n);
+    if (bytes > a->n) // the cut is in what the used-up positions took
+        return 0;
     return answer_add(&c->pending, a->text + bytes, a->n - bytes, &none, err);
 }
 
