@@ -283,7 +283,7 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
                                          .threads = (int)session_threads(o->threads),
                                          .varying = 1 };
     ordered.source = (struct params_source){ read_ordered, v };
-    rc = reader_stream(stream, &ordered, &v->o.model, o->host_mem, 0, err);
+    rc = reader_stream(stream, &ordered, &v->o.model, o->host_mem, err);
     return rc ? rc : trainer_open(&v->trainer, &v->o, *stream, err);
 }
 

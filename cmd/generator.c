@@ -33,9 +33,8 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
 
 static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
 {
-    struct model_options  m = { .gpt = d->gpt, .batch = 1, .seq = decode_rows(d), .grad_accum = 1, .dtype = d->dtype, .engine = d->engine,
-                                .threads = d->threads, .logits = 1, .varying = 1 };
-    struct memory_request want = { .host_mem = g->o->read.host_mem, .model = m, .reader = g->reader.bytes, .decoding = decode_bytes(d) };
+    struct memory_request want = { .host_mem = g->o->read.host_mem, .model = { .gpt = d->gpt, .dtype = d->dtype },
+                                   .reader = g->reader.bytes, .decode = d };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 

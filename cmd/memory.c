@@ -50,9 +50,9 @@ uint64_t memory_rss_peak(void)
 }
 
 /* Scratch of the products, and the memory that their code takes. */
-static int products_bytes(uint64_t *out, const struct model_options *m, struct err *err)
+static int products_bytes(uint64_t *out, const struct memory_request *r, struct err *err)
 {
-    struct products_options o = model_products(m);
+    struct products_options o = r->decode ? decode_products(r->decode) : model_products(&r->model);
     struct products *p = NULL;
     static uint64_t  most; // code that was generated once is not generated again
     uint64_t         before = memory_rss(), grown;
@@ -110,10 +110,10 @@ static void reading_bytes(struct budget_request *b, const struct memory_request 
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
 {
     struct acts_options   ao = model_acts(&r->model);
-    struct acts_sizes     acts = r->decoding ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
+    struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
     struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer, .block_inputs = acts.inputs,
                                 .kept_per_layer = acts.kept_per_layer, .work = acts.work, .head = acts.head,
-                                .kv_cache = r->decoding, .keep = r->keep };
+                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0, .keep = r->keep };
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
@@ -123,7 +123,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     else
         reading_bytes(&b, r);
     if (!rc)
-        rc = products_bytes(&b.products, &r->model, err);
+        rc = products_bytes(&b.products, r, err);
     if (!rc)
         rc = budget_plan(out, &b, err);
     if (!rc && r->run) {

@@ -3,17 +3,18 @@
 #define CMD_MEMORY_H
 
 #include "cmd/session.h"
+#include "model/decode.h"
 #include "model/model.h"
 #include "offload/budget.h"
 
 struct memory_request {
     uint64_t             host_mem;  // 0: no promise
-    struct model_options model;     // kept is not looked at
+    struct model_options model;     // kept is not looked at; generation: of its size and dtype only
     struct run_config   *run;       // training; NULL: reading
     int                  keep;      // as in struct budget_request
     int                  exporting; // training: masters are read between steps
     uint64_t             reader;    // reading: what the source itself holds
-    uint64_t             decoding;  // generation: decode_bytes, which stand for activations too; else 0
+    const struct decode_options *decode; // generation, whose cache and workspaces stand for activations; else NULL
 };
 
 /* Make the plan; on success frames, grad_buffers and residual_in_ram are set in *r->run. -EINVAL and a sentence if it does not fit: then *out

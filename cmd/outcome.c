@@ -218,7 +218,7 @@ int outcome_predict(const struct outcome *o, struct err *err)
         return 0;
     rc = reader_open(&r, o->model, NULL, err);
     if (!rc)
-        rc = reader_stream(&stream, &r, &t.model, o->o.host_mem, 0, err);
+        rc = reader_stream(&stream, &r, &t.model, o->o.host_mem, err);
     if (!rc)
         rc = trainer_open(&trainer, &t, stream, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)

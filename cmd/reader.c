@@ -91,10 +91,9 @@ int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char 
     return tokenizer_open(out, dir ? dir : r->tokenizer, err);
 }
 
-int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, uint64_t decoding,
-                  struct err *err)
+int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, struct err *err)
 {
-    struct memory_request want = { .host_mem = host_mem, .model = *m, .reader = r->bytes, .decoding = decoding };
+    struct memory_request want = { .host_mem = host_mem, .model = *m, .reader = r->bytes };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 

@@ -30,9 +30,7 @@ int reader_dtype(const struct reader *r);
 /* The tokenizer in `dir`, or if NULL the reader's own. */
 int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char *dir, struct err *err);
 
-/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source.
- * decoding: as in struct memory_request. */
-int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, uint64_t decoding,
-                  struct err *err);
+/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source. */
+int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, struct err *err);
 
 #endif

@@ -111,8 +111,6 @@ static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_op
     size_t L = o->gpt.n_labels, R = L ? o->batch : at_most(tokens(o), HEAD_ROWS), V = L ? L : o->gpt.vocab;
     size_t C = o->gpt.n_embd, e = dtype_bytes(L ? DT_F32 : o->dtype); // of dlogits
 
-    if (o->no_head)
-        return;
     if (L)
         h->x = take(c, R * C * sizeof(float));
     if (L && o->training)

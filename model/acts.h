@@ -19,7 +19,6 @@ struct acts_options {
     size_t     kept;     // of the last layers, 0..n_layer
     int training; // 0: forward only: one input a micro-batch, overwritten by each block's output, nothing for
                   // backward
-    int        no_head;  // no buffers for the head (generation has its own)
 };
 
 /* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the

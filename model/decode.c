@@ -12,7 +12,6 @@
 #include "kernels/layernorm.h"
 #include "kernels/matvec.h"
 #include "kernels/rng.h"
-#include "model/products.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+enum { UNIT = 16 }; // rows of a sequence's products are a multiple of this
 
 /* The cache and the workspaces. B sequences, P = piece, R = rows of a pass at work together. */
 struct buffers {
@@ -67,12 +68,18 @@ static void *take(char *base, uint64_t *used, uint64_t bytes)
 
 static size_t round_up(size_t rows)
 {
-    return (rows + DECODE_UNIT - 1) / DECODE_UNIT * DECODE_UNIT;
+    return (rows + UNIT - 1) / UNIT * UNIT;
 }
 
-size_t decode_rows(const struct decode_options *o)
+/* Rows of a pass of one sequence, padding included. */
+static size_t decode_rows(const struct decode_options *o)
 {
     return round_up(o->piece);
+}
+
+static int threads_of(const struct decode_options *o)
+{
+    return o->threads ? o->threads : omp_get_max_threads();
 }
 
 static uint64_t matvec_floats(const struct decode_options *o)
@@ -87,7 +94,6 @@ static uint64_t lay_buffers(struct buffers *u, char *base, const struct decode_o
 {
     size_t   B = o->batch, C = o->gpt.n_embd, P = o->piece, e = dtype_bytes(o->dtype), rows = decode_rows(o);
     size_t   R = rows > B ? rows : B;
-    int      threads = o->threads ? o->threads : omp_get_max_threads();
     uint64_t used = 0, cache = (uint64_t)o->gpt.n_layer * B * o->positions * C * e;
 
     u->keys   = take(base, &used, cache);
@@ -106,7 +112,7 @@ static uint64_t lay_buffers(struct buffers *u, char *base, const struct decode_o
     u->last   = take(base, &used, B * C * sizeof(float));
     u->logits = take(base, &used, (uint64_t)B * o->gpt.vocab * sizeof(float));
     u->matvec = take(base, &used, matvec_floats(o) * sizeof(float));
-    u->attention = take(base, &used, attention_scratch(B, o->positions, C, o->gpt.n_head, threads));
+    u->attention = take(base, &used, attention_scratch(B, o->positions, C, o->gpt.n_head, threads_of(o)));
     return used;
 }
 
@@ -147,10 +153,15 @@ static int check(const struct decode_options *o, struct err *err)
     return 0;
 }
 
+struct products_options decode_products(const struct decode_options *o)
+{
+    return (struct products_options){ .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine, .threads = threads_of(o),
+                                      .tokens = decode_rows(o), .no_head = 1, .unit = UNIT };
+}
+
 static int open_products(struct decode *d, struct err *err)
 {
-    struct products_options po = { .gpt = d->o.gpt, .dtype = d->o.dtype, .engine = d->o.engine, .threads = d->o.threads,
-                                   .tokens = decode_rows(&d->o), .no_head_chunks = 1, .unit = DECODE_UNIT };
+    struct products_options po = decode_products(&d->o);
     int                     rc = products_open(&d->products, &po, err);
 
     if (rc)
@@ -172,7 +183,7 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
     if (!d)
         return err_set(err, -ENOMEM, "out of memory for generation");
     d->o = *o;
-    d->o.threads = o->threads ? o->threads : omp_get_max_threads();
+    d->o.threads = threads_of(o);
     d->stream = stream;
     d->length = calloc(3 * o->batch, sizeof *d->length);
     omp_set_num_threads(d->o.threads);
@@ -323,7 +334,7 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
 /* The chunk of a sequence's pass that begins at row i. */
 static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
 {
-    size_t left = d->now[b] - i, padded = products_rows(round_up(left), CHUNK_ROWS, DECODE_UNIT);
+    size_t left = d->now[b] - i, padded = products_rows(round_up(left), CHUNK_ROWS, UNIT);
 
     return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.gpt.n_embd, left < padded ? left : padded,
                           padded };

@@ -10,6 +10,7 @@
 
 #include "kernels/matmul.h"
 #include "model/gpt.h"
+#include "model/products.h"
 #include "offload/stream.h"
 
 struct decode_options {
@@ -28,11 +29,9 @@ struct decode; // opaque
 int  decode_open(struct decode **out, const struct decode_options *o, struct stream *stream, struct err *err);
 void decode_close(struct decode *d);
 
-/* Bytes decode_open takes beside the products' scratch, for the memory plan; and the rows of a pass, whose products
- * are opened (products.h, unit DECODE_UNIT). */
-enum { DECODE_UNIT = 16 };
-uint64_t decode_bytes(const struct decode_options *o);
-size_t   decode_rows(const struct decode_options *o);
+/* For the memory plan: bytes that decode_open takes beside the products' own; and the products that it opens. */
+uint64_t                decode_bytes(const struct decode_options *o);
+struct products_options decode_products(const struct decode_options *o);
 
 /* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests. *logits (batch, vocab) of
  * what follows is lent until the next call; rows of resting sequences mean nothing. */

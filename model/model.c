@@ -16,8 +16,7 @@ struct acts_options model_acts(const struct model_options *o)
                                  .dtype = o->dtype,
                                  .threads = o->threads ? o->threads : omp_get_max_threads(),
                                  .kept = o->training ? o->kept : 0,
-                                 .training = o->training,
-                                 .no_head = o->logits > 0};
+                                 .training = o->training};
 }
 
 /* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and the longest). */
@@ -38,8 +37,7 @@ struct products_options model_products(const struct model_options *o)
                                      .threads = o->threads ? o->threads : omp_get_max_threads(),
                                      .training = o->training,
                                      .tokens = o->batch * o->seq,
-                                     .logits = o->logits,
-                                     .no_head_chunks = o->logits > 0 || o->gpt.n_labels > 0,
+                                     .no_head = o->gpt.n_labels > 0,
                                      .unit = o->varying ? unit_of(o->seq) : 0};
 }
 

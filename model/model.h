@@ -1,6 +1,6 @@
 /* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It holds no
- * parameter: those are lent by a stream, block by block. Shared by training, evaluation and generation. One
- * thread uses a model at a time. */
+ * parameter: those are lent by a stream, block by block. Shared by training and evaluation. One thread uses a
+ * model at a time. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -18,7 +18,6 @@ struct model_options {
     int                threads;  // of OpenMP; 0: as many as it has
     size_t             kept;     // layers whose activations stay in RAM (acts.h)
     int                training; // 0: no backward
-    size_t             logits;   // generation: rows of logits at once; then there are no head chunks
     int                varying;  // micro-batches of any shape up to batch x seq (struct batch); else of exactly that
     struct model_dropout { float embd, attn, resid; uint64_t seed; } dropout; // training only; 0: none
 };

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ROW_CLASSES = 11, MAX_SHAPES = PRODUCTS * ROW_CLASSES + 1 }; // 1, 2, 4, ..., CHUNK_ROWS
+enum { ROW_CLASSES = 11, MAX_SHAPES = PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
 
 struct products {
     struct matmul *matmul;
@@ -85,10 +85,8 @@ int products_open(struct products **out, const struct products_options *o, struc
     if (!p)
         return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
     add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU, CHUNK_ROWS);
-    if (!o->no_head_chunks)
+    if (!o->no_head)
         add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF, HEAD_ROWS);
-    if (o->logits)
-        add(p, o, PRODUCT_LOGITS, o->logits);
     rc = matmul_open(&p->matmul, o->engine, p->shape, p->n, o->threads, why, sizeof why);
     if (rc) {
         free(p);

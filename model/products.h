@@ -26,9 +26,8 @@ struct products_options {
     int                threads;
     int                training;      // 0: forward only
     size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
-    size_t logits; // rows of another product with the head, without gradient (generation); 0: none
-    int                no_head_chunks; // generation: logits of the last position only; a classifier: no logits
-    size_t             unit;           // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
+    int    no_head; // a classifier's and generation's are not products (score.h, matvec.h)
+    size_t unit;    // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
 };
 
 /* Rows of the next chunk where `left` rows are left; unit as in the options. */
