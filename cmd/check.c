@@ -1,5 +1,6 @@
-/* check.c: reads everything that a run has and says whether it is whole: its database, its states, its data, what it exported. What is
- * found is on stdout, a line a kind; every damage is a sentence on stderr. Nothing is written without --repair. */
+/* check.c: reads everything that a run has and says whether it is whole: its database, its states, its data,
+ * what it exported. What is found is on stdout, a line a kind; every damage is a sentence on stderr. Nothing
+ * is written without --repair. */
 #include "cmd/cmd.h"
 #include "cmd/labelled.h"
 #include "cmd/session.h"
@@ -25,28 +26,33 @@ struct check_opts {
 };
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what), .help = "a run, or a folder that export wrote" },
-    { "repair", OPT_FLAG, offsetof(struct check_opts, repair),
-      .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to the image before; give up "
-              "damaged rows of measurements" },
-    { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync", .help = "how devices are read; if not given, as the run does" },
-    { "quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged" },
-    { 0 }
-};
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+    {"RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what), .help = "a run, or a folder that export wrote"},
+    {"repair", OPT_FLAG, offsetof(struct check_opts, repair),
+     .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to "
+             "the image before; give up damaged rows of measurements"},
+    {"disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync",
+     .help = "how devices are read; if not given, as the run does"},
+    {"quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged"},
+    {0}};
+static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};
 
 const struct opt_command check_command = {
-    "check", "RUN|HFDIR [--repair]", "read everything of a run, or of an export, and say whether it is whole",
-    "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. Nothing is written without --repair.", parts,
-    sizeof(struct check_opts), NULL, NULL
-};
+    "check",
+    "RUN|HFDIR [--repair]",
+    "read everything of a run, or of an export, and say whether it is whole",
+    "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. Nothing is written without "
+    "--repair.",
+    parts,
+    sizeof(struct check_opts),
+    NULL,
+    NULL};
 
 struct check {
     const struct check_opts *o;
     struct session           s;
     uint64_t                 damaged, mended, bytes; // bytes read
     int                      masters;                // master, moments or gradients are among the damaged
-    uint64_t                 drawn_ns;               // when progress was last drawn; 0: nothing is on the line
+    uint64_t                 drawn_ns; // when progress was last drawn; 0: nothing is on the line
 };
 
 /* ---- what is said ---- */
@@ -91,13 +97,15 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 
     if (c->o->quiet || !isatty(STDERR_FILENO) || (c->drawn_ns && now - c->drawn_ns < 200000000u))
         return;
-    fprintf(stderr, "\r\033[K%s of %s read", opt_size_text(have, sizeof have, (double)done), opt_size_text(all, sizeof all, (double)total));
+    fprintf(stderr, "\r\033[K%s of %s read", opt_size_text(have, sizeof have, (double)done),
+            opt_size_text(all, sizeof all, (double)total));
     fflush(stderr);
     c->drawn_ns = now;
 }
 
 /* A line of the table: a kind, what there is of it, its bytes. */
-static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
 {
@@ -123,20 +131,24 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     if (rc)
         return rc;
     c->mended += out->mended;
-    line(c, "run.db", out->bytes, "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s", out->settings, out->steps, out->evals,
+    line(c, "run.db", out->bytes, "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s",
+         out->settings, out->steps, out->evals,
          out->mended ? "; what was damaged of the last two is given up" : "");
     return 0;
 }
 
-/* The rows of steps are those that the journal has behind it; in mem, rows since the last image are there too. */
+/* The rows of steps are those that the journal has behind it; in mem, rows since the last image are there
+ * too. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
     char text[SESSION_PATH + 128];
 
-    if (db->damaged > db->mended || (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
+    if (db->damaged > db->mended ||
+        (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
         return;
-    snprintf(text, sizeof text, "%s/run.db: table steps ends before step %" PRIu64 ", but step %" PRIu64 " comes next", c->s.dir, db->steps,
-             next_step);
+    snprintf(text, sizeof text,
+             "%s/run.db: table steps ends before step %" PRIu64 ", but step %" PRIu64 " comes next", c->s.dir,
+             db->steps, next_step);
     damage(c, text);
     for (uint64_t step = db->steps; c->o->repair && step < next_step; step++)
         if (runlog_step_forget(c->s.log, step, NULL))
@@ -146,7 +158,7 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
 
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
-    struct verify v = { .mend = c->o->repair, .say = say_state, .progress = show_progress, .ctx = c };
+    struct verify v = {.mend = c->o->repair, .say = say_state, .progress = show_progress, .ctx = c};
     int           rc = verify_run(&v, &c->s.run, err);
 
     for (size_t k = 0; k < VERIFY_KINDS; k++) {
@@ -155,7 +167,8 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
         c->mended += n->mended;
         c->masters |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
         if (n->mended)
-            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged, %" PRIu64 " made again", n->n, n->damaged, n->mended);
+            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged, %" PRIu64 " made again",
+                 n->n, n->damaged, n->mended);
         else if (n->damaged)
             line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged", n->n, n->damaged);
         else if (n->n)
@@ -164,7 +177,8 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     if (rc)
         return rc;
     if (v.half_done)
-        line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients", v.next_step - 1);
+        line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients",
+             v.next_step - 1);
     check_steps(c, db, v.next_step);
     return 0;
 }
@@ -172,21 +186,22 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
 static int check_tokens(struct check *c, const char *what, struct err *err)
 {
     struct tokens *t = NULL;
-    struct stat    st = { 0 };
+    struct stat    st = {0};
     int            rc = session_open_tokens(&c->s, what, &t, err);
     uint64_t       found = c->damaged;
 
     if (rc || !t)
         return rc;
     for (size_t i = 0; i < tokens_sums(t); i++) {
-        struct err why = { 0 };
+        struct err why = {0};
 
         if (tokens_verify(t, i, &why))
             damage(c, why.text);
         show_progress(c, (uint64_t)i << 20, (uint64_t)tokens_sums(t) << 20);
     }
     stat(tokens_path(t), &st);
-    line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", tokens_count(t), tokens_path(t), c->damaged > found ? ", damaged" : "");
+    line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", tokens_count(t), tokens_path(t),
+         c->damaged > found ? ", damaged" : "");
     tokens_close(t);
     return 0;
 }
@@ -194,7 +209,7 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
 static int check_examples(struct check *c, const char *name, struct err *err)
 {
     struct examples *e = NULL;
-    struct stat      st = { 0 };
+    struct stat      st = {0};
     int32_t         *ids;
     int              rc = labelled_open(&e, &c->s, name, err);
     uint64_t         found = c->damaged;
@@ -204,14 +219,15 @@ static int check_examples(struct check *c, const char *name, struct err *err)
     ids = malloc(examples_longest(e) * sizeof *ids);
     for (uint64_t i = 0; ids && i < examples_count(e); i++) {
         struct example x;
-        struct err     why = { 0 };
+        struct err     why = {0};
         size_t         n;
 
         if (examples_read(e, i, ids, examples_longest(e), &n, &x, &why))
             damage(c, why.text);
     }
     stat(examples_path(e), &st);
-    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e), examples_path(e), c->damaged > found ? ", damaged" : "");
+    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e), examples_path(e),
+         c->damaged > found ? ", damaged" : "");
     rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", examples_path(e));
     free(ids);
     examples_close(e);
@@ -247,7 +263,8 @@ static void check_exports(struct check *c)
             continue;
         if (w.state == WHOLE_DAMAGED)
             damage(c, w.why.text);
-        line(c, i == WHOLE_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step, whole_state_text(w.state));
+        line(c, i == WHOLE_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step,
+             whole_state_text(w.state));
     }
 }
 
@@ -257,15 +274,16 @@ static int part_over(struct check *c, int rc, struct err *err)
     if (!rc || rc == -ENOMEM)
         return rc;
     damage(c, err->text);
-    *err = (struct err){ 0 };
+    *err = (struct err){0};
     return 0;
 }
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const tokens[] = { "data", "eval" }, *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
-    struct runlog_check      db;
-    int                      rc = part_over(c, check_database(c, &db, err), err);
+    static const char *const tokens[] = {"data", "eval"}, *const examples[] = {"train", "dev", "dev_mm",
+                                                                               "test", "test_mm"};
+    struct runlog_check db;
+    int                 rc = part_over(c, check_database(c, &db, err), err);
 
     if (!rc)
         rc = part_over(c, check_states(c, &db, err), err);
@@ -285,7 +303,7 @@ static int check_parts(struct check *c, struct err *err)
 static void say_verdict(struct check *c, const char *what)
 {
     char       size[32];
-    struct err text = { 0 };
+    struct err text = {0};
 
     line_clear(c);
     if (c->damaged > c->mended && c->masters) {
@@ -305,7 +323,8 @@ static void say_verdict(struct check *c, const char *what)
 
 static int check_run(struct check *c, int disk_given, struct err *err)
 {
-    int rc = c->o->repair ? session_open(&c->s, c->o->what, err) : session_open_reading(&c->s, c->o->what, err);
+    int rc =
+        c->o->repair ? session_open(&c->s, c->o->what, err) : session_open_reading(&c->s, c->o->what, err);
 
     if (rc == -EBADMSG) { // of settings: without them nothing else can be found
         damage(c, err->text);
@@ -332,7 +351,8 @@ static int check_folder(struct check *c, struct err *err)
         rc = safetensors_open(&st, c->o->what, err);
     if (!rc)
         line(c, "tensors", safetensors_bytes(st), "%zu%s", safetensors_count(st),
-             safetensors_summed(st) ? "" : ", without checksums of siTrain: their structure alone was checked");
+             safetensors_summed(st) ? ""
+                                    : ", without checksums of siTrain: their structure alone was checked");
     safetensors_close(st);
     hf_close(hf);
     rc = part_over(c, rc, err);
@@ -345,8 +365,8 @@ int cmd_check(int argc, char **argv)
 {
     struct check_opts o;
     struct opt_given  given;
-    struct check      c = { .o = &o };
-    struct err        err = { 0 };
+    struct check      c = {.o = &o};
+    struct err        err = {0};
     int               rc, code = opt_start(&check_command, argc, argv, &o, &given);
 
     if (code >= 0)
@@ -356,7 +376,8 @@ int cmd_check(int argc, char **argv)
     else if (hf_is_folder(o.what))
         rc = check_folder(&c, &err);
     else
-        rc = err_misuse(&err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)", o.what);
+        rc = err_misuse(&err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)",
+                        o.what);
     line_clear(&c);
     code = rc ? opt_fail("check", &err) : c.damaged > c.mended;
     session_close(&c.s);

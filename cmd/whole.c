@@ -33,7 +33,8 @@ int whole_record(struct session *s, const char *dir, uint64_t step, struct err *
     snprintf(sum_text, sizeof sum_text, "%08" PRIx32, sum);
     if (!rc)
         rc = runlog_begin(s->log, err);
-    if (!rc && ((rc = session_set(s, "export.path", full, err)) || (rc = session_set(s, "export.step", step_text, err)) ||
+    if (!rc && ((rc = session_set(s, "export.path", full, err)) ||
+                (rc = session_set(s, "export.step", step_text, err)) ||
                 (rc = session_set(s, "export.sum", sum_text, err)) || (rc = runlog_commit(s->log, err))))
         runlog_rollback(s->log);
     free(full);
@@ -47,7 +48,7 @@ static int find(struct whole *w, struct session *s, int which)
     char *step = session_get(s, which == WHOLE_EXPORT ? "export.step" : "best.step");
     int   found = step && (which == WHOLE_BEST || path);
 
-    *w = (struct whole){ .step = step ? strtoull(step, NULL, 10) + (which == WHOLE_BEST) : 0 };
+    *w = (struct whole){.step = step ? strtoull(step, NULL, 10) + (which == WHOLE_BEST) : 0};
     if (which == WHOLE_BEST)
         best_path(s, w->path, sizeof w->path);
     else if (path)
@@ -91,7 +92,7 @@ int whole_look(struct whole *w, struct session *s, int which)
 
 const char *whole_state_text(enum whole_state state)
 {
-    static const char *const texts[] = { "", ": not there any more", ": now another model's", ": damaged" };
+    static const char *const texts[] = {"", ": not there any more", ": now another model's", ": damaged"};
 
     return texts[state];
 }
@@ -100,14 +101,15 @@ int whole_explain(struct session *s, int rc, struct err *err)
 {
     if (rc != -EBADMSG)
         return rc;
-    err_set(err, rc, "%.600s; siTrain check %s says what else is, and with --repair makes again what can be", err->text, s->dir);
+    err_set(err, rc, "%.600s; siTrain check %s says what else is, and with --repair makes again what can be",
+            err->text, s->dir);
     whole_say(s, err);
     return rc;
 }
 
 void whole_say(struct session *s, struct err *err)
 {
-    struct whole best = { 0 }, w;
+    struct whole best = {0}, w;
     int          any = 0;
 
     for (int i = 0; i < WHOLE_EXPORTS; i++)
@@ -116,7 +118,8 @@ void whole_say(struct session *s, struct err *err)
             any = 1;
         }
     if (any)
-        err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s", err->text, best.step, best.path);
+        err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s",
+                err->text, best.step, best.path);
     else
         err_set(err, 0, "%.700s; there is no exported state that is whole", err->text);
 }

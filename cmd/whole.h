@@ -1,6 +1,6 @@
-/* whole.h: what a run exported, and whether it is still whole: where to go on from when the run itself is damaged. Of run.db:
- *     export.path export.step export.sum    the last `siTrain export`: the folder (absolute), the last step in it (from 1; 0: none), and
- *                                           safetensors_sum, by which the folder is known to hold that still
+/* whole.h: what a run exported, and whether it is still whole: where to go on from when the run itself is
+ * damaged. Of run.db: export.path export.step export.sum    the last `siTrain export`: the folder (absolute),
+ * the last step in it (from 1; 0: none), and safetensors_sum, by which the folder is known to hold that still
  *     best.step ...                         --keep-best: RUN/best (best.h) */
 #ifndef CMD_WHOLE_H
 #define CMD_WHOLE_H

@@ -1,6 +1,7 @@
-/* wal.c: the log's frames against their checksums, as far as its index counts them. Both formats are SQLite's own, documented at
- * https://sqlite.org/walformat.html and unchanged since 2010: the log has a header of 32 bytes, then frames of a header of 24 bytes and a
- * page; numbers are big-endian; each frame's checksum goes on from the one before. */
+/* wal.c: the log's frames against their checksums, as far as its index counts them. Both formats are SQLite's
+ * own, documented at https://sqlite.org/walformat.html and unchanged since 2010: the log has a header of 32
+ * bytes, then frames of a header of 24 bytes and a page; numbers are big-endian; each frame's checksum goes
+ * on from the one before. */
 #include "data/wal.h"
 
 #include "data/file.h"
@@ -77,8 +78,8 @@ static int head_check(const unsigned char *head, const struct wal_index *index, 
     *page = get32(head + 8);
     sum[0] = sum[1] = 0;
     sum_on(sum, head, 24, head[3] & 1);
-    return (get32(head) | 1) == (LOG_MAGIC | 1) && *page >= 512 && *page <= MAX_PAGE && memcmp(head + 16, index->salt, 8) == 0 &&
-           sum[0] == get32(head + 24) && sum[1] == get32(head + 28);
+    return (get32(head) | 1) == (LOG_MAGIC | 1) && *page >= 512 && *page <= MAX_PAGE &&
+           memcmp(head + 16, index->salt, 8) == 0 && sum[0] == get32(head + 24) && sum[1] == get32(head + 28);
 }
 
 static int frame_check(const unsigned char *frame, size_t page, const unsigned char *head, uint32_t sum[2])
@@ -88,7 +89,8 @@ static int frame_check(const unsigned char *frame, size_t page, const unsigned c
     return memcmp(frame + 8, head + 16, 8) == 0 && sum[0] == get32(frame + 16) && sum[1] == get32(frame + 20);
 }
 
-static int frames_check(int fd, const char *path, const struct wal_index *index, unsigned char *buf, struct err *err)
+static int frames_check(int fd, const char *path, const struct wal_index *index, unsigned char *buf,
+                        struct err *err)
 {
     unsigned char head[LOG_HEADER];
     uint32_t      sum[2];
@@ -96,12 +98,17 @@ static int frames_check(int fd, const char *path, const struct wal_index *index,
     uint64_t      off = LOG_HEADER;
 
     if (file_pread(fd, head, sizeof head, 0, path, NULL) || !head_check(head, index, sum, &page))
-        return err_set(err, -EBADMSG, "%s: the head of the database's log is damaged, and with it the last %u pages that were committed", path,
-                       index->frames);
+        return err_set(err, -EBADMSG,
+                       "%s: the head of the database's log is damaged, and with it the last %u pages that "
+                       "were committed",
+                       path, index->frames);
     for (uint32_t i = 0; i < index->frames; i++, off += FRAME_HEADER + page)
         if (file_pread(fd, buf, FRAME_HEADER + page, off, path, NULL) || !frame_check(buf, page, head, sum))
-            return err_set(err, -EBADMSG, "%s: the database's log is damaged at offset %llu: %u of the last %u pages that were committed are "
-                           "from there on; nothing was changed", path, (unsigned long long)off, index->frames - i, index->frames);
+            return err_set(err, -EBADMSG,
+                           "%s: the database's log is damaged at offset %llu: %u of the last %u pages that "
+                           "were committed are "
+                           "from there on; nothing was changed",
+                           path, (unsigned long long)off, index->frames - i, index->frames);
     return 0;
 }
 
@@ -116,9 +123,10 @@ int wal_check(const char *db_path, struct err *err)
         rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
     } else if (index_read(shm, &index) && index.frames) {
         fd = open(log, O_RDONLY | O_CLOEXEC);
-        rc = fd < 0 ? err_set(err, -EBADMSG, "%s: %s, but its index %s has %u pages that were committed to it", log, strerror(errno), shm,
-                              index.frames)
-                    : frames_check(fd, log, &index, buf, err);
+        rc = fd < 0
+                 ? err_set(err, -EBADMSG, "%s: %s, but its index %s has %u pages that were committed to it",
+                           log, strerror(errno), shm, index.frames)
+                 : frames_check(fd, log, &index, buf, err);
     }
     if (fd >= 0)
         close(fd);

@@ -1,6 +1,6 @@
-/* verify.c: devices are read all at once, each area after area in pieces, some of which are in flight while another is summed. An area is
- * what one checksum covers: the states or the wire of a subgroup's committed slot, its gradient where the step of the last commit A is
- * not finished yet, its committed residual. */
+/* verify.c: devices are read all at once, each area after area in pieces, some of which are in flight while
+ * another is summed. An area is what one checksum covers: the states or the wire of a subgroup's committed
+ * slot, its gradient where the step of the last commit A is not finished yet, its committed residual. */
 #include "offload/verify.h"
 
 #include "csd/grad_wire.h"
@@ -20,7 +20,8 @@
 
 enum { PIECE_BYTES = 1 << 20, PIECES = 4, SENTENCES = 16 }; // SENTENCES: about one device
 
-const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states", "wire parameters", "gradients", "residuals", "images" };
+const char *const verify_names[VERIFY_KINDS] = {"superblocks", "states",    "wire parameters",
+                                                "gradients",   "residuals", "images"};
 
 /* What is damaged of a subgroup. */
 enum { BAD_STATES = 1, BAD_WIRE = 2 };
@@ -43,27 +44,27 @@ struct piece {
 struct lane {
     size_t       device, sub, kind; // sub, kind: of the area after `asking`
     struct area  asking;
-    uint64_t     asked_bytes;       // of it
-    int          open;              // asking is one
-    uint64_t     asked, summed;     // pieces
+    uint64_t     asked_bytes;   // of it
+    int          open;          // asking is one
+    uint64_t     asked, summed; // pieces
     uint32_t     crc;
-    int          failed;            // the area being summed could not be read
+    int          failed; // the area being summed could not be read
     unsigned     sentences;
     struct piece piece[PIECES];
 };
 
 struct check {
-    struct verify        *v;
-    struct devices        dev;
-    struct err           *each; // (devices) what was wrong at opening
-    struct lane          *lanes;
-    char                 *bufs;
-    struct journal_state  state;
-    struct journal_sub   *subs;
-    struct journal_grad  *grads;
-    uint32_t             *residuals;
-    unsigned char        *bad;  // (subgroups)
-    uint64_t              done, total;
+    struct verify       *v;
+    struct devices       dev;
+    struct err          *each; // (devices) what was wrong at opening
+    struct lane         *lanes;
+    char                *bufs;
+    struct journal_state state;
+    struct journal_sub  *subs;
+    struct journal_grad *grads;
+    uint32_t            *residuals;
+    unsigned char       *bad; // (subgroups)
+    uint64_t             done, total;
 };
 
 /* ---- sentences ---- */
@@ -87,21 +88,27 @@ static int lane_may_say(struct check *c, struct lane *l)
     if (l->sentences++ < SENTENCES)
         return 1;
     if (l->sentences == SENTENCES + 1)
-        say(c->v, 0, "device %zu (%s): there is more, which is counted only", l->device, c->dev.paths[l->device]);
+        say(c->v, 0, "device %zu (%s): there is more, which is counted only", l->device,
+            c->dev.paths[l->device]);
     return 0;
 }
 
 static void area_damaged(struct check *c, struct lane *l, const struct area *a, const char *why)
 {
-    static const char *const what[VERIFY_KINDS] = { [VERIFY_STATES] = "states (master and moments)", [VERIFY_WIRE] = "wire parameters",
-                                                    [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual" };
-    const struct store_sub *u = &c->dev.store.subs[a->sub];
+    static const char *const what[VERIFY_KINDS] = {[VERIFY_STATES] = "states (master and moments)",
+                                                   [VERIFY_WIRE] = "wire parameters",
+                                                   [VERIFY_GRADIENT] = "gradient",
+                                                   [VERIFY_RESIDUAL] = "residual"};
+    const struct store_sub  *u = &c->dev.store.subs[a->sub];
 
     c->v->count[a->kind].damaged++;
     c->bad[a->sub] |= a->kind == VERIFY_STATES ? BAD_STATES : a->kind == VERIFY_WIRE ? BAD_WIRE : 0;
     if (lane_may_say(c, l))
-        say(c->v, 1, "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64 " bytes at offset %" PRIu64 ": %s", l->device,
-            c->dev.paths[l->device], what[a->kind], u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
+        say(c->v, 1,
+            "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64
+            " bytes at offset %" PRIu64 ": %s",
+            l->device, c->dev.paths[l->device], what[a->kind], u->block, u->first, u->first + u->n - 1,
+            a->bytes, a->off, why);
 }
 
 /* ---- areas ---- */
@@ -111,9 +118,9 @@ static int area_of(const struct check *c, size_t i, enum verify_kind kind, struc
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
-    uint64_t                slot = store_slot_off(st, u->class_, c->subs[i].slot), states = store_state_bytes(st, u->n_pad);
+    uint64_t slot = store_slot_off(st, u->class_, c->subs[i].slot), states = store_state_bytes(st, u->n_pad);
 
-    *out = (struct area){ .kind = kind, .sub = i };
+    *out = (struct area){.kind = kind, .sub = i};
     switch (kind) {
     case VERIFY_STATES:
         out->off = slot;
@@ -182,8 +189,12 @@ static int lane_ask(struct check *c, struct lane *l)
         p->area = l->asking;
         p->last = n == left;
         p->back = 0;
-        p->job = (struct csd_job){ .kind = CSD_READ, .cls = CLASS_STATES, .buf = p->buf, .bytes = n, .payload = n,
-                                   .off = l->asking.off + l->asked_bytes };
+        p->job = (struct csd_job){.kind = CSD_READ,
+                                  .cls = CLASS_STATES,
+                                  .buf = p->buf,
+                                  .bytes = n,
+                                  .payload = n,
+                                  .off = l->asking.off + l->asked_bytes};
         c->dev.csd[l->device]->ops->submit(c->dev.csd[l->device], &p->job);
         l->asked++;
         l->asked_bytes += n;
@@ -209,7 +220,8 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
         return;
     count->n++;
     if (!l->failed && l->crc != p->area.crc) {
-        snprintf(why, sizeof why, "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")", l->crc, p->area.crc);
+        snprintf(why, sizeof why, "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")",
+                 l->crc, p->area.crc);
         area_damaged(c, l, &p->area, why);
     }
     l->crc = 0;
@@ -220,7 +232,7 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
 static int lane_take(struct check *c, struct lane *l)
 {
     struct csd_job *done[PIECES];
-    int             n = c->dev.csd[l->device]->ops->reap(c->dev.csd[l->device], done, PIECES), progress = n > 0;
+    int n = c->dev.csd[l->device]->ops->reap(c->dev.csd[l->device], done, PIECES), progress = n > 0;
 
     for (int i = 0; i < n; i++)
         ((struct piece *)done[i])->back = 1;
@@ -262,9 +274,13 @@ static void map_check(struct check *c)
         uint64_t                version = c->subs[i].version;
 
         c->v->half_done |= version + 1 == c->state.applied;
-        if (version > c->state.applied || version + 1 < c->state.applied || c->subs[i].slot >= c->dev.store.classes[u->class_].slots)
-            say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64 " in slot %" PRIu32 " of device %zu: no step "
-                "leaves that after %" PRIu64 " updates", u->block, u->first, u->first + u->n - 1, version, c->subs[i].slot, u->device,
+        if (version > c->state.applied || version + 1 < c->state.applied ||
+            c->subs[i].slot >= c->dev.store.classes[u->class_].slots)
+            say(c->v, 1,
+                "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64 " in slot %" PRIu32
+                " of device %zu: no step "
+                "leaves that after %" PRIu64 " updates",
+                u->block, u->first, u->first + u->n - 1, version, c->subs[i].slot, u->device,
                 c->state.applied);
     }
 }
@@ -329,7 +345,7 @@ static int wire_mend(struct check *c, struct masters *m, size_t i, void *wire, s
     const struct store_sub *u = &st->subs[i];
     struct area             a;
     float                   first;
-    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire };
+    struct csd_job          job = {.kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire};
     int                     rc = masters_read(m, u->block, u->first, 1, &first, err);
 
     if (rc)
@@ -337,8 +353,11 @@ static int wire_mend(struct check *c, struct masters *m, size_t i, void *wire, s
     area_of(c, i, VERIFY_WIRE, &a);
     convert(wire, st->wire_dt, m->buf, DT_F32, u->n_pad);
     if (crc32c(0, wire, a.bytes) != a.crc)
-        return err_set(err, -EBADMSG, "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64 " cannot be made again: those of its "
-                       "master have another checksum than the journal", u->device, c->dev.paths[u->device], u->block, a.off);
+        return err_set(err, -EBADMSG,
+                       "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64
+                       " cannot be made again: those of its "
+                       "master have another checksum than the journal",
+                       u->device, c->dev.paths[u->device], u->block, a.off);
     job.off = a.off;
     job.bytes = job.payload = a.bytes;
     rc = devices_run(&c->dev, u->device, &job, err);
@@ -352,7 +371,7 @@ static int wires_mend(struct check *c, struct err *err)
     const struct store *st = &c->dev.store;
     struct masters      m;
     void               *wire = aligned_alloc(4096, store_wire_bytes(st, st->max_pad));
-    int                 rc = wire ? masters_open(&m, &c->dev, err) : err_set(err, -ENOMEM, "out of memory for a wire shard");
+    int rc = wire ? masters_open(&m, &c->dev, err) : err_set(err, -ENOMEM, "out of memory for a wire shard");
 
     if (rc) {
         free(wire);
@@ -387,7 +406,7 @@ static int devices_mend(struct check *c, const struct run_config *cfg, struct er
     if (!rc)
         rc = wires_mend(c, err);
     for (size_t d = 0; d < c->dev.n && !rc; d++) {
-        struct csd_job flush = { .kind = CSD_FLUSH };
+        struct csd_job flush = {.kind = CSD_FLUSH};
 
         if (c->dev.csd[d])
             rc = devices_run(&c->dev, d, &flush, err);
@@ -400,7 +419,7 @@ static int devices_mend(struct check *c, const struct run_config *cfg, struct er
 static int verify_devices(struct verify *v, const struct run_config *cfg, struct err *err)
 {
     struct run_config plain = *cfg; // at the drives' own speed
-    struct check      c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
+    struct check      c = {.v = v, .each = calloc(cfg->n_devices, sizeof *c.each)};
     int               rc;
 
     plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
@@ -449,15 +468,18 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
         rc = image_check(cfg, 1 - state.area, &other, err);
     if (rc)
         return rc;
-    v->count[VERIFY_IMAGE] = (struct verify_count){ .n = 1 + (uint64_t)other.named, .bytes = newest.bytes + other.bytes,
-                                                    .damaged = newest.damaged };
+    v->count[VERIFY_IMAGE] = (struct verify_count){
+        .n = 1 + (uint64_t)other.named, .bytes = newest.bytes + other.bytes, .damaged = newest.damaged};
     if (newest.damaged)
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
     if (other.named && other.damaged)
-        say(v, 0, "%s: it holds the state before step %" PRIu64 " and is what the next commit writes to; now there is no way back to it",
+        say(v, 0,
+            "%s: it holds the state before step %" PRIu64
+            " and is what the next commit writes to; now there is no way back to it",
             other.why.text, other.step);
     if (newest.damaged && other.named && !other.damaged)
-        say(v, 0, "the last whole committed state is that before step %" PRIu64 ", in image%u", other.step, 1 - state.area);
+        say(v, 0, "the last whole committed state is that before step %" PRIu64 ", in image%u", other.step,
+            1 - state.area);
     if (!newest.damaged || !v->mend || !other.named || other.damaged)
         return 0;
     rc = image_forget(cfg, state.area, err);
@@ -472,5 +494,6 @@ int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
     v->half_done = 0;
     if (cfg->mode == RUN_MEM)
         return verify_images(v, cfg, err);
-    return devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err) : verify_devices(v, cfg, err);
+    return devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err)
+                             : verify_devices(v, cfg, err);
 }

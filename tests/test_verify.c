@@ -1,6 +1,6 @@
-/* test_verify.c: one byte turned, anywhere in what a run stores. Each is found by verify_run, named, with nothing written; training stops
- * at its next read of it and no parameter ever shows it: with the byte turned back, the run ends in the bits of one that nobody
- * disturbed. And what can be made again is made again. */
+/* test_verify.c: one byte turned, anywhere in what a run stores. Each is found by verify_run, named, with
+ * nothing written; training stops at its next read of it and no parameter ever shows it: with the byte turned
+ * back, the run ends in the bits of one that nobody disturbed. And what can be made again is made again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,9 +27,14 @@
 #include <unistd.h>
 
 enum { BLOCKS = 4, STOP = 3, STEPS = 5 };
-static const size_t sizes[BLOCKS] = { 9000, 5000, 5000, 77 };
+static const size_t sizes[BLOCKS] = {9000, 5000, 5000, 77};
 
-struct variant { enum run_mode mode; size_t devices; double compress; int feedback, half_done; };
+struct variant {
+    enum run_mode mode;
+    size_t        devices;
+    double        compress;
+    int           feedback, half_done;
+};
 
 /* A run in a folder of its own, taken out again and again. */
 struct scene {
@@ -42,7 +47,8 @@ struct scene {
 static struct csd_ops faulty;
 static unsigned       turned;
 
-static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
+static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+                       struct err *err)
 {
     struct csd_config c = *cfg;
 
@@ -111,7 +117,8 @@ static uint32_t params_sum(struct scene *s)
 }
 
 /* All that a run stores, but for the lock. */
-static const char *const files[] = { "run.db", "image0", "image1", "dev0/states", "dev1/states", "dev2/states" };
+static const char *const files[] = {"run.db",      "image0",      "image1",
+                                    "dev0/states", "dev1/states", "dev2/states"};
 enum { FILES = sizeof files / sizeof *files };
 
 /* A file's bytes, malloced; NULL if it is not there. */
@@ -176,8 +183,9 @@ static uint32_t content(const char *dir)
 /* Slots, not gradients: the step's commit A is written, none of its updates. */
 static void stop_half_way(struct scene *s)
 {
-    struct disk_fault_plan plan = { .inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .from = STORE_SUPERBLOCK };
-    struct store           st;
+    struct disk_fault_plan plan = {
+        .inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .from = STORE_SUPERBLOCK};
+    struct store st;
 
     must(s, devices_layout(&st, &s->cfg, &s->err));
     plan.to = st.device_bytes[0];
@@ -205,10 +213,24 @@ static struct scene *scene_new(const struct variant *v)
     assert_int_equal(mkdir(s->base, 0700), 0);
     must(s, runlog_create(&s->cfg.log, path, 0, &s->err));
     s->cfg = (struct run_config){
-        .dir = s->base, .log = s->cfg.log, .id = "00112233445566778899aabbccddeeff", .mode = v->mode, .n_blocks = BLOCKS,
-        .block_params = sizes, .decay = toy_decay, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW, .compress = v->compress,
-        .n_devices = v->devices, .csd = &csd_emu, .disk = "sync", .csd_mem = 128 << 10, .frames = 2, .grad_buffers = 1,
-        .commit_every = 2, .error_feedback = v->feedback,
+        .dir = s->base,
+        .log = s->cfg.log,
+        .id = "00112233445566778899aabbccddeeff",
+        .mode = v->mode,
+        .n_blocks = BLOCKS,
+        .block_params = sizes,
+        .decay = toy_decay,
+        .wire_dt = DT_BF16,
+        .optim = OPTIM_ADAMW,
+        .compress = v->compress,
+        .n_devices = v->devices,
+        .csd = &csd_emu,
+        .disk = "sync",
+        .csd_mem = 128 << 10,
+        .frames = 2,
+        .grad_buffers = 1,
+        .commit_every = 2,
+        .error_feedback = v->feedback,
     };
     must(s, runlog_set(s->cfg.log, "option.lr", "0.01", &s->err));
     must(s, run_format(&s->cfg, &toy_init, &s->err));
@@ -246,7 +268,10 @@ static void flip(const char *path, uint64_t off, unsigned char mask)
     close(fd);
 }
 
-struct heard { int damages, remarks; char text[1024]; };
+struct heard {
+    int  damages, remarks;
+    char text[1024];
+};
 
 static void hear(void *ctx, int damage, const char *sentence)
 {
@@ -260,16 +285,21 @@ static void hear(void *ctx, int damage, const char *sentence)
 
 static struct verify look(struct scene *s, int mend, struct heard *h)
 {
-    struct verify v = { .mend = mend, .say = hear, .ctx = h };
+    struct verify v = {.mend = mend, .say = hear, .ctx = h};
 
-    *h = (struct heard){ 0 };
+    *h = (struct heard){0};
     must(s, verify_run(&v, &s->cfg, &s->err));
     return v;
 }
 
-struct spot { enum verify_kind kind; size_t device; uint64_t off, area; };
+struct spot {
+    enum verify_kind kind;
+    size_t           device;
+    uint64_t         off, area;
+};
 
-/* In a fresh copy: found, named, nothing written; training finds it too; without it all is as if it had never been. */
+/* In a fresh copy: found, named, nothing written; training finds it too; without it all is as if it had never
+ * been. */
 static void turn_one(struct scene *s, const struct spot *p, unsigned char mask)
 {
     char          path[128], where[32];
@@ -279,17 +309,20 @@ static void turn_one(struct scene *s, const struct spot *p, unsigned char mask)
 
     turned++;
     copy(s->base, s->work);
-    snprintf(path, sizeof path, s->cfg.mode == RUN_MEM ? "%s/image%zu" : "%s/dev%zu/states", s->work, p->device);
+    snprintf(path, sizeof path, s->cfg.mode == RUN_MEM ? "%s/image%zu" : "%s/dev%zu/states", s->work,
+             p->device);
     snprintf(where, sizeof where, "offset %llu", (unsigned long long)p->area);
     flip(path, p->off, mask);
     open_log(s, s->work);
     before = content(s->work);
     v = look(s, 0, &h);
     if (v.count[p->kind].damaged != 1 || h.damages != 1 || !strstr(h.text, path))
-        fail_msg("%s at %llu, %s: %d damages, %s", path, (unsigned long long)p->off, verify_names[p->kind], h.damages, h.text);
+        fail_msg("%s at %llu, %s: %d damages, %s", path, (unsigned long long)p->off, verify_names[p->kind],
+                 h.damages, h.text);
     assert_true(p->kind == VERIFY_SUPERBLOCK || strstr(h.text, where));
     assert_int_equal(content(s->work), before);
-    if (train(s, STEPS) != -EBADMSG || !strstr(s->err.text, path) || (p->kind != VERIFY_SUPERBLOCK && !strstr(s->err.text, where)))
+    if (train(s, STEPS) != -EBADMSG || !strstr(s->err.text, path) ||
+        (p->kind != VERIFY_SUPERBLOCK && !strstr(s->err.text, where)))
         fail_msg("%s at %llu: training did not see it: %s", path, (unsigned long long)p->off, s->err.text);
     close_log(s);
     flip(path, p->off, mask);
@@ -327,8 +360,8 @@ static void mend_one(struct scene *s, const struct spot *p, unsigned char mask)
 /* Bytes of every kind of area of some subgroups: first, last, and some in between. */
 static void turn_all(struct scene *s)
 {
-    struct store st;
-    struct spot  p = { VERIFY_SUPERBLOCK, 0, 0, 0 };
+    struct store         st;
+    struct spot          p = {VERIFY_SUPERBLOCK, 0, 0, 0};
     struct journal      *j;
     struct journal_state state;
     struct journal_sub  *subs;
@@ -341,7 +374,7 @@ static void turn_all(struct scene *s)
     must(s, journal_open(&j, s->cfg.log, st.n_subs, &state, subs, grads, &s->err));
     journal_close(j);
     close_log(s);
-    static const uint64_t supers[] = { 0, 20, 60, 2000, STORE_SUPERBLOCK - 1 };
+    static const uint64_t supers[] = {0, 20, 60, 2000, STORE_SUPERBLOCK - 1};
 
     for (size_t i = 0; i < sizeof supers / sizeof *supers; i++) {
         p.off = supers[i];
@@ -351,25 +384,29 @@ static void turn_all(struct scene *s)
     }
     for (size_t i = 0; i < st.n_subs; i += 4) {
         const struct store_sub *u = &st.subs[i];
-        uint64_t                slot = store_slot_off(&st, u->class_, subs[i].slot), master = 4 * u->n_pad, wire = 3 * master;
-        struct spot             spots[] = {
-            { VERIFY_STATES, u->device, slot, slot }, // master, m and v, and the padding behind each
-            { VERIFY_STATES, u->device, slot + master - 1, slot },
-            { VERIFY_STATES, u->device, slot + master + 4 * (u->n - 1), slot },
-            { VERIFY_STATES, u->device, slot + 2 * master + 333, slot },
-            { VERIFY_STATES, u->device, slot + 3 * master - 1, slot },
-            { VERIFY_WIRE, u->device, slot + wire, slot + wire },
-            { VERIFY_WIRE, u->device, slot + wire + 2 * u->n_pad - 1, slot + wire },
-            { VERIFY_RESIDUAL, u->device, store_residual_off(u, state.applied) + 5, store_residual_off(u, state.applied) },
-            { VERIFY_GRADIENT, u->device, u->grad_off, u->grad_off }, // packed: the header, a pair, the rest
-            { VERIFY_GRADIENT, u->device, u->grad_off + 77, u->grad_off },
-            { VERIFY_GRADIENT, u->device, u->grad_off + 4095, u->grad_off },
+        uint64_t                slot = store_slot_off(&st, u->class_, subs[i].slot), master = 4 * u->n_pad,
+                 wire = 3 * master;
+        struct spot spots[] = {
+            {VERIFY_STATES, u->device, slot, slot}, // master, m and v, and the padding behind each
+            {VERIFY_STATES, u->device, slot + master - 1, slot},
+            {VERIFY_STATES, u->device, slot + master + 4 * (u->n - 1), slot},
+            {VERIFY_STATES, u->device, slot + 2 * master + 333, slot},
+            {VERIFY_STATES, u->device, slot + 3 * master - 1, slot},
+            {VERIFY_WIRE, u->device, slot + wire, slot + wire},
+            {VERIFY_WIRE, u->device, slot + wire + 2 * u->n_pad - 1, slot + wire},
+            {VERIFY_RESIDUAL, u->device, store_residual_off(u, state.applied) + 5,
+             store_residual_off(u, state.applied)},
+            {VERIFY_GRADIENT, u->device, u->grad_off, u->grad_off}, // packed: the header, a pair, the rest
+            {VERIFY_GRADIENT, u->device, u->grad_off + 77, u->grad_off},
+            {VERIFY_GRADIENT, u->device, u->grad_off + 4095, u->grad_off},
         };
 
         for (size_t k = 0; k < sizeof spots / sizeof *spots; k++) {
-            int waits = subs[i].version < state.applied; // its update reads states and gradient, and makes the wire anew
+            int waits = subs[i].version <
+                        state.applied; // its update reads states and gradient, and makes the wire anew
 
-            if ((spots[k].kind == VERIFY_RESIDUAL && !s->cfg.error_feedback) || (spots[k].kind == VERIFY_GRADIENT && !waits))
+            if ((spots[k].kind == VERIFY_RESIDUAL && !s->cfg.error_feedback) ||
+                (spots[k].kind == VERIFY_GRADIENT && !waits))
                 continue;
             if (spots[k].kind != VERIFY_WIRE || !waits)
                 turn_one(s, &spots[k], (unsigned char)(1u << (i + k) % 8));
@@ -386,9 +423,9 @@ static void devices_every_kind(void **state)
 {
     (void)state;
     const struct variant variants[] = {
-        { RUN_SUO, 2, 0, 0, 1 },
-        { RUN_BASE, 1, 0.05, 1, 1 },
-        { RUN_SU, 3, 0.05, 1, 0 },
+        {RUN_SUO, 2, 0, 0, 1},
+        {RUN_BASE, 1, 0.05, 1, 1},
+        {RUN_SU, 3, 0.05, 1, 0},
     };
 
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
@@ -403,7 +440,7 @@ static void devices_every_kind(void **state)
 static void images(void **state)
 {
     (void)state;
-    const struct variant v = { RUN_MEM, 1, 0.05, 1, 0 };
+    const struct variant v = {RUN_MEM, 1, 0.05, 1, 0};
     struct scene        *s = scene_new(&v);
     struct image_state   now;
     struct heard         h;
@@ -416,8 +453,8 @@ static void images(void **state)
     for (size_t b = 0; b < BLOCKS; b++) {
         uint64_t area = image_block_offset(&s->cfg, b), end = image_block_offset(&s->cfg, b + 1);
 
-        turn_one(s, &(struct spot){ VERIFY_IMAGE, now.area, area, area }, 1);
-        turn_one(s, &(struct spot){ VERIFY_IMAGE, now.area, end - 1, area }, 0x80);
+        turn_one(s, &(struct spot){VERIFY_IMAGE, now.area, area, area}, 1);
+        turn_one(s, &(struct spot){VERIFY_IMAGE, now.area, end - 1, area}, 0x80);
     }
 
     copy(s->base, s->work); // the way back: to the image before, and forward to the same bits
@@ -449,7 +486,8 @@ static int sum_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)names;
     for (int i = 0; i < n; i++)
-        *(uint32_t *)ctx = crc32c(*(uint32_t *)ctx, values[i] ? values[i] : "NULL", values[i] ? strlen(values[i]) + 1 : 5);
+        *(uint32_t *)ctx =
+            crc32c(*(uint32_t *)ctx, values[i] ? values[i] : "NULL", values[i] ? strlen(values[i]) + 1 : 5);
     return 0;
 }
 
@@ -471,22 +509,26 @@ static void hear_database(void *ctx, const char *sentence)
 static int journal_read(struct scene *s)
 {
     struct image_state image;
-    struct heard       h = { 0 };
-    struct verify      v = { .say = hear, .ctx = &h };
+    struct heard       h = {0};
+    struct verify      v = {.say = hear, .ctx = &h};
 
     if (s->cfg.mode == RUN_MEM)
         return image_latest(&s->cfg, &image, &s->err);
     return verify_run(&v, &s->cfg, &s->err);
 }
 
-static const char *const mem_rows[] = { "SELECT key, value FROM runs ORDER BY key", "SELECT * FROM journal_image ORDER BY area, block" };
-static const char *const csd_rows[] = { "SELECT key, value FROM runs ORDER BY key", "SELECT * FROM journal_subs ORDER BY sub",
-                                        "SELECT * FROM journal_grads ORDER BY sub", "SELECT * FROM journal_residuals ORDER BY sub",
-                                        "SELECT next_step, applied, hex(optim) FROM journal_state" };
-static const char *const log_rows[] = { "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped FROM steps ORDER BY step",
-                                        "SELECT step, name, value FROM evals ORDER BY step, name" };
+static const char *const mem_rows[] = {"SELECT key, value FROM runs ORDER BY key",
+                                       "SELECT * FROM journal_image ORDER BY area, block"};
+static const char *const csd_rows[] = {
+    "SELECT key, value FROM runs ORDER BY key", "SELECT * FROM journal_subs ORDER BY sub",
+    "SELECT * FROM journal_grads ORDER BY sub", "SELECT * FROM journal_residuals ORDER BY sub",
+    "SELECT next_step, applied, hex(optim) FROM journal_state"};
+static const char *const log_rows[] = {
+    "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped FROM steps ORDER BY step",
+    "SELECT step, name, value FROM evals ORDER BY step, name"};
 
-/* Any byte of the file, by seed: what opens has the settings and the journal that it had, and what is found whole has its steps, too. */
+/* Any byte of the file, by seed: what opens has the settings and the journal that it had, and what is found
+ * whole has its steps, too. */
 static void any_byte_of_the_database(struct scene *s, unsigned flips)
 {
     int                mem = s->cfg.mode == RUN_MEM, opened = 0, whole = 0;
@@ -507,7 +549,7 @@ static void any_byte_of_the_database(struct scene *s, unsigned flips)
         uint64_t            off = (uint64_t)(rng_uniform(6, 1, 2 * i) * (float)st.st_size);
         unsigned char       mask = (unsigned char)(1u << (unsigned)(rng_uniform(6, 1, 2 * i + 1) * 8));
         struct runlog_check check;
-        struct heard        h = { 0 };
+        struct heard        h = {0};
 
         off = i < 100 ? i : off < (uint64_t)st.st_size ? off : 0; // the header whole
         flip(path, off, mask);
@@ -515,24 +557,27 @@ static void any_byte_of_the_database(struct scene *s, unsigned flips)
         if (!runlog_open(&s->cfg.log, path, 1, 0, &s->err) && !journal_read(s)) {
             opened++;
             if (rows_sum(s, rows, n) != want)
-                fail_msg("seed 6, flip %u: byte %llu by %02x: other settings or another journal passed", i, (unsigned long long)off, mask);
+                fail_msg("seed 6, flip %u: byte %llu by %02x: other settings or another journal passed", i,
+                         (unsigned long long)off, mask);
             if (!runlog_check(s->cfg.log, 0, hear_database, &h, &check, &s->err) && !h.damages) {
                 whole++;
                 if (rows_sum(s, log_rows, 2) != want_log)
-                    fail_msg("seed 6, flip %u: byte %llu by %02x: other steps passed", i, (unsigned long long)off, mask);
+                    fail_msg("seed 6, flip %u: byte %llu by %02x: other steps passed", i,
+                             (unsigned long long)off, mask);
             }
         }
         close_log(s);
         flip(path, off, mask);
     }
-    print_message("%u bytes turned: %u found, %d in steps and evaluations found by check alone, %d hold nothing\n", flips,
-                  flips - (unsigned)opened, opened - whole, whole);
+    print_message(
+        "%u bytes turned: %u found, %d in steps and evaluations found by check alone, %d hold nothing\n",
+        flips, flips - (unsigned)opened, opened - whole, whole);
 }
 
 /* A value changed by SQL: its row is named. `check`: by runlog_check, not by a resume. */
 static void change_row(struct scene *s, const char *sql, const char *named, int check)
 {
-    struct heard        h = { 0 };
+    struct heard        h = {0};
     struct runlog_check c;
     sqlite3            *db;
     char                path[96];
@@ -557,23 +602,27 @@ static void change_row(struct scene *s, const char *sql, const char *named, int 
 static void database(void **state)
 {
     (void)state;
-    static const struct { const char *table, *columns[8]; } tables[] = {
-        { "journal_subs", { "slot", "version", "states_crc", "wire_crc", "sum" } },
-        { "journal_grads", { "crc", "pairs", "sum" } },
-        { "journal_residuals", { "crc", "sum" } },
-        { "journal_state", { "next_step", "applied", "sum" } },
-        { "steps", { "tokens", "loss", "lr", "grad_norm", "clipped", "skipped", "sum" } },
-        { "evals", { "value", "sum" } },
+    static const struct {
+        const char *table, *columns[8];
+    } tables[] = {
+        {"journal_subs", {"slot", "version", "states_crc", "wire_crc", "sum"}},
+        {"journal_grads", {"crc", "pairs", "sum"}},
+        {"journal_residuals", {"crc", "sum"}},
+        {"journal_state", {"next_step", "applied", "sum"}},
+        {"steps", {"tokens", "loss", "lr", "grad_norm", "clipped", "skipped", "sum"}},
+        {"evals", {"value", "sum"}},
     };
-    const struct variant v = { RUN_SUO, 2, 0.05, 1, 1 }, mem = { RUN_MEM, 1, 0, 0, 0 };
+    const struct variant v = {RUN_SUO, 2, 0.05, 1, 1}, mem = {RUN_MEM, 1, 0, 0, 0};
     struct scene        *s = scene_new(&v);
     char                 sql[256];
 
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (size_t c = 0; c < 8 && tables[t].columns[c]; c++)
             for (int high = 0; high < 2; high++) {
-                snprintf(sql, sizeof sql, "UPDATE %s SET %s = %s + %s WHERE rowid = (SELECT max(rowid) FROM %s)", tables[t].table,
-                         tables[t].columns[c], tables[t].columns[c], high ? "4294967296" : "1", tables[t].table);
+                snprintf(sql, sizeof sql,
+                         "UPDATE %s SET %s = %s + %s WHERE rowid = (SELECT max(rowid) FROM %s)",
+                         tables[t].table, tables[t].columns[c], tables[t].columns[c],
+                         high ? "4294967296" : "1", tables[t].table);
                 change_row(s, sql, tables[t].table, t >= 4);
             }
     change_row(s, "UPDATE journal_state SET optim = zeroblob(length(optim))", "journal_state", 0);
@@ -586,7 +635,8 @@ static void database(void **state)
     scene_free(s);
 
     s = scene_new(&mem);
-    change_row(s, "UPDATE journal_image SET crc = crc + 4294967296 WHERE area = 0 AND block = 1", "image0", 0);
+    change_row(s, "UPDATE journal_image SET crc = crc + 4294967296 WHERE area = 0 AND block = 1", "image0",
+               0);
     change_row(s, "UPDATE journal_image SET step = step - 1 WHERE area = 1", "image1", 0);
     any_byte_of_the_database(s, 500);
     scene_free(s);
