@@ -3,6 +3,7 @@
 # that counts. A program that dies, or ends without a single result, counts as failed.
 set -u
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}" # threads that spin slow each other down on shared cores
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}" # undefined behaviour is a failure, not a remark
 passed=0 failed=0 skipped=0
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
