@@ -381,7 +381,7 @@ static void test_damaged_log(void **state)
     enum { COMMITS = 20 };
     struct left    l[3], again[3];
     struct runlog *log;
-    size_t         frames;
+    size_t         frames, turned = 0;
     pid_t          child = fork();
     int            status;
 
@@ -397,6 +397,7 @@ static void test_damaged_log(void **state)
     frames = (l[1].n - 32) / (24 + 4096);
     for (size_t off = 0; off < l[1].n; off += off < 80 ? 1 : 709) {
         l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
+        turned++;
         left_put(l);
         assert_int_equal(runlog_open(&log, path, off % 2, 1, &err), -EBADMSG);
         assert_non_null(strstr(err.text, "-wal: the "));
@@ -407,6 +408,7 @@ static void test_damaged_log(void **state)
         }
         l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
     }
+    print_message("%zu bytes turned in a log of %zu\n", turned, l[1].n);
     assert_true(frames > COMMITS);
     left_put(l);
     strcat(path, "-wal");

@@ -196,6 +196,7 @@ static void test_every_byte_counts(void **state)
             assert_non_null(strstr(e.text, dir));
             p[i] = (char)(p[i] ^ flips[k]);
         }
+    print_message("%zu bytes turned, %zu ways each\n", head + 80, sizeof flips);
     spew("model.safetensors", p, n);
     assert_int_equal(safetensors_open(&s, dir, &e), 0);
     assert_int_equal(safetensors_verify(s, &e), 0);
