@@ -8,10 +8,12 @@
 #include "cmd/tokenise.h"
 #include "data/file.h"
 #include "model/hf.h"
+#include "offload/store.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -339,7 +341,7 @@ static int add_examples(struct session *s, const struct newrun *n, struct tokeni
         uint32_t             sum;
 
         snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-        rc = encode_file(e, tok, s->o.seq, path, &sum, err);
+        rc = encode_file(e, tok, s->o.seq, tokenizer_endoftext(tok), path, &sum, err);
         if (!rc)
             rc = labelled_store(s, e->name, sum, e->rows, err);
     }
@@ -420,22 +422,45 @@ static int name_database(struct session *s, struct err *err)
     if (rename(from, to))
         return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
     rc = file_sync_dir(s->dir, err);
+    if (!rc)
+        rc = file_sync_parent(s->dir, err); // RUN itself
     if (rc) // what it names will be removed
         unlink(to);
     return rc;
 }
 
-/* What a killed creation left in --device folders elsewhere: files with its id in their names. */
+/* What a creation that came to nothing left at a --device: in a folder the file with its id in the name, a file or a block device with
+ * its superblock. What is not certainly its own stays. */
+static void clear_device(const char *device, const char *id, size_t i)
+{
+    static const char zeros[STORE_SUPERBLOCK];
+    char              path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
+    struct store_super super;
+    struct stat        st;
+    int                fd;
+
+    snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", device, id, i);
+    unlink(path);
+    if (stat(device, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+        return;
+    fd = open(device, (S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY) | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) && !strcmp(super.id, id)) {
+        if (S_ISREG(st.st_mode))
+            unlink(device);
+        else
+            file_pwrite(fd, zeros, sizeof zeros, 0, device, NULL);
+    }
+    close(fd);
+}
+
 static void clear_devices(struct session *s)
 {
-    char *id = session_get(s, "id"), *devices = session_get(s, "option.device"), path[2 * SESSION_PATH], *rest = devices;
+    char *id = session_get(s, "id"), *devices = session_get(s, "option.device"), *rest = devices;
 
-    for (size_t i = 0; id && rest && *rest; i++) {
-        char *line = strsep(&rest, "\n");
-
-        snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", line, id, i);
-        unlink(path);
-    }
+    for (size_t i = 0; id && rest && *rest; i++)
+        clear_device(strsep(&rest, "\n"), id, i);
     free(id);
     free(devices);
 }
@@ -493,6 +518,8 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = fill_folder(&s, n, err);
     if (!rc)
         rc = name_database(&s, err);
+    for (size_t i = 0; rc && claimed && i < s.run.n_devices && s.run.device_paths; i++)
+        clear_device(s.run.device_paths[i], s.id, i);
     session_close(&s);
     if (rc && claimed)
         clear_folder(n->dir, 1);

@@ -102,8 +102,7 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
     return rc;
 }
 
-/* fsync of the folder that `path` stands in. */
-static int file_sync_parent(const char *path, struct err *err)
+int file_sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char       *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");

@@ -26,7 +26,8 @@ void file_new_abort(struct file_new *f); // accepts the zero state and one that 
  * killed holds what it had open until the kernel has ended its requests). 0 also where the file system has no locks. */
 int file_lock(int fd, int shared);
 
-/* fsync of a directory. */
+/* fsync of a directory; and of the one that `path` stands in. */
 int file_sync_dir(const char *dir, struct err *err);
+int file_sync_parent(const char *path, struct err *err);
 
 #endif

@@ -672,5 +672,6 @@ int hf_export(const char *dir, const struct hf_export *x, struct err *err)
         rc = err_set(err, -errno, "rename %s to %s: %s", temp, dir, strerror(errno));
     if (rc)
         remove_folder(temp);
-    return rc;
+    temp[len] = '\0'; // dir, without the slashes at its end
+    return rc ? rc : file_sync_parent(temp, err);
 }
