@@ -314,9 +314,7 @@ static int resume_options(struct session *s, const struct finetune_opts *o, cons
     rc = training_overlay(s, &finetune_command, &which, &said, &said.train, 0, err);
     if (!rc)
         rc = train_opts_check(&s->o, err);
-    if (!rc)
-        rc = session_config(s, err);
-    return rc ? rc : session_store_options(s, err);
+    return rc ? rc : session_config(s, err);
 }
 
 static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
@@ -346,7 +344,7 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
 {
     struct session s = { 0 };
     struct outcome after = { 0 };
-    uint64_t       next, applied;
+    uint64_t       before, applied;
     int            rc;
 
     memory_baseline();
@@ -356,11 +354,11 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
     if (!rc)
         rc = open_run(&s, o, given, err);
     if (!rc)
-        rc = run_position(&s.run, &next, &applied, err);
+        rc = run_position(&s.run, &before, &applied, err);
     if (!rc)
         rc = training_run(&s, code, err);
     if (!rc && *code == 0)
-        rc = outcome_write(&after, &s, next < s.o.steps, err);
+        rc = outcome_write(&after, &s, before, err);
     session_close(&s);
     if (!rc && *code == 0)
         rc = outcome_predict(&after, err); // with the run closed: it is read like any other model

@@ -111,7 +111,9 @@ static int resume_options(struct session *s, const struct pretrain_opts *o, cons
         rc = train_opts_check(&s->o, err);
     if (!rc && s->o.seq > s->gpt.n_positions)
         rc = err_misuse(err, "--seq %llu: the model has %zu positions", (unsigned long long)s->o.seq, s->gpt.n_positions);
-    return rc ? rc : session_config(s, err);
+    if (!rc)
+        rc = session_config(s, err);
+    return rc || !first ? rc : session_store_options(s, err); // before the data: a run without data takes options anew
 }
 
 static int resume_check(const struct pretrain_opts *o, struct err *err)
@@ -147,8 +149,6 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     if (rc || !o->resume)
         return rc;
     rc = resume_options(s, o, given, err);
-    if (!rc)
-        rc = session_store_options(s, err); // before the data: a run without data takes options anew
     if (!rc)
         rc = resume_data(s, "data", o->data, err);
     if (!rc)

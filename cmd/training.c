@@ -163,12 +163,29 @@ static int record_plan(struct training *t, struct err *err)
     return rc ? rc : session_set(t->s, "residual_in_ram", t->s->run.residual_in_ram ? "1" : "0", err);
 }
 
+/* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or after a kill nothing. */
+static int record_options(struct session *s, int blas, struct err *err)
+{
+    int kept = s->o.blas, rc = runlog_begin(s->log, err);
+
+    if (rc)
+        return rc;
+    s->o.blas = blas;
+    rc = session_store_options(s, err);
+    s->o.blas = kept;
+    if (!rc)
+        rc = runlog_commit(s->log, err);
+    if (rc)
+        runlog_rollback(s->log);
+    return rc;
+}
+
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
     struct trainer_options o;
     char                   notice[512] = "";
-    int                    rc;
+    int                    rc, blas = s->o.blas;
 
     rc = feed_open(&t->feed, s, err);
     if (rc)
@@ -195,6 +212,8 @@ static int training_open(struct training *t, struct err *err)
         rc = record_plan(t, err);
     if (!rc)
         rc = trainer_open(&t->trainer, &o, t->stream, err);
+    if (!rc)
+        rc = record_options(s, blas, err);
     return rc ? rc : record_engine(t, err);
 }
 
@@ -418,6 +437,8 @@ int training_run(struct session *s, int *code, struct err *err)
         return rc;
     if (next >= s->o.steps && !missing) {
         rc = session_recover(s, err);
+        if (!rc)
+            rc = record_options(s, s->o.blas, err);
         if (!rc)
             printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir, (unsigned long long)next,
                    (unsigned long long)s->o.steps);
