@@ -1,5 +1,5 @@
 /* test_classify.c: classifiers and regressors against PyTorch (tests/fixtures): losses, logits, every gradient, three steps of
- * AdamW over micro-batches of different shapes; padding, rows that do not count and what is kept change nothing. */
+ * AdamW over micro-batches of different shapes; padding, rows that do not count, empty micro-batches and what is kept change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -375,6 +375,83 @@ static void test_padding(void **state)
     }
 }
 
+/* ---- where micro-batches stand ------------------------------------------------------------------------- */
+
+enum { SLOTS = 4 };
+
+/* A step in which micro-batch a is the fixture's number at[a], or empty (-1). */
+struct spread { struct rows *r; int at[SLOTS]; };
+
+static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
+{
+    const struct spread *s = ctx;
+    int                  i = s->at[micro];
+
+    (void)step;
+    if (i >= 0)
+        return rows_batch(s->r, (uint64_t)i / ACCUM, (size_t)i % ACCUM, b, err);
+    b->rows = 0;
+    return 0;
+}
+
+/* Step 5's loss and gradients, at a rate of 0; the losses of evaluations before and behind it, which drop nothing. */
+static double spread_step(const struct trainer_options *o, struct spread *s, float *grads, double *evaluated)
+{
+    struct rig          rig = rig_open(s->r, o, 0);
+    struct batch_source data = { spread_batch, s };
+    struct eval_result  before = { 0 }, behind = { 0 };
+    struct step_result  result;
+    struct err          err = { 0 };
+
+    assert_int_equal(eval_step(rig.trainer, 5, &data, 0, SLOTS, NULL, &before, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 5, &data, &result, &err), 0);
+    assert_int_equal(eval_step(rig.trainer, 5, &data, 0, SLOTS, NULL, &behind, &err), 0);
+    assert_true(before.loss_sum == behind.loss_sum && before.tokens == behind.tokens);
+    memcpy(grads, stream_plain_grads(rig.stream), gpt_total(&s->r->gpt) * sizeof *grads);
+    *evaluated = before.loss_sum;
+    rig_close(&rig);
+    return result.loss;
+}
+
+/* Empty micro-batches between others: the same bits wherever those stand; under dropout other masks, which recomputing
+ * gives again. */
+static void check_spread(struct rows *r, enum dtype dtype)
+{
+    struct spread          near = { r, { 0, 1, -1, -1 } }, far = { r, { -1, 0, -1, 1 } };
+    struct trainer_options o = options(r, MATMUL_AUTO, dtype, 0);
+    size_t                 bytes = gpt_total(&r->gpt) * sizeof(float);
+    float                 *want = malloc(bytes), *got = malloc(bytes);
+    double                 loss, evaluated, again;
+
+    o.model.grad_accum = SLOTS;
+    o.schedule.lr = 0;
+    loss = spread_step(&o, &near, want, &evaluated);
+    assert_true(spread_step(&o, &far, got, &again) == loss && again == evaluated);
+    assert_memory_equal(got, want, bytes);
+
+    o.model.dropout = (struct model_dropout){ .embd = 0.1f, .attn = 0.1f, .resid = 0.1f, .seed = 3 };
+    loss = spread_step(&o, &near, want, &again);
+    assert_true(again == evaluated);
+    assert_true(spread_step(&o, &far, got, &again) != loss && again == evaluated);
+    o.model.kept = r->gpt.n_layer;
+    assert_true(spread_step(&o, &near, got, &again) == loss && again == evaluated);
+    assert_memory_equal(got, want, bytes);
+    free(want);
+    free(got);
+}
+
+static void test_empty_micro_batches(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rows r = rows_open(models[i]);
+
+        check_spread(&r, DT_F32);
+        check_spread(&r, DT_BF16);
+        fixture_close(r.f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_empty_micro_batches),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -430,6 +430,22 @@ static void test_dropout(void **state)
 }
 
 /* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
+/* No two uses of dropout share a mask. */
+static void test_dropout_sites(void **state)
+{
+    enum { SOME_STEPS = 3, SOME_MICROS = 3, BLOCKS = 4, USES = SOME_STEPS * SOME_MICROS * BLOCKS * PLACES };
+    struct model m = { .o = { .gpt = { .n_layer = BLOCKS - 2 }, .grad_accum = SOME_MICROS }, .dropping = 1 };
+    uint64_t     sites[USES];
+
+    (void)state;
+    for (size_t i = 0; i < USES; i++) {
+        m.step = i / (SOME_MICROS * BLOCKS * PLACES);
+        sites[i] = model_dropout(&m, i / (BLOCKS * PLACES) % SOME_MICROS, i / PLACES % BLOCKS, i % PLACES).site;
+        for (size_t k = 0; k < i; k++)
+            assert_true(sites[k] != sites[i]);
+    }
+}
+
 static void test_eval_between_steps(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"),
@@ -548,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_eval),
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_sites),
         cmocka_unit_test(test_not_finite_is_skipped),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes),
