@@ -143,6 +143,11 @@ static int move_run(struct moving *m, struct err *err)
     r.to.force_device = o->force_device;
     r.to.layout = m->layout;
     rc = reshard_run(&r, err);
+    if (rc == -EBUSY) { // a step is half done: it is finished where its gradients are
+        rc = session_recover(s, err);
+        if (!rc)
+            rc = reshard_run(&r, err);
+    }
     if (!rc)
         rc = reshard_clean(&r.to, notice, sizeof notice, err);
     if (!rc && *notice)
@@ -166,8 +171,6 @@ static int reshard(const struct reshard_opts *o, struct err *err)
         rc = make_layout(&m, err);
     if (!rc)
         rc = make_absolute(&m, err);
-    if (!rc)
-        rc = session_recover(&s, err); // the step of the last commit is finished where its gradients are
     catch_signals();
     if (!rc)
         rc = move_run(&m, err);

@@ -231,7 +231,8 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     struct csd_config c = {
         .id = (int)i, .path = d->paths[i], .bytes = d->store.device_bytes[i],
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ, .disk = cfg->disk,
-        .mem = cfg->csd_mem, .update_params = d->store.max_pad, .moments = d->store.moments, .wire_dt = cfg->wire_dt,
+        .mem = cfg->csd_mem, .update_params = how == DEVICES_TRAIN ? d->store.max_pad : CSD_ALIGN_PARAMS, // only training updates
+        .moments = d->store.moments, .wire_dt = cfg->wire_dt,
         .naive = cfg->mode == RUN_SU, .update_on_host = cfg->mode == RUN_BASE, .host = d->host_link,
         .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell, .timeout_ns = cfg->io_timeout_ns,
     };

@@ -19,8 +19,8 @@ struct reshard {
     uint64_t bytes; // out: states, wire parameters and residuals written
 };
 
-/* The run must be at a commit with no step half done (run_train, stream_drain), and nothing listed (reshard_clean). After a failure the run is where it was; after success
- * and reshard_clean(&r->to) it is on the new devices alone. */
+/* -EBUSY where a step is half done (run_train and stream_drain finish it); nothing may be listed (reshard_clean). After a failure the run
+ * is where it was; after success and reshard_clean(&r->to) it is on the new devices alone. */
 int reshard_run(struct reshard *r, struct err *err);
 
 /* Remove the device files, and take the superblocks off the block devices, that run.db lists as not the run's: only those that say

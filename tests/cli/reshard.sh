@@ -270,6 +270,11 @@ elif [ "$reader" ]; then
     got=$?
     result "$([ $got = 1 ] && grep -q "may not be written here: .siTrain pretrain --resume. (or finetune) finishes the step where it may" "$tmp/err"; echo $?)" \
         "a step that is half done needs somebody who may write"
+    run check "$tmp/half"
+    result "$(grep -q 'half done' "$tmp/out"; echo $?)" "it still waits"
+    works "and is finished before a reshard" reshard "$tmp/half" --devices 2
+    run check "$tmp/half"
+    result "$([ $got = 0 ] && ! grep -q 'half done' "$tmp/out"; echo $?)" "then all is whole"
     $reader "$bin" eval "$tmp/no-shm" --data "$tmp/held.txt" --seq 24 >"$tmp/out" 2>"$tmp/err"
     got=$?
     result "$([ $got = 1 ] && grep -q "was not closed, and what its log" "$tmp/err"; echo $?)" "so does a log without its index"
