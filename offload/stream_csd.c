@@ -153,11 +153,13 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, struct er
             pthread_cond_wait(&s->changed, &s->mutex);
             waited = 1;
         }
-        g->state = GBUF_LENT;
-        g->block = block;
-        g->step = s->pass_step;
-        asked = residual_ask(s, g);
-        fresh = 1;
+        if (!s->failed) { // else it may be on its way to a device still
+            g->state = GBUF_LENT;
+            g->block = block;
+            g->step = s->pass_step;
+            asked = residual_ask(s, g);
+            fresh = 1;
+        }
     }
     pthread_mutex_unlock(&s->mutex);
     if (asked)
