@@ -141,7 +141,8 @@ static long endoftext(struct session *s)
 
 static int write_next(struct session *s, const struct params_source *source, struct err *err)
 {
-    struct hf_export x = { .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = endoftext(s) };
+    long             end = endoftext(s);
+    struct hf_export x = { .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = end, .pad = end };
     struct hf_labels labels = { 0 };
     char             next[BEST_PATH], tokenizer[BEST_PATH];
     int              rc = session_labels(s, &labels, err);

@@ -11,6 +11,7 @@ struct encode_run {
     struct token_buf     ids;
     struct examples_new *out;
     size_t               max_seq;
+    long                 pad;
     uint64_t             rows;
     int                  pairs;
 };
@@ -50,6 +51,16 @@ int encode_check(struct encode *e, int *pairs, struct err *err)
     return rc;
 }
 
+/* What is left of a row after the cut, without padding at its end; at least one id. */
+static size_t kept_ids(const struct encode_run *w)
+{
+    size_t n = w->ids.n < w->max_seq ? w->ids.n : w->max_seq;
+
+    while (n > 1 && w->ids.ids[n - 1] == w->pad)
+        n--;
+    return n;
+}
+
 static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 {
     static const char between[] = "<|endoftext|>"; // one id
@@ -65,16 +76,15 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         if (!rc)
             rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
     }
-    return rc ? rc
-              : examples_new_add(w->out, w->ids.ids, w->ids.n < w->max_seq ? w->ids.n : w->max_seq, &x, err);
+    return rc ? rc : examples_new_add(w->out, w->ids.ids, kept_ids(w), &x, err);
 }
 
-int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, const char *out, uint32_t *sum,
-                struct err *err)
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad, const char *out,
+                uint32_t *sum, struct err *err)
 {
-    struct encode_run  w = { .e = e, .tok = tok, .max_seq = max_seq };
-    struct examples *made = NULL;
-    int              rc = examples_new_open(&w.out, out, err);
+    struct encode_run w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
+    struct examples  *made = NULL;
+    int               rc = examples_new_open(&w.out, out, err);
 
     if (rc)
         return rc;

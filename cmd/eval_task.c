@@ -6,7 +6,6 @@
 #include "cmd/encode.h"
 #include "cmd/evaluate.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +168,8 @@ static int open_rows(struct examples **out, const struct evaluation *v, const ch
     if (!mkdtemp(dir))
         return err_set(err, -errno, "mkdtemp %s: %s", dir, strerror(errno));
     snprintf(path, sizeof path, "%s/rows.ex", dir);
-    rc = encode_file(&e, v->tok, v->sizes.seq, path, &sum, err);
+    rc = encode_file(&e, v->tok, v->sizes.seq, reader_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)),
+                     path, &sum, err);
     if (!rc)
         rc = examples_open(out, path, err);
     unlink(path);
@@ -200,47 +200,22 @@ static int eval_split(const struct evaluation *v, size_t split, const char *file
 
 /* ---- predictions ---- */
 
-/* The one file in dir becomes `to`. */
-static int take_file(const char *dir, const char *to, struct err *err)
-{
-    DIR           *d = opendir(dir);
-    struct dirent *e;
-    char           path[4096 + 300];
-    int            rc = -ENOENT;
-
-    while (d && (e = readdir(d))) {
-        if (*e->d_name == '.')
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        rc = rename(path, to) ? -errno : 0;
-        if (rc)
-            unlink(path);
-    }
-    if (d)
-        closedir(d);
-    rmdir(dir);
-    return rc ? err_set(err, rc, "%s: %s", to, strerror(-rc)) : 0;
-}
-
 static int predict_split(const struct evaluation *v, size_t split, const char *file, struct err *err)
 {
     struct predictions p = { 0 };
     struct examples   *x = NULL;
-    char               to[4096], dir[4096 + 16];
+    char               to[4096];
     double             loss;
-    int                rc;
+    int                rc = 0;
 
-    snprintf(to, sizeof to, "%s%s", v->e->predict, split ? "-mm" : "");
-    snprintf(dir, sizeof dir, "%s.XXXXXX", to);
-    rc = open_rows(&x, v, file, 0, v->e->max_predict, err);
+    if (snprintf(to, sizeof to, "%s%s", v->e->predict, split ? "-mm" : "") >= (int)sizeof to)
+        rc = err_misuse(err, "%s: the path is too long", v->e->predict);
+    if (!rc)
+        rc = open_rows(&x, v, file, 0, v->e->max_predict, err);
     if (!rc)
         rc = evaluate_predict(&p, &loss, v->trainer, x, &v->sizes, v->task.n_labels, 0, err);
-    if (!rc && !mkdtemp(dir))
-        rc = err_set(err, -errno, "%s: %s", to, strerror(errno));
-    if (!rc) {
-        rc = results_predictions(dir, &v->task, split, p.classes, p.values, p.n, err);
-        rc = rc ? (rmdir(dir), rc) : take_file(dir, to, err);
-    }
+    if (!rc)
+        rc = results_predictions(to, &v->task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     examples_close(x);
     return rc;

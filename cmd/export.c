@@ -4,7 +4,6 @@
 #include "cmd/whole.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 struct export_opts {
     const char *run, *dir;
@@ -23,17 +22,6 @@ const struct opt_command export_command = {
     "export", "RUN HFDIR [--dtype fp32|bf16|fp16]", "write a folder that Hugging Face's transformers loads",
     "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts), NULL, NULL
 };
-
-/* What a classifier pads with, as it came: transformers reads the last position that is something else. Where nothing is
- * said, <|endoftext|>. */
-static long pad_of(struct reader *r, const struct export_opts *o, long endoftext)
-{
-    char *text = r->hf ? NULL : session_get(&r->run, "config.pad");
-    long  pad = r->hf ? hf_pad(o->run) : text ? strtol(text, NULL, 10) : -1;
-
-    free(text);
-    return pad < 0 ? endoftext : pad;
-}
 
 /* Where to go on from, should the run be damaged. */
 static int record(struct reader *r, const char *dir, struct err *err)
@@ -61,7 +49,7 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
     if (tok)
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
-    x.pad = pad_of(r, o, x.endoftext);
+    x.pad = reader_pad(r, o->run, x.endoftext);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
     if (!r->hf)

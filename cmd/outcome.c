@@ -31,14 +31,15 @@ static uint64_t get_count(struct session *s, const char *name, const char *what)
 
 /* ---- results ---- */
 
-struct eval_rows { const struct task *task; struct results_eval *eval; };
+struct eval_rows { const struct task *task; struct results_eval *eval; int found; };
 
 /* A row of evals: its name says whose value it is. */
 static int take_row(void *ctx, int n, const char **values, const char **names)
 {
-    const struct eval_rows *e = ctx;
+    struct eval_rows *e = ctx;
 
     (void)n, (void)names;
+    e->found = 1;
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         const char *suffix = i ? e->task->suffix[i] : "";
         double      value = values[1] ? strtod(values[1], NULL) : (double)NAN;
@@ -58,11 +59,13 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
+/* The evaluation after step `step`; none where there was none. What it lost to damage is no number. */
 static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds,
                       struct err *err)
 {
-    struct eval_rows rows = { r->task, r->eval };
+    struct eval_rows rows = { r->task, r->eval, 0 };
     char             sql[96];
+    int              rc;
 
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         struct results_eval *v = &r->eval[i];
@@ -70,10 +73,14 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
         v->samples = get_count(s, dev_names[i], ".rows");
         v->batches = (v->samples + s->o.batch - 1) / s->o.batch;
         v->seconds = seconds[i];
+        v->loss = v->metric[0] = v->metric[1] = (double)NAN;
         r->n_evals += v->samples > 0;
     }
     snprintf(sql, sizeof sql, "SELECT name, printf('%%!.17g', value) FROM evals WHERE step = %" PRIu64, step);
-    return runlog_query(s->log, sql, take_row, &rows, err);
+    rc = runlog_query(s->log, sql, take_row, &rows, err);
+    if (!rows.found)
+        r->n_evals = 0;
+    return rc;
 }
 
 static double get_seconds(struct session *s, const char *name)
@@ -105,19 +112,21 @@ static void print_table(const struct results *r, uint64_t step)
     }
 }
 
-static int write_results(struct outcome *out, struct session *s, const struct best *best, struct err *err)
+/* steps: that are done; a resume may have named an earlier end. */
+static int write_results(struct outcome *out, struct session *s, uint64_t steps, const struct best *best,
+                         struct err *err)
 {
     const struct task *task = &out->labelled.task;
     const struct gpt_config *g = &s->gpt;
     double   seconds[TASK_SPLITS] = { get_seconds(s, "dev"), get_seconds(s, "dev_mm") };
-    uint64_t rows = get_count(s, "train", ".rows"), step = best->any ? best->step : s->o.steps - 1;
+    uint64_t rows = get_count(s, "train", ".rows"), step = best->any ? best->step : steps - 1;
     struct results r = { .task = task,
                          .train_samples = rows,
                          .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
-                         .max_steps = s->o.steps,
+                         .max_steps = steps,
                          .train_batch = s->o.batch,
                          .logging_steps = s->o.log_every,
-                         .eval_steps = s->o.eval_every ? s->o.eval_every : s->o.steps,
+                         .eval_steps = s->o.eval_every ? s->o.eval_every : steps,
                          .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
                          .flops_per_token = 6.0 * (double)(gpt_total(g) - gpt_block_size(g, 0)),
                          .best_checkpoint = best->any ? out->model : NULL,
@@ -136,18 +145,26 @@ static int write_results(struct outcome *out, struct session *s, const struct be
 
 /* ---- predictions ---- */
 
-/* The file that results_predictions writes. */
+enum { OUTCOME_PATH = SESSION_PATH + 64 };
+
+/* The file of the predictions of this split. */
+static void predictions_path(char *path, const struct outcome *o, size_t split)
+{
+    char name[48];
+
+    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    snprintf(path, OUTCOME_PATH, "%s/%s", o->dir, name);
+}
+
 static int predictions_there(const struct outcome *o, size_t split)
 {
-    const struct task *t = &o->labelled.task;
-    char               path[SESSION_PATH + 64];
+    char path[OUTCOME_PATH];
 
-    snprintf(path, sizeof path, "%s/predict_results_%s.txt", o->dir,
-             split ? "mnli-mm" : strcmp(t->name, "custom") ? t->name : "None");
+    predictions_path(path, o, split);
     return access(path, F_OK) == 0;
 }
 
-int outcome_write(struct outcome *out, struct session *s, int trained, struct err *err)
+int outcome_write(struct outcome *out, struct session *s, uint64_t before, struct err *err)
 {
     struct best best = { 0 };
     int         rc = labelled_load(&out->labelled, s, err);
@@ -168,10 +185,10 @@ int outcome_write(struct outcome *out, struct session *s, int trained, struct er
         snprintf(key, sizeof key, "%s.sum", test_names[i]);
         sum = session_get(s, key);
         out->sum[i] = sum ? (uint32_t)strtoul(sum, NULL, 16) : 0;
-        out->test[i] = sum && (trained || !predictions_there(out, i));
+        out->test[i] = sum && (before < s->o.steps || !predictions_there(out, i));
         free(sum);
     }
-    return write_results(out, s, &best, err);
+    return write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
 }
 
 void outcome_release(struct outcome *o)
@@ -184,7 +201,7 @@ static int predict_split(const struct outcome *o, size_t split, struct trainer *
     struct evaluate    e = { o->o.batch, o->o.seq, 1, o->gpt.vocab };
     struct examples   *x = NULL;
     struct predictions p = { 0 };
-    char               path[SESSION_PATH + 32];
+    char               path[OUTCOME_PATH];
     double             loss;
     int                rc;
 
@@ -192,8 +209,9 @@ static int predict_split(const struct outcome *o, size_t split, struct trainer *
     rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
     if (!rc)
         rc = evaluate_predict(&p, &loss, t, x, &e, o->gpt.n_labels, 0, err);
+    predictions_path(path, o, split);
     if (!rc)
-        rc = results_predictions(o->dir, &o->labelled.task, split, p.classes, p.values, p.n, err);
+        rc = results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     examples_close(x);
     return rc;

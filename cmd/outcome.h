@@ -15,8 +15,9 @@ struct outcome {
     uint32_t          sum[TASK_SPLITS];
 };
 
-/* Results' files and table. trained: predictions that are there are of older parameters. */
-int  outcome_write(struct outcome *out, struct session *s, int trained, struct err *err);
+/* Results' files and table of a run that is at its end. before: steps that were done when the command began; where more
+ * have been since, predictions that are there are of older parameters. */
+int  outcome_write(struct outcome *out, struct session *s, uint64_t before, struct err *err);
 int  outcome_predict(const struct outcome *o, struct err *err);
 void outcome_release(struct outcome *o); // accepts the zero state
 

@@ -91,6 +91,16 @@ int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char 
     return tokenizer_open(out, dir ? dir : r->tokenizer, err);
 }
 
+long reader_pad(const struct reader *r, const char *path, long endoftext)
+{
+    struct session *run = (struct session *)(uintptr_t)&r->run; // is asked through its database
+    char           *text = r->hf ? NULL : session_get(run, "config.pad");
+    long            pad = r->hf ? hf_pad(path) : text ? strtol(text, NULL, 10) : -1;
+
+    free(text);
+    return pad < 0 ? endoftext : pad;
+}
+
 int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, struct err *err)
 {
     struct memory_request want = { .host_mem = host_mem, .model = *m, .reader = r->bytes };

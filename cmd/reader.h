@@ -30,6 +30,10 @@ int reader_dtype(const struct reader *r);
 /* The tokenizer in `dir`, or if NULL the reader's own. */
 int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char *dir, struct err *err);
 
+/* What a classifier pads with, as it came: transformers reads a row's last position that is something else.
+ * Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
+long reader_pad(const struct reader *r, const char *path, long endoftext);
+
 /* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source. */
 int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, struct err *err);
 

@@ -288,17 +288,19 @@ static int write_rows(FILE *f, const struct task *task, const int32_t *classes, 
     return bad;
 }
 
-int results_predictions(const char *dir, const struct task *task, size_t split, const int32_t *classes, const float *values, size_t n,
-                        struct err *err)
+void results_predictions_name(char *out, size_t size, const struct task *task, size_t split)
 {
-    const char     *name = split ? "mnli-mm" : strcmp(task->name, "custom") ? task->name : "None";
+    snprintf(out, size, "predict_results_%s.txt",
+             split ? "mnli-mm" : strcmp(task->name, "custom") ? task->name : "None");
+}
+
+int results_predictions(const char *path, const struct task *task, const int32_t *classes, const float *values,
+                        size_t n, struct err *err)
+{
     struct file_new out;
-    char            path[PATH_BYTES];
     FILE           *f;
     int             rc, fd, bad = 1;
 
-    if (snprintf(path, sizeof path, "%s/predict_results_%s.txt", dir, name) >= (int)sizeof path)
-        return err_misuse(err, "the path %s/predict_results_%s.txt is too long", dir, name);
     rc = file_new_open(&out, path, err);
     if (rc)
         return rc;

@@ -52,9 +52,12 @@ struct results {
  * evaluated (eval --task): the training's two files are not written, and only task, n_evals and eval are read. */
 int results_write(const char *dir, struct runlog *log, const struct results *r, struct err *err);
 
-/* Write the predictions of the n rows of task->tests[split]: classes[i], or values[i] where the task is regression (n_labels 1);
- * the other one may be NULL. */
-int results_predictions(const char *dir, const struct task *task, size_t split, const int32_t *classes, const float *values, size_t n,
-                        struct err *err);
+/* predict_results_TASK.txt: how the predictions of task->tests[split] are called. */
+void results_predictions_name(char *out, size_t size, const struct task *task, size_t split);
+
+/* Write the predictions of n rows: classes[i], or values[i] where the task is regression (n_labels 1); the other
+ * one may be NULL. */
+int results_predictions(const char *path, const struct task *task, const int32_t *classes, const float *values,
+                        size_t n, struct err *err);
 
 #endif

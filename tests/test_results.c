@@ -156,6 +156,14 @@ static void two_parts_and_nothing_trained(void **state)
                " \"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}");
 }
 
+static const char *named(const struct task *task, size_t split)
+{
+    char name[64];
+
+    results_predictions_name(name, sizeof name, task, split);
+    return at(name);
+}
+
 static void predictions(void **state)
 {
     static const char *const names[] = { "no", "yes, sir" };
@@ -166,13 +174,13 @@ static void predictions(void **state)
     char text[256];
 
     (void)state;
-    assert_int_equal(results_predictions(dir, &own, 0, classes, NULL, 3, &err), 0);
+    assert_int_equal(results_predictions(named(&own, 0), &own, classes, NULL, 3, &err), 0);
     read_text("predict_results_None.txt", text, sizeof text);
     assert_string_equal(text, "index\tprediction\n0\tyes, sir\n1\tno\n2\tyes, sir\n");
-    assert_int_equal(results_predictions(dir, &regression, 0, NULL, values, 3, &err), 0);
+    assert_int_equal(results_predictions(named(&regression, 0), &regression, NULL, values, 3, &err), 0);
     read_text("predict_results_stsb.txt", text, sizeof text);
     assert_string_equal(text, "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n"); // Python's '%3.3f' says so, too
-    assert_int_equal(results_predictions(dir, &pair, 1, classes, NULL, 0, &err), 0);
+    assert_int_equal(results_predictions(named(&pair, 1), &pair, classes, NULL, 0, &err), 0);
     read_text("predict_results_mnli-mm.txt", text, sizeof text);
     assert_string_equal(text, "index\tprediction\n");
 }
@@ -186,8 +194,8 @@ static void nowhere(void **state)
     (void)state;
     assert_int_not_equal(results_write(at("absent"), NULL, &r, &err), 0);
     assert_non_null(strstr(err.text, "absent/all_results.json"));
-    assert_int_not_equal(results_predictions(at("absent"), &task, 0, NULL, &value, 1, &err), 0);
-    assert_non_null(strstr(err.text, "absent/predict_results_stsb.txt"));
+    assert_int_not_equal(results_predictions(at("absent/predictions"), &task, NULL, &value, 1, &err), 0);
+    assert_non_null(strstr(err.text, "absent/predictions"));
 }
 
 int main(void)

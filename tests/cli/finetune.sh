@@ -88,6 +88,9 @@ rm "$tmp/learnt/eval_results.json" "$tmp/learnt/predict_results_sst2.txt"
 works "a finished run is resumed" finetune --resume "$tmp/learnt"
 result "$([ -f "$tmp/learnt/eval_results.json" ] && [ -f "$tmp/learnt/predict_results_sst2.txt" ]; echo $?)" "what is missing is written"
 works "report of a fine-tuning" report "$tmp/learnt"
+cp -r "$tmp/learnt" "$tmp/early"
+works "an end that is long past" finetune --resume "$tmp/early" --steps 5
+same "$(cat "$tmp/learnt/eval_results.json")" "$(cat "$tmp/early/eval_results.json")" "the results are those of what was done"
 
 # eval: of the run, of its export, whose classes have names
 run eval "$tmp/learnt" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8
@@ -101,6 +104,11 @@ sed -i 's/negative/+/g; s/positive/negative/g; s/+/positive/g' "$tmp/learnt-hf/c
 run eval "$tmp/learnt-hf" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8
 same "accuracy 0.000000" "$(grep accuracy "$tmp/out")" "classes are known by their names, not their places"
 refuses 2 "has 2 classes, MNLI has 3" eval "$tmp/learnt-hf" --task mnli --data "$tmp/sst2"
+
+# what transformers would take for padding is not a row's end
+printf '{"sentence": "%s"}\n' "the storm fears" "the storm fears<|endoftext|>" >"$tmp/ends.jsonl"
+run eval "$tmp/values" --test-file "$tmp/ends.jsonl" --max-seq 32 --predict "$tmp/ends"
+same "$(sed -n 's/^0//p' "$tmp/ends")" "$(sed -n 's/^1//p' "$tmp/ends")" "padding at a row's end does not count"
 
 # every mode, the same bits
 tuned mem $sst2 $machine --epochs 1 --mode mem
@@ -147,6 +155,8 @@ best_hash() { [ -f "$1/best/model.safetensors" ] && sha256sum <"$1/best/model.sa
 tuned whole $best --mode mem
 whole=$hash whole_best=$(best_hash "$tmp/whole")
 result "$([ -n "$whole_best" ] && [ "$whole_best" != "$whole" ]; echo $?)" "the best is not the last"
+run export "$tmp/whole" "$tmp/whole-hf"
+same "$(cat "$tmp/whole-hf/config.json")" "$(cat "$tmp/whole/best/config.json")" "and says of itself what an export says"
 for mode in mem su+o; do
     tuned stop-$mode $sst2 $machine --mode $mode --keep-best --eval-every 2 --epochs 2 --steps 13 --schedule-steps 26
     works "$mode: a resume goes on to a later end" finetune --resume "$tmp/stop-$mode" --epochs 2 --quiet
