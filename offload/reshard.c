@@ -303,7 +303,8 @@ static int buffers_open(struct move *m, struct err *err)
     const struct store *o = &m->old.store, *n = &m->new_.store;
     int                 feedback = m->r->to.error_feedback;
     size_t              old = store_state_bytes(o, o->max_pad) + (feedback ? store_residual_bytes(o->max_pad) : 0);
-    size_t              new_ = store_state_bytes(n, n->max_pad) + store_wire_bytes(n, n->max_pad) + (feedback ? store_residual_bytes(n->max_pad) : 0);
+    size_t              new_ = store_state_bytes(n, n->max_pad) + store_wire_bytes(n, n->max_pad) +
+                               (feedback ? store_residual_bytes(n->max_pad) : 0);
     int                 missing = 0;
 
     m->held = SIZE_MAX;
@@ -325,8 +326,8 @@ static int old_read(struct move *m, size_t i, void *buf, size_t bytes, uint64_t 
     int                     rc = devices_run_block(&m->old, u->device, u->block, &job, err);
 
     if (!rc && crc32c(0, buf, bytes) != crc)
-        rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64 " is damaged (checksum differs); nothing was moved",
-                     u->device, m->old.paths[u->device], what, u->block, off);
+        rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64 " is damaged (checksum differs); nothing was "
+                     "moved", u->device, m->old.paths[u->device], what, u->block, off);
     return rc;
 }
 
