@@ -189,6 +189,8 @@ static int store_option(void *ctx, const char *name, const char *text)
     char              key[80], *lines = !strcmp(name, "device") && *text ? absolute_lines(text) : NULL;
     int               rc;
 
+    if (!lines && !strcmp(name, "device") && *text)
+        return err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
     snprintf(key, sizeof key, "option.%s", name);
     rc = session_set(c->s, key, lines ? lines : text, c->err);
     free(lines);
@@ -197,9 +199,11 @@ static int store_option(void *ctx, const char *name, const char *text)
 
 int session_store_options(struct session *s, struct err *err)
 {
-    struct store_ctx c = { s, err };
+    struct err       why = { 0 };
+    struct store_ctx c = { s, &why };
+    int              rc = opt_each(&stored, &s->o, store_option, &c);
 
-    return opt_each(&stored, &s->o, store_option, &c);
+    return rc ? err_set(err, rc, "%s", *why.text ? why.text : "out of memory for the options") : 0;
 }
 
 static int load_options(struct session *s, struct err *err)
