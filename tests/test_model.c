@@ -429,7 +429,6 @@ static void test_dropout(void **state)
     fixture_close(f);
 }
 
-/* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
 /* No two uses of dropout share a mask. */
 static void test_dropout_sites(void **state)
 {
@@ -446,6 +445,7 @@ static void test_dropout_sites(void **state)
     }
 }
 
+/* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
 static void test_eval_between_steps(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"),
