@@ -26,7 +26,8 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
     }
 }
 
-int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire, double *loss, struct err *err)
+int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
+                double *loss, struct err *err)
 {
     int rc = stream_begin(s, STREAM_TRAIN, step, err);
 
@@ -42,8 +43,8 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
 }
 
 /* A block on the way back. */
-static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b, const void **wire, int poison,
-                    struct stream_norm *norm, struct err *err)
+static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b,
+                    const void **wire, int poison, struct stream_norm *norm, struct err *err)
 {
     size_t last = cfg->n_blocks - 1;
     float *grad;
@@ -67,7 +68,8 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
     return stream_send_grad(s, b, norm, err);
 }
 
-int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit, double *loss, struct err *err)
+int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
+             double *loss, struct err *err)
 {
     const void        *wire[TOY_BLOCKS];
     struct stream_norm norm = { 0 };
@@ -84,7 +86,8 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
         return rc;
     assert(norm.nonfinite == poison);
     up.skip = norm.nonfinite;
-    optim_scalars(&up.optim, cfg->optim, 1e-2, 0.9, 0.95, 1e-8, 1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
+    optim_scalars(&up.optim, cfg->optim, 1e-2, 0.9, 0.95, 1e-8,
+                  1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
     up.row.loss = *loss;
     return stream_update(s, &up, err);
 }

@@ -13,7 +13,10 @@
 
 enum { DEPTH = 64 };
 
-struct flight { struct disk_req *r; uint64_t id; }; // of a write; of a flush: when it started
+struct flight {
+    struct disk_req *r;
+    uint64_t         id;
+}; // of a write; of a flush: when it started
 
 struct sim {
     struct disk      base;
@@ -47,8 +50,8 @@ static int sim_open(struct disk **out, const struct disk_config *cfg, struct err
     if (file < 0)
         return cfg->create ? file : err_set(err, file, "open %s: %s", cfg->path, strerror(-file));
     if (storage_size(file) < cfg->bytes)
-        return err_set(err, -EINVAL, "%s is %llu bytes, this run needs %llu", cfg->path, (unsigned long long)storage_size(file),
-                       (unsigned long long)cfg->bytes);
+        return err_set(err, -EINVAL, "%s is %llu bytes, this run needs %llu", cfg->path,
+                       (unsigned long long)storage_size(file), (unsigned long long)cfg->bytes);
     d = calloc(1, sizeof *d);
     assert(d && cfg->depth <= DEPTH);
     d->base = (struct disk){ .ops = &disk_sim, .align = 4096 };
@@ -74,7 +77,8 @@ static int sim_submit(struct disk *base, struct disk_req *r)
 
     if (d->n + d->n_done >= d->depth)
         return -EAGAIN;
-    assert(r->bytes % d->base.align == 0 && r->off % d->base.align == 0 && (uintptr_t)r->buf % d->base.align == 0);
+    assert(r->bytes % d->base.align == 0 && r->off % d->base.align == 0 &&
+           (uintptr_t)r->buf % d->base.align == 0);
     if (rc == 0 && r->op == DISK_WRITE)
         rc = storage_write_start(d->file, r->buf, r->bytes, r->off, &f.id);
     else if (r->op == DISK_FLUSH)
@@ -97,7 +101,8 @@ static void land(struct sim *d)
     f.r->cut = f.id;
     if (!rc && f.r->op == DISK_FLUSH)
         rc = storage_flush_end(d->file, f.id);
-    else if (!rc && f.r->op == DISK_READ && storage_read(d->file, f.r->buf, f.r->bytes, f.r->off) < f.r->bytes)
+    else if (!rc && f.r->op == DISK_READ &&
+             storage_read(d->file, f.r->buf, f.r->bytes, f.r->off) < f.r->bytes)
         rc = -EIO;
     finish(d, f.r, rc);
 }
@@ -137,5 +142,10 @@ static void sim_close(struct disk *base)
 }
 
 const struct disk_ops disk_sim = {
-    .name = "sim", .open = sim_open, .submit = sim_submit, .reap = sim_reap, .wake = sim_wake, .close = sim_close,
+    .name = "sim",
+    .open = sim_open,
+    .submit = sim_submit,
+    .reap = sim_reap,
+    .wake = sim_wake,
+    .close = sim_close,
 };

@@ -1,6 +1,7 @@
-/* posix.c: the calls of our own objects that name or move files, for names below /sim/ on simulated storage (the Makefile's --wrap brings
- * them here); every other name goes on to the system. A descriptor of a simulated file is that of an empty real one, so that numbers
- * are never given twice. A lock is held by the descriptor that took it. */
+/* posix.c: the calls of our own objects that name or move files, for names below /sim/ on simulated storage
+ * (the Makefile's --wrap brings them here); every other name goes on to the system. A descriptor of a
+ * simulated file is that of an empty real one, so that numbers are never given twice. A lock is held by the
+ * descriptor that took it. */
 #include "tests/crash/posix.h"
 
 #include "tests/crash/storage.h"
@@ -19,7 +20,9 @@
 
 enum { DESCRIPTORS = 1024 };
 
-static struct { int used, file, locked; } descriptors[DESCRIPTORS];
+static struct {
+    int used, file, locked;
+} descriptors[DESCRIPTORS];
 
 int     __real_open(const char *path, int flags, ...);
 int     __real_close(int fd);

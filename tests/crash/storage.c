@@ -1,4 +1,5 @@
-/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: bytes, the machine, power, names, files. */
+/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: bytes, the
+ * machine, power, names, files. */
 #include "tests/crash/storage.h"
 
 #include "kernels/rng.h"
@@ -11,7 +12,10 @@
 
 enum { PATH_BYTES = 96, FILES = 512 };
 
-struct bytes { unsigned char *at; size_t n, room; };
+struct bytes {
+    unsigned char *at;
+    size_t         n, room;
+};
 
 /* A change of a file that is not durable. `end`: when it was complete; 0: it is on its way. */
 struct change {
@@ -29,19 +33,28 @@ struct file {
     size_t         n_changes, room;
 };
 
-struct name { char path[PATH_BYTES]; int file; };
+struct name {
+    char path[PATH_BYTES];
+    int  file;
+};
 
 /* A change of names: from goes away (if it is not empty), `to` stands for `file` (if it is not empty). */
-struct name_change { char from[PATH_BYTES], to[PATH_BYTES]; int file; };
+struct name_change {
+    char from[PATH_BYTES], to[PATH_BYTES];
+    int  file;
+};
 
-struct names { struct name *at; size_t n; };
+struct names {
+    struct name *at;
+    size_t       n;
+};
 
 struct storage {
-    struct file         *files[FILES];
-    int                  n_files;
-    struct names         now, durable;
-    struct name_change  *changes;
-    size_t               n_changes;
+    struct file        *files[FILES];
+    int                 n_files;
+    struct names        now, durable;
+    struct name_change *changes;
+    size_t              n_changes;
 };
 
 static struct storage machine;
@@ -217,7 +230,9 @@ static int point(void)
 }
 
 /* Numbers of one power cut. */
-struct dice { uint64_t seed, n; };
+struct dice {
+    uint64_t seed, n;
+};
 
 static uint64_t roll(struct dice *d, uint64_t sides)
 {
@@ -225,7 +240,10 @@ static uint64_t roll(struct dice *d, uint64_t sides)
 }
 
 /* Of one file: how likely a sector is kept, and how large sectors are. */
-struct luck { uint64_t percent, sector; int whole; };
+struct luck {
+    uint64_t percent, sector;
+    int      whole;
+};
 
 static struct luck file_luck(struct dice *d)
 {
@@ -251,8 +269,8 @@ static void change_land(struct bytes *b, const struct change *c, const struct lu
     }
 }
 
-/* What a file is after the cut: of the changes of its size some first part, of what was written any sectors; where it grew and nothing
- * arrived there is rubbish or nothing. */
+/* What a file is after the cut: of the changes of its size some first part, of what was written any sectors;
+ * where it grew and nothing arrived there is rubbish or nothing. */
 static void file_land(struct file *f, struct dice *d)
 {
     struct luck  l = file_luck(d);
@@ -569,7 +587,8 @@ void storage_write_end(int file, uint64_t id)
     while (f->changes[i].id != id)
         i++;
     if (memcmp(f->changes[i].data, f->changes[i].from, f->changes[i].n)) {
-        fprintf(stderr, "a buffer was changed on its way to offset %llu\n", (unsigned long long)f->changes[i].off);
+        fprintf(stderr, "a buffer was changed on its way to offset %llu\n",
+                (unsigned long long)f->changes[i].off);
         abort();
     }
     bytes_put(&f->now, f->changes[i].data, f->changes[i].n, f->changes[i].off);

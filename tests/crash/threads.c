@@ -19,10 +19,10 @@ enum { THREADS = 64, EVERY = 4 }; // one in EVERY chances to pass the baton on i
 enum state { UNUSED, READY, WAITING, OVER };
 
 struct thread {
-    enum state  state;
-    sem_t       baton;
-    pthread_t   real;
-    void     *(*run)(void *);
+    enum state state;
+    sem_t      baton;
+    pthread_t  real;
+    void *(*run)(void *);
     void       *arg;
     const void *what; // WAITING
     uint64_t    until;

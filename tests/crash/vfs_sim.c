@@ -1,6 +1,7 @@
-/* vfs_sim.c: the VFS. It does what SQLite's own for unix does where that matters for a cut: xSync is a flush of that file, the first of a
- * new log syncs its folder too; deleting syncs the folder only if asked to. Locks are granted: one process at a time, one connection
- * each (run.lock sees to that). Shared memory is memory: it goes with the process. */
+/* vfs_sim.c: the VFS. It does what SQLite's own for unix does where that matters for a cut: xSync is a flush
+ * of that file, the first of a new log syncs its folder too; deleting syncs the folder only if asked to.
+ * Locks are granted: one process at a time, one connection each (run.lock sees to that). Shared memory is
+ * memory: it goes with the process. */
 #include "tests/crash/vfs_sim.h"
 
 #include "kernels/rng.h"
@@ -147,10 +148,23 @@ static int sim_shm_unmap(sqlite3_file *f, int delete)
 }
 
 static const sqlite3_io_methods methods = {
-    .iVersion = 2, .xClose = sim_close, .xRead = sim_read, .xWrite = sim_write, .xTruncate = sim_truncate, .xSync = sim_sync,
-    .xFileSize = sim_size, .xLock = sim_lock, .xUnlock = sim_lock, .xCheckReservedLock = sim_reserved, .xFileControl = sim_control,
-    .xSectorSize = sim_sector, .xDeviceCharacteristics = sim_characteristics, .xShmMap = sim_shm_map, .xShmLock = sim_shm_lock,
-    .xShmBarrier = sim_shm_barrier, .xShmUnmap = sim_shm_unmap,
+    .iVersion = 2,
+    .xClose = sim_close,
+    .xRead = sim_read,
+    .xWrite = sim_write,
+    .xTruncate = sim_truncate,
+    .xSync = sim_sync,
+    .xFileSize = sim_size,
+    .xLock = sim_lock,
+    .xUnlock = sim_lock,
+    .xCheckReservedLock = sim_reserved,
+    .xFileControl = sim_control,
+    .xSectorSize = sim_sector,
+    .xDeviceCharacteristics = sim_characteristics,
+    .xShmMap = sim_shm_map,
+    .xShmLock = sim_shm_lock,
+    .xShmBarrier = sim_shm_barrier,
+    .xShmUnmap = sim_shm_unmap,
 };
 
 /* ---- the file system ---- */
@@ -242,9 +256,19 @@ static int sim_last_error(sqlite3_vfs *vfs, int n, char *text)
 void vfs_sim_register(void)
 {
     static sqlite3_vfs vfs = {
-        .iVersion = 2, .szOsFile = sizeof(struct sim_file), .mxPathname = PATH_BYTES, .zName = "sim", .xOpen = sim_open,
-        .xDelete = sim_delete, .xAccess = sim_access, .xFullPathname = sim_full_path, .xRandomness = sim_randomness, .xSleep = sim_sleep,
-        .xCurrentTime = sim_time_double, .xGetLastError = sim_last_error, .xCurrentTimeInt64 = sim_time,
+        .iVersion = 2,
+        .szOsFile = sizeof(struct sim_file),
+        .mxPathname = PATH_BYTES,
+        .zName = "sim",
+        .xOpen = sim_open,
+        .xDelete = sim_delete,
+        .xAccess = sim_access,
+        .xFullPathname = sim_full_path,
+        .xRandomness = sim_randomness,
+        .xSleep = sim_sleep,
+        .xCurrentTime = sim_time_double,
+        .xGetLastError = sim_last_error,
+        .xCurrentTimeInt64 = sim_time,
     };
     int rc = sqlite3_vfs_register(&vfs, 1);
 

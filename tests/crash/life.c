@@ -1,0 +1,367 @@
+/* life.c: a run's life on the simulated machine: made, opened, trained, moved; and what is stored of it in
+ * the end. */
+#include "tests/crash/life.h"
+
+#include "csd/csd.h"
+#include "data/crc32c.h"
+#include "offload/devices.h"
+#include "offload/image.h"
+#include "offload/journal.h"
+#include "offload/reshard.h"
+#include "tests/crash/disk_sim.h"
+#include "tests/crash/storage.h"
+#include "tests/crash/threads.h"
+#include "tests/toy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCKS = 4 };
+
+static const size_t sizes[BLOCKS] = { 8000, 7000, 7000, 77 };
+
+/* ---- a run ---- */
+
+static int sim_csd_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+                        struct err *err)
+{
+    struct csd_config c = *cfg;
+
+    c.disk_ops = &disk_sim;
+    return csd_emu.open(out, &c, notice, size, err);
+}
+
+static struct csd_ops csd_sim;
+
+void life_init(void)
+{
+    csd_sim = csd_emu;
+    csd_sim.open = sim_csd_open;
+}
+
+static struct run_config config_of(const struct plan *p, struct runlog *log)
+{
+    return (struct run_config){
+        .dir = DIR,
+        .log = log,
+        .id = "00112233445566778899aabbccddeeff",
+        .mode = p->mode,
+        .n_blocks = BLOCKS,
+        .block_params = sizes,
+        .decay = toy_decay,
+        .wire_dt = DT_BF16,
+        .optim = OPTIM_ADAMW,
+        .compress = p->compress,
+        .error_feedback = p->feedback,
+        .residual_in_ram = p->in_ram,
+        .n_devices = 2,
+        .csd = p->sync ? &csd_emu : &csd_sim,
+        .disk = "sync",
+        .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0),
+        .frames = 2,
+        .grad_buffers = 1,
+        .durable = p->storage != NO_FLUSHES,
+        .commit_every = p->commit_every,
+    };
+}
+
+/* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept there. */
+static int config_now(struct run_config *out, const struct plan *p, struct runlog *log, char layout[32],
+                      struct err *err)
+{
+    int rc = p->reshard ? runlog_get(log, "layout", layout, 32, err) : -ENOENT;
+
+    *out = config_of(p, log);
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    out->layout = layout;
+    out->n_devices = 3;
+    return 0;
+}
+
+static int is_there(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0;
+}
+
+/* What a creation that was cut left behind goes away, as cmd/newrun.c does it. */
+static void clear(void)
+{
+    static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",
+                                        "dev0/states", "dev1/states",    "image0" };
+
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        char path[96];
+
+        snprintf(path, sizeof path, DIR "/%s", left[i]);
+        if (is_there(path))
+            unlink(path);
+    }
+}
+
+/* A run that is not there is made; the name of run.db comes last. */
+int life_make(const struct plan *p, struct err *err)
+{
+    struct runlog    *log;
+    struct run_config cfg;
+    int               fd, rc;
+
+    clear();
+    rc = runlog_create(&log, DIR "/run.db.new", p->storage != NO_FLUSHES, err);
+    if (rc)
+        return rc;
+    cfg = config_of(p, log);
+    rc = run_format(&cfg, &toy_init, err);
+    runlog_close(log);
+    if (rc)
+        return rc;
+    if (is_there(DIR "/run.db.new-wal"))
+        return err_set(err, -EIO, "run.db.new could not be written completely");
+    if (rename(DIR "/run.db.new", DIR "/run.db"))
+        return err_set(err, -errno, "rename run.db.new");
+    fd = open(DIR, O_RDONLY | O_DIRECTORY);
+    if (fd < 0 || fsync(fd))
+        rc = err_set(err, -EIO, "sync the folder of the run");
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* Train from where the run is to step `end`, or to the cut. */
+static int train(const struct plan *p, const struct run_config *cfg, uint64_t end, struct witness *w,
+                 struct err *err)
+{
+    struct stream *s = NULL;
+    char           notice[512];
+    uint64_t       step = 0, applied;
+    int            rc = run_train(&s, cfg, notice, sizeof notice, err);
+
+    if (!rc)
+        rc = run_position(cfg, &step, &applied, err);
+    w->went_back += !rc && step < w->committed;
+    for (; !rc && step < end; step++) {
+        double loss;
+
+        rc = toy_step(cfg, s, step, (int)step == p->skip, 0, &loss, err);
+        if (rc)
+            break;
+        w->differs |= (w->seen >> step & 1) && memcmp(&loss, &w->loss[step], sizeof loss);
+        w->loss[step] = loss;
+        w->seen |= 1u << step;
+        uint64_t sure = p->mode != RUN_MEM ? step
+                        : p->commit_every  ? (step + 1) / p->commit_every * p->commit_every
+                                           : 0;
+
+        w->committed = sure > w->committed ? sure : w->committed;
+    }
+    if (!rc)
+        rc = stream_drain(s, err);
+    if (!rc)
+        w->committed = end;
+    stream_close(s);
+    return rc;
+}
+
+static int store_layout(void *ctx, struct err *err)
+{
+    const struct run_config *to = ctx;
+
+    return runlog_set(to->log, "layout", to->layout, err);
+}
+
+/* Onto three devices, as cmd/reshard.c does it. */
+static int move(struct run_config *cfg, char layout[32], struct err *err)
+{
+    struct reshard r = { .from = *cfg, .to = *cfg, .settings = store_layout, .ctx = &r.to };
+    char           notice[512] = "";
+    int            rc;
+
+    snprintf(layout, 32, "%016llx", (unsigned long long)threads_roll(UINT64_MAX));
+    r.to.layout = layout;
+    r.to.n_devices = 3;
+    rc = reshard_run(&r, err);
+    if (!rc)
+        rc = reshard_clean(&r.to, notice, sizeof notice, err);
+    *cfg = r.to;
+    return rc;
+}
+
+/* What an opened run goes through. */
+static int work(const struct plan *p, struct runlog *log, struct witness *w, struct err *err)
+{
+    struct run_config cfg;
+    char              layout[32], notice[512] = "";
+    int               rc = config_now(&cfg, p, log, layout, err);
+
+    if (!rc && p->reshard)
+        rc = reshard_clean(&cfg, notice, sizeof notice, err);
+    if (!rc && p->reshard && !cfg.layout) {
+        rc = train(p, &cfg, STEPS / 2, w, err);
+        if (!rc)
+            rc = move(&cfg, layout, err);
+    }
+    return rc ? rc : train(p, &cfg, STEPS, w, err);
+}
+
+/* A process from its start to its end; 0 or -errno with a sentence. */
+int life(const struct plan *p, struct witness *w, struct err *err)
+{
+    struct runlog *log = NULL;
+    int            rc = 0;
+
+    *err = (struct err){ 0 };
+    if (p->storage == LYING)
+        storage_lie(1);
+    if (p->create && !is_there(DIR "/run.db"))
+        rc = life_make(p, err);
+    if (!rc)
+        rc = runlog_open(&log, DIR "/run.db", 0, p->storage != NO_FLUSHES, err);
+    if (!rc && p->checkpoint)
+        sqlite3_wal_autocheckpoint(runlog_db(log), p->checkpoint);
+    if (!rc)
+        rc = work(p, log, w, err);
+    runlog_close(log);
+    return rc;
+}
+
+/* ---- what it has become ---- */
+
+/* The rows of steps: each once, in order. */
+static int rows_read(struct runlog *log, struct state *out)
+{
+    sqlite3_stmt *st;
+    int           n = 0;
+
+    if (sqlite3_prepare_v2(runlog_db(log), "SELECT step, loss, skipped FROM steps ORDER BY step", -1, &st,
+                           NULL))
+        return -1;
+    while (sqlite3_step(st) == SQLITE_ROW && n < STEPS && sqlite3_column_int(st, 0) == n) {
+        out->loss[n] = sqlite3_column_double(st, 1);
+        out->skipped |= (uint64_t)sqlite3_column_int(st, 2) << n;
+        n++;
+    }
+    sqlite3_finalize(st);
+    return n;
+}
+
+static uint32_t stored_sum(const char *path, uint64_t off, size_t n)
+{
+    unsigned char *p = malloc(n);
+    int            file = storage_find(path);
+    uint32_t       sum;
+
+    assert(p && file >= 0);
+    memset(p, 0, n);
+    storage_read(file, p, n, off);
+    sum = crc32c(0, p, n);
+    free(p);
+    return sum;
+}
+
+/* 0, or a sentence where what is stored is not what the journal says: what the next read would find. */
+static int devices_state(const struct run_config *cfg, int honest, struct state *out, struct err *found)
+{
+    struct store         st;
+    struct journal      *j;
+    struct journal_state js;
+    struct journal_sub   subs[MAX_SUBS];
+    struct journal_grad  grads[MAX_SUBS];
+    int                  rc = devices_layout(&st, cfg, found);
+
+    assert(rc == 0 && st.n_subs <= MAX_SUBS);
+    rc = journal_open(&j, cfg->log, st.n_subs, &js, subs, grads, found);
+    if (rc) {
+        store_release(&st);
+        return rc;
+    }
+    journal_close(j);
+    out->n = st.n_subs;
+    for (size_t i = 0; i < st.n_subs; i++) {
+        const struct store_sub *u = &st.subs[i];
+        uint64_t                slot = store_slot_off(&st, u->class_, subs[i].slot);
+        char                    path[96];
+
+        snprintf(path, sizeof path, DIR "/dev%zu/states%s%s", u->device, cfg->layout ? "-" : "",
+                 cfg->layout ? cfg->layout : "");
+        out->sub[i].version = subs[i].version;
+        out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
+        out->sub[i].wire =
+            stored_sum(path, slot + store_state_bytes(&st, u->n_pad), store_wire_bytes(&st, u->n_pad));
+        if (honest) // of a step that is complete: nobody reads it again, and what is lost of it is not missed
+            out->sub[i].grad = grads[i].crc;
+        if (cfg->error_feedback)
+            out->sub[i].residual =
+                stored_sum(path, store_residual_off(u, js.applied), store_residual_bytes(u->n_pad));
+        if (out->sub[i].states != subs[i].states_crc || out->sub[i].wire != subs[i].wire_crc)
+            rc = err_set(found, -EBADMSG, "the slot of subgroup %zu is damaged: its next reader finds it", i);
+    }
+    store_release(&st);
+    return rc;
+}
+
+static int image_state_read(const struct run_config *cfg, struct state *out, struct err *found)
+{
+    struct image_state at;
+    char               path[64];
+    int                rc = image_load(cfg, &at, NULL, found);
+
+    image_path(cfg, at.area, path, sizeof path);
+    out->n = 1;
+    out->sub[0].version = at.applied;
+    out->sub[0].states = stored_sum(path, 0, image_bytes(cfg));
+    return rc;
+}
+
+int life_state(const struct plan *p, struct state *out, struct err *err)
+{
+    struct runlog    *log;
+    struct run_config cfg;
+    char              layout[32];
+    int               rc = runlog_open(&log, DIR "/run.db", 0, 1, err);
+
+    memset(out, 0, sizeof *out);
+    if (rc)
+        return rc;
+    rc = config_now(&cfg, p, log, layout, err);
+    if (!rc)
+        rc = run_position(&cfg, &out->next_step, &out->applied, err);
+    out->rows = rows_read(log, out);
+    if (!rc)
+        rc = p->mode == RUN_MEM ? image_state_read(&cfg, out, err)
+                                : devices_state(&cfg, p->storage == HONEST, out, err);
+    runlog_close(log);
+    return rc;
+}
+
+int life_compare(const struct state *got, const struct state *want, struct err *err)
+{
+    if (got->next_step != want->next_step || got->applied != want->applied)
+        return err_set(err, -1, "it stands before step %llu with %llu updates, not %llu with %llu",
+                       (unsigned long long)got->next_step, (unsigned long long)got->applied,
+                       (unsigned long long)want->next_step, (unsigned long long)want->applied);
+    if (got->rows != want->rows)
+        return err_set(err, -1, "it has rows of %d steps, not of %d", got->rows, want->rows);
+    for (int i = 0; i < STEPS; i++)
+        if (memcmp(&got->loss[i], &want->loss[i], sizeof got->loss[i]) ||
+            (got->skipped ^ want->skipped) >> i & 1)
+            return err_set(err, -1, "the row of step %d says loss %.17g, not %.17g", i, got->loss[i],
+                           want->loss[i]);
+    for (size_t i = 0; i < want->n; i++)
+        if (memcmp(&got->sub[i], &want->sub[i], sizeof got->sub[i]))
+            return err_set(err, -1,
+                           "subgroup %zu: version %llu states %08x wire %08x gradient %08x residual %08x, "
+                           "not %llu %08x %08x %08x %08x",
+                           i, (unsigned long long)got->sub[i].version, got->sub[i].states, got->sub[i].wire,
+                           got->sub[i].grad, got->sub[i].residual, (unsigned long long)want->sub[i].version,
+                           want->sub[i].states, want->sub[i].wire, want->sub[i].grad, want->sub[i].residual);
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* life.h: the run whose power is cut: how it is made, what a process does with it from its start to its end,
+ * and what it is then. The model is the toy (toy.h), on two devices with several subgroups of each block, or
+ * in images. */
+#ifndef TESTS_CRASH_LIFE_H
+#define TESTS_CRASH_LIFE_H
+
+#include "offload/run.h"
+
+enum { STEPS = 4, MAX_SUBS = 64, NEVER = -1 };
+
+#define DIR "/sim/run" // the folder is there before the run is
+
+/* What is cut. */
+struct plan {
+    const char   *name;
+    enum run_mode mode;
+    double        compress;
+    int           feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
+    int           sync;             // csd/disk_sync.c on simulated files, instead of a simulated disk
+    int           create;           // begin with nothing: the making of the run is cut too
+    int           reshard;          // halfway, move it from two devices to three
+    uint64_t      commit_every;
+    int checkpoint; // pages of run.db's log after which it is moved into run.db; 0: SQLite's own 1000
+    int skip;       // the step whose gradients are not finite; NEVER
+    enum { HONEST, LYING, NO_FLUSHES } storage; // flushes that do nothing; --durability none
+};
+
+/* What a run is when it has ended. */
+struct state {
+    uint64_t next_step, applied;
+    int      rows;        // of steps, each once and in order
+    double   loss[STEPS]; // as the rows say
+    uint64_t skipped;     // bits of steps
+    size_t   n;
+    struct {
+        uint64_t version;
+        uint32_t states, wire, grad, residual;
+    } sub[MAX_SUBS]; // checksums of what is stored
+};
+
+/* What the one who trains has seen, over all the lives of a run. */
+struct witness {
+    double   loss[STEPS];
+    unsigned seen;      // bits of steps
+    uint64_t committed; // steps reported as committed
+    uint64_t went_back; // lives that began before that
+    int      differs;   // a loss was another one the second time
+};
+
+/* Where plans' devices are simulated disks; once, at the start. */
+void life_init(void);
+
+/* Make the run of p; the name of run.db comes last. */
+int life_make(const struct plan *p, struct err *err);
+
+/* A process: makes the run if the plan is to and it is not there, opens it, trains it to its end. 0 or -errno
+ * with a sentence. */
+int life(const struct plan *p, struct witness *w, struct err *err);
+
+/* What the run is. -EBADMSG with a sentence: something is damaged, and its next reader will say so. */
+int life_state(const struct plan *p, struct state *out, struct err *err);
+
+/* The first thing in which a run differs from what it has to be: a sentence and -1; or 0. */
+int life_compare(const struct state *got, const struct state *want, struct err *err);
+
+#endif
