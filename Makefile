@@ -69,7 +69,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills curves bench-peers
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth valgrind curves bench-peers
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -137,6 +137,13 @@ prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees 
 KILLS ?=
 prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every command, by seed (minutes; KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/kills.py $(KILLS)
+
+prove-growth: $(TARGET) ## 10,000 steps: open files, memory and disk do not grow, run.db by its bytes a step (minutes)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/growth.py
+
+valgrind: $(TARGET) ## small runs and every command under valgrind
+	@sh tests/apt.sh valgrind
+	@SITRAIN=./$(TARGET) sh tests/run.sh tests/valgrind.sh
 
 COMPLETIONS = $(PREFIX)/share/bash-completion/completions
 PREFIX ?= /usr/local
