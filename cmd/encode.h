@@ -23,8 +23,8 @@ struct encode {
  * is refused. pairs: set to 1 where there is one. */
 int encode_check(struct encode *e, int *pairs, struct err *err);
 
-/* Make `out`. pad: the id that the model's folder pads with, or -1: transformers takes a row to end before it,
- * so none ends with it, also where the cut would leave it there. *sum gets the file's checksum. */
+/* Make `out`. pad: the id that the model's folder pads with, or -1: transformers takes a row to end before
+ * it, so none ends with it, also where the cut would leave it there. *sum gets the file's checksum. */
 int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad, const char *out,
                 uint32_t *sum, struct err *err);
 

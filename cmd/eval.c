@@ -95,7 +95,7 @@ static int run_eval(const struct reader *r, struct tokens *data, const struct re
 
     if (e.seq > r->gpt.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", e.seq, r->gpt.n_positions);
-    rc = reader_stream(&stream, r, &t.model, o->host_mem, err);
+    rc = reader_stream(&stream, r, &t.model, 0, o->host_mem, err);
     if (!rc)
         rc = trainer_open(&trainer, &t, stream, err);
     if (!rc)

@@ -15,6 +15,9 @@
 
 enum { MAX_SEQ = 128 };
 
+/* A file of rows: to be evaluated, or, where its labels are not looked at, predicted. */
+struct part { struct encode rows; size_t split; };
+
 struct evaluation {
     const struct reader    *r;
     const struct eval_task *e;
@@ -25,6 +28,8 @@ struct evaluation {
     struct trainer_options  o;
     struct trainer         *trainer;
     struct evaluate         sizes;
+    struct part             part[2 * TASK_SPLITS];
+    size_t                  parts;
 };
 
 /* ---- the task and the model's classes ---- */
@@ -150,26 +155,50 @@ static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *
 
 /* ---- rows ---- */
 
-/* A file's rows as examples, in a file without a name: it is gone when it is closed. */
-static int open_rows(struct examples **out, const struct evaluation *v, const char *file, int labels,
-                     uint64_t most, struct err *err)
+static int add_part(struct evaluation *v, size_t split, const char *file, int labels, struct err *err)
 {
-    char          dir[] = P_tmpdir "/sitrain-eval-XXXXXX", path[sizeof dir + 16];
-    struct encode e = {
-        .name = "rows", .task = &v->task, .own = !v->e->task, .labels = labels, .most = most
-    };
-    uint32_t      sum;
-    int           rc;
+    const struct eval_task *e = v->e;
+    struct part            *p = &v->part[v->parts++];
+    int                     pairs = 0;
+
+    *p = (struct part){ { .name = "rows", .task = &v->task, .own = !e->task, .labels = labels,
+                          .most = labels ? e->max_eval : e->max_predict }, split };
+    if (snprintf(p->rows.path, sizeof p->rows.path, "%s%s%s", e->task ? e->data : "", e->task ? "/" : "",
+                 file) >= (int)sizeof p->rows.path)
+        return err_misuse(err, "%s: the path is too long", file);
+    return encode_check(&p->rows, &pairs, err);
+}
+
+/* What is evaluated, then what is predicted: all of it is read once before anything is computed. */
+static int add_parts(struct evaluation *v, struct err *err)
+{
+    const struct eval_task *e = v->e;
+    int                     rc = 0;
+
+    if (e->eval_file)
+        rc = add_part(v, 0, e->eval_file, 1, err);
+    if (!rc && e->test_file)
+        rc = add_part(v, 0, e->test_file, 0, err);
+    for (size_t i = 0; i < TASK_SPLITS && e->task && v->task.dev[i] && !rc; i++)
+        rc = add_part(v, i, v->task.dev[i], 1, err);
+    for (size_t i = 0; i < TASK_SPLITS && e->task && e->predict && v->task.tests[i] && !rc; i++)
+        rc = add_part(v, i, v->task.tests[i], 0, err);
+    return rc;
+}
+
+/* Its rows as examples, in a file without a name: it is gone when it is closed. */
+static int open_rows(struct examples **out, const struct evaluation *v, const struct part *p, struct err *err)
+{
+    char     dir[] = P_tmpdir "/sitrain-eval-XXXXXX", path[sizeof dir + 16];
+    uint32_t sum;
+    int      rc;
 
     *out = NULL;
-    if (snprintf(e.path, sizeof e.path, "%s%s%s", e.own ? "" : v->e->data, e.own ? "" : "/", file) >=
-        (int)sizeof e.path)
-        return err_misuse(err, "%s: the path is too long", file);
     if (!mkdtemp(dir))
         return err_set(err, -errno, "mkdtemp %s: %s", dir, strerror(errno));
     snprintf(path, sizeof path, "%s/rows.ex", dir);
-    rc = encode_file(&e, v->tok, v->sizes.seq, reader_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)),
-                     path, &sum, err);
+    rc = encode_file(&p->rows, v->tok, v->sizes.seq,
+                     reader_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum, err);
     if (!rc)
         rc = examples_open(out, path, err);
     unlink(path);
@@ -177,13 +206,13 @@ static int open_rows(struct examples **out, const struct evaluation *v, const ch
     return rc;
 }
 
-static int eval_split(const struct evaluation *v, size_t split, const char *file, struct err *err)
+static int eval_part(const struct evaluation *v, const struct part *part, struct err *err)
 {
     const struct task  *t = &v->task;
-    const char         *suffix = split ? t->suffix[split] : "";
+    const char         *suffix = part->split ? t->suffix[part->split] : "";
     struct results_eval found;
     struct examples    *x = NULL;
-    int                 rc = open_rows(&x, v, file, 1, v->e->max_eval, err);
+    int                 rc = open_rows(&x, v, part, err);
 
     if (!rc)
         rc = evaluate_examples(&found, v->trainer, x, &v->sizes, t, 0, err);
@@ -200,7 +229,7 @@ static int eval_split(const struct evaluation *v, size_t split, const char *file
 
 /* ---- predictions ---- */
 
-static int predict_split(const struct evaluation *v, size_t split, const char *file, struct err *err)
+static int predict_part(const struct evaluation *v, const struct part *part, struct err *err)
 {
     struct predictions p = { 0 };
     struct examples   *x = NULL;
@@ -208,10 +237,10 @@ static int predict_split(const struct evaluation *v, size_t split, const char *f
     double             loss;
     int                rc = 0;
 
-    if (snprintf(to, sizeof to, "%s%s", v->e->predict, split ? "-mm" : "") >= (int)sizeof to)
+    if (snprintf(to, sizeof to, "%s%s", v->e->predict, part->split ? "-mm" : "") >= (int)sizeof to)
         rc = err_misuse(err, "%s: the path is too long", v->e->predict);
     if (!rc)
-        rc = open_rows(&x, v, file, 0, v->e->max_predict, err);
+        rc = open_rows(&x, v, part, err);
     if (!rc)
         rc = evaluate_predict(&p, &loss, v->trainer, x, &v->sizes, v->task.n_labels, 0, err);
     if (!rc)
@@ -243,6 +272,7 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
 {
     size_t        positions = v->r->gpt.n_positions, seq = v->e->max_seq ? v->e->max_seq : o->seq;
     struct reader ordered = *v->r;
+    uint64_t      most = 0;
     int           rc;
 
     seq = seq ? seq : positions < MAX_SEQ ? positions : MAX_SEQ;
@@ -258,23 +288,18 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
                                          .threads = (int)session_threads(o->threads),
                                          .varying = 1 };
     ordered.source = (struct params_source){ read_ordered, v };
-    rc = reader_stream(stream, &ordered, &v->o.model, o->host_mem, err);
+    for (size_t i = 0; i < v->parts; i++)
+        most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
+    rc = reader_stream(stream, &ordered, &v->o.model, most, o->host_mem, err);
     return rc ? rc : trainer_open(&v->trainer, &v->o, *stream, err);
 }
 
-static int run_splits(const struct evaluation *v, struct err *err)
+static int run_parts(const struct evaluation *v, struct err *err)
 {
-    const struct eval_task *e = v->e;
-    int                     rc = 0;
+    int rc = 0;
 
-    if (e->eval_file)
-        rc = eval_split(v, 0, e->eval_file, err);
-    if (!rc && e->test_file)
-        rc = predict_split(v, 0, e->test_file, err);
-    for (size_t i = 0; i < TASK_SPLITS && e->task && v->task.dev[i] && !rc; i++)
-        rc = eval_split(v, i, v->task.dev[i], err);
-    for (size_t i = 0; i < TASK_SPLITS && e->task && e->predict && v->task.tests[i] && !rc; i++)
-        rc = predict_split(v, i, v->task.tests[i], err);
+    for (size_t i = 0; i < v->parts && !rc; i++)
+        rc = v->part[i].rows.labels ? eval_part(v, &v->part[i], err) : predict_part(v, &v->part[i], err);
     return rc;
 }
 
@@ -287,6 +312,8 @@ int eval_task(const struct reader *r, const struct eval_task *e, const struct re
     if (!rc)
         rc = find_task(&v, err);
     if (!rc)
+        rc = add_parts(&v, err);
+    if (!rc)
         rc = reader_tokenizer(&v.tok, r, e->tokenizer, err);
     if (!rc && tokenizer_vocab(v.tok) > r->gpt.vocab)
         rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
@@ -294,7 +321,7 @@ int eval_task(const struct reader *r, const struct eval_task *e, const struct re
     if (!rc)
         rc = open_model(&v, &stream, o, err);
     if (!rc)
-        rc = run_splits(&v, err);
+        rc = run_parts(&v, err);
     trainer_close(v.trainer);
     stream_close(stream);
     tokenizer_close(v.tok);

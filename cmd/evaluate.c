@@ -114,6 +114,13 @@ void predictions_free(struct predictions *p)
     *p = (struct predictions){ 0 };
 }
 
+enum { METRIC_SCRATCH = 4 }; // doubles a row, of metric_values
+
+uint64_t predictions_bytes(uint64_t n, size_t n_labels)
+{
+    return n * (n_labels > 1 ? 2 * sizeof(int32_t) : 2 * sizeof(float) + METRIC_SCRATCH * sizeof(double));
+}
+
 struct predicting {
     const struct evaluate *e;
     const struct examples *x;
@@ -207,7 +214,7 @@ int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *
 static int take_metrics(struct results_eval *out, const struct predictions *p, const struct task *task,
                         struct err *err)
 {
-    double *scratch = p->values ? malloc(4 * p->n * sizeof *scratch) : NULL;
+    double *scratch = p->values ? malloc(METRIC_SCRATCH * p->n * sizeof *scratch) : NULL;
 
     if (p->values && !scratch)
         return err_set(err, -ENOMEM, "out of memory for the metrics of %zu rows", p->n);

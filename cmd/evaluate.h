@@ -27,6 +27,9 @@ struct predictions {
 };
 void predictions_free(struct predictions *p); // accepts the zero state
 
+/* Bytes that they take for n rows, the scratch of the metrics with them: for the memory plan. */
+uint64_t predictions_bytes(uint64_t n, size_t n_labels);
+
 /* Every row of the examples, in order: predictions of a model of n_labels, and the sum of their losses. step: for the spans. */
 int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t, const struct examples *x, const struct evaluate *e,
                      size_t n_labels, uint64_t step, struct err *err);

@@ -253,6 +253,17 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     return train_opts_check(&o->train, err);
 }
 
+/* Rows of the larger development set. */
+static uint64_t dev_rows(const struct material *m)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < m->files; i++)
+        if (!strncmp(m->file[i].name, "dev", 3) && m->file[i].rows > most)
+            most = m->file[i].rows;
+    return most;
+}
+
 static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
                     struct err *err)
 {
@@ -262,7 +273,7 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
     if (!rc)
         rc = newrun_check(&m.n, err);
     if (!rc)
-        rc = training_check_plan(&m.n.gpt, &o->train, o->run, err);
+        rc = training_check_plan(&m.n.gpt, &o->train, o->run, dev_rows(&m), err);
     if (!rc)
         rc = newrun_create(&m.n, err);
     reader_close(&m.init);

@@ -94,6 +94,24 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
     return rc;
 }
 
+uint64_t labelled_most_rows(struct session *s, const char *name)
+{
+    static const char *const ends[] = { ".rows", "_mm.rows" };
+    uint64_t                 most = 0;
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char     key[32], *text;
+        uint64_t n;
+
+        snprintf(key, sizeof key, "%s%s", name, ends[i]);
+        text = session_get(s, key);
+        n = text ? strtoull(text, NULL, 10) : 0;
+        most = n > most ? n : most;
+        free(text);
+    }
+    return most;
+}
+
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)
 {
     uint64_t each = o->batch * o->grad_accum;

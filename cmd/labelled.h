@@ -29,6 +29,9 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
 int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,
                        struct err *err);
 
+/* Rows of the larger of NAME and NAME_mm; 0 where there are none. */
+uint64_t labelled_most_rows(struct session *s, const char *name);
+
 /* Steps of an epoch. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);
 

@@ -2,6 +2,8 @@
  * the products are (code that oneDNN generates; they are opened here once and closed again, to know their scratch). */
 #include "cmd/memory.h"
 
+#include "cmd/evaluate.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -124,6 +126,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
         reading_bytes(&b, r);
     if (!rc)
         rc = products_bytes(&b.products, r, err);
+    b.predictions = predictions_bytes(r->rows, r->model.gpt.n_labels);
     if (!rc)
         rc = budget_plan(out, &b, err);
     if (!rc && r->run) {

@@ -13,6 +13,7 @@ struct memory_request {
     struct run_config   *run;       // training; NULL: reading
     int                  keep;      // as in struct budget_request
     int                  exporting; // training: masters are read between steps
+    uint64_t             rows;      // of labelled examples that are evaluated at once, at most
     uint64_t             reader;    // reading: what the source itself holds
     const struct decode_options *decode; // generation, whose cache and workspaces stand for activations; else NULL
 };

@@ -179,6 +179,7 @@ int outcome_write(struct outcome *out, struct session *s, uint64_t before, struc
         best_path(s, out->model, sizeof out->model);
     out->o = s->o;
     out->gpt = s->gpt;
+    out->test_rows = labelled_most_rows(s, "test");
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         char key[32], *sum;
 
@@ -236,7 +237,7 @@ int outcome_predict(const struct outcome *o, struct err *err)
         return 0;
     rc = reader_open(&r, o->model, NULL, err);
     if (!rc)
-        rc = reader_stream(&stream, &r, &t.model, o->o.host_mem, err);
+        rc = reader_stream(&stream, &r, &t.model, o->test_rows, o->o.host_mem, err);
     if (!rc)
         rc = trainer_open(&trainer, &t, stream, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)

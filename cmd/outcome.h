@@ -13,10 +13,11 @@ struct outcome {
     struct gpt_config gpt;
     int               test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
     uint32_t          sum[TASK_SPLITS];
+    uint64_t          test_rows; // of the larger of them
 };
 
-/* Results' files and table of a run that is at its end. before: steps that were done when the command began; where more
- * have been since, predictions that are there are of older parameters. */
+/* Results' files and table of a run that is at its end. before: steps that were done when the command began;
+ * where more have been since, predictions that are there are of older parameters. */
 int  outcome_write(struct outcome *out, struct session *s, uint64_t before, struct err *err);
 int  outcome_predict(const struct outcome *o, struct err *err);
 void outcome_release(struct outcome *o); // accepts the zero state

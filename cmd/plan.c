@@ -1,7 +1,9 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions that the run itself goes by. */
 #include "cmd/cmd.h"
+#include "cmd/encode.h"
 #include "cmd/pick.h"
 #include "cmd/training.h"
+#include "cmd/wear.h"
 #include "data/task.h"
 #include "offload/traffic.h"
 
@@ -19,7 +21,7 @@ struct plan_opts {
 
 static const struct opt_row rows[] = {
     { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN", .help = "accepted, so that pretrain's line can be planned as it is" },
-    { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE", .help = "the same" },
+    { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR", .help = "the same; with --task its folder" },
     { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE", .help = "the same" },
     { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR", .help = "says how large the vocabulary is" },
     { "task", OPT_STRING, offsetof(struct plan_opts, task), .arg = "TASK", .help = "a fine-tuning for this task, in finetune's batches and rows" },
@@ -89,10 +91,37 @@ static int print_storage(const struct session *s, struct err *err)
     return rc;
 }
 
+static int print_wear(const struct session *s, struct err *err)
+{
+    struct wear w;
+    int         rc = wear_computed(&w, &s->run, err);
+
+    if (!rc)
+        wear_print(&w, s->o.steps, (double)s->o.endurance);
+    return rc;
+}
+
 enum { FINETUNE_BATCH = 32, FINETUNE_SEQ = 128 };
 
-/* A fine-tuning: the classes of its head, and finetune's defaults. */
-static int plan_task(struct session *s, struct plan_opts *o, const struct opt_given *given, struct err *err)
+/* Rows of the task's larger development set in this folder, as finetune counts them. */
+static int dev_rows(uint64_t *most, const struct task *task, const char *data, struct err *err)
+{
+    int rc = 0, pairs = 0;
+
+    for (size_t i = 0; i < TASK_SPLITS && task->dev[i] && !rc; i++) {
+        struct encode e = { .task = task, .labels = 1 };
+
+        if (snprintf(e.path, sizeof e.path, "%s/%s", data, task->dev[i]) >= (int)sizeof e.path)
+            return err_misuse(err, "%s: the path is too long", data);
+        rc = encode_check(&e, &pairs, err);
+        *most = e.rows > *most ? e.rows : *most;
+    }
+    return rc;
+}
+
+/* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where they are known. */
+static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o, const struct opt_given *given,
+                     struct err *err)
 {
     const struct task *task = o->task ? task_find(o->task) : NULL;
     struct task       *own = NULL;
@@ -100,7 +129,9 @@ static int plan_task(struct session *s, struct plan_opts *o, const struct opt_gi
 
     if (o->task && !task)
         return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", o->task);
-    if (o->train_file)
+    if (task && o->data)
+        rc = dev_rows(evaluated, task, o->data, err);
+    if (!rc && o->train_file)
         rc = task_own(&own, o->train_file, o->regression, err);
     if (rc || (!task && !own))
         return rc;
@@ -122,19 +153,20 @@ static int plan(struct plan_opts *o, const struct opt_given *given, struct err *
     struct session s = { .dir = "RUN" };
     struct budget  b;
     char           table[8192];
+    uint64_t       evaluated = 0;
     int            rc = train_opts_check(&o->train, err), refused;
 
     if (!rc)
         rc = pick_model(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
     s.gpt.n_labels = 0;
     if (!rc)
-        rc = plan_task(&s, o, given, err);
+        rc = plan_task(&s, &evaluated, o, given, err);
     s.o = o->train;
     if (!rc)
         rc = session_config(&s, err);
     if (rc)
         goto out;
-    refused = training_plan(&b, &s, err);
+    refused = training_plan(&b, &s, evaluated, err);
     print_model(&s);
     if (b.n_items) {
         budget_print(&b, table, sizeof table);
@@ -143,6 +175,8 @@ static int plan(struct plan_opts *o, const struct opt_given *given, struct err *
     if (!refused) {
         print_traffic(&s);
         rc = print_storage(&s, err);
+        if (!rc)
+            rc = print_wear(&s, err);
     } else {
         rc = refused;
     }

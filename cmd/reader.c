@@ -101,9 +101,10 @@ long reader_pad(const struct reader *r, const char *path, long endoftext)
     return pad < 0 ? endoftext : pad;
 }
 
-int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, struct err *err)
+int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t rows,
+                  uint64_t host_mem, struct err *err)
 {
-    struct memory_request want = { .host_mem = host_mem, .model = *m, .reader = r->bytes };
+    struct memory_request want = { .host_mem = host_mem, .model = *m, .rows = rows, .reader = r->bytes };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 

@@ -34,7 +34,9 @@ int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char 
  * Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
 long reader_pad(const struct reader *r, const char *path, long endoftext);
 
-/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source. */
-int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t host_mem, struct err *err);
+/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source. rows: of labelled
+ * examples that will be predicted at once, at most. */
+int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t rows,
+                  uint64_t host_mem, struct err *err);
 
 #endif

@@ -9,11 +9,13 @@
 /* The options of a session's trainer; kept is 0 before the plan. */
 struct trainer_options training_options(const struct session *s);
 
-/* The memory plan of a session, which may be one that only exists in memory. Sets s->run.frames and grad_buffers. */
-int training_plan(struct budget *out, struct session *s, struct err *err);
+/* The memory plan of a session, which may be one that only exists in memory. rows: of labelled examples that are evaluated at
+ * once, at most. Sets s->run.frames and grad_buffers. */
+int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err);
 
 /* The plan of a run that does not exist yet: what is refused is refused before anything is made. */
-int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir, struct err *err);
+int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir, uint64_t rows,
+                        struct err *err);
 
 /* What a resume's command line says, over the stored options (session_overlay). opts: the command's, *train its part of train_rows; both
  * the caller's copy, which is changed: su+o+c alone stands for the run's own ratio. */

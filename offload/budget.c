@@ -51,7 +51,7 @@ static struct choice choose_minimum(const struct budget_request *r)
 static uint64_t fixed_bytes(const struct budget_request *r)
 {
     return r->process + r->fixed_streams + r->block_inputs + r->work + r->head + r->products + r->compress + r->spans + r->tokens +
-           r->tables + r->kv_cache + r->host_update;
+           r->tables + r->kv_cache + r->predictions + r->host_update;
 }
 
 static uint64_t residual_bytes(const struct budget_request *r, const struct choice *c)
@@ -154,6 +154,7 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     add(b, "measurements", r->spans, "of the steps that are open");
     add(b, "tables", r->tables, "of the subgroups on devices");
     add(b, "tokens", r->tokens, "of one step");
+    add(b, "predictions", r->predictions, "of the rows that are evaluated");
     add(b, "keys and values", r->kv_cache, "cached while generating");
     b->frames = c->frames;
     b->grad_buffers = c->grad_buffers;

@@ -22,6 +22,7 @@ struct budget_request {
     uint64_t head;            // head chunk buffers
     uint64_t products;        // engine scratch and JIT
     uint64_t compress, spans, tokens, kv_cache;
+    uint64_t predictions;     // of the labelled rows that are evaluated
     uint64_t tables;          // of subgroups on devices: some 4 KiB each
     /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the embeddings' and final norm's, and one
      * for each gradient buffer. */
