@@ -3,6 +3,7 @@
  * done again, beside what model and mode say it must be (offload/traffic.h). A figure that is not in the database is not printed. */
 #include "cmd/cmd.h"
 #include "cmd/train_opts.h"
+#include "cmd/wear.h"
 #include "data/json.h"
 #include "data/runlog.h"
 #include "kernels/optim.h"
@@ -209,6 +210,13 @@ static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
 
 /* ---- the rest ---- */
 
+/* Of the steps that are kept device by device. Padding is written, too. */
+static const char written_sql[] =
+    "WITH kept AS (SELECT DISTINCT step FROM traffic WHERE device >= 0 AND phase IN ('update', 'grad_write')) "
+    "SELECT t.device, d.path, 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
+    " FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)"
+    " WHERE t.device >= 0 AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval') GROUP BY t.device";
+
 static const char steps_sql[] =
     "SELECT count(*) AS steps, min(step) AS first, max(step) AS last, sum(skipped) AS skipped, sum(clipped) AS clipped,"
     "  sum(tokens) AS tokens, avg(nullif(seconds, 0)) AS seconds_per_step,"
@@ -255,6 +263,10 @@ static int gather_all(json_t *report, struct runlog *log, struct err *err)
         rc = gather(report, "phases", log, phases_sql, 0, err);
     if (!rc)
         rc = gather_traffic(report, log, err);
+    if (!rc)
+        rc = gather(report, "written", log, written_sql, 0, err);
+    if (setting(log, "endurance", compress, sizeof compress))
+        json_object_set_new(report, "endurance", json_real(strtod(compress, NULL)));
     if (!rc)
         rc = gather(report, "overlap", log, overlap_sql, 0, err);
     if (!rc)
@@ -321,6 +333,26 @@ static void text_traffic(const json_t *report)
     }
 }
 
+static void text_wear(const json_t *report)
+{
+    double        seconds = num(json_object_get(report, "steps"), "seconds_per_step"), endurance = num(report, "endurance");
+    const json_t *w;
+    size_t        i;
+    char          day[32];
+
+    if (!json_array_size(json_object_get(report, "written")) || !(seconds > 0))
+        return;
+    printf("\nWritten to each device, with padding\n");
+    json_array_foreach(json_object_get(report, "written"), i, w) {
+        double bytes = num(w, "bytes_per_step");
+
+        printf("  %-3.0f %18.0f bytes a step  %10s a day", num(w, "device"), bytes, opt_size_text(day, sizeof day, wear_day(bytes, seconds)));
+        if (endurance > 0 && bytes > 0)
+            printf("  worn out in %.3g years", wear_years(bytes, seconds, endurance));
+        printf("  %s\n", str(w, "path"));
+    }
+}
+
 static void text_rates(const json_t *report)
 {
     const json_t *o = json_array_get(json_object_get(report, "overlap"), 0), *all = json_object_get(report, "bandwidth"), *r;
@@ -366,6 +398,7 @@ static void print_text(const json_t *report)
     text_steps(report);
     text_breakdown(report);
     text_traffic(report);
+    text_wear(report);
     text_rates(report);
     if (json_array_size(json_object_get(report, "notices")))
         printf("\nNotices\n");

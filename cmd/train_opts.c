@@ -74,6 +74,8 @@ const struct opt_row train_rows[] = {
     { "disk", OPT_WORD, AT(disk), "uring", WORDS_DISK, .help = HELP_DISK },
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6, .help = "seconds after which a device that gives no sign of life "
       "ends the run; 0: never" },
+    { "endurance", OPT_SIZE, AT(endurance), .help = "bytes that a drive may be written in its life (TBW): training warns where it "
+      "would last less than a year" },
     { "durability", OPT_WORD, AT(durability), "step", "step|none", .help = "step: every step survives a power cut; none: no flushes" },
     { "commit-every", OPT_UINT, AT(commit_every), "100", .min = 1, .help = "steps between commits in mode mem" },
     { "eval-every", OPT_UINT, AT(eval_every), .help = "steps between evaluations; 0: only at the end" },
@@ -147,7 +149,7 @@ int model_opts_check(const struct model_opts *o, struct err *err)
 int train_opt_may_change(const char *name)
 {
     static const char *const free_names[] = { "steps", "host-mem", "activations", "disk", "durability", "commit-every", "eval-every",
-                                              "log-every", "quiet", "keep-best", "max-skipped", "io-timeout", "force-device", "link-bw",
+                                              "log-every", "quiet", "keep-best", "max-skipped", "io-timeout", "endurance", "force-device", "link-bw",
                                               "csd-read-bw", "csd-write-bw" };
 
     for (size_t i = 0; i < sizeof free_names / sizeof *free_names; i++)

@@ -56,6 +56,7 @@ struct train_opts {
     int      disk;                          // index in train_disk_names
     // what is kept and said
     double   io_timeout;                    // seconds without a sign of life of a device; 0: for ever
+    uint64_t endurance;                     // bytes written in a drive's life; 0: not known
     int      durability;                    // enum train_durability
     uint64_t commit_every;                  // steps, mode mem
     uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end

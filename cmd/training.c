@@ -6,7 +6,9 @@
 #include "cmd/feed.h"
 #include "cmd/labelled.h"
 #include "cmd/progress.h"
+#include "cmd/wear.h"
 #include "cmd/whole.h"
+#include "data/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -24,6 +26,8 @@ struct training {
     int             evaluates;
     uint64_t        skipped; // steps in a row, up to now
     struct best     best;
+    struct wear     wear;
+    uint64_t        begun_ns; // the first step of this process
     struct progress progress;
 };
 
@@ -375,6 +379,34 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     return rc;
 }
 
+/* ---- drives that wear out ---- */
+
+enum { WEAR_STEPS = 10 }; // what a speed is taken from
+
+/* Before the first step, from the last ones that run.db has. */
+static int wear_before(struct training *t, uint64_t next, struct err *err)
+{
+    char     sql[128];
+    uint64_t us = 0;
+    int      rc = wear_computed(&t->wear, &t->s->run, err);
+
+    snprintf(sql, sizeof sql, "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 AND step + 100 >= %llu",
+             (unsigned long long)next);
+    if (!rc && next >= WEAR_STEPS)
+        rc = runlog_query(t->s->log, sql, number_row, &us, err);
+    if (!rc)
+        wear_warn(&t->wear, (double)us * 1e-6, (double)t->s->o.endurance);
+    t->begun_ns = clock_ns();
+    return rc;
+}
+
+/* A new run's speed is known after some steps. */
+static void wear_after(struct training *t, uint64_t done)
+{
+    if (done == WEAR_STEPS)
+        wear_warn(&t->wear, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS, (double)t->s->o.endurance);
+}
+
 /* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it was stopped before the
  * last step. */
 static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
@@ -386,6 +418,8 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
 
     progress_begin(&t->progress, first, o->steps, o->log_every, o->quiet);
     rc = skipped_before(t, first, err);
+    if (!rc)
+        rc = wear_before(t, first, err);
     if (missing && !rc)
         rc = run_eval(t, first - 1, err);
     for (; step < o->steps && !stops && !rc; step++) {
@@ -398,6 +432,8 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
         rc = count_skipped(t, step, &r, err);
         if (rc)
             break;
+        if (first == 0)
+            wear_after(t, step + 1);
         if (t->evaluates && eval_due(t->s, step))
             rc = run_eval(t, step, err);
     }

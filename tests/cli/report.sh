@@ -12,7 +12,7 @@ train() { # MODE OPTIONS...
     shift
     rm -rf "$tmp/run"
     "$bin" pretrain --run "$tmp/run" --data "$tmp/tokens.bin" --n-layer 5 --n-head 2 --n-embd 64 --vocab 128 --seq 32 --batch 2 \
-        --steps 4 --mode "$mode" --csd-mem 1M --threads 1 --quiet "$@" >"$tmp/out" 2>"$tmp/err"
+        --steps "${steps:-4}" --mode "$mode" --csd-mem 1M --threads 1 --quiet "$@" >"$tmp/out" 2>"$tmp/err"
     result $? "pretrain --mode $mode $*"
 }
 
@@ -53,6 +53,23 @@ result $? "a report leaves nothing behind"
 
 train su+o --devices 2 --eval-data "$tmp/tokens.bin" --eval-every 1
 adds_up ", evaluations apart"
+
+# what drives are written, and how long they last that
+"$bin" report "$tmp/run" --csv | awk -F, '$1 == "traffic" { v[$2, $3] = $4; row[$2] = 1 } $1 == "written" && $3 == "bytes_per_step" { all += $4; n++ }
+    END { for (r in row) if (v[r, "direction"] == "write") sum += v[r, "bytes_per_step"] + v[r, "padding_bytes_per_step"]
+          exit !(n == 2 && all > 0 && all - sum < 1 && sum - all < 1) }'
+result $? "what the devices are written is what crossed the links"
+steps=12
+train su --endurance 1G
+grep -q 'warning: .* is worn out in' "$tmp/err" && "$bin" report "$tmp/run" | grep -q 'worn out in'
+result $? "drives that would not last a year are said: by training, by report"
+train su --endurance 1000000T
+! grep -q 'worn out' "$tmp/err"
+result $? "drives that last are not"
+steps=
+works "so by plan" plan --model gpt2 --endurance 600T --steps 1000
+grep -q 'a drive of --endurance 600T lasts .* million steps' "$tmp/out"
+result $? "in steps"
 
 train mem
 "$bin" report "$tmp/run" >"$tmp/out" 2>"$tmp/err" && ! grep -q "Traffic" "$tmp/out"
