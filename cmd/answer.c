@@ -23,7 +23,8 @@ static size_t stop_at(const struct answer *a, size_t old, const struct opt_strin
     return first;
 }
 
-int answer_add(struct answer *a, const char *bytes, size_t n, const struct opt_strings *stops, struct err *err)
+int answer_add(struct answer *a, const char *bytes, size_t n, const struct opt_strings *stops,
+               struct err *err)
 {
     size_t old = a->n, stop;
 

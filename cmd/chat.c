@@ -1,6 +1,6 @@
-/* chat.c: a conversation with a language model: it only ever continues a text, to which a person adds lines. The keys and values of what was
- * said stay in the cache, so that a turn computes the new text alone. Where the model's positions are used up, the latest half of the text
- * is kept and computed anew. */
+/* chat.c: a conversation with a language model: it only ever continues a text, to which a person adds lines.
+ * The keys and values of what was said stay in the cache, so that a turn computes the new text alone. Where
+ * the model's positions are used up, the latest half of the text is kept and computed anew. */
 #include "cmd/answer.h"
 #include "cmd/generator.h"
 
@@ -35,7 +35,8 @@ static void catch_interrupt(int flags)
     sigaction(SIGINT, &act, NULL);
 }
 
-/* The new tokens through the model. Without a position left for what follows them, only the latest half goes on. */
+/* The new tokens through the model. Without a position left for what follows them, only the latest half goes
+ * on. */
 static int feed(struct chat *c, const float **logits, struct err *err)
 {
     struct generator *g = c->g;
@@ -69,8 +70,8 @@ static int append(struct chat *c, int32_t id, struct err *err)
     return 0;
 }
 
-/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and what one across it says before the cut
- * is put before the next line. */
+/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and what one
+ * across it says before the cut is put before the next line. */
 static int forget(struct chat *c, const struct answer *a, size_t bytes, struct err *err)
 {
     static const struct opt_strings none;

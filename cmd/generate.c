@@ -1,4 +1,5 @@
-/* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed; the others follow as they are. */
+/* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed; the
+ * others follow as they are. */
 #include "cmd/answer.h"
 #include "cmd/cmd.h"
 #include "cmd/generator.h"
@@ -71,8 +72,9 @@ static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *lon
             return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu positions there are: shorten it", name, n,
                               context);
         if (o->tokens_given && n + o->tokens > context)
-            return err_misuse(err, "%s has %zu tokens, with --tokens %llu more than the %zu positions there are", name, n,
-                              (unsigned long long)o->tokens, context);
+            return err_misuse(err,
+                              "%s has %zu tokens, with --tokens %llu more than the %zu positions there are",
+                              name, n, (unsigned long long)o->tokens, context);
         s->most = n + o->tokens < context ? o->tokens : context - n;
         *positions = n + s->most > *positions ? n + s->most : *positions;
         *longest = n > *longest ? n : *longest;
@@ -175,7 +177,7 @@ static int generate_prompts(struct generator *g, struct err *err)
     struct batch_of_texts t = { .g = g };
     const int32_t       **ids = NULL;
     size_t               *n = NULL, positions = 0, longest = 0;
-    int                   rc = prompts_open(&t.prompts, g->o->prompt.item, g->o->prompt.n, g->o->prompt_file, g->tok, err);
+    int rc = prompts_open(&t.prompts, g->o->prompt.item, g->o->prompt.n, g->o->prompt_file, g->tok, err);
 
     if (!rc)
         rc = make_sequences(&t, err);
@@ -186,7 +188,8 @@ static int generate_prompts(struct generator *g, struct err *err)
     if (!rc) {
         ids = malloc(t.n * sizeof *ids);
         n = malloc(t.n * sizeof *n);
-        rc = ids && n ? generate_all(&t, ids, n, err) : err_set(err, -ENOMEM, "out of memory for %zu sequences", t.n);
+        rc = ids && n ? generate_all(&t, ids, n, err)
+                      : err_set(err, -ENOMEM, "out of memory for %zu sequences", t.n);
     }
     for (size_t i = 0; t.seq && i < t.n; i++)
         answer_free(&t.seq[i].text);

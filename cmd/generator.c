@@ -1,4 +1,5 @@
-/* generator.c: what generating needs opened. The pieces in which a prompt goes through are made smaller until the memory plan fits. */
+/* generator.c: what generating needs opened. The pieces in which a prompt goes through are made smaller until
+ * the memory plan fits. */
 #include "cmd/generator.h"
 
 #include "offload/meter.h"
@@ -24,10 +25,12 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
     g->context = o->read.seq ? o->read.seq : g->reader.gpt.n_positions;
     g->vocab = g->reader.gpt.vocab;
     if (g->context > g->reader.gpt.n_positions)
-        return err_misuse(err, "--seq %zu: the model has %zu positions", g->context, g->reader.gpt.n_positions);
+        return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
+                          g->reader.gpt.n_positions);
     rc = reader_tokenizer(&g->tok, &g->reader, o->tokenizer, err);
     if (!rc && tokenizer_vocab(g->tok) > g->vocab)
-        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together", tokenizer_vocab(g->tok), g->vocab);
+        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together",
+                        tokenizer_vocab(g->tok), g->vocab);
     return rc;
 }
 
@@ -41,7 +44,8 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     if (rc)
         return rc;
     g->frames = plan.frames;
-    return stream_read_open(&g->stream, &g->reader.source, gpt_blocks(&d->gpt), g->reader.block_params, d->dtype, plan.frames, err);
+    return stream_read_open(&g->stream, &g->reader.source, gpt_blocks(&d->gpt), g->reader.block_params,
+                            d->dtype, plan.frames, err);
 }
 
 int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest, struct err *err)
@@ -101,7 +105,8 @@ static void say_speed(const struct generator *g, size_t passes)
             opt_size_text(rate, sizeof rate, all / seconds), again / (all / seconds));
 }
 
-int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n, const float **logits, struct err *err)
+int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n, const float **logits,
+                   struct err *err)
 {
     size_t passes = 1;
     int    rc = decode_feed(g->decode, ids, n, logits, err);

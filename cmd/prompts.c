@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int add(struct prompts *p, const char *text, size_t n, size_t line, struct tokenizer *tok, struct err *err)
+static int add(struct prompts *p, const char *text, size_t n, size_t line, struct tokenizer *tok,
+               struct err *err)
 {
     struct prompt *more = realloc(p->item, (p->n + 1) * sizeof *more);
 
@@ -29,7 +30,8 @@ static int read_whole(char **out, size_t *n, const char *path, struct err *err)
         return rc;
     *out = malloc((size_t)size + 1);
     *n = (size_t)size;
-    rc = *out ? file_pread(fd, *out, *n, 0, path, err) : err_set(err, -ENOMEM, "%s: out of memory for %zu bytes", path, *n);
+    rc = *out ? file_pread(fd, *out, *n, 0, path, err)
+              : err_set(err, -ENOMEM, "%s: out of memory for %zu bytes", path, *n);
     close(fd);
     return rc;
 }
@@ -47,12 +49,14 @@ static int add_lines(struct prompts *p, const char *path, struct tokenizer *tok,
 
         n = end ? (size_t)(end - text) : size - i;
         len = n && text[n - 1] == '\r' ? n - 1 : n;
-        rc = len ? add(p, text, len, line, tok, err) : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line", path, line);
+        rc = len ? add(p, text, len, line, tok, err)
+                 : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line", path, line);
     }
     return rc;
 }
 
-int prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, const char *path, struct tokenizer *tok, struct err *err)
+int prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, const char *path,
+                 struct tokenizer *tok, struct err *err)
 {
     static const char start[] = "<|endoftext|>";
     int               rc = 0;
@@ -65,7 +69,8 @@ int prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, co
     if (rc || p->n)
         return rc;
     if (tokenizer_endoftext(tok) < 0)
-        return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> to begin with");
+        return err_misuse(err,
+                          "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> to begin with");
     rc = add(p, start, sizeof start - 1, 0, tok, err);
     if (!rc)
         p->item[0].n = 0; // it is not printed

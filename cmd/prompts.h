@@ -1,4 +1,5 @@
-/* prompts.h: the texts that generate begins with: --prompt, the lines of --prompt-file, or <|endoftext|> alone. */
+/* prompts.h: the texts that generate begins with: --prompt, the lines of --prompt-file, or <|endoftext|>
+ * alone. */
 #ifndef CMD_PROMPTS_H
 #define CMD_PROMPTS_H
 
@@ -21,7 +22,8 @@ struct prompts {
 };
 
 /* texts[0..n_texts), then the lines of `path` (NULL: none); none at all: <|endoftext|>. */
-int  prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, const char *path, struct tokenizer *tok, struct err *err);
+int prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, const char *path,
+                 struct tokenizer *tok, struct err *err);
 void prompts_close(struct prompts *p);
 
 /* "the prompt", "prompt 3" or "FILE:3": how a sentence names prompt i. */

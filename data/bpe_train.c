@@ -145,7 +145,8 @@ static int count_word(void *arg, const char *bytes, size_t n, int32_t special)
     if (special >= 0)
         return 0;
     if (n > (1u << 28) || b->n_types == UINT32_MAX - 1)
-        return err_misuse(b->err, "a word of %zu bytes, or %zu words, are more than training can count", n, b->n_types);
+        return err_misuse(b->err, "a word of %zu bytes, or %zu words, are more than training can count", n,
+                          b->n_types);
     rc = types_rehash(b);
     if (rc)
         return rc;
@@ -437,8 +438,9 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
     *out = NULL;
     b->err = err;
     if (vocab < 257 || vocab > TOKENIZER_MAX_VOCAB)
-        return err_misuse(err, "a vocabulary of %zu: from 257 (256 bytes and <|endoftext|>) to %zu are possible", vocab,
-                          TOKENIZER_MAX_VOCAB);
+        return err_misuse(err,
+                          "a vocabulary of %zu: from 257 (256 bytes and <|endoftext|>) to %zu are possible",
+                          vocab, TOKENIZER_MAX_VOCAB);
     assert(!b->pairs);
     merges = malloc((n_merges + 1) * sizeof *merges);
     rc = merges ? symbols_make(b) : err_set(err, -ENOMEM, "no memory for %zu merges", n_merges);
@@ -447,7 +449,9 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
         int      found = pair_best(b, &pair);
 
         if (found <= 0) {
-            rc = found ? found : err_misuse(err, "the text yields a vocabulary of %zu, fewer than the %zu asked for", 257 + r, vocab);
+            rc = found ? found
+                       : err_misuse(err, "the text yields a vocabulary of %zu, fewer than the %zu asked for",
+                                    257 + r, vocab);
             break;
         }
         merges[r][0] = (uint32_t)(pair >> 32);

@@ -1,13 +1,15 @@
 /* pretoken.c: the regular expression of GPT-2, and where a text may be cut.
  *
- * Text is divided from the outside in: special tokens of the first turn, of the second, runs of valid UTF-8 (other bytes stand
- * alone), pre-tokens. The expression has no look-behind, so cutting can go on from any end of a pre-token. When more text is to
- * follow, a pre-token is final if looking for it never touched the end of what is there. It did not if at least two bytes follow
- * it: greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of spaces that reaches the end is taken
- * whole, so nothing follows it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
+ * Text is divided from the outside in: special tokens of the first turn, of the second, runs of valid UTF-8
+ * (other bytes stand alone), pre-tokens. The expression has no look-behind, so cutting can go on from any end
+ * of a pre-token. When more text is to follow, a pre-token is final if looking for it never touched the end
+ * of what is there. It did not if at least two bytes follow it: greedy runs and the lookahead of \s+(?!\S)
+ * stop at a code point that is there (a run of spaces that reaches the end is taken whole, so nothing follows
+ * it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
  *
- * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are those of Unicode 16, while
- * Debian's PCRE2 knows 14. Both are written out below, so that the ids do not depend on the library's version. */
+ * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are those of
+ * Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids do not depend on the
+ * library's version. */
 #include "data/pretoken.h"
 
 #include "data/utf8.h"
@@ -72,7 +74,8 @@ int pretoken_open(struct pretoken **out, struct err *err)
 
         pretoken_close(p);
         return compiled ? err_set(err, -ENOMEM, "no memory for the pre-tokeniser")
-                        : err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error %d at %zu)", code, (size_t)at);
+                        : err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
+                                  code, (size_t)at);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // where it is not to be had, pcre2_match interprets
     *out = p;
@@ -93,7 +96,8 @@ void pretoken_close(struct pretoken *p)
     free(p);
 }
 
-int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second, struct err *err)
+int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second,
+                     struct err *err)
 {
     struct specials *t = &p->turns[second ? 1 : 0];
     struct special  *s = realloc(t->list, (t->n + 1) * sizeof *s);
@@ -114,8 +118,10 @@ int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t 
     return 0;
 }
 
-/* The next place in text[from..n) where a special token stands (*s), or may stand once more follows (*s NULL); n if none. */
-static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n, int final, const struct special **s)
+/* The next place in text[from..n) where a special token stands (*s), or may stand once more follows (*s
+ * NULL); n if none. */
+static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n, int final,
+                           const struct special **s)
 {
     *s = NULL;
     for (size_t i = from; p->n && i < n; i++) {
@@ -151,8 +157,8 @@ static size_t special_find(const struct specials *p, const char *text, size_t fr
     return n;
 }
 
-/* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the expression must be asked. Most of
- * English is such words, and the expression takes several times as long to find them. */
+/* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the expression must
+ * be asked. Most of English is such words, and the expression takes several times as long to find them. */
 static size_t ascii_word(const char *text, size_t i, size_t n)
 {
     size_t first = i + (text[i] == ' '), end = first;
@@ -163,8 +169,8 @@ static size_t ascii_word(const char *text, size_t i, size_t n)
 }
 
 /* Valid UTF-8. `open`: more may follow; then *used is short of n. */
-static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg, size_t *used,
-                   struct err *err)
+static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg,
+                   size_t *used, struct err *err)
 {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(p->match);
     size_t            i = 0;
@@ -191,7 +197,8 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pre
     return 0;
 }
 
-/* Length of the valid UTF-8 at the beginning of p[0..n); *why is what utf8_length said of what follows it (1: nothing does). */
+/* Length of the valid UTF-8 at the beginning of p[0..n); *why is what utf8_length said of what follows it (1:
+ * nothing does). */
 static size_t valid_length(const char *text, size_t n, int *why)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -220,8 +227,8 @@ static size_t valid_length(const char *text, size_t n, int *why)
 }
 
 /* Text without special tokens. */
-static int segment_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg, size_t *used,
-                       struct err *err)
+static int segment_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg,
+                       size_t *used, struct err *err)
 {
     *used = 0;
     while (*used < n) {
@@ -244,8 +251,8 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
 }
 
 /* Text around the special tokens of turn `turn` and later ones. */
-static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final, pretoken_fn *fn, void *arg, size_t *used,
-                    struct err *err)
+static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final, pretoken_fn *fn,
+                    void *arg, size_t *used, struct err *err)
 {
     if (turn == TURNS)
         return segment_cut(p, text, n, !final, fn, arg, used, err);
@@ -254,7 +261,7 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
         const struct special *s;
         size_t                at = special_find(&p->turns[turn], text, *used, n, final, &s), part;
         int                   open = !final && !s;
-        int                   rc = turn_cut(p, turn + 1, text + *used, at - *used, !open, fn, arg, &part, err);
+        int rc = turn_cut(p, turn + 1, text + *used, at - *used, !open, fn, arg, &part, err);
 
         *used += part;
         if (rc || open)
@@ -269,8 +276,8 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
     return 0;
 }
 
-int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg, size_t *used,
-                 struct err *err)
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg,
+                 size_t *used, struct err *err)
 {
     return turn_cut(p, 0, text, n, final, fn, arg, used, err);
 }
@@ -294,7 +301,8 @@ static int stream_append(struct pretoken_stream *s, const char *text, size_t n, 
     return 0;
 }
 
-static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, pretoken_fn *fn, void *arg, struct err *err)
+static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, pretoken_fn *fn, void *arg,
+                      struct err *err)
 {
     size_t used;
     int    rc = pretoken_cut(p, s->buf, s->n, final, fn, arg, &used, err);
@@ -308,8 +316,8 @@ static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, 
     return 0;
 }
 
-int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n, pretoken_fn *fn, void *arg,
-                  struct err *err)
+int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n, pretoken_fn *fn,
+                  void *arg, struct err *err)
 {
     while (n > 0) {
         size_t part = n < 16 * STREAM_BYTES ? n : 16 * STREAM_BYTES;
@@ -325,7 +333,8 @@ int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *tex
     return 0;
 }
 
-int pretoken_finish(struct pretoken *p, struct pretoken_stream *s, pretoken_fn *fn, void *arg, struct err *err)
+int pretoken_finish(struct pretoken *p, struct pretoken_stream *s, pretoken_fn *fn, void *arg,
+                    struct err *err)
 {
     int rc = stream_cut(p, s, 1, fn, arg, err);
 

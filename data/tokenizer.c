@@ -78,7 +78,8 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err 
     return 0;
 }
 
-int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what, struct err *err)
+int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what,
+                  struct err *err)
 {
     struct token_entry *e = &t->entries[id];
 
@@ -86,7 +87,8 @@ int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, i
     if (e->bytes)
         return err_misuse(err, "%s: two tokens have the id %zu", what, id);
     if (n > TOKENIZER_MAX_BYTES)
-        return err_misuse(err, "%s: the token of id %zu has %zu bytes, more than %u", what, id, n, TOKENIZER_MAX_BYTES);
+        return err_misuse(err, "%s: the token of id %zu has %zu bytes, more than %u", what, id, n,
+                          TOKENIZER_MAX_BYTES);
     e->bytes = malloc(n ? n : 1);
     if (!e->bytes)
         return err_set(err, -ENOMEM, "no memory for the tokens of %s", what);
@@ -169,7 +171,8 @@ void tokenizer_close(struct tokenizer *t)
 }
 
 /* Tokens of the bytes, then of each merge. */
-static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], size_t n_merges, struct err *err)
+static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], size_t n_merges,
+                            struct err *err)
 {
     struct added_token end = { (char[]){ END_OF_TEXT }, (json_int_t)(256 + n_merges), 0, 1 };
     struct byte_map    m;
@@ -183,7 +186,8 @@ static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], si
         uint32_t a = merges[r][0], b = merges[r][1];
 
         if (a >= 256 + r || b >= 256 + r)
-            return err_misuse(err, "merge %zu joins the ids %u and %u, but only %zu exist before it", r, a, b, 256 + r);
+            return err_misuse(err, "merge %zu joins the ids %u and %u, but only %zu exist before it", r, a, b,
+                              256 + r);
         memcpy(bytes, t->entries[a].bytes, t->entries[a].n);
         memcpy(bytes + t->entries[a].n, t->entries[b].bytes, t->entries[b].n);
         rc = tokenizer_set(t, 256 + r, bytes, (size_t)t->entries[a].n + t->entries[b].n, 0, "training", err);
@@ -195,14 +199,16 @@ static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], si
     return rc;
 }
 
-int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges, struct err *err)
+int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
+                          struct err *err)
 {
     struct tokenizer *t;
     int               rc;
 
     *out = NULL;
     if (n_merges > TOKENIZER_MAX_VOCAB - 257)
-        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have", n_merges, TOKENIZER_MAX_VOCAB - 257);
+        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have", n_merges,
+                          TOKENIZER_MAX_VOCAB - 257);
     rc = tokenizer_new(&t, 257 + n_merges, n_merges, err);
     if (rc)
         return rc;
@@ -291,7 +297,8 @@ static int scratch_grow(struct bpe_scratch *s, size_t n, struct err *err)
     if (n <= s->cap)
         return 0;
     if (n >= (size_t)1 << 30)
-        return err_misuse(err, "a word of %zu bytes without a break is too long to tokenise (less than 1 GiB)", n);
+        return err_misuse(err,
+                          "a word of %zu bytes without a break is too long to tokenise (less than 1 GiB)", n);
     free(s->symbols);
     free(s->heap);
     s->cap = 0;
@@ -437,7 +444,8 @@ int tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, st
     return 0;
 }
 
-int tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n, struct token_buf *out, struct err *err)
+int tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n, struct token_buf *out,
+                          struct err *err)
 {
     struct encoding e = { s->t, out, err };
 

@@ -1,10 +1,11 @@
 /* tokenizer_added.c: which added tokens a folder has, and with what ids.
  *
- * Five files may name them: tokenizer.json (added_tokens), tokenizer_config.json (added_tokens_decoder, and bos_token and its kin),
- * special_tokens_map.json and added_tokens.json. This follows what transformers does with them: the later one adds to the earlier; the
- * two old files count only where tokenizer_config.json has no added_tokens_decoder; what is named again takes the flags of its last
- * naming. An id is never the file's: a token of the vocabulary keeps its own, every other gets the next one. A file that says
- * otherwise is refused, since its model was trained with the ids that it says. */
+ * Five files may name them: tokenizer.json (added_tokens), tokenizer_config.json (added_tokens_decoder, and
+ * bos_token and its kin), special_tokens_map.json and added_tokens.json. This follows what transformers does
+ * with them: the later one adds to the earlier; the two old files count only where tokenizer_config.json has
+ * no added_tokens_decoder; what is named again takes the flags of its last naming. An id is never the file's:
+ * a token of the vocabulary keeps its own, every other gets the next one. A file that says otherwise is
+ * refused, since its model was trained with the ids that it says. */
 #include "data/tokenizer_parts.h"
 
 #include "data/json.h"
@@ -80,8 +81,10 @@ static int token_add(struct adding *s, const struct naming *what, struct err *er
     return 0;
 }
 
-/* A token as a string, or as an object with content and flags. `special`: it is one, whatever its flag says. */
-static int naming_read(const struct adding *s, struct naming *out, const json_t *v, int special, struct err *err)
+/* A token as a string, or as an object with content and flags. `special`: it is one, whatever its flag says.
+ */
+static int naming_read(const struct adding *s, struct naming *out, const json_t *v, int special,
+                       struct err *err)
 {
     static const char *const unknown[] = { "lstrip", "rstrip", "single_word" };
     const json_t            *content = json_is_string(v) ? v : json_object_get(v, "content"), *flag;
@@ -91,7 +94,8 @@ static int naming_read(const struct adding *s, struct naming *out, const json_t 
     *out = (struct naming){ json_string_value(content), -1, 0, special || json_is_true(json_object_get(v, "special")) };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (json_is_true(json_object_get(v, unknown[i])))
-            return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here", s->path, out->content, unknown[i]);
+            return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here", s->path,
+                              out->content, unknown[i]);
     flag = json_object_get(v, "normalized");
     out->normalized = flag ? json_is_true(flag) : !out->special;
     return 0;
@@ -145,7 +149,8 @@ static int is_named(const json_t *named, const char *content)
     return 0;
 }
 
-/* Of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json, {"content": 50257}: in the order of the ids. */
+/* Of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json, {"content": 50257}: in the
+ * order of the ids. */
 static int object_add(struct adding *s, const json_t *object, const json_t *named, struct err *err)
 {
     size_t         n = 0, size = json_object_size(object);
@@ -234,7 +239,8 @@ static void named_take(json_t *named, const json_t *from)
 }
 
 /* From three parsed files, each NULL where it is not there. */
-static int companions_add(struct adding *s, char *paths[3], json_t *const files[3], json_t *named, struct err *err)
+static int companions_add(struct adding *s, char *paths[3], json_t *const files[3], json_t *named,
+                          struct err *err)
 {
     const json_t *decoder = json_object_get(files[0], "added_tokens_decoder");
     int           rc;
@@ -254,8 +260,8 @@ static int companions_add(struct adding *s, char *paths[3], json_t *const files[
     return rc ? rc : named_add(s, named, err);
 }
 
-int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root, const json_t *vocab,
-                      struct err *err)
+int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
+                      const json_t *vocab, struct err *err)
 {
     static const char *const files_names[3] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" };
     struct adding s = { a, vocab, path };

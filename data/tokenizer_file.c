@@ -32,7 +32,8 @@ struct loading {
 
 /* ---- names: tokens as they stand in the files ---- */
 
-/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of mapped bytes. */
+/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of mapped
+ * bytes. */
 static long name_decode(const struct loading *l, const char *name, char *out)
 {
     const unsigned char *p = (const unsigned char *)name;
@@ -98,7 +99,8 @@ static size_t vocab_size(const struct loading *l, struct err *err)
         json_int_t id = id_of(v);
 
         if (id < 0) {
-            err_misuse(err, "%s: token %.100s has no id from 0 to %zu", l->path, name, TOKENIZER_MAX_VOCAB - 1);
+            err_misuse(err, "%s: token %.100s has no id from 0 to %zu", l->path, name,
+                       TOKENIZER_MAX_VOCAB - 1);
             return 0;
         }
         if ((size_t)id >= n)
@@ -125,9 +127,11 @@ static int vocab_load(struct loading *l, struct err *err)
         if (e->special && e->n == len && !memcmp(e->bytes, name, len))
             continue;
         if (len > TOKENIZER_MAX_BYTES)
-            return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len, TOKENIZER_MAX_BYTES);
+            return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
+                              TOKENIZER_MAX_BYTES);
         n = name_decode(l, name, bytes);
-        rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes, n < 0 ? len : (size_t)n, n < 0, l->path, err);
+        rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes, n < 0 ? len : (size_t)n, n < 0,
+                           l->path, err);
         if (rc)
             return rc;
     }
@@ -136,8 +140,8 @@ static int vocab_load(struct loading *l, struct err *err)
 
 /* ---- loading: merges ---- */
 
-static int merge_load(struct loading *l, size_t rank, const char *left, size_t n_left, const char *right, size_t n_right,
-                      struct err *err)
+static int merge_load(struct loading *l, size_t rank, const char *left, size_t n_left, const char *right,
+                      size_t n_right, struct err *err)
 {
     char       name[2 * TOKENIZER_MAX_BYTES + 1];
     json_int_t a, b, c;
@@ -163,8 +167,8 @@ static int merge_load_line(struct loading *l, size_t rank, const char *line, siz
     const char *space = memchr(line, ' ', n);
 
     if (!space)
-        return err_misuse(err, "%s: merge %zu (%.*s) is not two tokens with a space between", l->path, rank, n < 60 ? (int)n : 60,
-                          line);
+        return err_misuse(err, "%s: merge %zu (%.*s) is not two tokens with a space between", l->path, rank,
+                          n < 60 ? (int)n : 60, line);
     return merge_load(l, rank, line, (size_t)(space - line), space + 1, n - 1 - (size_t)(space - line), err);
 }
 
@@ -178,7 +182,8 @@ static int merges_load_json(struct loading *l, const json_t *merges, struct err 
         if (json_is_string(m))
             rc = merge_load_line(l, r, json_string_value(m), json_string_length(m), err);
         else if (json_array_size(m) == 2 && json_is_string(a) && json_is_string(b))
-            rc = merge_load(l, r, json_string_value(a), json_string_length(a), json_string_value(b), json_string_length(b), err);
+            rc = merge_load(l, r, json_string_value(a), json_string_length(a), json_string_value(b),
+                            json_string_length(b), err);
         else
             rc = err_misuse(err, "%s: merge %zu is not a pair of tokens", l->path, r);
     }
@@ -231,7 +236,8 @@ static int settings_check(const struct loading *l, const json_t *root, const jso
     return 0;
 }
 
-/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root: tokenizer.json, or NULL. */
+/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root: tokenizer.json,
+ * or NULL. */
 static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, struct err *err)
 {
     size_t n = vocab_size(l, err);
@@ -425,9 +431,10 @@ static json_t *added_make(const struct tokenizer *t, char **names)
         const struct token_entry *e = &t->entries[i];
 
         if (e->special)
-            json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i, "content", names[i],
-                                                   "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", e->normalized,
-                                                   "special", !e->word));
+            json_array_append_new(added,
+                                  json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
+                                            "content", names[i], "single_word", 0, "lstrip", 0, "rstrip", 0,
+                                            "normalized", e->normalized, "special", !e->word));
     }
     return added;
 }
@@ -484,7 +491,8 @@ static json_t *merges_make(const struct tokenizer *t, char **names)
     return merges;
 }
 
-/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer asks for. */
+/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer asks
+ * for. */
 static int names_write(const struct tokenizer *t, int config, const char *path, struct err *err)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };

@@ -1,4 +1,5 @@
-/* tokenizer_parts.h: what tokenizer.c (which encodes) and tokenizer_file.c (which loads and saves) share; nobody else includes it. */
+/* tokenizer_parts.h: what tokenizer.c (which encodes) and tokenizer_file.c (which loads and saves) share;
+ * nobody else includes it. */
 #ifndef DATA_TOKENIZER_PARTS_H
 #define DATA_TOKENIZER_PARTS_H
 
@@ -43,20 +44,22 @@ struct tokenizer {
 struct byte_map { unsigned char order[256]; uint16_t code_point[256]; };
 void byte_map_make(struct byte_map *m);
 
-/* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then complete (a tokenizer that is
- * not complete may only be closed). `what` names the file in a sentence. */
+/* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then complete
+ * (a tokenizer that is not complete may only be closed). `what` names the file in a sentence. */
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err);
-int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what, struct err *err);
+int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what,
+                  struct err *err);
 struct added_token { char *content; json_int_t id; int normalized, special; };
 int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what, struct err *err);
 void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right, uint32_t merged);
 int tokenizer_complete(struct tokenizer *t, struct err *err);
 
-/* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed from `path`; NULL: the folder has the
- * older pair of files) and by the files beside it. `vocab` is token -> id, all of them ids. Caller frees, also after an error. */
+/* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed from `path`;
+ * NULL: the folder has the older pair of files) and by the files beside it. `vocab` is token -> id, all of
+ * them ids. Caller frees, also after an error. */
 struct added_tokens { struct added_token *list; size_t n; };
-int  added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root, const json_t *vocab,
-                       struct err *err);
+int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
+                      const json_t *vocab, struct err *err);
 void added_tokens_free(struct added_tokens *a);
 
 #endif

@@ -1,6 +1,6 @@
-/* attention.c: causal attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward keeps a running maximum and
- * sum for each query, backward recomputes the probabilities from lse. Tiles are widened to fp32 in scratch and multiplied
- * by one small product, mm_add, which has an AVX2 and an AVX-512 form.
+/* attention.c: causal attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward keeps a
+ * running maximum and sum for each query, backward recomputes the probabilities from lse. Tiles are widened
+ * to fp32 in scratch and multiplied by one small product, mm_add, which has an AVX2 and an AVX-512 form.
  *
  * Invariants:
  * - every element of a product is one chain of fused multiply-adds over k in ascending order, so both forms give the
@@ -136,11 +136,11 @@ static void mm_add(float *c, size_t ldc, struct mat a, struct mat b, size_t m, s
 
 /* ---- between tensors and tiles ---- */
 
-/* out (rows, ld), zero beyond n and `have` rows; n elements of each of `have` rows of x. These are short and pages
- * apart, so the CPU does not see the next ones coming. */
+/* out (rows, ld), zero beyond n and `have` rows; n elements of each of `have` rows of x. These are short and
+ * pages apart, so the CPU does not see the next ones coming. */
 SIMD_CLONES
-static void tile_load(float *out, size_t ld, size_t rows, const void *x, enum dtype dt, size_t stride, size_t have,
-                      size_t n)
+static void tile_load(float *out, size_t ld, size_t rows, const void *x, enum dtype dt, size_t stride,
+                      size_t have, size_t n)
 {
     for (size_t i = 0; i < rows; i++, out += ld) {
         size_t m = i < have ? n : 0;
@@ -161,7 +161,8 @@ static void tile_load(float *out, size_t ld, size_t rows, const void *x, enum dt
 
 // n elements of each row of x (rows, ld), rounded to dt.
 SIMD_CLONES
-static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld, size_t rows, size_t n)
+static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld, size_t rows,
+                       size_t n)
 {
     for (size_t i = 0; i < rows; i++, x += ld) {
         if (dt == DT_BF16)
@@ -192,8 +193,8 @@ static void tile_drop(float *restrict x, const float *restrict factor)
 
 /* ---- forward ---- */
 
-/* Scratch of one thread. Scores stand transposed, s[key][query]: a query's maximum and sum then run down a column,
- * and all queries side by side in vectors. */
+/* Scratch of one thread. Scores stand transposed, s[key][query]: a query's maximum and sum then run down a
+ * column, and all queries side by side in vectors. */
 struct forward_tile {
     float *qt;   // (width, TILE)
     float *kv;   // (TILE, width): q, then k, then v
@@ -224,11 +225,11 @@ static struct forward_tile forward_layout(float *p, size_t width)
     return t;
 }
 
-/* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A masked score is -inf;
- * key 0 of the tile is never masked, so the maximum is finite. */
+/* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A masked score is
+ * -inf; key 0 of the tile is never masked, so the maximum is finite. */
 SIMD_CLONES
-static void softmax_tile(float (*restrict s)[TILE], float *restrict max, float *restrict sum, float *restrict corr,
-                         float scale, int diagonal)
+static void softmax_tile(float (*restrict s)[TILE], float *restrict max, float *restrict sum,
+                         float *restrict corr, float scale, int diagonal)
 {
     float old[TILE];
 
@@ -265,8 +266,8 @@ static void rows_scale(float *restrict x, size_t ld, const float *restrict by, s
 }
 
 /* Keys j0.. into the sums of queries i0.., k and v being those of key j0; nq: queries, padded to STRIP. */
-static void forward_key_tile(const struct forward_tile *t, const struct head *hd, const void *k, const void *v,
-                             size_t i0, size_t j0, size_t nq)
+static void forward_key_tile(const struct forward_tile *t, const struct head *hd, const void *k,
+                             const void *v, size_t i0, size_t j0, size_t nq)
 {
     int        diagonal = i0 == j0;
     size_t     have = size_min(hd->T - j0, TILE);
@@ -403,8 +404,9 @@ static void rows_dot(float *delta, const float *x, const float *y, size_t rows, 
 
 // p: scores to probabilities; ds: gradients of probabilities to those of unscaled scores.
 SIMD_CLONES
-static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE], const float *restrict lse,
-                                  const float *restrict delta, float scale, int diagonal, size_t rows)
+static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE],
+                                  const float *restrict lse, const float *restrict delta, float scale,
+                                  int diagonal, size_t rows)
 {
     for (int i = 0; i < (int)rows; i++)
         for (int j = 0; j < TILE; j++) {
@@ -417,7 +419,8 @@ static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds
 }
 
 /* The tile of queries i0.. against the loaded tile of keys j0..: adds to dk, dv and rows i0.. of dq. */
-static void backward_pair(const struct backward_tile *t, const struct head *hd, size_t i0, size_t j0, size_t nq)
+static void backward_pair(const struct backward_tile *t, const struct head *hd, size_t i0, size_t j0,
+                          size_t nq)
 {
     int        diagonal = i0 == j0;
     size_t     w  = hd->width;
@@ -456,8 +459,8 @@ static void backward_pair(const struct backward_tile *t, const struct head *hd, 
 }
 
 // dq = 0; delta and lse of all rows.
-static void backward_begin(const struct backward_tile *t, const struct head *hd, const void *dout, const void *out,
-                           const float *lse, size_t C)
+static void backward_begin(const struct backward_tile *t, const struct head *hd, const void *dout,
+                           const void *out, const float *lse, size_t C)
 {
     size_t padded = round_up(hd->T, TILE);
 
@@ -474,8 +477,8 @@ static void backward_begin(const struct backward_tile *t, const struct head *hd,
 }
 
 // The key tile j0..: loaded, met with all query tiles from the diagonal on, its dk and dv stored.
-static void backward_key_tile(const struct backward_tile *t, const struct head *hd, void *dq, const void *dout,
-                              const void *q, size_t C, size_t j0)
+static void backward_key_tile(const struct backward_tile *t, const struct head *hd, void *dq,
+                              const void *dout, const void *q, size_t C, size_t j0)
 {
     size_t      n = size_min(hd->T - j0, TILE), w = hd->width, stride = hd->stride;
     const void *k  = element(q, hd->dt, j0 * stride + C);
@@ -529,7 +532,8 @@ static size_t decode_floats(size_t T, size_t width)
 
 // s[j] = q . k[j] * scale, in STRIP lanes.
 SIMD_CLONES
-static void decode_tile_scores(float *s, const float *q, const float *k, size_t rows, size_t width, float scale)
+static void decode_tile_scores(float *s, const float *q, const float *k, size_t rows, size_t width,
+                               float scale)
 {
     for (size_t j = 0; j < rows; j++, k += width) {
         float lanes[STRIP] = { 0 }, sum = 0.0f;
@@ -544,8 +548,8 @@ static void decode_tile_scores(float *s, const float *q, const float *k, size_t 
 }
 
 SIMD_CLONES
-static void decode_tile_values(float *restrict o, const float *restrict p, const float *restrict v, size_t rows,
-                               size_t width)
+static void decode_tile_values(float *restrict o, const float *restrict p, const float *restrict v,
+                               size_t rows, size_t width)
 {
     for (size_t j = 0; j < rows; j++)
         for (size_t d = 0; d < width; d++)
@@ -568,9 +572,10 @@ static void decode_softmax(float *s, size_t n)
         s[j] /= sum;
 }
 
-/* One head's new token: all scores first, then the weighted sum of values. Keys and values pass through a tile, so that
- * both formats take one path. */
-static void decode_head(void *out, const void *q, const void *k, const void *v, const struct head *hd, float *scratch)
+/* One head's new token: all scores first, then the weighted sum of values. Keys and values pass through a
+ * tile, so that both formats take one path. */
+static void decode_head(void *out, const void *q, const void *k, const void *v, const struct head *hd,
+                        float *scratch)
 {
     float *s = scratch, *qf = s + round_up(hd->T, TILE), *o = qf + hd->width, *kv = o + hd->width;
 

@@ -7,9 +7,10 @@
 #include "kernels/dropout.h"
 #include "kernels/dtype.h"
 
-/* out (B, T, C) of `dt`; lse (B, H, T): log of each row's sum of exponentials; qkv (B, T, 3C) of `dt`: q, k, v
- * one after the other, head h in columns h*C/H.. of each. scratch: attention_scratch() bytes. drop: of the
- * softmax's probabilities, after normalisation, as GPT-2 has it; row (b*H + h)*T + i, column j; NULL or p 0: none. */
+/* out (B, T, C) of `dt`; lse (B, H, T): log of each row's sum of exponentials; qkv (B, T, 3C) of `dt`: q, k,
+ * v one after the other, head h in columns h*C/H.. of each. scratch: attention_scratch() bytes. drop: of the
+ * softmax's probabilities, after normalisation, as GPT-2 has it; row (b*H + h)*T + i, column j; NULL or p 0:
+ * none. */
 void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt,
                        size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch);
 
@@ -18,8 +19,8 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
                         enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
                         void *scratch);
 
-/* One new token a row: out (B, C) of `dt` from q (B, C) of `dt` (row stride q_stride elements) over the cached
- * keys and values of positions 0..T-1 (the new one included): k, v (B, max_T, C) of `dt`. */
+/* One new token a row: out (B, C) of `dt` from q (B, C) of `dt` (row stride q_stride elements) over the
+ * cached keys and values of positions 0..T-1 (the new one included): k, v (B, max_T, C) of `dt`. */
 void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v, enum dtype dt,
                       size_t B, size_t T, size_t max_T, size_t C, size_t H, void *scratch);
 

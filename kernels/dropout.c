@@ -1,8 +1,10 @@
-/* dropout.c: which elements stay, LANES calls of Philox 4x32-10 side by side (kernels/rng.c has one call, in full).
+/* dropout.c: which elements stay, LANES calls of Philox 4x32-10 side by side (kernels/rng.c has one call, in
+ * full).
  *
- * Columns go by sixty-fours: element (row, column) is decided by call number column / 64 * 8 + column % 8 of its row,
- * by 16 bits of it, half column / 8 % 2 (0 is the low one) of output word column / 16 % 4. So one call's elements are
- * 8 columns apart, and calls side by side fill neighbouring columns: nothing is ever shuffled.
+ * Columns go by sixty-fours: element (row, column) is decided by call number column / 64 * 8 + column % 8 of
+ * its row, by 16 bits of it, half column / 8 % 2 (0 is the low one) of output word column / 16 % 4. So one
+ * call's elements are 8 columns apart, and calls side by side fill neighbouring columns: nothing is ever
+ * shuffled.
  *
  * What a call is made from; no two (site, row, number) of a seed have all of it in common:
  *   counter words 0, 3   number, low and high
@@ -27,8 +29,9 @@ enum {
 
 #define SEED_STREAM 0x64726f706f757400u // of rng.h: "dropout"
 
-/* What all calls of one site share. The multipliers and the numbers of the lanes stand in memory to hide them from gcc,
- * which makes ten shifts and additions of a known multiplier, and scalar products of known lanes. */
+/* What all calls of one site share. The multipliers and the numbers of the lanes stand in memory to hide them
+ * from gcc, which makes ten shifts and additions of a known multiplier, and scalar products of known
+ * lanes. */
 struct mask {
     uint32_t m0, m1, k0[ROUNDS], k1[ROUNDS];
     uint32_t lane[LANES]; // 0, 1, 2...
@@ -56,7 +59,8 @@ static struct mask mask_make(const struct dropout *d)
 }
 
 /* Lane l makes call number + l % across of row + l / across. */
-SIMD_INLINE void draw(uint32_t w[4][LANES], uint64_t row, uint64_t number, const uint32_t across, const struct mask *m)
+SIMD_INLINE void draw(uint32_t w[4][LANES], uint64_t row, uint64_t number, const uint32_t across,
+                      const struct mask *m)
 {
     uint32_t n = (uint32_t)number, n_high = (uint32_t)(number >> 32);
     uint32_t i = (uint32_t)row, i_high = (uint32_t)(row >> 32);
@@ -90,7 +94,8 @@ SIMD_INLINE void spread(uint32_t f[8][LANES], const uint32_t w[4][LANES], const 
 }
 
 // Two spans: side by side in a row if across is LANES, in two rows if it is CALLS.
-SIMD_INLINE void group(float *factor, uint64_t row, uint64_t number, const uint32_t across, const struct mask *m)
+SIMD_INLINE void group(float *factor, uint64_t row, uint64_t number, const uint32_t across,
+                       const struct mask *m)
 {
     uint32_t w[4][LANES], f[8][LANES];
 
@@ -103,7 +108,8 @@ SIMD_INLINE void group(float *factor, uint64_t row, uint64_t number, const uint3
 
 // n <= GROUP elements of a row.
 SIMD_CLONES
-static void group_apply(float *out, const float *x, size_t n, uint64_t row, uint64_t number, const struct mask *m)
+static void group_apply(float *out, const float *x, size_t n, uint64_t row, uint64_t number,
+                        const struct mask *m)
 {
     float factor[GROUP];
 

@@ -1,6 +1,6 @@
 /* matvec.c: products with few rows, bound by reading the matrix: threads share out its columns (or, of the
- * logits, its rows), each walks its part once from beginning to end, DEPTH rows at a time, and uses what it has
- * read for all rows of a. AVX2 is enough, the memory is slower. */
+ * logits, its rows), each walks its part once from beginning to end, DEPTH rows at a time, and uses what it
+ * has read for all rows of a. AVX2 is enough, the memory is slower. */
 #include "kernels/matvec.h"
 
 #include "kernels/simd.h"
@@ -91,7 +91,8 @@ void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, cons
 }
 
 /* c[r * n] = row r of a (rows, k) times x (k), in lanes that are added up by halves. */
-SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dtype dt, size_t k, const size_t rows)
+SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dtype dt, size_t k,
+                      const size_t rows)
 {
     __m256 s[ROWS][LANES / WIDE];
     size_t end = k / LANES * LANES;

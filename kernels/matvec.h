@@ -1,6 +1,6 @@
-/* matvec.h: a few rows times a matrix, as generation needs them: one token a sequence. The matrix is read once
- * for all rows; every element of the result is a chain of fused multiply-adds in one order, so a row's bits
- * depend neither on the rows beside it nor on the threads (a product engine's do). */
+/* matvec.h: a few rows times a matrix, as generation needs them: one token a sequence. The matrix is read
+ * once for all rows; every element of the result is a chain of fused multiply-adds in one order, so a row's
+ * bits depend neither on the rows beside it nor on the threads (a product engine's do). */
 #ifndef KERNELS_MATVEC_H
 #define KERNELS_MATVEC_H
 

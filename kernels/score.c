@@ -1,4 +1,5 @@
-/* score.c: a classifier's head. A row's products with a handful of label vectors: bound by memory, done once a batch. */
+/* score.c: a classifier's head. A row's products with a handful of label vectors: bound by memory, done once
+ * a batch. */
 #include "kernels/score.h"
 
 #include "kernels/simd.h"
@@ -38,8 +39,8 @@ void score_forward(float *logits, const void *x, const void *w, enum dtype dt, s
             logits[i * L + l] = dot(row(x, dt, i * C), row(w, dt, l * C), dt, C);
 }
 
-void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w, enum dtype dt, size_t n,
-                    size_t L, size_t C)
+void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w, enum dtype dt,
+                    size_t n, size_t L, size_t C)
 {
     #pragma omp parallel for
     for (size_t i = 0; i < n; i++) {
@@ -53,8 +54,8 @@ void score_backward(float *dx, float *dw, const float *dlogits, const void *x, c
             axpy(dw + l * C, dlogits[i * L + l], row(x, dt, i * C), dt, C);
 }
 
-void score_squares(float *losses, float *dpredicted, const float *predicted, const float *value, const int32_t *label,
-                   size_t n, float scale)
+void score_squares(float *losses, float *dpredicted, const float *predicted, const float *value,
+                   const int32_t *label, size_t n, float scale)
 {
     for (size_t i = 0; i < n; i++) {
         float off = label[i] < 0 ? 0.0f : predicted[i] - value[i];

@@ -10,8 +10,8 @@
 void score_forward(float *logits, const void *x, const void *w, enum dtype dt, size_t n, size_t L, size_t C);
 
 /* dx (n, C) = dlogits w, written; dw (L, C) += dlogits' x, rows in order. dlogits (n, L). */
-void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w, enum dtype dt, size_t n,
-                    size_t L, size_t C);
+void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w, enum dtype dt,
+                    size_t n, size_t L, size_t C);
 
 /* losses (n): (predicted - value)^2; dpredicted (n): its gradient times scale, or NULL; may be `predicted`. A row of
  * label < 0 does not count: 0 and 0. */

@@ -1,5 +1,6 @@
 /* acts.c: lays the arena out. Each part has one function that takes its buffers one after the other; run
- * without memory it gives the part's size, run with it the pointers, so that plan and arena cannot disagree. */
+ * without memory it gives the part's size, run with it the pointers, so that plan and arena cannot
+ * disagree. */
 #include "model/acts.h"
 
 #include "kernels/attention.h"

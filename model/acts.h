@@ -33,8 +33,8 @@ struct acts_layer {
     void  *fc;                  // (N, 4C) dt: what goes into GELU
 };
 
-/* What stands in a micro-batch; rows 0: nothing, it is left out. The arrays of a micro-batch are as large as the
- * largest, of which the first rows x seq tokens are used. */
+/* What stands in a micro-batch; rows 0: nothing, it is left out. The arrays of a micro-batch are as large as
+ * the largest, of which the first rows x seq tokens are used. */
 struct acts_shape { size_t rows, seq; };
 
 /* Workspaces of one layer; R = min(N, CHUNK_ROWS). Those of backward are NULL in an evaluating model. */

@@ -6,8 +6,9 @@
  * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always: sums over
  * tokens then have one order, whatever the run's memory or devices, and the workspaces are a chunk's size.
  * The residual stream and its gradient are fp32; what goes into a product is of the run's dtype. Normalised
- * rows and GELU's output are not saved, backward makes them again from what is. Dropout stands where GPT-2 has it:
- * behind the embeddings, on attention's probabilities, and on both projections before they are added. */
+ * rows and GELU's output are not saved, backward makes them again from what is. Dropout stands where GPT-2
+ * has it: behind the embeddings, on attention's probabilities, and on both projections before they are
+ * added. */
 #include "model/block.h"
 
 #include "kernels/attention.h"
@@ -25,8 +26,8 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
     struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
     float            *out = acts_input(m->acts, 1, micro);
 
-    embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype, x, shape.rows,
-                      shape.seq, m->o.gpt.n_embd, 0);
+    embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype, x,
+                      shape.rows, shape.seq, m->o.gpt.n_embd, 0);
     if (drop.p > 0)
         dropout_rows(out, out, shape.rows * shape.seq, m->o.gpt.n_embd, 0, &drop);
 }
@@ -41,8 +42,8 @@ void embed_backward(struct model *m, size_t micro, float *grad)
 
     if (drop.p > 0)
         dropout_rows(dx, dx, shape.rows * shape.seq, C, 0, &drop);
-    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), dx, w->x + micro * N, shape.rows,
-                       shape.seq, C);
+    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), dx, w->x + micro * N,
+                       shape.rows, shape.seq, C);
 }
 
 /* A layer at work: one micro-batch of it. */
@@ -105,7 +106,8 @@ static size_t chunk_rows(const struct layer *l, size_t i)
 }
 
 /* A projection's rows [i, i + n) before they are added to the residual stream. */
-static void drop_rows(const struct layer *l, float *out, const float *x, size_t i, size_t n, const struct dropout *drop)
+static void drop_rows(const struct layer *l, float *out, const float *x, size_t i, size_t n,
+                      const struct dropout *drop)
 {
     if (drop->p > 0)
         dropout_rows(out, x, n, l->C, i, drop);
@@ -154,8 +156,8 @@ static void layer_forward(const struct layer *l, int output)
         n = chunk_rows(l, i);
         qkv_forward(l, i, n);
     }
-    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, l->rows, l->seq, l->C, l->m->o.gpt.n_head, &l->drop_attn,
-                      l->w->attention);
+    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, l->rows, l->seq, l->C, l->m->o.gpt.n_head,
+                      &l->drop_attn, l->w->attention);
     for (size_t i = 0; i < l->N; i += n) {
         n = chunk_rows(l, i);
         fc_forward(l, i, n);
@@ -257,8 +259,8 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
         mlp_backward(&l, i, n);
         attn_proj_backward(&l, i, n);
     }
-    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, l.rows, l.seq, l.C, m->o.gpt.n_head,
-                       &l.drop_attn, l.w->attention);
+    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, l.rows, l.seq, l.C,
+                       m->o.gpt.n_head, &l.drop_attn, l.w->attention);
     for (size_t i = 0; i < l.N; i += n) {
         n = chunk_rows(&l, i);
         qkv_backward(&l, i, n);

@@ -1,5 +1,5 @@
-/* classify.c: a classifier's loss. Only one position a row counts, so those are gathered, and everything here works on
- * a matrix of as many rows as the micro-batch has. */
+/* classify.c: a classifier's loss. Only one position a row counts, so those are gathered, and everything here
+ * works on a matrix of as many rows as the micro-batch has. */
 #include "model/classify.h"
 
 #include "kernels/layernorm.h"
@@ -67,8 +67,8 @@ static void rows_backward(const struct rows *r, float *dx, float *grad)
     const struct acts_head *h = acts_head(r->m->acts);
     const struct model     *m = r->m;
 
-    score_backward(h->dln, model_grad(m, grad, GPT_SCORE_W), h->logits, h->ln, model_wire(m, r->wire, GPT_SCORE_W),
-                   m->o.dtype, r->n, r->L, r->C);
+    score_backward(h->dln, model_grad(m, grad, GPT_SCORE_W), h->logits, h->ln,
+                   model_wire(m, r->wire, GPT_SCORE_W), m->o.dtype, r->n, r->L, r->C);
     memset(h->dx, 0, r->n * r->C * sizeof(float));
     layernorm_backward(h->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B), h->dln, h->x,
                        model_wire(m, r->wire, GPT_LNF_W), m->o.dtype, h->mean, h->rstd, r->n, r->C,

@@ -1,7 +1,8 @@
-/* decode.c: generation. A pass takes some tokens of every sequence through the layers, block by block in the stream's
- * order, and reads every parameter once. Sequences with one token go together, as rows of one product (matvec.c:
- * a row's bits do not depend on the others); one with more goes through the products of training in chunks of its
- * own. Either way a sequence's bits are the same in any company. Nothing is allocated after open. */
+/* decode.c: generation. A pass takes some tokens of every sequence through the layers, block by block in the
+ * stream's order, and reads every parameter once. Sequences with one token go together, as rows of one
+ * product (matvec.c: a row's bits do not depend on the others); one with more goes through the products of
+ * training in chunks of its own. Either way a sequence's bits are the same in any company. Nothing is
+ * allocated after open. */
 #include "model/decode.h"
 
 #include "data/clock.h"
@@ -84,7 +85,8 @@ static int threads_of(const struct decode_options *o)
 
 static uint64_t matvec_floats(const struct decode_options *o)
 {
-    size_t B = o->batch, C = o->gpt.n_embd, wide = matvec_scratch(B, 4 * C, C), deep = matvec_scratch(B, C, 4 * C);
+    size_t B = o->batch, C = o->gpt.n_embd, wide = matvec_scratch(B, 4 * C, C),
+           deep = matvec_scratch(B, C, 4 * C);
 
     return wide > deep ? wide : deep;
 }
@@ -187,7 +189,8 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
     d->stream = stream;
     d->length = calloc(3 * o->batch, sizeof *d->length);
     omp_set_num_threads(d->o.threads);
-    rc = d->length ? open_products(d, err) : err_set(err, -ENOMEM, "out of memory for %zu sequences", o->batch);
+    rc = d->length ? open_products(d, err)
+                   : err_set(err, -ENOMEM, "out of memory for %zu sequences", o->batch);
     if (!rc)
         rc = map(&arena, decode_bytes(&d->o), "keys and values", err);
     if (rc) {
@@ -251,8 +254,8 @@ static void norm(struct decode *d, const float *x, size_t n, const void *wire, e
 {
     struct buffers *u = &d->buf;
 
-    layernorm_forward(u->ln, d->o.dtype, u->mean, u->rstd, x, param(d, wire, weight), param(d, wire, weight + 1),
-                      d->o.dtype, n, d->o.gpt.n_embd, d->o.gpt.norm_eps);
+    layernorm_forward(u->ln, d->o.dtype, u->mean, u->rstd, x, param(d, wire, weight),
+                      param(d, wire, weight + 1), d->o.dtype, n, d->o.gpt.n_embd, d->o.gpt.norm_eps);
 }
 
 /* Rows of a layer at work: a chunk of one sequence, or the single tokens of many. */
@@ -303,15 +306,16 @@ static void after_attention(const struct part *p, size_t row)
     residual_add(p->x, p->x, u->proj, p->n * C);
 }
 
-/* Queries of n sequences from `row` on, which stand one after the other in the cache and are of one length. */
+/* Queries of n sequences from `row` on, which stand one after the other in the cache and are of one
+ * length. */
 static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t row, size_t length)
 {
     struct buffers *u = &d->buf;
     size_t          C = d->o.gpt.n_embd;
 
-    attention_decode(at(d, u->attn, row * C), at(d, u->qkv, row * 3 * C), 3 * C, cached(d, u->keys, layer, b, 0),
-                     cached(d, u->values, layer, b, 0), d->o.dtype, n, length, d->o.positions, C, d->o.gpt.n_head,
-                     u->attention);
+    attention_decode(at(d, u->attn, row * C), at(d, u->qkv, row * 3 * C), 3 * C,
+                     cached(d, u->keys, layer, b, 0), cached(d, u->values, layer, b, 0), d->o.dtype, n,
+                     length, d->o.positions, C, d->o.gpt.n_head, u->attention);
 }
 
 static void single_layer(struct decode *d, size_t layer, const void *wire)
@@ -336,8 +340,8 @@ static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
 {
     size_t left = d->now[b] - i, padded = products_rows(round_up(left), CHUNK_ROWS, UNIT);
 
-    return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.gpt.n_embd, left < padded ? left : padded,
-                          padded };
+    return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.gpt.n_embd,
+                          left < padded ? left : padded, padded };
 }
 
 static void sequence_layer(struct decode *d, size_t layer, size_t b, const void *wire)
@@ -353,7 +357,8 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     }
     cache_put(d, layer, 0, n, b);
     if (d->length[b] == 0)
-        attention_forward(u->attn, u->lse, u->qkv, d->o.dtype, 1, n, d->o.gpt.n_embd, d->o.gpt.n_head, NULL, u->attention);
+        attention_forward(u->attn, u->lse, u->qkv, d->o.dtype, 1, n, d->o.gpt.n_embd, d->o.gpt.n_head, NULL,
+                          u->attention);
     for (size_t i = 0; d->length[b] > 0 && i < n; i++)
         attend(d, layer, b, 1, i, d->length[b] + i + 1);
     for (size_t i = 0; i < n;) {
@@ -376,8 +381,8 @@ static void embed(struct decode *d, const void *wire)
         float *x = d->now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
         if (d->now[b])
-            embedding_forward(x, param(d, wire, GPT_WTE), param(d, wire, GPT_WPE), d->o.dtype, u->ids + b * d->o.piece, 1,
-                              d->now[b], C, d->length[b]);
+            embedding_forward(x, param(d, wire, GPT_WTE), param(d, wire, GPT_WPE), d->o.dtype,
+                              u->ids + b * d->o.piece, 1, d->now[b], C, d->length[b]);
     }
 }
 
@@ -401,8 +406,8 @@ static int layers(struct decode *d, struct err *err)
     return 0;
 }
 
-/* The residual stream at the last token of every sequence that took part, one after the other in `last`: single tokens stand
- * there already, in order. Returns how many they are. */
+/* The residual stream at the last token of every sequence that took part, one after the other in `last`:
+ * single tokens stand there already, in order. Returns how many they are. */
 static size_t gather(struct decode *d)
 {
     size_t C = d->o.gpt.n_embd, n = 0, singles = d->n_single;
@@ -414,7 +419,8 @@ static size_t gather(struct decode *d)
             continue;
         row--;
         memmove(d->buf.last + row * C,
-                d->now[b] == 1 ? d->buf.last + --singles * C : d->buf.x + (b * d->o.piece + d->now[b] - 1) * C,
+                d->now[b] == 1 ? d->buf.last + --singles * C
+                               : d->buf.x + (b * d->o.piece + d->now[b] - 1) * C,
                 C * sizeof(float));
     }
     return n;
@@ -433,8 +439,8 @@ static int head(struct decode *d, int wanted, struct err *err)
         return rc;
     if (wanted) {
         norm(d, d->buf.last, n, wire, GPT_LNF_W);
-        matvec_logits(d->buf.logits, d->buf.ln, param(d, embed_wire, GPT_WTE), d->o.dtype, n, V, d->o.gpt.n_embd,
-                      d->buf.matvec);
+        matvec_logits(d->buf.logits, d->buf.ln, param(d, embed_wire, GPT_WTE), d->o.dtype, n, V,
+                      d->o.gpt.n_embd, d->buf.matvec);
     }
     for (size_t b = d->o.batch; wanted && b-- > 0;)
         if (d->now[b] && --n != b)
@@ -465,8 +471,10 @@ static int pass(struct decode *d, int wanted, struct err *err)
     return 0;
 }
 
-/* Texts longer than a piece begin so many passes earlier that all end with the last one, which alone gives logits. */
-int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits, struct err *err)
+/* Texts longer than a piece begin so many passes earlier that all end with the last one, which alone gives
+ * logits. */
+int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits,
+                struct err *err)
 {
     size_t P = d->o.piece, passes = 0;
     int    rc = 0;
@@ -541,8 +549,8 @@ static float kth_largest(const float *x, size_t n, size_t k, float *heap)
     return heap[0];
 }
 
-/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others' become 0. Of equal ones those with
- * the lower ids come first. heap: n floats. */
+/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others' become 0. Of
+ * equal ones those with the lower ids come first. heap: n floats. */
 static double nucleus(float *weight, size_t n, double wanted, float *heap)
 {
     double sum = 0;

@@ -1,5 +1,6 @@
-/* decode.h: generation, with a cache of keys and values: the parameters are streamed once a pass, as in training.
- * Each sequence of a batch has a length of its own, and what it gives depends on no other one, bit for bit.
+/* decode.h: generation, with a cache of keys and values: the parameters are streamed once a pass, as in
+ * training. Each sequence of a batch has a length of its own, and what it gives depends on no other one, bit
+ * for bit.
  *
  *     decode_open(&d, &options, stream, &err);
  *     decode_feed(d, ids, n, &logits, &err);             the prompts: logits of what follows each
@@ -29,13 +30,15 @@ struct decode; // opaque
 int  decode_open(struct decode **out, const struct decode_options *o, struct stream *stream, struct err *err);
 void decode_close(struct decode *d);
 
-/* For the memory plan: bytes that decode_open takes beside the products' own; and the products that it opens. */
+/* For the memory plan: bytes that decode_open takes beside the products' own; and the products that it
+ * opens. */
 uint64_t                decode_bytes(const struct decode_options *o);
 struct products_options decode_products(const struct decode_options *o);
 
-/* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests. *logits (batch, vocab) of
- * what follows is lent until the next call; rows of resting sequences mean nothing. */
-int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits, struct err *err);
+/* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests. *logits (batch,
+ * vocab) of what follows is lent until the next call; rows of resting sequences mean nothing. */
+int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits,
+                struct err *err);
 
 /* Tokens of a sequence in the cache; and forget those from `length` on. */
 size_t decode_length(const struct decode *d, size_t sequence);

@@ -124,7 +124,8 @@ int gpt_preset(struct gpt_config *g, const char *name)
 int gpt_check(const struct gpt_config *g, struct err *err)
 {
     /* Bounds that keep every product of two dimensions, in bytes, far from overflow. */
-    const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24, most_labels = 1u << 16;
+    const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24,
+                 most_labels = 1u << 16;
 
     if (g->n_layer == 0 || g->n_layer > most_layers)
         return err_misuse(err, "a model has 1 to %zu layers, not %zu", most_layers, g->n_layer);

@@ -1,6 +1,6 @@
-/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from gpt.c's table alone; here stand only the
- * names' prefixes, the keys of config.json, and the refusal of what we would compute differently: a folder that opens
- * gives transformers' logits. */
+/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from gpt.c's table
+ * alone; here stand only the names' prefixes, the keys of config.json, and the refusal of what we would
+ * compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
 #include "data/file.h"
@@ -61,17 +61,20 @@ static int flag_key(const json_t *config, const char *path, const char *key, int
 
     if (!v || json_is_null(v) || (json_is_boolean(v) && json_is_true(v) == expected))
         return 0;
-    return err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path, key, expected ? "true" : "false");
+    return err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path, key,
+                      expected ? "true" : "false");
 }
 
-static int word_key(const json_t *config, const char *path, const char *key, const char *word, const char *other, struct err *err)
+static int word_key(const json_t *config, const char *path, const char *key, const char *word,
+                    const char *other, struct err *err)
 {
     const json_t *v = json_object_get(config, key);
     const char   *s = json_string_value(v);
 
     if (!v || json_is_null(v) || (s && (!strcmp(s, word) || (other && !strcmp(s, other)))))
         return 0;
-    return err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only", path, key, s ? s : "?", word);
+    return err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only", path, key, s ? s : "?",
+                      word);
 }
 
 static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
@@ -103,7 +106,8 @@ static int config_sizes(struct gpt_config *g, const json_t *config, const char *
         (rc = size_key(&g->n_head, config, path, "n_head", err)) ||
         (rc = size_key(&g->n_embd, config, path, "n_embd", err)) ||
         (rc = size_key(&g->vocab, config, path, "vocab_size", err)) ||
-        (rc = size_key(&g->n_positions, config, path, json_object_get(config, "n_positions") ? "n_positions" : "n_ctx", err)))
+        (rc = size_key(&g->n_positions, config, path,
+                       json_object_get(config, "n_positions") ? "n_positions" : "n_ctx", err)))
         return rc;
     g->norm_eps = 1e-5f;
     if (eps && (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
@@ -155,7 +159,8 @@ static const char *problem_type(const struct gpt_config *g)
 /* The number of labels as transformers has it: of id2label; without it num_labels; without both 2. */
 static int config_labels(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
 {
-    const json_t *names = json_object_get(config, "id2label"), *kind = json_object_get(config, "problem_type");
+    const json_t *names = json_object_get(config, "id2label"),
+                 *kind = json_object_get(config, "problem_type");
     const char   *word = json_string_value(kind);
     int           rc = 0;
 
@@ -170,8 +175,9 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
         return rc;
     if (word && !strcmp(word, problem_type(g)))
         return 0;
-    return err_misuse(err, "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows \"%s\" only", path,
-                      word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", problem_type(g));
+    return err_misuse(err,
+                      "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows \"%s\" only",
+                      path, word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", problem_type(g));
 }
 
 /* dir/config.json into *out, which the caller json_decref()s. */
@@ -184,14 +190,17 @@ static int config_read(json_t **out, char path[PATH_BYTES], const char *dir, str
     if (rc)
         return rc;
     if (stat(path, &st))
-        return err_misuse(err, "%s: %s: a Hugging Face folder with config.json and model.safetensors is needed", path, strerror(errno));
+        return err_misuse(err,
+                          "%s: %s: a Hugging Face folder with config.json and model.safetensors is needed",
+                          path, strerror(errno));
     rc = json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
     return rc;
 }
 
-static int config_parse(struct gpt_config *out, const json_t *config, const char *path, const char *dir, struct err *err)
+static int config_parse(struct gpt_config *out, const json_t *config, const char *path, const char *dir,
+                        struct err *err)
 {
     int rc = config_sizes(out, config, path, err);
 
@@ -227,7 +236,8 @@ void hf_labels_free(struct hf_labels *l)
     *l = (struct hf_labels){ 0 };
 }
 
-/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names. NULL: none for i, or no memory. */
+/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names. NULL: none for
+ * i, or no memory. */
 static char *label_name(const json_t *names, size_t i)
 {
     char          text[32];
@@ -295,18 +305,22 @@ static void tensor_name(char out[NAME_MAX_BYTES], const char *prefix, size_t blo
         snprintf(out, NAME_MAX_BYTES, "%s%s", prefix, gpt_params[t].name);
 }
 
-static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const struct st_tensor *st, const char *dir, struct err *err)
+static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const struct st_tensor *st,
+                        const char *dir, struct err *err)
 {
     size_t rows = gpt_rows(g, t), cols = gpt_cols(g, t);
     int    vector = gpt_params[t].rows == '1';
 
     if (st->dtype == ST_OTHER)
         return err_misuse(err, "%s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
-    if (vector ? st->n_dims == 1 && st->dims[0] == cols : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
+    if (vector ? st->n_dims == 1 && st->dims[0] == cols
+               : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
         return 0;
     if (vector)
-        return err_misuse(err, "%s: tensor %s does not have the shape [%zu] that config.json asks for", dir, st->name, cols);
-    return err_misuse(err, "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for", dir, st->name, rows, cols);
+        return err_misuse(err, "%s: tensor %s does not have the shape [%zu] that config.json asks for", dir,
+                          st->name, cols);
+    return err_misuse(err, "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for", dir,
+                      st->name, rows, cols);
 }
 
 static int ends_with(const char *s, const char *end)
@@ -319,7 +333,8 @@ static int ends_with(const char *s, const char *end)
 /* What transformers' older files hold beside parameters: the causal mask, and the tied head once more. */
 static int tensor_is_extra(const char *name)
 {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") || !strcmp(name, "lm_head.weight");
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+           !strcmp(name, "lm_head.weight");
 }
 
 static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
@@ -333,8 +348,8 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
         for (size_t k = 0; k < n_known && !known; k++)
             known = h->tensor[k] == st;
         if (!known)
-            return err_misuse(err, "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s head", dir, st->name, h->gpt.n_layer,
-                              h->gpt.n_labels ? "classifier's" : "tied");
+            return err_misuse(err, "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s head",
+                              dir, st->name, h->gpt.n_layer, h->gpt.n_labels ? "classifier's" : "tied");
     }
     return 0;
 }
@@ -528,7 +543,9 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
               json_object_set_new(config, "pad_token_id", token_id(x->pad));
     json_decref(to_label);
     json_decref(to_id);
-    return failed ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8") : 0;
+    return failed
+               ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8")
+               : 0;
 }
 
 static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
@@ -643,11 +660,14 @@ static int check_target(const char *dir, struct err *err)
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
-        return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir, strerror(errno));
+        return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
+                          strerror(errno));
     while ((e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     closedir(d);
-    return empty ? 0 : err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty", dir);
+    return empty ? 0
+                 : err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty",
+                              dir);
 }
 
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)

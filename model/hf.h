@@ -1,5 +1,5 @@
-/* hf.h: Hugging Face's GPT-2 folders: config.json and model.safetensors, read as a source of parameters and written so that
- * `transformers` loads them. Streams: never more than a piece of a tensor in memory. */
+/* hf.h: Hugging Face's GPT-2 folders: config.json and model.safetensors, read as a source of parameters and
+ * written so that `transformers` loads them. Streams: never more than a piece of a tensor in memory. */
 #ifndef MODEL_HF_H
 #define MODEL_HF_H
 
@@ -13,17 +13,20 @@ struct hf; // an open folder
 /* Is there a config.json in dir? */
 int hf_is_folder(const char *dir);
 
-/* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused, naming the key. */
+/* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused, naming the
+ * key. */
 int hf_config(struct gpt_config *out, const char *dir, struct err *err);
 
-/* What a classifier calls its labels (config.json's id2label, in order; LABEL_0... where it does not say); n 0 for a language model. */
+/* What a classifier calls its labels (config.json's id2label, in order; LABEL_0... where it does not say); n
+ * 0 for a language model. */
 struct hf_labels { char **name; size_t n; };
 int  hf_labels(struct hf_labels *out, const char *dir, struct err *err);
 void hf_labels_free(struct hf_labels *l);
 long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has none
 
-/* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its name, of the
- * right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own exports are verified. */
+/* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its
+ * name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own
+ * exports are verified. */
 int  hf_open(struct hf **out, const char *dir, struct err *err);
 void hf_close(struct hf *h); // NULL is fine
 const struct gpt_config *hf_gpt(const struct hf *h);
@@ -44,8 +47,8 @@ struct hf_export {
     long                 pad;        // a classifier's pad_token_id, or -1
 };
 
-/* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be empty. The same
- * parameters give the same model.safetensors. On failure nothing is left. */
+/* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be
+ * empty. The same parameters give the same model.safetensors. On failure nothing is left. */
 int hf_export(const char *dir, const struct hf_export *x, struct err *err);
 
 #endif

@@ -19,7 +19,8 @@ struct acts_options model_acts(const struct model_options *o)
                                  .training = o->training};
 }
 
-/* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and the longest). */
+/* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and the
+ * longest). */
 static size_t unit_of(size_t seq)
 {
     size_t unit = 16;

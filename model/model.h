@@ -32,7 +32,8 @@ struct model {
     uint64_t         step;
 };
 
-/* Memory that model_open takes beside the products' own: acts_sizes of these options; and the products that it opens. */
+/* Memory that model_open takes beside the products' own: acts_sizes of these options; and the products that
+ * it opens. */
 struct acts_options     model_acts(const struct model_options *o);
 struct products_options model_products(const struct model_options *o);
 

@@ -25,8 +25,8 @@ struct trainer {
 /* ---- the step ------------------------------------------------------------------------------------------ */
 
 /* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's; phase: under
- * which spans are recorded. What was read: tokens that are not padding, and what the loss is the mean of: tokens, or
- * a classifier's rows that have a label. */
+ * which spans are recorded. What was read: tokens that are not padding, and what the loss is the mean of:
+ * tokens, or a classifier's rows that have a label. */
 struct pass {
     uint64_t step, number;
     size_t   micros;
@@ -161,8 +161,8 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
     return 0;
 }
 
-/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has no use for wte,
- * which stands in its frame since the embedding: the order of blocks is one for both. */
+/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has no use
+ * for wte, which stands in its frame since the embedding: the order of blocks is one for both. */
 static int head_acquire(struct trainer *t, const void **wire, const void **embed_wire, struct err *err)
 {
     int rc = stream_acquire(t->stream, t->o.model.gpt.n_layer + 1, wire, err);

@@ -24,9 +24,9 @@ struct trainer_options {
     double               beta1, beta2, eps;
 };
 
-/* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and sets what really stands in it:
- * fixed shapes leave them; varying ones (model.varying) may have fewer rows (0: this step has no such micro-batch) and shorter ones,
- * seq a multiple of 16 or the largest. */
+/* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and sets what
+ * really stands in it: fixed shapes leave them; varying ones (model.varying) may have fewer rows (0: this
+ * step has no such micro-batch) and shorter ones, seq a multiple of 16 or the largest. */
 struct batch {
     size_t   rows, seq;
     int32_t *x;     // (rows, seq): tokens; what follows a row's last one is padding, any id of the vocabulary

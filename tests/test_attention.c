@@ -1,5 +1,5 @@
-/* Attention against the definition in double: forward, gradients, with dropout, one token at a time; the same bits
- * for any number of threads and in any batch; nothing outside its arrays is touched. */
+/* Attention against the definition in double: forward, gradients, with dropout, one token at a time; the same
+ * bits for any number of threads and in any batch; nothing outside its arrays is touched. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -82,7 +82,8 @@ static void run_release(struct run *r)
 static void run_kernels(struct run *r)
 {
     attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
-    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
+    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop,
+                       r->scratch);
 }
 
 static void run_oracle(struct run *r)
@@ -110,8 +111,8 @@ static void check_close(const char *what, const struct run *r, const void *got, 
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
         if (!(fabs((double)dtype_get(got, r->dt, i) - want[i]) <= tol * largest))
-            fail_msg("%s, B %zu T %zu C %zu H %zu: element %zu is %g, not %g", what, r->B, r->T, r->C, r->H, i,
-                     (double)dtype_get(got, r->dt, i), want[i]);
+            fail_msg("%s, B %zu T %zu C %zu H %zu: element %zu is %g, not %g", what, r->B, r->T, r->C, r->H,
+                     i, (double)dtype_get(got, r->dt, i), want[i]);
 }
 
 static void check_against_oracle(enum dtype dt, double tol)
@@ -250,13 +251,15 @@ static void test_large_scores(void **unused)
     run_release(&r);
 }
 
-// Each position decoded from a cache gives the row that forward gives, whatever stands behind it in the cache.
+// Each position decoded from a cache gives the row that forward gives, whatever stands behind it in the
+// cache.
 static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
 {
     enum { T = 131, MAX_T = 140, B = 2 };
     size_t     C = hs * H, e = dtype_bytes(dt);
     struct run r;
-    char      *k = guard_alloc(B * MAX_T * C * e), *v = guard_alloc(B * MAX_T * C * e), *out = guard_alloc(B * C * e);
+    char *k = guard_alloc(B * MAX_T * C * e), *v = guard_alloc(B * MAX_T * C * e),
+         *out = guard_alloc(B * C * e);
 
     run_init(&r, dt, B, T, hs, H, 2.0f);
     run_oracle(&r);
@@ -267,7 +270,8 @@ static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
             memcpy(k + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + C) * e, C * e);
             memcpy(v + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + 2 * C) * e, C * e);
         }
-        attention_decode(out, (char *)r.qkv + t * 3 * C * e, T * 3 * C, k, v, dt, B, t + 1, MAX_T, C, H, r.scratch);
+        attention_decode(out, (char *)r.qkv + t * 3 * C * e, T * 3 * C, k, v, dt, B, t + 1, MAX_T, C, H,
+                         r.scratch);
         for (size_t b = 0; b < B; b++)
             check_close("decode", &r, out + b * C * e, r.out64 + (b * T + t) * C, C, tol);
     }

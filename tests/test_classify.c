@@ -1,5 +1,6 @@
-/* test_classify.c: classifiers and regressors against PyTorch (tests/fixtures): losses, logits, every gradient, three steps of
- * AdamW over micro-batches of different shapes; padding, rows that do not count, empty micro-batches and what is kept change nothing. */
+/* test_classify.c: classifiers and regressors against PyTorch (tests/fixtures): losses, logits, every
+ * gradient, three steps of AdamW over micro-batches of different shapes; padding, rows that do not count,
+ * empty micro-batches and what is kept change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +86,7 @@ static void put_row(const struct rows *r, struct batch *b, size_t to, size_t i, 
 static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     const struct rows *r = ctx;
-    size_t             i = step * ACCUM + micro, n = (size_t)r->shapes[2 * i], seq = (size_t)r->shapes[2 * i + 1];
+    size_t i = step * ACCUM + micro, n = (size_t)r->shapes[2 * i], seq = (size_t)r->shapes[2 * i + 1];
 
     (void)err;
     b->seq = r->longest || !n ? b->seq : seq;
@@ -105,7 +106,8 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 
 struct rig { struct stream *stream; struct trainer *trainer; };
 
-static struct trainer_options options(const struct rows *r, enum matmul_engine engine, enum dtype dtype, size_t kept)
+static struct trainer_options options(const struct rows *r, enum matmul_engine engine, enum dtype dtype,
+                                      size_t kept)
 {
     return (struct trainer_options){
         .model = { .gpt = r->gpt, .batch = r->batch, .seq = r->seq, .grad_accum = ACCUM, .dtype = dtype, .engine = engine,
@@ -209,10 +211,11 @@ static void test_gradients(void **state)
 
             check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "loss");
             assert_int_equal(result.tokens, rows_tokens(&r, 0));
-            worst = compare(&r.gpt, stream_plain_grads(rig.stream), fixture_f32(r.f, "grads", gpt_total(&r.gpt)), 1e-5);
+            worst = compare(&r.gpt, stream_plain_grads(rig.stream),
+                            fixture_f32(r.f, "grads", gpt_total(&r.gpt)), 1e-5);
             if (kept == r.gpt.n_layer)
-                print_message("%s, %s: worst gradient off by %.1e\n", models[i / 2], trainer_engine(rig.trainer),
-                              worst);
+                print_message("%s, %s: worst gradient off by %.1e\n", models[i / 2],
+                              trainer_engine(rig.trainer), worst);
             rig_close(&rig);
         }
         fixture_close(r.f);
@@ -235,10 +238,12 @@ static void test_logits(void **state)
             struct eval_result e = { 0 };
             struct err         err = { 0 };
 
-            assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &r }, 0, ACCUM, logits, &e,
-                                       &err), 0);
+            assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &r }, 0, ACCUM,
+                                       logits, &e, &err),
+                             0);
             assert_int_equal(e.tokens, r.first_row[ACCUM]);
-            check_close(e.loss_sum / (double)e.tokens, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "evaluation's loss");
+            check_close(e.loss_sum / (double)e.tokens, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5,
+                        "evaluation's loss");
             for (size_t a = 0; a < ACCUM; a++)
                 assert_true(distance(logits + a * stride, want + r.first_row[a] * L,
                                      (r.first_row[a + 1] - r.first_row[a]) * L, 0) < 1e-5);
@@ -394,7 +399,8 @@ static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b,
     return 0;
 }
 
-/* Step 5's loss and gradients, at a rate of 0; the losses of evaluations before and behind it, which drop nothing. */
+/* Step 5's loss and gradients, at a rate of 0; the losses of evaluations before and behind it, which drop
+ * nothing. */
 static double spread_step(const struct trainer_options *o, struct spread *s, float *grads, double *evaluated)
 {
     struct rig          rig = rig_open(s->r, o, 0);
@@ -413,8 +419,8 @@ static double spread_step(const struct trainer_options *o, struct spread *s, flo
     return result.loss;
 }
 
-/* Empty micro-batches between others: the same bits wherever those stand; under dropout other masks, which recomputing
- * gives again. */
+/* Empty micro-batches between others: the same bits wherever those stand; under dropout other masks, which
+ * recomputing gives again. */
 static void check_spread(struct rows *r, enum dtype dtype)
 {
     struct spread          near = { r, { 0, 1, -1, -1 } }, far = { r, { -1, 0, -1, 1 } };

@@ -1,6 +1,6 @@
-/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in pieces or not, and the rest token
- * by token give what one pass over the whole row gives; a sequence gives the same bits in any company; sampling
- * follows its distribution and its seed. */
+/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in pieces or not, and the rest
+ * token by token give what one pass over the whole row gives; a sequence gives the same bits in any company;
+ * sampling follows its distribution and its seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,8 +118,8 @@ static void test_logits(void **state)
     check_logits("tests/fixtures/gpt_b.fix", 5, 32, DT_BF16, 3e-2);
 }
 
-/* Six sequences of different lengths, the last of which rests for a while: each is what it is alone, bit for bit (on as many
- * threads: the product engine's bits may depend on them). */
+/* Six sequences of different lengths, the last of which rests for a while: each is what it is alone, bit for
+ * bit (on as many threads: the product engine's bits may depend on them). */
 static void check_company(enum dtype dtype, int threads)
 {
     enum { B = 6, STEPS = 4 };
@@ -152,7 +152,8 @@ static void check_company(enum dtype dtype, int threads)
         feed(d, ids, n, &logits);
         for (size_t b = 0; b < B; b++)
             if (n[b])
-                assert_memory_equal(logits + b * V, alone + ((b + 1 < B || t == 0 ? t : t - 2) * B + b) * V, V * sizeof *logits);
+                assert_memory_equal(logits + b * V, alone + ((b + 1 < B || t == 0 ? t : t - 2) * B + b) * V,
+                                    V * sizeof *logits);
     }
     decode_close(d);
     free(alone);

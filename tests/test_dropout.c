@@ -1,5 +1,5 @@
-/* Dropout's masks against a naive Philox, element by element, whatever part of them is asked for; their share of zeros
- * and their independence of neighbours of every kind; the same numbers for any number of threads. */
+/* Dropout's masks against a naive Philox, element by element, whatever part of them is asked for; their share
+ * of zeros and their independence of neighbours of every kind; the same numbers for any number of threads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -92,7 +92,8 @@ static void test_tile(void **state)
                 dropout_tile(f, rows[r], 3 * SPAN, transposed, &cases[c]);
                 for (size_t i = 0; i < SPAN; i++)
                     for (size_t j = 0; j < SPAN; j++)
-                        check_factor(&cases[c], rows[r] + i, 3 * SPAN + j, f[transposed ? j * SPAN + i : i * SPAN + j]);
+                        check_factor(&cases[c], rows[r] + i, 3 * SPAN + j,
+                                     f[transposed ? j * SPAN + i : i * SPAN + j]);
             }
     guard_free(f);
 }
@@ -141,8 +142,9 @@ static void check_share(const char *what, size_t hits, size_t n, double p, doubl
         fail_msg("%s: %zu of %zu, %.1f standard deviations off %g", what, hits, n, off, p);
 }
 
-/* Sites that differ in one low bit each, all their rows and columns. Marginals of one row, column or site get 5 sigma,
- * there being hundreds of them; the rest 4. Pairs at a distance in one direction fall together by chance only. */
+/* Sites that differ in one low bit each, all their rows and columns. Marginals of one row, column or site get
+ * 5 sigma, there being hundreds of them; the rest 4. Pairs at a distance in one direction fall together by
+ * chance only. */
 static void test_statistics(void **state)
 {
     static const size_t away[][3] = { { 0, 0, 1 }, { 0, 0, 8 }, { 0, 0, 16 }, { 0, 0, 64 }, { 0, 1, 0 }, { 0, 2, 0 },

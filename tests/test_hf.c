@@ -1,4 +1,5 @@
-/* Hugging Face folders: what is written is read back; variants of names are found; what we would compute otherwise is refused. */
+/* Hugging Face folders: what is written is read back; variants of names are found; what we would compute
+ * otherwise is refused. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -32,7 +33,8 @@ static struct params_source values_of(const struct gpt_config *g)
     return (struct params_source){ make_values, (void *)(uintptr_t)g };
 }
 
-static void export_model(const char *dir, const struct gpt_config *g, const struct hf_labels *labels, enum st_dtype dtype)
+static void export_model(const char *dir, const struct gpt_config *g, const struct hf_labels *labels,
+                         enum st_dtype dtype)
 {
     struct hf_export x = { .gpt = *g, .dtype = dtype, .source = values_of(g), .endoftext = 36, .labels = labels, .pad = 5 };
     struct err       err = { 0 };
@@ -140,7 +142,8 @@ static void test_same_bytes(void **state)
     tempdir_remove(tmp);
 }
 
-/* The tensors again under names without "transformer.", with the mask and the tied head that older files hold. */
+/* The tensors again under names without "transformer.", with the mask and the tied head that older files
+ * hold. */
 static void write_plain(const char *path, struct hf *h)
 {
     const struct gpt_config   *g = hf_gpt(h);
@@ -204,7 +207,8 @@ static void test_names_without_prefix(void **state)
     tempdir_remove(tmp);
 }
 
-/* config.json with `from` replaced by `to`; returns what stood there before, for the caller to spill and free. */
+/* config.json with `from` replaced by `to`; returns what stood there before, for the caller to spill and
+ * free. */
 static char *edit_config(const char *dir, const char *from, const char *to, size_t *n)
 {
     char   path[512], *text, *at, *changed;
@@ -268,7 +272,8 @@ static void test_variants_are_refused(void **state)
     refuses(dir, "\"n_inner\": null", "\"n_inner\": 61", "n_inner");
     refuses(dir, "\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights");
     refuses(dir, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "tie_word_embeddings");
-    refuses(dir, "\"use_cache\": true", "\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx");
+    refuses(dir, "\"use_cache\": true", "\"scale_attn_by_inverse_layer_idx\": true",
+            "scale_attn_by_inverse_layer_idx");
     refuses(dir, "\"use_cache\": true", "\"add_cross_attention\": true", "add_cross_attention");
     refuses(dir, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": 1.0", "attn_pdrop");
     assert_int_equal(hf_config(&g, dir, &err), 0);

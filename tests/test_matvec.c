@@ -1,5 +1,5 @@
-/* test_matvec.c: against double precision on odd sizes, and each row the same bits with others beside it and on any
- * number of threads. */
+/* test_matvec.c: against double precision on odd sizes, and each row the same bits with others beside it and
+ * on any number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ static void *random_array(size_t n, enum dtype dt, uint64_t seed)
 static void check(int logits, enum dtype dt, size_t n, size_t k)
 {
     void  *a = random_array(M * k, dt, 1), *b = random_array(n * k, dt, 2), *bias = random_array(n, dt, 3);
-    float *c = malloc(M * n * sizeof *c), *one = malloc(n * sizeof *one), *scratch = malloc(matvec_scratch(M, n, k) * sizeof *c);
+    float *c = malloc(M * n * sizeof *c), *one = malloc(n * sizeof *one),
+          *scratch = malloc(matvec_scratch(M, n, k) * sizeof *c);
 
     omp_set_num_threads(3);
     if (logits)
@@ -44,7 +45,8 @@ static void check(int logits, enum dtype dt, size_t n, size_t k)
             double sum = logits ? 0 : (double)dtype_get(bias, dt, j);
 
             for (size_t i = 0; i < k; i++)
-                sum += (double)dtype_get(a, dt, r * k + i) * (double)dtype_get(b, dt, logits ? j * k + i : i * n + j);
+                sum += (double)dtype_get(a, dt, r * k + i) *
+                       (double)dtype_get(b, dt, logits ? j * k + i : i * n + j);
             assert_true(fabs(sum - (double)c[r * n + j]) < 1e-5 * sqrt((double)k) * 4);
         }
     omp_set_num_threads(1);
@@ -81,7 +83,8 @@ static void test_sizes(void **state)
 /* A result in bf16 is the fp32 one, rounded. */
 static void test_rounding(void **state)
 {
-    void   *a = random_array(40, DT_BF16, 1), *b = random_array(40 * 33, DT_BF16, 2), *bias = random_array(33, DT_BF16, 3);
+    void *a = random_array(40, DT_BF16, 1), *b = random_array(40 * 33, DT_BF16, 2),
+         *bias = random_array(33, DT_BF16, 3);
     float   c[33], scratch[33 + 40];
     bf16    h[33];
 

@@ -370,8 +370,8 @@ static void test_eval(void **state)
 }
 
 /* The loss of step `step` with dropout, its gradients in *grads. scale moves the parameters along `along`. */
-static double dropped_loss(const struct trainer_options *o, const float *params, const float *along, float scale,
-                           uint64_t step, const struct batch_source *data, float *grads)
+static double dropped_loss(const struct trainer_options *o, const float *params, const float *along,
+                           float scale, uint64_t step, const struct batch_source *data, float *grads)
 {
     size_t     total = gpt_total(&o->model.gpt);
     struct rig rig = rig_open(o, params, 0);
@@ -387,8 +387,8 @@ static double dropped_loss(const struct trainer_options *o, const float *params,
     return result.loss;
 }
 
-/* Dropout everywhere: recomputing drops the same; each step another mask; the gradient is the loss's slope; an evaluation
- * drops nothing. */
+/* Dropout everywhere: recomputing drops the same; each step another mask; the gradient is the loss's slope;
+ * an evaluation drops nothing. */
 static void test_dropout(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
@@ -416,14 +416,16 @@ static void test_dropout(void **state)
         size += (double)kept[i] * (double)kept[i];
     for (size_t i = 0; i < total; i++)
         again[i] = kept[i] / (float)sqrt(size);
-    slope = (dropped_loss(&o, params, again, h, 3, &data, NULL) - dropped_loss(&o, params, again, -h, 3, &data, NULL)) /
+    slope = (dropped_loss(&o, params, again, h, 3, &data, NULL) -
+             dropped_loss(&o, params, again, -h, 3, &data, NULL)) /
             (2 * (double)h);
     print_message("dropout: slope of the loss %.6f, norm of the gradient %.6f\n", slope, sqrt(size));
     assert_true(fabs(slope / sqrt(size) - 1) < 2e-3);
     o.model.dropout.seed = 8;
     assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, NULL) != loss);
     o.model.dropout = (struct model_dropout){ 0 };
-    assert_true(fabs(dropped_loss(&o, params, NULL, 0, 3, &data, NULL) - (double)fixture_f32(f, "loss", 1)[0]) < 1e-4);
+    assert_true(fabs(dropped_loss(&o, params, NULL, 0, 3, &data, NULL) -
+                     (double)fixture_f32(f, "loss", 1)[0]) < 1e-4);
     free(kept);
     free(again);
     fixture_close(f);

@@ -30,7 +30,7 @@ static void check(enum dtype dt, size_t n, size_t L, size_t C, uint64_t *seed)
 {
     double *ex, *ew, *ed, *want = malloc((n * L + n * C + L * C) * sizeof *want);
     void   *x = fill(&ex, dt, n * C, seed), *w = fill(&ew, dt, L * C, seed);
-    float  *d = fill(&ed, DT_F32, n * L, seed), *logits = guard_alloc(n * L * 4), *dx = guard_alloc(n * C * 4);
+    float *d = fill(&ed, DT_F32, n * L, seed), *logits = guard_alloc(n * L * 4), *dx = guard_alloc(n * C * 4);
     float  *dw = guard_alloc(L * C * 4);
 
     score_forward(logits, x, w, dt, n, L, C);

@@ -1,4 +1,5 @@
-/* test_tokenizer.c: GPT-2's pre-tokens, byte-level BPE against a naive one, any bytes, texts in pieces, Hugging Face's files. */
+/* test_tokenizer.c: GPT-2's pre-tokens, byte-level BPE against a naive one, any bytes, texts in pieces,
+ * Hugging Face's files. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -99,13 +100,15 @@ static void test_pretokens(void **state)
     static const char *const cases[][2] = {
         { "", "" },
         { "Hello world", "Hello| world|" },
-        { "it's we'll I'd they've I'm don't you're", "it|'s| we|'ll| I|'d| they|'ve| I|'m| don|'t| you|'re|" },
+        { "it's we'll I'd they've I'm don't you're",
+          "it|'s| we|'ll| I|'d| they|'ve| I|'m| don|'t| you|'re|" },
         { "IT'S 'tis '' 'r 'v", "IT|'|S| '|tis| ''| '|r| '|v|" },
         { "a  b   c \n\n d\t", "a| | b|  | c| \n\n| d|\t|" },
         { "x \n", "x| \n|" },
         { "1234 5,678.9", "1234| 5|,|678|.|9|" },
         { "a1!? b2", "a|1|!?| b|2|" },
-        { "caf\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xe3\x80\x80x", "caf\xc3\xa9| \xe6\x9d\xb1\xe4\xba\xac|\xe3\x80\x80|x|" },
+        { "caf\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xe3\x80\x80x",
+          "caf\xc3\xa9| \xe6\x9d\xb1\xe4\xba\xac|\xe3\x80\x80|x|" },
         { "\xc2\xbd\xe2\x85\xa7 \xd9\xa3", "\xc2\xbd\xe2\x85\xa7| \xd9\xa3|" },
         { "a\xc2\xa0 b\xe1\xa0\x8e", "a|\xc2\xa0| b|\xe1\xa0\x8e|" },                 // U+180E is no space
         { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" }, // a letter and a digit of Unicode 15
@@ -153,7 +156,8 @@ static void test_specials_overlap(void **state)
     pretoken_close(p);
 }
 
-/* A token of the second turn is not seen where one of the first stands, nor before it is known that none does. */
+/* A token of the second turn is not seen where one of the first stands, nor before it is known that none
+ * does. */
 static void test_specials_second_turn(void **state)
 {
     struct pretoken *p;
@@ -512,7 +516,8 @@ static int32_t only_id(const char *text)
     return id;
 }
 
-/* Tokens that the files beside the vocabulary add: their ids follow it, by the files' order; which file counts; what is refused. */
+/* Tokens that the files beside the vocabulary add: their ids follow it, by the files' order; which file
+ * counts; what is refused. */
 static void test_added_tokens(void **state)
 {
     enum { N = 257 + N_MERGES };
@@ -534,10 +539,12 @@ static void test_added_tokens(void **state)
             move("tokenizer.json", "kept.json");
     }
     move("kept.json", "tokenizer.json");
-    put("special_tokens_map.json", "{\"pad_token\": {\"content\": \"<pad>\"}, \"additional_special_tokens\": [\"<x>\", \"[PAD]\"]}");
+    put("special_tokens_map.json",
+        "{\"pad_token\": {\"content\": \"<pad>\"}, \"additional_special_tokens\": [\"<x>\", \"[PAD]\"]}");
     assert_int_equal(only_id("<pad>"), N + 2);
     assert_int_equal(only_id("<x>"), N + 3);
-    put("tokenizer_config.json", "{\"added_tokens_decoder\": {\"557\": {\"content\": \"<x>\"}}, \"sep_token\": \"<sep>\"}");
+    put("tokenizer_config.json",
+        "{\"added_tokens_decoder\": {\"557\": {\"content\": \"<x>\"}}, \"sep_token\": \"<sep>\"}");
     assert_int_equal(only_id("<x>"), N); // the two older files do not count beside it
     assert_int_equal(only_id("<sep>"), N + 1);
     assert_int_equal(only_id("[PAD]"), -1);
