@@ -5,6 +5,7 @@
 
 #include "cmd/encode.h"
 #include "cmd/evaluate.h"
+#include "cmd/labelled.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,6 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
-
-enum { MAX_SEQ = 128 };
 
 /* A file of rows: to be evaluated, or, where its labels are not looked at, predicted. */
 struct part { struct encode rows; size_t split; };
@@ -270,12 +269,12 @@ static int check(const struct eval_task *e, struct err *err)
 static int open_model(struct evaluation *v, struct stream **stream, const struct read_opts *o,
                       struct err *err)
 {
-    size_t        positions = v->r->gpt.n_positions, seq = v->e->max_seq ? v->e->max_seq : o->seq;
+    size_t        positions = v->r->gpt.n_positions,
+                  seq = labelled_seq(v->e->max_seq ? v->e->max_seq : o->seq, positions);
     struct reader ordered = *v->r;
     uint64_t      most = 0;
     int           rc;
 
-    seq = seq ? seq : positions < MAX_SEQ ? positions : MAX_SEQ;
     if (seq > positions)
         return err_misuse(err, "--max-seq %zu: the model has %zu positions", seq, positions);
     v->sizes = (struct evaluate){ o->batch, seq, 1, v->r->gpt.vocab };

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES = 1 + 2 * TASK_SPLITS, MAX_SEQ = 128 };
+enum { FILES = 1 + 2 * TASK_SPLITS };
 
 struct finetune_opts {
     const char       *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init, *tokenizer;
@@ -49,9 +49,9 @@ static const struct opt_row rows[] = {
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
     { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end" },
-    { "max-train-samples", OPT_UINT, AT(max_train), .help = "only the first rows of each kind; 0: all" },
-    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "the same of the rows to evaluate on" },
-    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same of the rows to predict" },
+    { "max-train-samples", OPT_UINT, AT(max_train), .help = "train on the first N rows only; 0: all" },
+    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "evaluate on the first N only" },
+    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "predict the first N only" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -189,7 +189,7 @@ static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size
     if (opt_was_given(&finetune_command, given, "seq") && o->max_seq && o->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
     if (!o->train.seq)
-        o->train.seq = o->max_seq ? o->max_seq : positions < MAX_SEQ ? positions : MAX_SEQ;
+        o->train.seq = labelled_seq(o->max_seq, positions);
     if (o->train.seq > positions)
         return err_misuse(err, "--max-seq %llu: the model has %zu positions",
                           (unsigned long long)o->train.seq, positions);
@@ -296,10 +296,7 @@ static int resume_check(const struct finetune_opts *o, struct err *err)
 /* Steps that an epoch has in this run. */
 static int epoch_steps(struct session *s, uint64_t *out, struct err *err)
 {
-    char *count = session_get(s, "train.rows");
-
-    *out = count ? labelled_epoch_steps(strtoull(count, NULL, 10), &s->o) : 0;
-    free(count);
+    *out = labelled_epoch_steps(labelled_rows(s, "train"), &s->o);
     return *out ? 0 : err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
 }
 

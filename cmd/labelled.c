@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { USUAL_SEQ = 128 };
+
 /* One's own labels are what the run calls its classes. */
 static int load_custom(struct labelled *l, struct session *s, struct err *err)
 {
@@ -94,22 +96,31 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
     return rc;
 }
 
+uint64_t labelled_rows(struct session *s, const char *name)
+{
+    char     key[48], *text;
+    uint64_t n;
+
+    snprintf(key, sizeof key, "%s.rows", name);
+    text = session_get(s, key);
+    n = text ? strtoull(text, NULL, 10) : 0;
+    free(text);
+    return n;
+}
+
 uint64_t labelled_most_rows(struct session *s, const char *name)
 {
-    static const char *const ends[] = { ".rows", "_mm.rows" };
-    uint64_t                 most = 0;
+    char     other[32];
+    uint64_t n = labelled_rows(s, name), n_other;
 
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char     key[32], *text;
-        uint64_t n;
+    snprintf(other, sizeof other, "%s_mm", name);
+    n_other = labelled_rows(s, other);
+    return n > n_other ? n : n_other;
+}
 
-        snprintf(key, sizeof key, "%s%s", name, ends[i]);
-        text = session_get(s, key);
-        n = text ? strtoull(text, NULL, 10) : 0;
-        most = n > most ? n : most;
-        free(text);
-    }
-    return most;
+uint64_t labelled_seq(uint64_t asked, size_t positions)
+{
+    return asked ? asked : positions < USUAL_SEQ ? positions : USUAL_SEQ;
 }
 
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)

@@ -29,8 +29,12 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
 int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,
                        struct err *err);
 
-/* Rows of the larger of NAME and NAME_mm; 0 where there are none. */
+/* Rows of NAME, and of the larger of NAME and NAME_mm; 0 where there are none. */
+uint64_t labelled_rows(struct session *s, const char *name);
 uint64_t labelled_most_rows(struct session *s, const char *name);
+
+/* Tokens that a row of a model may have: what was asked for, or where that is 0, 128 if the model has as many. */
+uint64_t labelled_seq(uint64_t asked, size_t positions);
 
 /* Steps of an epoch. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);

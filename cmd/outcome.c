@@ -17,18 +17,6 @@
 static const char *const dev_names[TASK_SPLITS] = { "dev", "dev_mm" };
 static const char *const test_names[TASK_SPLITS] = { "test", "test_mm" };
 
-static uint64_t get_count(struct session *s, const char *name, const char *what)
-{
-    char  key[32], *text;
-    uint64_t n;
-
-    snprintf(key, sizeof key, "%s%s", name, what);
-    text = session_get(s, key);
-    n = text ? strtoull(text, NULL, 10) : 0;
-    free(text);
-    return n;
-}
-
 /* ---- results ---- */
 
 struct eval_rows { const struct task *task; struct results_eval *eval; int found; };
@@ -70,7 +58,7 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         struct results_eval *v = &r->eval[i];
 
-        v->samples = get_count(s, dev_names[i], ".rows");
+        v->samples = labelled_rows(s, dev_names[i]);
         v->batches = (v->samples + s->o.batch - 1) / s->o.batch;
         v->seconds = seconds[i];
         v->loss = v->metric[0] = v->metric[1] = (double)NAN;
@@ -119,7 +107,7 @@ static int write_results(struct outcome *out, struct session *s, uint64_t steps,
     const struct task *task = &out->labelled.task;
     const struct gpt_config *g = &s->gpt;
     double   seconds[TASK_SPLITS] = { get_seconds(s, "dev"), get_seconds(s, "dev_mm") };
-    uint64_t rows = get_count(s, "train", ".rows"), step = best->any ? best->step : steps - 1;
+    uint64_t rows = labelled_rows(s, "train"), step = best->any ? best->step : steps - 1;
     struct results r = { .task = task,
                          .train_samples = rows,
                          .steps_per_epoch = labelled_epoch_steps(rows, &s->o),

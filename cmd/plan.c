@@ -1,6 +1,7 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions that the run itself goes by. */
 #include "cmd/cmd.h"
 #include "cmd/encode.h"
+#include "cmd/labelled.h"
 #include "cmd/pick.h"
 #include "cmd/training.h"
 #include "cmd/wear.h"
@@ -101,7 +102,7 @@ static int print_wear(const struct session *s, struct err *err)
     return rc;
 }
 
-enum { FINETUNE_BATCH = 32, FINETUNE_SEQ = 128 };
+enum { FINETUNE_BATCH = 32 };
 
 /* Rows of the task's larger development set in this folder, as finetune counts them. */
 static int dev_rows(uint64_t *most, const struct task *task, const char *data, struct err *err)
@@ -140,7 +141,7 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o
     if (!opt_was_given(&plan_command, given, "batch"))
         o->train.batch = FINETUNE_BATCH;
     if (!opt_was_given(&plan_command, given, "seq"))
-        o->train.seq = o->max_seq ? o->max_seq : s->gpt.n_positions < FINETUNE_SEQ ? s->gpt.n_positions : FINETUNE_SEQ;
+        o->train.seq = labelled_seq(o->max_seq, s->gpt.n_positions);
     if (o->train.seq > s->gpt.n_positions)
         return err_misuse(err, "--max-seq %llu: the model has %zu positions", (unsigned long long)o->train.seq, s->gpt.n_positions);
     if (opt_was_given(&plan_command, given, "dropout"))
