@@ -1,0 +1,101 @@
+#!/bin/sh
+# Block devices, tried on loop devices: what is mounted, carries a signature or is another run's is refused without --force-device; a run
+# on two of them trains, is killed and goes on to the same parameters. Skipped where loop devices cannot be made. Prints TAP.
+. tests/tap.sh
+PATH=$PATH:/usr/sbin:/sbin
+
+loops=
+cleanup() {
+    umount "$tmp/mnt" 2>/dev/null
+    for l in $loops; do
+        losetup -d "$l" 2>/dev/null
+    done
+    rm -rf "$tmp"
+}
+trap cleanup EXIT
+
+loop() { # SIZE: a new one, in $new
+    image=$tmp/image$(echo "$loops" | wc -w)
+    truncate -s "$1" "$image" && new=$(losetup -f --show "$image" 2>"$tmp/err") && loops="$loops $new"
+}
+
+if ! loop 8M; then
+    skip "block devices" "no loop device can be made here: $(head -n 1 "$tmp/err")"
+    done_testing
+fi
+a=$new
+loop 8M
+b=$new
+make_text 1500 >"$tmp/text.txt"
+works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+works "a text becomes a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 2 --seed 5 --csd-mem 192K --threads 1 \
+    --steps 30
+
+refused() { # WHAT TEXT DEVICE, with the options of the run
+    what=$1 text=$2 device=$3
+    shift 3
+    before=$(sha256sum <"$device")
+    run pretrain --run "$tmp/refused" "$@" --device "$device"
+    [ "$got" != 0 ] && grep -qF "$device" "$tmp/err" && grep -q "$text" "$tmp/err" && [ ! -e "$tmp/refused" ] &&
+        [ "$(sha256sum <"$device")" = "$before" ]
+    result $? "refused: $what"
+}
+
+if command -v mkfs.ext4 >/dev/null; then
+    mkfs.ext4 -q "$a" >"$tmp/out" 2>"$tmp/err"
+    refused "a file system" "signature is ext4" "$a" "$@"
+    mkdir "$tmp/mnt"
+    if mount -o ro "$a" "$tmp/mnt" 2>/dev/null; then
+        refused "one that is mounted" "mounted or in use" "$a" "$@"
+        refused "one that is mounted, with --force-device" "busy" "$a" "$@" --force-device
+        umount "$tmp/mnt"
+    else
+        skip "one that is mounted" "nothing may be mounted here"
+    fi
+else
+    skip "a file system" "no mkfs.ext4"
+fi
+dd if=/dev/zero of="$a" bs=1M count=8 2>/dev/null
+if command -v python3 >/dev/null; then
+    python3 - "$a" <<'END'
+import struct, sys, zlib
+body = struct.pack("<I8s", 32, b"LVM2 001") + b"Pv0" + b"x" * 29 + struct.pack("<Q", 8 << 20) + bytes(512 - 20 - 12 - 40)
+crc = ~zlib.crc32(body, ~0xf597a6cf & 0xffffffff) & 0xffffffff
+with open(sys.argv[1], "r+b") as f:
+    f.seek(512)
+    f.write(struct.pack("<8sQI", b"LABELONE", 1, crc) + body)
+END
+    refused "LVM" "signature is LVM2_member" "$a" "$@"
+else
+    skip "LVM" "no python3"
+fi
+dd if=/dev/zero of="$a" bs=1M count=1 2>/dev/null
+printf '\200\1\1\0\203\376\377\377\0\10\0\0\0\40\0\0' | dd of="$a" bs=1 seek=446 conv=notrunc 2>/dev/null
+printf '\125\252' | dd of="$a" bs=1 seek=510 conv=notrunc 2>/dev/null
+refused "a partition table" "signature is dos" "$a" "$@"
+works "--force-device takes it" pretrain --run "$tmp/forced" "$@" --device "$a" --force-device
+refused "another run's" "already holds the states of a siTrain run" "$a" "$@"
+loop 16K
+refused "one that is too small" "$new" "$new" "$@"
+
+works "the same run in memory" pretrain --run "$tmp/mem" "$@" --mode mem
+whole=$(exported "$tmp/mem")
+dd if=/dev/zero of="$a" bs=1M count=1 2>/dev/null
+"$bin" pretrain --run "$tmp/two" "$@" --mode su+o --device "$a" --device "$b" --csd-write-bw 3M >"$tmp/out" 2>"$tmp/err" </dev/null &
+pid=$!
+for _ in $(seq 600); do
+    [ "$(grep -c '^step' "$tmp/out")" -ge 5 ] && break
+    sleep 0.05
+done
+run pretrain --run "$tmp/refused" "$@" --device "$b"
+[ "$got" = 1 ] && grep -qF "$b is mounted or in use" "$tmp/err"
+result $? "refused: one that a run is at work on"
+kill -9 $pid
+wait $pid
+result "$([ $? = 137 ]; echo $?)" "a run on two block devices is killed"
+works "and resumed" pretrain --resume "$tmp/two" --csd-write-bw 0
+same "$whole" "$(exported "$tmp/two")" "to the same parameters"
+works "and whole" check "$tmp/two"
+
+done_testing
