@@ -20,12 +20,15 @@ static const struct opt_row rows[] = {
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT", .help = "the beginning; left out: <|endoftext|>" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
     { "chat", OPT_FLAG, AT(chat),
-      .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty line ends it" },
-    { "tokens", OPT_UINT, AT(tokens), "100", .min = 1, .help = "how many to write, at most; not given: also no more than there are positions" },
+      .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty line "
+              "ends it" },
+    { "tokens", OPT_UINT, AT(tokens), "100", .min = 1,
+      .help = "how many to write, at most; not given: also no more than there are positions" },
     { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
     { "temperature", OPT_DOUBLE, AT(temperature), "1", .help = "0: always the likeliest token" },
     { "top-k", OPT_UINT, AT(top_k), .help = "choose among the k likeliest only; 0: all" },
-    { "top-p", OPT_RATIO, AT(top_p), "1", .max = 1, .help = "choose among the likeliest that have this probability together" },
+    { "top-p", OPT_RATIO, AT(top_p), "1", .max = 1,
+      .help = "choose among the likeliest that have this probability together; 0 or 1: all" },
     { "seed", OPT_UINT, AT(seed), "1", .help = "of the choices" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
     { 0 }
@@ -33,10 +36,12 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, AT(read) }, { 0 } };
 
 const struct opt_command generate_command = {
-    .name = "generate", .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]", .summary = "continue a text",
-    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or before a --stop text. Several prompts go "
-            "through the model together, each as if it were alone; --batch N given: N continuations of each. Between two texts stands a "
-            "line ---. A model that does not fit into --host-mem is read from its drive for every token.",
+    .name = "generate", .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
+    .summary = "continue a text",
+    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or before a "
+            "--stop text. Several prompts go through the model together, each as if it were alone; --batch N "
+            "given: N continuations of each. Between two texts stands a line ---. A model that does not fit "
+            "into --host-mem is read from its drive for every token.",
     .parts = parts, .size = sizeof(struct generate_opts)
 };
 
@@ -69,8 +74,10 @@ static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *lon
 
         prompts_name(&t->prompts, s->prompt, o->prompt_file, name, sizeof name);
         if (n >= context)
-            return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu positions there are: shorten it", name, n,
-                              context);
+            return err_misuse(err,
+                              "%s has %zu tokens, and with a continuation more than the %zu positions there "
+                              "are: shorten it",
+                              name, n, context);
         if (o->tokens_given && n + o->tokens > context)
             return err_misuse(err,
                               "%s has %zu tokens, with --tokens %llu more than the %zu positions there are",
@@ -207,7 +214,8 @@ static int check(const struct generate_opts *o, struct err *err)
     if (o->prompt.n && o->prompt_file)
         return err_misuse(err, "--prompt and --prompt-file both say how to begin; give one of them");
     if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
-        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, no --prompt-file and no --batch");
+        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, no "
+                               "--prompt-file and no --batch");
     return 0;
 }
 

@@ -21,7 +21,8 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
     if (rc)
         return rc;
     if (g->reader.gpt.n_labels)
-        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval --task measures it", o->model);
+        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval --task measures "
+                               "it", o->model);
     g->context = o->read.seq ? o->read.seq : g->reader.gpt.n_positions;
     g->vocab = g->reader.gpt.vocab;
     if (g->context > g->reader.gpt.n_positions)
@@ -34,10 +35,15 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
     return rc;
 }
 
+static enum dtype dtype_of(const struct generator *g)
+{
+    return (enum dtype)(g->o->dtype_given ? g->o->read.dtype : reader_dtype(&g->reader));
+}
+
 static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
 {
-    struct memory_request want = { .host_mem = g->o->read.host_mem, .model = { .gpt = d->gpt, .dtype = d->dtype },
-                                   .reader = g->reader.bytes, .decode = d };
+    struct memory_request want = { .host_mem = g->o->read.host_mem, .reader = g->reader.bytes, .decode = d,
+                                   .model = { .gpt = d->gpt, .dtype = d->dtype } };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 
@@ -51,9 +57,10 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
 int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest, struct err *err)
 {
     const struct read_opts *o = &g->o->read;
-    struct decode_options   d = { .gpt = g->reader.gpt, .batch = batch, .positions = positions, .piece = longest,
-                                  .dtype = (enum dtype)(g->o->dtype_given ? o->dtype : reader_dtype(&g->reader)),
-                                  .engine = (enum matmul_engine)o->blas, .threads = (int)session_threads(o->threads) };
+    struct decode_options   d = { .gpt = g->reader.gpt, .batch = batch, .positions = positions,
+                                  .piece = longest, .dtype = dtype_of(g),
+                                  .engine = (enum matmul_engine)o->blas,
+                                  .threads = (int)session_threads(o->threads) };
     int                     rc;
 
     g->batch = batch;
@@ -91,7 +98,7 @@ static size_t layers_streamed(size_t layers, size_t frames)
 static void say_speed(const struct generator *g, size_t passes)
 {
     const struct gpt_config *gpt = &g->reader.gpt;
-    double   wire = (double)dtype_bytes((enum dtype)(g->o->dtype_given ? g->o->read.dtype : reader_dtype(&g->reader)));
+    double   wire = (double)dtype_bytes(dtype_of(g));
     size_t   streamed = layers_streamed(gpt->n_layer, g->frames);
     double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
     double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
@@ -100,9 +107,10 @@ static void say_speed(const struct generator *g, size_t passes)
 
     if (!streamed || !(seconds > 0))
         return;
-    fprintf(stderr, "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of parameters, at the %s/s just "
-            "measured %.3g s a token\n", streamed, gpt->n_layer, opt_size_text(bytes, sizeof bytes, again),
-            opt_size_text(rate, sizeof rate, all / seconds), again / (all / seconds));
+    fprintf(stderr, "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
+            "parameters, at the %s/s just measured %.3g s a token\n", streamed, gpt->n_layer,
+            opt_size_text(bytes, sizeof bytes, again), opt_size_text(rate, sizeof rate, all / seconds),
+            again / (all / seconds));
 }
 
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n, const float **logits,
