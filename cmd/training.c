@@ -279,6 +279,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
 
     if (!rc && t->s->run.mode != RUN_MEM) // the database is the stream's until then; in mem it is this thread's, and a drain is an image
         rc = stream_drain(t->stream, err);
+    if (!rc && step + 1 == t->s->o.steps)
+        rc = meter_flush(stream_meter(t->stream), step + 1, t->s->log, err);
     if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
         best = 1;
         rc = best_export(t->s, t->stream, step + 1, err);

@@ -53,6 +53,8 @@ result $? "a report leaves nothing behind"
 
 train su+o --devices 2 --eval-data "$tmp/tokens.bin" --eval-every 1
 adds_up ", evaluations apart"
+same "1|2|3|4|" "$(sqlite3 "$tmp/run/run.db" "SELECT DISTINCT step FROM spans WHERE phase = 'eval' ORDER BY step" | tr '\n' '|')" \
+    "what evaluations took is there, after the last step too"
 
 # what drives are written, and how long they last that
 "$bin" report "$tmp/run" --csv | awk -F, '$1 == "traffic" { v[$2, $3] = $4; row[$2] = 1 } $1 == "written" && $3 == "bytes_per_step" { all += $4; n++ }
