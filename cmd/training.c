@@ -240,7 +240,8 @@ static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
     return t->feed->ops->batch(t->feed, step, micro, b, err);
 }
 
-/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there or missing. */
+/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there or missing. What an evaluation took is
+ * measured as the next step's, and comes with its rows; after the last step, with these. */
 static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best, struct err *err)
 {
     int rc = runlog_begin(t->s->log, err);
@@ -253,6 +254,8 @@ static int store_values(struct training *t, uint64_t step, const struct feed_val
         rc = feed_store_seconds(t->s, v, err);
     if (!rc && best)
         rc = best_store(&t->best, t->s, step, v, err);
+    if (!rc && step + 1 == t->s->o.steps)
+        rc = meter_flush(stream_meter(t->stream), step + 1, t->s->log, err);
     if (!rc)
         rc = runlog_commit(t->s->log, err);
     if (rc)
@@ -279,8 +282,6 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
 
     if (!rc && t->s->run.mode != RUN_MEM) // the database is the stream's until then; in mem it is this thread's, and a drain is an image
         rc = stream_drain(t->stream, err);
-    if (!rc && step + 1 == t->s->o.steps)
-        rc = meter_flush(stream_meter(t->stream), step + 1, t->s->log, err);
     if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
         best = 1;
         rc = best_export(t->s, t->stream, step + 1, err);
