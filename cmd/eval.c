@@ -1,4 +1,5 @@
-/* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task, and its predictions. */
+/* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task, and its
+ * predictions. */
 #include "cmd/cmd.h"
 #include "cmd/eval_task.h"
 #include "cmd/evaluate.h"
@@ -21,26 +22,41 @@ struct eval_opts {
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, offsetof(struct eval_opts, model), .help = "a run, or a Hugging Face folder" },
-    { "data", OPT_STRING, offsetof(struct eval_opts, data), .arg = "FILE|DIR", .help = "a token file or a text; with --task its folder" },
-    { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR", .help = "for texts; else the model's own" },
+    { "data", OPT_STRING, offsetof(struct eval_opts, data), .arg = "FILE|DIR",
+      .help = "a token file or a text; with --task its folder" },
+    { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR",
+      .help = "for texts; else the model's own" },
     { "task", OPT_STRING, offsetof(struct eval_opts, task), .arg = "TASK",
       .help = "of a classifier: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
-    { "eval-file", OPT_STRING, offsetof(struct eval_opts, eval_file), .arg = "FILE", .help = "of a classifier: rows of one's own, as finetune takes them" },
-    { "test-file", OPT_STRING, offsetof(struct eval_opts, test_file), .arg = "FILE", .help = "rows of one's own to predict" },
-    { "predict", OPT_STRING, offsetof(struct eval_opts, predict), .arg = "FILE", .help = "write predictions of the test rows" },
+    { "eval-file", OPT_STRING, offsetof(struct eval_opts, eval_file), .arg = "FILE",
+      .help = "of a classifier: rows of one's own, as finetune takes them" },
+    { "test-file", OPT_STRING, offsetof(struct eval_opts, test_file), .arg = "FILE",
+      .help = "rows of one's own to predict" },
+    { "predict", OPT_STRING, offsetof(struct eval_opts, predict), .arg = "FILE",
+      .help = "write predictions of the test rows" },
     { "max-seq", OPT_UINT, offsetof(struct eval_opts, max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the model has" },
-    { "max-eval-samples", OPT_UINT, offsetof(struct eval_opts, max_eval), .help = "only the first rows; 0: all" },
-    { "max-predict-samples", OPT_UINT, offsetof(struct eval_opts, max_predict), .help = "the same of the rows to predict" },
+    { "max-eval-samples", OPT_UINT, offsetof(struct eval_opts, max_eval),
+      .help = "only the first rows; 0: all" },
+    { "max-predict-samples", OPT_UINT, offsetof(struct eval_opts, max_predict),
+      .help = "the same of the rows to predict" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct eval_opts, read) }, { 0 } };
+static const struct opt_part parts[] = { { "Options", rows, 0 },
+                                         { "Machine", read_rows, offsetof(struct eval_opts, read) },
+                                         { 0 } };
 
 const struct opt_command eval_command = {
-    "eval", "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)", "the loss of a model on a file, or a classifier's metrics",
-    "A language model: rows of --seq tokens are taken one after the other; every token is predicted from those before it in its row. A "
+    "eval",
+    "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)",
+    "the loss of a model on a file, or a classifier's metrics",
+    "A language model: rows of --seq tokens are taken one after the other; every token is predicted from "
+    "those before it in its row. A "
     "classifier or regressor: the development set of a GLUE task, or rows of one's own.",
-    parts, sizeof(struct eval_opts), NULL, NULL
+    parts,
+    sizeof(struct eval_opts),
+    NULL,
+    NULL
 };
 
 /* A text's tokens, in a file without a name: it is gone when it is closed. */
@@ -83,8 +99,12 @@ static int open_data(struct tokens **out, const struct reader *r, const struct e
 
 static int run_eval(const struct reader *r, struct tokens *data, const struct read_opts *o, struct err *err)
 {
-    struct trainer_options t = { .model = { .gpt = r->gpt, .batch = o->batch, .seq = o->seq ? o->seq : r->gpt.n_positions, .grad_accum = 1,
-                                            .dtype = (enum dtype)o->dtype, .engine = (enum matmul_engine)o->blas,
+    struct trainer_options t = { .model = { .gpt = r->gpt,
+                                            .batch = o->batch,
+                                            .seq = o->seq ? o->seq : r->gpt.n_positions,
+                                            .grad_accum = 1,
+                                            .dtype = (enum dtype)o->dtype,
+                                            .engine = (enum matmul_engine)o->blas,
                                             .threads = (int)session_threads(o->threads) } };
     struct evaluate  e = { t.model.batch, t.model.seq, 1, r->gpt.vocab };
     struct stream   *stream = NULL;
@@ -116,13 +136,23 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
     if (!dtype_given)
         o->read.dtype = reader_dtype(&r);
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
-        struct eval_task e = { .model = o->model, .task = o->task, .data = o->data, .eval_file = o->eval_file, .test_file = o->test_file,
-                               .predict = o->predict, .tokenizer = o->tokenizer, .max_seq = o->max_seq, .max_eval = o->max_eval,
+        struct eval_task e = { .model = o->model,
+                               .task = o->task,
+                               .data = o->data,
+                               .eval_file = o->eval_file,
+                               .test_file = o->test_file,
+                               .predict = o->predict,
+                               .tokenizer = o->tokenizer,
+                               .max_seq = o->max_seq,
+                               .max_eval = o->max_eval,
                                .max_predict = o->max_predict };
 
         rc = eval_task(&r, &e, &o->read, err);
     } else if (!rc && r.gpt.n_labels) {
-        rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says what it is evaluated on", o->model);
+        rc = err_misuse(
+            err,
+            "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says what it is evaluated on",
+            o->model);
     } else if (!rc) {
         rc = open_data(&data, &r, o, err);
         if (!rc)

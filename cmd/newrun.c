@@ -1,6 +1,6 @@
-/* newrun.c: the creation of a run, in the order that makes a kill harmless: folder, run.db.new with the lock, settings, tokenizer,
- * tokens, devices, and last the name run.db. What a killed creation left is known by its names: a folder without run.db that
- * holds nothing else may be cleared and used. */
+/* newrun.c: the creation of a run, in the order that makes a kill harmless: folder, run.db.new with the lock,
+ * settings, tokenizer, tokens, devices, and last the name run.db. What a killed creation left is known by its
+ * names: a folder without run.db that holds nothing else may be cleared and used. */
 #include "cmd/newrun.h"
 
 #include "cmd/cmd.h"
@@ -38,7 +38,8 @@ static int check_tokens(const char *path, size_t vocab, uint64_t seq, struct err
     uint64_t       count = rc ? 0 : tokens_count(t);
 
     if (!rc && count < seq + 1)
-        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64, path, count, seq, seq + 1);
+        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64, path,
+                        count, seq, seq + 1);
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
         rc = tokens_read(t, at, n, vocab, ids, err);
@@ -65,10 +66,12 @@ static int check_data(const char *path, const char *tokenizer, size_t vocab, uin
     if (kind != TOKENS_TEXT)
         return check_tokens(path, vocab, seq, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
-        return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare --train-tokenizer makes one)", path);
+        return err_misuse(
+            err, "%s is text: --tokenizer DIR is needed (siTrain prepare --train-tokenizer makes one)", path);
     rc = tokenizer_open(&tok, tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > vocab)
-        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu", tokenizer, tokenizer_vocab(tok), vocab);
+        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
+                        tokenizer, tokenizer_vocab(tok), vocab);
     tokenizer_close(tok);
     return rc;
 }
@@ -108,11 +111,13 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
 
 /* ---- the folder ---- */
 
-/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., train.ex..., tokenizer, dev0, image0, ...). */
+/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., train.ex..., tokenizer,
+ * dev0, image0, ...). */
 static int is_ours(const char *name)
 {
     static const char *const exact[] = { ".", "..", "run.lock", "tokenizer" };
-    static const char *const begins[] = { "run.db.new", "data.bin", "eval.bin", "train.ex", "dev.ex", "dev_mm.ex", "test.ex", "test_mm.ex" };
+    static const char *const begins[] = { "run.db.new", "data.bin",  "eval.bin", "train.ex",
+                                          "dev.ex",     "dev_mm.ex", "test.ex",  "test_mm.ex" };
     static const char *const numbered[] = { "dev", "image" };
 
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
@@ -122,7 +127,8 @@ static int is_ours(const char *name)
         if (!strncmp(name, begins[i], strlen(begins[i])))
             return 1;
     for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++)
-        if (!strncmp(name, numbered[i], strlen(numbered[i])) && isdigit((unsigned char)name[strlen(numbered[i])]))
+        if (!strncmp(name, numbered[i], strlen(numbered[i])) &&
+            isdigit((unsigned char)name[strlen(numbered[i])]))
             return 1;
     return 0;
 }
@@ -160,7 +166,8 @@ static int check_folder(const char *dir, struct err *err)
     int            rc = 0;
 
     if (session_is_run(dir))
-        return err_misuse(err, "%s is a run already: go on with --resume %s, or choose another name", dir, dir);
+        return err_misuse(err, "%s is a run already: go on with --resume %s, or choose another name", dir,
+                          dir);
     d = opendir(dir);
     if (!d && errno == ENOENT)
         return 0;
@@ -168,7 +175,8 @@ static int check_folder(const char *dir, struct err *err)
         return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir, strerror(errno));
     while (!rc && (e = readdir(d)))
         if (!is_ours(e->d_name))
-            rc = err_misuse(err, "%s exists and holds %s: choose a folder that does not exist", dir, e->d_name);
+            rc = err_misuse(err, "%s exists and holds %s: choose a folder that does not exist", dir,
+                            e->d_name);
     closedir(d);
     return rc;
 }
@@ -181,8 +189,9 @@ static int check_device(const char *path, struct err *err)
     char       *slash;
 
     if (strchr(path, '\n'))
-        return err_misuse(err, "--device: a path without line breaks is expected, but one has a line break after %.*s",
-                          (int)strcspn(path, "\n"), path);
+        return err_misuse(
+            err, "--device: a path without line breaks is expected, but one has a line break after %.*s",
+            (int)strcspn(path, "\n"), path);
     if (stat(path, &st) == 0)
         return 0;
     snprintf(dir, sizeof dir, "%s", path);
@@ -191,7 +200,8 @@ static int check_device(const char *path, struct err *err)
         slash[slash == dir] = '\0';
     if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
         return 0;
-    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path, strerror(errno));
+    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path,
+                      strerror(errno));
 }
 
 static int has_dev(const struct newrun *n)
@@ -209,9 +219,12 @@ int newrun_check(const struct newrun *n, struct err *err)
     for (size_t i = 0; i < n->o->device.n && !rc; i++)
         rc = check_device(n->o->device.item[i], err);
     if (!rc && n->tokenizer && !tokenise_has_files(n->tokenizer))
-        rc = err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected", n->tokenizer);
+        rc = err_misuse(err,
+                        "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected",
+                        n->tokenizer);
     if (!rc && n->o->keep_best && !n->eval_data && !has_dev(n))
-        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s", n->examples ? "--eval-file FILE" : "--eval-data FILE");
+        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
+                        n->examples ? "--eval-file FILE" : "--eval-data FILE");
     if (!rc && n->data)
         rc = check_data(n->data, n->tokenizer, n->gpt.vocab, n->o->seq, err);
     if (!rc && n->eval_data)
@@ -252,8 +265,10 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
     uname(&u);
     snprintf(system, sizeof system, "%s %s %s", u.sysname, u.release, u.machine);
     cpu_name(cpu, sizeof cpu);
-    const char *const rows[][2] = { { "id", s->id }, { "command", command }, { "created", created }, { "version", SITRAIN_VERSION },
-                                    { "host", u.nodename }, { "system", system }, { "cpu", cpu } };
+    const char *const rows[][2] = { { "id", s->id },        { "command", command },
+                                    { "created", created }, { "version", SITRAIN_VERSION },
+                                    { "host", u.nodename }, { "system", system },
+                                    { "cpu", cpu } };
 
     rc = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !rc; i++)
@@ -393,8 +408,9 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
 
     if (rc)
         return rc;
-    if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) || (rc = session_store_options(s, err)) ||
-        (rc = store_classifier(s, n, err)) || (rc = runlog_commit(s->log, err))) {
+    if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
+        (rc = session_store_options(s, err)) || (rc = store_classifier(s, n, err)) ||
+        (rc = runlog_commit(s->log, err))) {
         runlog_rollback(s->log);
         return rc;
     }
@@ -418,7 +434,8 @@ static int name_database(struct session *s, struct err *err)
     runlog_close(s->log);
     s->log = NULL;
     if (access(wal, F_OK) == 0)
-        return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)", from, wal);
+        return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)", from,
+                       wal);
     if (rename(from, to))
         return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
     rc = file_sync_dir(s->dir, err);
@@ -429,8 +446,8 @@ static int name_database(struct session *s, struct err *err)
     return rc;
 }
 
-/* What a creation that came to nothing left at a --device: in a folder the file with its id in the name, a file or a block device with
- * its superblock. What is not certainly its own stays. */
+/* What a creation that came to nothing left at a --device: in a folder the file with its id in the name, a
+ * file or a block device with its superblock. What is not certainly its own stays. */
 static void clear_device(const char *device, const char *id, size_t i)
 {
     static const char zeros[STORE_SUPERBLOCK];
@@ -446,7 +463,8 @@ static void clear_device(const char *device, const char *id, size_t i)
     fd = open(device, (S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY) | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) && !strcmp(super.id, id)) {
+    if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) &&
+        !strcmp(super.id, id)) {
         if (S_ISREG(st.st_mode))
             unlink(device);
         else

@@ -1,4 +1,5 @@
-/* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions that the run itself goes by. */
+/* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions
+ * that the run itself goes by. */
 #include "cmd/cmd.h"
 #include "cmd/encode.h"
 #include "cmd/labelled.h"
@@ -21,14 +22,21 @@ struct plan_opts {
 };
 
 static const struct opt_row rows[] = {
-    { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN", .help = "accepted, so that pretrain's line can be planned as it is" },
-    { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR", .help = "the same; with --task its folder" },
+    { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN",
+      .help = "accepted, so that pretrain's line can be planned as it is" },
+    { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR",
+      .help = "the same; with --task its folder" },
     { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE", .help = "the same" },
-    { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR", .help = "says how large the vocabulary is" },
-    { "task", OPT_STRING, offsetof(struct plan_opts, task), .arg = "TASK", .help = "a fine-tuning for this task, in finetune's batches and rows" },
-    { "train-file", OPT_STRING, offsetof(struct plan_opts, train_file), .arg = "FILE", .help = "or for the classes of one's own rows" },
-    { "regression", OPT_FLAG, offsetof(struct plan_opts, regression), .help = "of which the labels are numbers" },
-    { "max-seq", OPT_UINT, offsetof(struct plan_opts, max_seq), .min = 1, .max = 1048576, .help = "tokens of a fine-tuning's row, at most" },
+    { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR",
+      .help = "says how large the vocabulary is" },
+    { "task", OPT_STRING, offsetof(struct plan_opts, task), .arg = "TASK",
+      .help = "a fine-tuning for this task, in finetune's batches and rows" },
+    { "train-file", OPT_STRING, offsetof(struct plan_opts, train_file), .arg = "FILE",
+      .help = "or for the classes of one's own rows" },
+    { "regression", OPT_FLAG, offsetof(struct plan_opts, regression),
+      .help = "of which the labels are numbers" },
+    { "max-seq", OPT_UINT, offsetof(struct plan_opts, max_seq), .min = 1, .max = 1048576,
+      .help = "tokens of a fine-tuning's row, at most" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -39,8 +47,14 @@ static const struct opt_part parts[] = {
 };
 
 const struct opt_command plan_command = {
-    "plan", "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's options]",
-    "the memory, the traffic and the disk space of a run, before it is made", NULL, parts, sizeof(struct plan_opts), NULL, NULL
+    "plan",
+    "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's options]",
+    "the memory, the traffic and the disk space of a run, before it is made",
+    NULL,
+    parts,
+    sizeof(struct plan_opts),
+    NULL,
+    NULL
 };
 
 static void print_model(const struct session *s)
@@ -48,18 +62,27 @@ static void print_model(const struct session *s)
     const struct gpt_config *g = &s->gpt;
     double                   tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
 
-    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million parameters (M = %.1f MiB)\n", g->n_layer, g->n_head,
-           g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6, 2.0 * (double)gpt_total(g) / (1 << 20));
-    printf("Step: %llu x %llu x %llu tokens%s, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum, (unsigned long long)s->o.batch,
-           (unsigned long long)s->o.seq, g->n_labels ? " at most" : "", tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
+    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million parameters (M = "
+           "%.1f MiB)\n",
+           g->n_layer, g->n_head, g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6,
+           2.0 * (double)gpt_total(g) / (1 << 20));
+    printf("Step: %llu x %llu x %llu tokens%s, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum,
+           (unsigned long long)s->o.batch, (unsigned long long)s->o.seq, g->n_labels ? " at most" : "",
+           tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
 }
 
 static void print_traffic(const struct session *s)
 {
-    struct traffic_config c = { .on_host = s->run.mode == RUN_BASE, .in_memory = s->run.mode == RUN_MEM, .n_blocks = s->run.n_blocks,
-                                .block_params = s->block_params, .frames = s->run.frames, .wire_dt = s->run.wire_dt,
-                                .moments = optim_moments(s->run.optim), .compress = s->run.compress,
-                                .error_feedback = s->run.error_feedback, .residual_in_ram = s->run.residual_in_ram };
+    struct traffic_config c = { .on_host = s->run.mode == RUN_BASE,
+                                .in_memory = s->run.mode == RUN_MEM,
+                                .n_blocks = s->run.n_blocks,
+                                .block_params = s->block_params,
+                                .frames = s->run.frames,
+                                .wire_dt = s->run.wire_dt,
+                                .moments = optim_moments(s->run.optim),
+                                .compress = s->run.compress,
+                                .error_feedback = s->run.error_feedback,
+                                .residual_in_ram = s->run.residual_in_ram };
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     int                   any = 0;
@@ -71,8 +94,9 @@ static void print_traffic(const struct session *s)
             for (int d = 0; d < LINK_DIRS; d++)
                 if (m.bytes[l][k][d]) {
                     any = 1;
-                    printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M\n", link_kind_names[l], link_class_names[k], link_dir_names[d],
-                           (unsigned long long)m.bytes[l][k][d], (double)m.bytes[l][k][d] / M);
+                    printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M\n", link_kind_names[l],
+                           link_class_names[k], link_dir_names[d], (unsigned long long)m.bytes[l][k][d],
+                           (double)m.bytes[l][k][d] / M);
                 }
     if (!any)
         printf("  none: everything stays in RAM\n");
@@ -85,10 +109,11 @@ static int print_storage(const struct session *s, struct err *err)
     int               rc = run_memory(&s->run, &m, err);
 
     if (!rc && s->run.mode == RUN_MEM)
-        printf("\nDisk: %s for the images in RUN\n", opt_size_text(text, sizeof text, (double)m.device_bytes));
+        printf("\nDisk: %s for the images in RUN\n",
+               opt_size_text(text, sizeof text, (double)m.device_bytes));
     else if (!rc)
-        printf("\nDisk: %s on %zu device%s\n", opt_size_text(text, sizeof text, (double)m.device_bytes), s->run.n_devices,
-               s->run.n_devices == 1 ? "" : "s");
+        printf("\nDisk: %s on %zu device%s\n", opt_size_text(text, sizeof text, (double)m.device_bytes),
+               s->run.n_devices, s->run.n_devices == 1 ? "" : "s");
     return rc;
 }
 
@@ -120,16 +145,18 @@ static int dev_rows(uint64_t *most, const struct task *task, const char *data, s
     return rc;
 }
 
-/* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where they are known. */
-static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o, const struct opt_given *given,
-                     struct err *err)
+/* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where they are
+ * known. */
+static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o,
+                     const struct opt_given *given, struct err *err)
 {
     const struct task *task = o->task ? task_find(o->task) : NULL;
     struct task       *own = NULL;
     int                rc = 0;
 
     if (o->task && !task)
-        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", o->task);
+        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
+                          o->task);
     if (task && o->data)
         rc = dev_rows(evaluated, task, o->data, err);
     if (!rc && o->train_file)
@@ -143,7 +170,8 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o
     if (!opt_was_given(&plan_command, given, "seq"))
         o->train.seq = labelled_seq(o->max_seq, s->gpt.n_positions);
     if (o->train.seq > s->gpt.n_positions)
-        return err_misuse(err, "--max-seq %llu: the model has %zu positions", (unsigned long long)o->train.seq, s->gpt.n_positions);
+        return err_misuse(err, "--max-seq %llu: the model has %zu positions",
+                          (unsigned long long)o->train.seq, s->gpt.n_positions);
     if (opt_was_given(&plan_command, given, "dropout"))
         s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)o->train.dropout;
     return 0;

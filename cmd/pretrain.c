@@ -1,5 +1,5 @@
-/* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands complete on disk: a new one is first
- * made, then opened like any other. */
+/* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands complete on disk:
+ * a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
 #include "cmd/newrun.h"
 #include "cmd/pick.h"
@@ -18,10 +18,12 @@ struct pretrain_opts {
 
 static const struct opt_row rows[] = {
     { "run", OPT_STRING, offsetof(struct pretrain_opts, run), .arg = "RUN", .help = "the new run's folder" },
-    { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN", .help = "go on with this run from its last commit" },
+    { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN",
+      .help = "go on with this run from its last commit" },
     { "data", OPT_STRING, offsetof(struct pretrain_opts, data), .arg = "FILE",
       .help = "a token file (llm.c's or nanoGPT's), read in place, or a text, tokenised into RUN" },
-    { "eval-data", OPT_STRING, offsetof(struct pretrain_opts, eval_data), .arg = "FILE", .help = "the same, to evaluate on" },
+    { "eval-data", OPT_STRING, offsetof(struct pretrain_opts, eval_data), .arg = "FILE",
+      .help = "the same, to evaluate on" },
     { "tokenizer", OPT_STRING, offsetof(struct pretrain_opts, tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in --init's folder" },
     { 0 }
@@ -34,17 +36,28 @@ static const struct opt_part parts[] = {
 };
 
 const struct opt_command pretrain_command = {
-    "pretrain", "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | --resume RUN [--steps N]",
+    "pretrain",
+    "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | --resume RUN "
+    "[--steps N]",
     "train a model",
-    "Ctrl-C finishes the step and commits; --resume goes on from there, bit for bit as if the run had never stopped. On resume, options that "
+    "Ctrl-C finishes the step and commits; --resume goes on from there, bit for bit as if the run had never "
+    "stopped. On resume, options that "
     "change the arithmetic are refused.",
-    parts, sizeof(struct pretrain_opts), NULL, NULL
+    parts,
+    sizeof(struct pretrain_opts),
+    NULL,
+    NULL
 };
 
 static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *err)
 {
-    struct newrun n = { .dir = o->run, .o = &o->train, .init = o->model.init, .data = o->data, .eval_data = o->eval_data,
-                        .argc = argc, .argv = argv };
+    struct newrun n = { .dir = o->run,
+                        .o = &o->train,
+                        .init = o->model.init,
+                        .data = o->data,
+                        .eval_data = o->eval_data,
+                        .argc = argc,
+                        .argv = argv };
     int           rc;
 
     if (!o->data)
@@ -53,7 +66,10 @@ static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *
     if (rc)
         return rc;
     if (n.gpt.n_labels) {
-        fprintf(stderr, "siTrain: %s is a classifier: its head is left out, its body is trained as a language model\n", o->model.init);
+        fprintf(
+            stderr,
+            "siTrain: %s is a classifier: its head is left out, its body is trained as a language model\n",
+            o->model.init);
         n.gpt.n_labels = 0;
     }
     n.tokenizer = o->tokenizer;
@@ -80,7 +96,9 @@ static int resume_data(struct session *s, const char *what, const char *path, st
     } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
         rc = full && !text ? session_found_tokens(s, what, full, err) : -ENOENT;
         if (rc == -ENOENT)
-            rc = err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out, or name a file with the same tokens",
+            rc = err_misuse(err,
+                            "--%s %s: this run has %s and a resume keeps it: leave the option out, or name a "
+                            "file with the same tokens",
                             !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
     }
     free(have);
@@ -90,7 +108,8 @@ static int resume_data(struct session *s, const char *what, const char *path, st
 }
 
 /* The stored options with what the command line may change. */
-static int resume_options(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
+static int resume_options(struct session *s, const struct pretrain_opts *o, const struct opt_given *given,
+                          struct err *err)
 {
     struct pretrain_opts said = *o;
     char                *trained = session_get(s, "data.path");
@@ -110,10 +129,13 @@ static int resume_options(struct session *s, const struct pretrain_opts *o, cons
     if (!rc)
         rc = train_opts_check(&s->o, err);
     if (!rc && s->o.seq > s->gpt.n_positions)
-        rc = err_misuse(err, "--seq %llu: the model has %zu positions", (unsigned long long)s->o.seq, s->gpt.n_positions);
+        rc = err_misuse(err, "--seq %llu: the model has %zu positions", (unsigned long long)s->o.seq,
+                        s->gpt.n_positions);
     if (!rc)
         rc = session_config(s, err);
-    return rc || !first ? rc : session_store_options(s, err); // before the data: a run without data takes options anew
+    return rc || !first
+               ? rc
+               : session_store_options(s, err); // before the data: a run without data takes options anew
 }
 
 static int resume_check(const struct pretrain_opts *o, struct err *err)
@@ -121,7 +143,9 @@ static int resume_check(const struct pretrain_opts *o, struct err *err)
     const struct model_opts *m = &o->model;
 
     if (o->tokenizer || m->init || m->model || m->n_layer || m->n_head || m->n_embd || m->vocab)
-        return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, --init, --model and sizes out");
+        return err_misuse(
+            err,
+            "--resume keeps the run's model and tokenizer: leave --tokenizer, --init, --model and sizes out");
     return 0;
 }
 
@@ -134,12 +158,15 @@ static int check_kind(struct session *s, const char *dir, struct err *err)
     if (task)
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it", dir, dir);
     else if (s->gpt.n_labels)
-        rc = err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK --data DIR trains it", dir, dir);
+        rc = err_misuse(
+            err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK --data DIR trains it",
+            dir, dir);
     free(task);
     return rc;
 }
 
-static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given, struct err *err)
+static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given,
+                    struct err *err)
 {
     const char *dir = o->resume ? o->resume : o->run;
     int         rc = session_open(s, dir, err);
@@ -158,7 +185,8 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     return rc;
 }
 
-static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv, int *code, struct err *err)
+static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv, int *code,
+                    struct err *err)
 {
     struct session s = { 0 };
     int            rc;

@@ -1,5 +1,6 @@
-/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing. SIGINT, SIGTERM and SIGPIPE let the
- * step finish and commit; a second one ends the process at once, which a resume survives as it survives any kill. */
+/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing.
+ * SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the process at once, which a
+ * resume survives as it survives any kill. */
 #include "cmd/training.h"
 
 #include "cmd/best.h"
@@ -42,7 +43,8 @@ static void on_stop(int signal)
         _exit(130);
 }
 
-/* Nobody reads what is printed any more: the step ends and is committed. Every line from here on comes here again. */
+/* Nobody reads what is printed any more: the step ends and is committed. Every line from here on comes here
+ * again. */
 static void on_pipe(int signal)
 {
     (void)signal;
@@ -69,26 +71,44 @@ struct trainer_options training_options(const struct session *s)
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
 
     return (struct trainer_options){
-        .model = { .gpt = *g, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum, .dtype = (enum dtype)o->dtype,
-                   .engine = (enum matmul_engine)o->blas, .threads = (int)o->threads, .training = 1, .varying = g->n_labels > 0,
-                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p, g->n_labels ? g->drop_resid : p, o->seed } },
-        .schedule = { .kind = (enum schedule_kind)o->schedule, .lr = o->lr, .min_lr = o->min_lr,
-                      .warmup = opt_warmup_steps(o->warmup, horizon), .horizon = horizon },
-        .clip = o->clip, .optim = (enum optim_kind)o->optimizer, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
+        .model = { .gpt = *g,
+                   .batch = o->batch,
+                   .seq = o->seq,
+                   .grad_accum = o->grad_accum,
+                   .dtype = (enum dtype)o->dtype,
+                   .engine = (enum matmul_engine)o->blas,
+                   .threads = (int)o->threads,
+                   .training = 1,
+                   .varying = g->n_labels > 0,
+                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
+                                g->n_labels ? g->drop_resid : p, o->seed } },
+        .schedule = { .kind = (enum schedule_kind)o->schedule,
+                      .lr = o->lr,
+                      .min_lr = o->min_lr,
+                      .warmup = opt_warmup_steps(o->warmup, horizon),
+                      .horizon = horizon },
+        .clip = o->clip,
+        .optim = (enum optim_kind)o->optimizer,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
     };
 }
 
 int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
 {
-    struct memory_request r = { .host_mem = s->o.host_mem, .model = training_options(s).model, .run = &s->run,
-                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1, .exporting = s->o.keep_best,
+    struct memory_request r = { .host_mem = s->o.host_mem,
+                                .model = training_options(s).model,
+                                .run = &s->run,
+                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1,
+                                .exporting = s->o.keep_best,
                                 .rows = rows };
 
     return memory_plan(out, &r, err);
 }
 
-int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir, uint64_t rows,
-                        struct err *err)
+int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
+                        uint64_t rows, struct err *err)
 {
     struct session s = { .gpt = *gpt, .o = *o };
     struct budget  plan;
@@ -102,8 +122,8 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     return rc;
 }
 
-int training_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts,
-                     struct train_opts *train, int first, struct err *err)
+int training_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
+                     const void *opts, struct train_opts *train, int first, struct err *err)
 {
     struct opt_given which = *given;
 
@@ -123,11 +143,14 @@ void training_say_schedule(const struct session *s)
     const struct train_opts *o = &s->o;
 
     if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        fprintf(stderr, "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is --min-lr, %g\n",
+        fprintf(stderr,
+                "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is "
+                "--min-lr, %g\n",
                 (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
 }
 
-/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last bits. */
+/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last
+ * bits. */
 static void keep_engine(struct session *s)
 {
     char *engine = session_get(s, "engine");
@@ -170,7 +193,8 @@ static int record_plan(struct training *t, struct err *err)
     return rc ? rc : session_set(t->s, "residual_in_ram", t->s->run.residual_in_ram ? "1" : "0", err);
 }
 
-/* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or after a kill nothing. */
+/* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or
+ * after a kill nothing. */
 static int record_options(struct session *s, int blas, struct err *err)
 {
     int kept = s->o.blas, rc = runlog_begin(s->log, err);
@@ -212,7 +236,7 @@ static int training_open(struct training *t, struct err *err)
     o.model.kept = t->plan.kept;
     rc = run_train(&t->stream, &s->run, notice, sizeof notice, err);
     if (!rc)
-        rc = stream_drain(t->stream, err); // what a crash left is finished: the database is this thread's until the first step
+        rc = stream_drain(t->stream, err); // what a crash left is done: the database is ours until the first step
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc)
@@ -240,9 +264,11 @@ static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
     return t->feed->ops->batch(t->feed, step, micro, b, err);
 }
 
-/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there or missing. What an evaluation took is
- * measured as the next step's, and comes with its rows; after the last step, with these. */
-static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best, struct err *err)
+/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there or
+ * missing. What an evaluation took is measured as the next step's, and comes with its rows; after the last step,
+ * with these. */
+static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best,
+                        struct err *err)
 {
     int rc = runlog_begin(t->s->log, err);
 
@@ -270,8 +296,8 @@ static void say_values(struct training *t, uint64_t step, const struct feed_valu
 
     for (size_t i = 0; i < v->n && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name, v->value[i].value);
-    progress_line(&t->progress, "eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text, (unsigned long long)v->count,
-                  t->feed->ops->counts, best ? "  best so far" : "");
+    progress_line(&t->progress, "eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text,
+                  (unsigned long long)v->count, t->feed->ops->counts, best ? "  best so far" : "");
 }
 
 /* The evaluation of the parameters after step `step`. */
@@ -280,7 +306,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     struct feed_values v;
     int                best = 0, rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
 
-    if (!rc && t->s->run.mode != RUN_MEM) // the database is the stream's until then; in mem it is this thread's, and a drain is an image
+    // The database is the stream's until it is drained; in mem it is this thread's, and a drain is an image.
+    if (!rc && t->s->run.mode != RUN_MEM)
         rc = stream_drain(t->stream, err);
     if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
         best = 1;
@@ -294,7 +321,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     return rc;
 }
 
-/* The share of the devices' time that computing did not wait for, since the run was opened; negative where nothing was moved. */
+/* The share of the devices' time that computing did not wait for, since the run was opened; negative where
+ * nothing was moved. */
 static double hidden_share(struct training *t)
 {
     uint64_t busy_ns, wait_ns;
@@ -346,8 +374,10 @@ static int skipped_before(struct training *t, uint64_t next, struct err *err)
 {
     char sql[192];
 
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM steps WHERE step < %llu AND step > "
-             "coalesce((SELECT max(step) FROM steps WHERE step < %llu AND NOT skipped), -1)", (unsigned long long)next, (unsigned long long)next);
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM steps WHERE step < %llu AND step > "
+             "coalesce((SELECT max(step) FROM steps WHERE step < %llu AND NOT skipped), -1)",
+             (unsigned long long)next, (unsigned long long)next);
     return runlog_query(t->s->log, sql, number_row, &t->skipped, err);
 }
 
@@ -376,9 +406,12 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     if (!rc)
         rc = session_notice(t->s, text, err);
     if (!rc && most && t->skipped >= most)
-        rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of them went into a parameter; "
-                     "--resume %s with a larger --max-skipped goes on, a run with a smaller --lr may not come here",
-                     (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
+        rc = err_set(
+            err, -EDOM,
+            "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of them went into a "
+            "parameter; "
+            "--resume %s with a larger --max-skipped goes on, a run with a smaller --lr may not come here",
+            (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
     return rc;
 }
 
@@ -393,7 +426,9 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
     uint64_t us = 0;
     int      rc = wear_computed(&t->wear, &t->s->run, err);
 
-    snprintf(sql, sizeof sql, "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 AND step + 100 >= %llu",
+    snprintf(sql, sizeof sql,
+             "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 AND step "
+             "+ 100 >= %llu",
              (unsigned long long)next);
     if (!rc && next >= WEAR_STEPS)
         rc = runlog_query(t->s->log, sql, number_row, &us, err);
@@ -407,11 +442,12 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
 static void wear_after(struct training *t, uint64_t done)
 {
     if (done == WEAR_STEPS)
-        wear_warn(&t->wear, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS, (double)t->s->o.endurance);
+        wear_warn(&t->wear, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
+                  (double)t->s->o.endurance);
 }
 
-/* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it was stopped before the
- * last step. */
+/* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it
+ * was stopped before the last step. */
 static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
@@ -445,8 +481,8 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
     progress_end(&t->progress);
     if (!rc && step < o->steps) {
         *code = 130;
-        fprintf(stderr, "siTrain: stopped after step %llu of %llu; go on with --resume %s\n", (unsigned long long)step,
-                (unsigned long long)o->steps, t->s->dir);
+        fprintf(stderr, "siTrain: stopped after step %llu of %llu; go on with --resume %s\n",
+                (unsigned long long)step, (unsigned long long)o->steps, t->s->dir);
     }
     return rc;
 }
@@ -458,10 +494,14 @@ static void say_what_runs(const struct training *t)
 
     if (s->o.quiet)
         return;
-    fprintf(stderr, "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned, %zu of %zu layers kept\n",
-            (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode], s->o.compress > 0 ? " with compressed gradients" : "",
-            (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum), s->o.dtype == DT_BF16 ? "bf16" : "fp32",
-            trainer_engine(t->trainer), opt_size_text(total, sizeof total, (double)t->plan.total),
+    fprintf(stderr,
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned, "
+            "%zu of %zu layers kept\n",
+            (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode],
+            s->o.compress > 0 ? " with compressed gradients" : "",
+            (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum),
+            s->o.dtype == DT_BF16 ? "bf16" : "fp32", trainer_engine(t->trainer),
+            opt_size_text(total, sizeof total, (double)t->plan.total),
             opt_size_text(limit, sizeof limit, (double)t->plan.limit), t->plan.kept, s->gpt.n_layer);
 }
 
@@ -482,8 +522,8 @@ int training_run(struct session *s, int *code, struct err *err)
         if (!rc)
             rc = record_options(s, s->o.blas, err);
         if (!rc)
-            printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir, (unsigned long long)next,
-                   (unsigned long long)s->o.steps);
+            printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir,
+                   (unsigned long long)next, (unsigned long long)s->o.steps);
         return rc;
     }
     catch_signals();

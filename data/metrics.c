@@ -1,5 +1,6 @@
-/* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order of the rows, so they do not depend on
- * threads; counts are whole numbers. Nothing is allocated: classes are counted window by window, ranks stand in the caller's scratch. */
+/* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order of the
+ * rows, so they do not depend on threads; counts are whole numbers. Nothing is allocated: classes are counted
+ * window by window, ranks stand in the caller's scratch. */
 #include "data/metrics.h"
 
 #include <assert.h>
@@ -59,13 +60,15 @@ static int64_t next_class(const int32_t *predicted, const int32_t *truth, size_t
     return next;
 }
 
-/* (c n - sum_k t_k p_k) / sqrt((n^2 - sum_k p_k^2) (n^2 - sum_k t_k^2)): c rows right, t_k rows of class k, p_k predicted as k. */
+/* (c n - sum_k t_k p_k) / sqrt((n^2 - sum_k p_k^2) (n^2 - sum_k t_k^2)): c rows right, t_k rows of class k,
+ * p_k predicted as k. */
 static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
 {
     double  tp = 0, tt = 0, pp = 0, all = (double)n, product;
     size_t  t[WINDOW], p[WINDOW], right = 0;
 
-    for (int64_t at = next_class(predicted, truth, n, INT32_MIN); at != INT64_MAX; at = next_class(predicted, truth, n, at + WINDOW)) {
+    for (int64_t at = next_class(predicted, truth, n, INT32_MIN); at != INT64_MAX;
+         at = next_class(predicted, truth, n, at + WINDOW)) {
         memset(t, 0, sizeof t);
         memset(p, 0, sizeof p);
         for (size_t i = 0; i < n; i++) {
@@ -139,7 +142,8 @@ static double pearson(const float *x, const float *y, size_t n)
     return correlation(xy, xx, yy);
 }
 
-/* A merge sort from the bottom up; the sorted values are in the array that is returned, `a` or `b`, both of n. */
+/* A merge sort from the bottom up; the sorted values are in the array that is returned, `a` or `b`, both of
+ * n. */
 static const double *sorted(double *a, double *b, size_t n)
 {
     for (size_t run = 1; run < n; run *= 2) {
@@ -175,7 +179,8 @@ static size_t count_below(const double *s, size_t n, double v, int equal)
     return lo;
 }
 
-/* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted ones. scratch: 2 n. */
+/* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted ones. scratch:
+ * 2 n. */
 static void ranks(double *rank, const float *x, size_t n, double *scratch)
 {
     const double *s;
