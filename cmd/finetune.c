@@ -93,6 +93,7 @@ static int add_file(struct material *m, const char *name, const char *dir, const
                     int labels, struct err *err)
 {
     struct encode *e = &m->file[m->files++];
+    int            pairs = 0, rc;
 
     *e = (struct encode){
         .name = name, .task = m->task, .own = m->own != NULL, .labels = labels, .most = most
@@ -100,7 +101,12 @@ static int add_file(struct material *m, const char *name, const char *dir, const
     if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >=
         (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", path);
-    return encode_check(e, &m->pairs, err);
+    rc = encode_check(e, &pairs, err);
+    if (!rc && m->files > 1 && pairs != m->pairs)
+        rc = err_misuse(err, "%s has %s, but %s has %s", e->path, pairs ? "pairs of texts" : "single texts",
+                        m->file[0].path, pairs ? "single texts" : "pairs of texts");
+    m->pairs |= pairs;
+    return rc;
 }
 
 static int add_task_files(struct material *m, const struct finetune_opts *o, struct err *err)

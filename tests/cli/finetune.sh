@@ -207,6 +207,8 @@ rm "$tmp/bad/dev.tsv"
 refuses 2 "dev.tsv" finetune --run "$tmp/none" --task sst2 --data "$tmp/bad" $shape
 refuses 2 "--data DIR is missing" finetune --run "$tmp/none" --task sst2 $shape
 refuses 2 "--task sst" finetune --run "$tmp/none" --task sst --data "$tmp/sst2" $shape
+printf 'sentence1,sentence2,label\na,b,1.5\n' >"$tmp/pairs.csv"
+refuses 2 "pairs.csv has pairs of texts, but" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --eval-file "$tmp/pairs.csv" $shape
 refuses 2 "--test-file" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --predict
 refuses 2 "positions" finetune --run "$tmp/none" --task sst2 --data "$tmp/sst2" --init "$tmp/hf" --max-seq 65
 nothing "$tmp"/none* "refused before anything is made"
