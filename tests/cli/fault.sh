@@ -77,6 +77,9 @@ run pretrain --run "$tmp/gone" "$@" $sane --mode su+o --devices 2 --steps 7
 mv "$tmp/gone/dev1" "$tmp/aside"
 run pretrain --resume "$tmp/gone" --steps 40
 one_sentence "a device that is not there is named" "$tmp/gone/dev1/states" "No such file"
+if command -v sqlite3 >/dev/null; then
+    same 7 "$(sqlite3 "$tmp/gone/run.db" "SELECT value FROM runs WHERE key = 'option.steps'")" "and the options of that resume are not the run's"
+fi
 mv "$tmp/aside" "$tmp/gone/dev1"
 cp "$tmp/gone/dev0/states" "$tmp/aside"
 truncate -s 8192 "$tmp/gone/dev0/states"

@@ -151,6 +151,22 @@ mkdir "$tmp/half/dev0"
 with half "$@" --mode su+o
 same "$dense" "$hash" "what a killed creation left is started over"
 
+# the same with files as devices: those with its superblock are its own, any other file stays
+"$bin" pretrain --run "$tmp/files" --data "$tmp/text.bin" --tokenizer "$tmp/tok" "$@" --mode su+o --device "$tmp/file0" --device "$tmp/file1" \
+    --csd-write-bw 200K >"$tmp/out" 2>"$tmp/err" </dev/null &
+pid=$!
+for _ in $(seq 600); do
+    [ -e "$tmp/file1" ] && break
+    sleep 0.02
+done
+sleep 0.1
+kill -9 $pid
+wait $pid
+result "$([ -e "$tmp/files/run.db.new" ] && [ ! -e "$tmp/files/run.db" ]; echo $?)" "a creation on files is killed"
+with files "$@" --mode su+o --device "$tmp/file0" --device "$tmp/file1"
+same "$dense" "$hash" "and started over on the same files"
+refuses 2 "exists" pretrain --run "$tmp/other" --data "$tmp/text.bin" --tokenizer "$tmp/tok" "$@" --mode su+o --device "$tmp/file0" --device "$tmp/new"
+
 # an evaluation that a kill prevented: its row is missing, the next resume makes it
 if command -v sqlite3 >/dev/null; then
     sqlite3 "$tmp/text/run.db" "DELETE FROM evals"

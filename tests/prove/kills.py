@@ -329,7 +329,7 @@ def kill_import(tmp, rounds, r):
         shutil.rmtree(d, ignore_errors=True)
         code = -1
         while code:
-            code, out, err = run_killed(args, r.uniform(0, lasted * 1.1))
+            code, out, err = run_killed(args, r.uniform(0, lasted * 2))
             n += code == -signal.SIGKILL
             if os.path.exists(f"{d}/run.db"):
                 break
