@@ -6,6 +6,7 @@
 #include "cmd/encode.h"
 #include "cmd/evaluate.h"
 #include "cmd/labelled.h"
+#include "data/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -263,6 +264,8 @@ static int check(const struct eval_task *e, struct err *err)
     if (!e->task && !e->predict != !e->test_file)
         return err_misuse(
             err, "--predict FILE and --test-file FILE go together: where predictions go, and which rows");
+    if (e->predict)
+        return file_may_replace(e->predict, (const char *const[]){ e->eval_file, e->test_file }, 2, err);
     return 0;
 }
 

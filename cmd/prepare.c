@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 #include "cmd/tokenise.h"
 #include "data/bpe_train.h"
+#include "data/file.h"
 
 #include <stdio.h>
 
@@ -53,8 +54,10 @@ static int write_tokens(const struct prepare_opts *o, struct err *err)
 {
     struct tokenizer *tok = NULL;
     uint64_t          count = 0;
-    int               rc = tokenizer_open(&tok, o->tokenizer, err);
+    int               rc = file_may_replace(o->out, o->files.item, o->files.n, err);
 
+    if (!rc)
+        rc = tokenizer_open(&tok, o->tokenizer, err);
     if (!rc)
         rc = tokenise_files(tok, o->files.item, o->files.n, o->out, &count, err);
     if (!rc)

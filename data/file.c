@@ -86,11 +86,30 @@ static int file_new_try(struct file_new *f)
     return f->fd < 0 ? -errno : 0;
 }
 
+int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err)
+{
+    struct stat to, from;
+
+    if (lstat(path, &to))
+        return 0;
+    if (!S_ISREG(to.st_mode))
+        return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
+    for (size_t i = 0; i < n; i++)
+        if (inputs[i] && !stat(inputs[i], &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+            return err_misuse(err, "%s is what is read: choose another name to write to", path);
+    return 0;
+}
+
 int file_new_open(struct file_new *f, const char *path, struct err *err)
 {
-    int rc = -EEXIST;
+    int rc;
 
-    *f = (struct file_new){ .fd = -1, .path = strdup(path) };
+    *f = (struct file_new){ .fd = -1 };
+    rc = file_may_replace(path, NULL, 0, err);
+    if (rc)
+        return rc;
+    rc = -EEXIST;
+    f->path = strdup(path);
     if (!f->path)
         return err_set(err, -ENOMEM, "no memory to create %s", path);
     for (int i = 0; i < 16 && rc == -EEXIST; i++)

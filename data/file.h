@@ -15,6 +15,10 @@ int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *pat
 /* Open a regular file for reading (anything else is refused, and a FIFO does not block); caller closes *fd. */
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err);
 
+/* Whether a new file may take this name: none has it, or a regular one that none of the `inputs` is (NULLs among them are passed
+ * over). A rename would take the place of /dev/null or of a link, too, and of the text that was read. 0 or misuse. */
+int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err);
+
 /* A new file beside `path` under an unpredictable name (mkstemp, mode by umask); commit: fsync, rename, fsync of the folder;
  * abort: unlink. Both free. */
 struct file_new { int fd; char *path, *temp; };
