@@ -2,6 +2,7 @@
  * each open, so that the stored options are the one truth. */
 #include "cmd/session.h"
 
+#include "data/file.h"
 #include "data/json.h"
 #include "offload/devices.h"
 #include "offload/reshard.h"
@@ -447,11 +448,14 @@ static int open_log(struct session *s, int reading, struct err *err)
     return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
 }
 
-/* What a killed reshard left. */
+/* What a killed process left: files that have no name yet; another set of devices. */
 static int clean(struct session *s, struct err *err)
 {
     char notice[512];
-    int  rc = reshard_clean(&s->run, notice, sizeof notice, err);
+    int  rc;
+
+    file_new_clean(s->dir);
+    rc = reshard_clean(&s->run, notice, sizeof notice, err);
 
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }

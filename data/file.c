@@ -5,6 +5,7 @@
 #include "data/file.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -160,6 +161,26 @@ void file_new_abort(struct file_new *f)
     close(f->fd);
     unlink(f->temp);
     file_new_clear(f);
+}
+
+/* PATH.0123456789abcdef.tmp? */
+static int is_new_name(const char *name)
+{
+    size_t n = strlen(name), tail = strlen(".0123456789abcdef.tmp");
+
+    return n > tail && name[n - tail] == '.' && strspn(name + n - tail + 1, "0123456789abcdef") == 16 && !strcmp(name + n - 4, ".tmp");
+}
+
+void file_new_clean(const char *dir)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (is_new_name(e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
 }
 
 int file_lock(int fd, int shared)

@@ -26,6 +26,9 @@ int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
 
+/* Removes what killed processes left in `dir` under such names; the caller knows that nobody else is making files there. */
+void file_new_clean(const char *dir);
+
 /* A lock on an open file, shared or not, until it is closed: 0, or -EBUSY where another process keeps it for two seconds (one that was
  * killed holds what it had open until the kernel has ended its requests). 0 also where the file system has no locks. */
 int file_lock(int fd, int shared);

@@ -167,6 +167,12 @@ with files "$@" --mode su+o --device "$tmp/file0" --device "$tmp/file1"
 same "$dense" "$hash" "and started over on the same files"
 refuses 2 "exists" pretrain --run "$tmp/other" --data "$tmp/text.bin" --tokenizer "$tmp/tok" "$@" --mode su+o --device "$tmp/file0" --device "$tmp/new"
 
+# what was being written when a run was killed has no name yet: the next one removes it
+: >"$tmp/files/predict_results_sst2.txt.0123456789abcdef.tmp"
+: >"$tmp/files/notes.tmp"
+works "a run in which a kill left a file under way" pretrain --resume "$tmp/files"
+result "$(ls "$tmp/files" | grep -c 'tmp$' | grep -qx 1 && [ -e "$tmp/files/notes.tmp" ]; echo $?)" "that file is gone, others are not"
+
 # an evaluation that a kill prevented: its row is missing, the next resume makes it
 if command -v sqlite3 >/dev/null; then
     sqlite3 "$tmp/text/run.db" "DELETE FROM evals"
