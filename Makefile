@@ -143,7 +143,7 @@ prove-growth: $(TARGET) ## 10,000 steps: open files, memory and disk do not grow
 
 valgrind: $(TARGET) ## small runs and every command under valgrind
 	@sh tests/apt.sh valgrind
-	@SITRAIN=./$(TARGET) sh tests/run.sh tests/valgrind.sh
+	@SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/valgrind.sh
 
 COMPLETIONS = $(PREFIX)/share/bash-completion/completions
 PREFIX ?= /usr/local
