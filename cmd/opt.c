@@ -165,10 +165,10 @@ const char *opt_size_text(char *buf, size_t size, double bytes)
     return buf;
 }
 
-/* The shortest decimal that reads back as v. */
+/* The shortest decimal that reads back as v; a million without an exponent. */
 static void double_text(char *buf, size_t size, double v)
 {
-    for (int digits = 6; digits <= 17; digits++) {
+    for (int digits = 7; digits <= 17; digits++) {
         snprintf(buf, size, "%.*g", digits, v);
         if (strtod(buf, NULL) == v)
             return;

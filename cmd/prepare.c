@@ -4,7 +4,10 @@
 #include "data/bpe_train.h"
 #include "data/file.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct prepare_opts {
     struct opt_strings files;
@@ -31,12 +34,30 @@ const struct opt_command prepare_command = {
     parts, sizeof(struct prepare_opts), NULL, NULL
 };
 
+/* A tokenizer may replace another one, but not that of a model. */
+static int check_folder(const char *dir, struct err *err)
+{
+    static const char *const models[] = { "config.json", "run.db" };
+    struct stat              st;
+    char                     path[PATH_MAX];
+
+    if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
+        return err_misuse(err, "%s is there and is not a folder: choose another name", dir);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, models[i]) < (int)sizeof path && access(path, F_OK) == 0)
+            return err_misuse(err, "%s holds a model (%s), whose tokenizer would be lost: choose another folder",
+                              dir, models[i]);
+    return 0;
+}
+
 static int train_tokenizer(const struct prepare_opts *o, struct err *err)
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    int               rc = bpe_train_open(&b, err);
+    int               rc = check_folder(o->out, err);
 
+    if (!rc)
+        rc = bpe_train_open(&b, err);
     for (size_t i = 0; i < o->files.n && !rc; i++)
         rc = bpe_train_file(b, o->files.item[i], err);
     if (!rc)

@@ -127,7 +127,8 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
     *label = 0;
     *value = 0;
     if (!row->label)
-        return err_misuse(err, "%s:%zu: no label", row->path, row->line);
+        return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected", row->path,
+                          row->line);
     if (t->n_labels == 1) {
         if (label_number(row->label, value))
             return 0;
@@ -206,8 +207,11 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
     float            value;
     int              number;
 
-    if (!row->label || !*row->label)
-        return err_misuse(err, "%s:%zu: no label, which a row to train on needs", row->path, row->line);
+    if (!row->label)
+        return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected", row->path,
+                          row->line);
+    if (!*row->label)
+        return err_misuse(err, "%s:%zu: the label is empty", row->path, row->line);
     number = label_number(row->label, &value);
     if (s->asked && !number)
         return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs", row->path,

@@ -292,7 +292,7 @@ static void test_labels(void **state)
         { "sst2", "01", "dev.tsv:9: the label '01' is unknown: known are 0 (negative), 1 (positive)" },
         { "mnli", "-", "dev.tsv:9: the label '-' is unknown: known are entailment, neutral, contradiction" },
         { "mnli", "", "dev.tsv:9: the label '' is unknown: known are entailment, neutral, contradiction" },
-        { "rte", NULL, "dev.tsv:9: no label" },
+        { "rte", NULL, "dev.tsv:9: no label: a column or a field of that name is expected" },
         { "stsb", "3.8x", "dev.tsv:9: the label '3.8x' is no number, which STS-B needs" },
         { "stsb", " 3", "dev.tsv:9: the label ' 3' is no number, which STS-B needs" },
         { "stsb", "nan", "dev.tsv:9: the label 'nan' is no number, which STS-B needs" },
@@ -433,9 +433,9 @@ static void test_own(void **state)
     assert_string_equal(settle("t.csv", "sentence,label\nA,5\nB,x\n", 1),
                         "t.csv:3: the label 'x' is no number, which regression needs");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,\n", 0),
-                        "t.csv:3: no label, which a row to train on needs");
+                        "t.csv:3: the label is empty");
     assert_string_equal(settle("t.csv", "sentence\nA\n", 0),
-                        "t.csv:2: no label, which a row to train on needs");
+                        "t.csv:2: no label: a column or a field of that name is expected");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,x\n", 0),
                         "t.csv has one label only, 'x': to tell classes apart takes two");
     n += (size_t)sprintf(text, "sentence,label\n");

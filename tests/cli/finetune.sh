@@ -210,6 +210,7 @@ bad dev.tsv 'NR == 8 { $1 = "\377\376" } { print }' "dev.tsv:8:"
 rm "$tmp/bad/dev.tsv"
 refuses 2 "dev.tsv" finetune --run "$tmp/none" --task sst2 --data "$tmp/bad" $shape
 refuses 2 "--data DIR is missing" finetune --run "$tmp/none" --task sst2 $shape
+refuses 2 "a whole number from 1 to 1000000" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --epochs 0
 refuses 2 "--task sst" finetune --run "$tmp/none" --task sst --data "$tmp/sst2" $shape
 printf 'sentence1,sentence2,label\na,b,1.5\n' >"$tmp/pairs.csv"
 refuses 2 "pairs.csv has pairs of texts, but" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --eval-file "$tmp/pairs.csv" $shape
