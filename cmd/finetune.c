@@ -270,6 +270,23 @@ static uint64_t dev_rows(const struct material *m)
     return most;
 }
 
+/* What one's own file was taken for: a column too many makes pairs, a misspelt label a class. */
+static void say_own(const struct material *m)
+{
+    enum { MOST = 10 };
+    size_t n = m->labels.n;
+
+    fprintf(stderr, "siTrain: %s: %llu row%s of %s, ", m->file[0].path, (unsigned long long)m->file[0].rows,
+            m->file[0].rows == 1 ? "" : "s", m->pairs ? "two texts" : "one text");
+    if (!n)
+        fprintf(stderr, "whose labels are values\n");
+    else
+        fprintf(stderr, "%zu classes:", n);
+    for (size_t i = 0; i < n && i < MOST; i++)
+        fprintf(stderr, " '%.40s'%s", m->labels.name[i],
+                i + 1 < n && i + 1 < MOST ? "," : n > MOST ? ", ...\n" : "\n");
+}
+
 static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
                     struct err *err)
 {
@@ -282,6 +299,8 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
         rc = training_check_plan(&m.n.gpt, &o->train, o->run, dev_rows(&m), err);
     if (!rc)
         rc = newrun_create(&m.n, err);
+    if (!rc && m.own && !o->train.quiet)
+        say_own(&m);
     reader_close(&m.init);
     task_own_free(m.own);
     return rc;

@@ -70,6 +70,9 @@ tuned pairs --task rte --data "$tmp/rte" $shape $machine --epochs 12 --mode mem
 result "$(echo "$said" | awk '{ exit !($3 >= 0.9) }'; echo $?)" "pairs, too: the second text is seen"
 tuned values --train-file "$tmp/train.csv" --eval-file "$tmp/dev.csv" --test-file "$tmp/dev.csv" $shape $machine --epochs 8 --mode mem --predict
 result "$(echo "$said" | awk '{ exit !($3 < 0.2) }'; echo $?)" "labels that are not whole are values to come near to"
+printf 'id,text,label\n1,a ship,yes\n2,a storm, yes\n3,a sea,no\n' >"$tmp/id.csv"
+run finetune --run "$tmp/id" --train-file "$tmp/id.csv" $shape --steps 1 --mode mem
+result "$(grep -q 'id.csv: 3 rows of two texts, 3 classes: . yes., .no., .yes.' "$tmp/err"; echo $?)" "what one's own rows are taken for is said"
 
 # what is left beside the run
 if command -v python3 >/dev/null; then
