@@ -3,6 +3,7 @@
  * the task's. */
 #include "cmd/eval_task.h"
 
+#include "cmd/classes.h"
 #include "cmd/encode.h"
 #include "cmd/evaluate.h"
 #include "cmd/labelled.h"
@@ -22,8 +23,7 @@ struct evaluation {
     const struct reader    *r;
     const struct eval_task *e;
     struct task             task;
-    struct hf_labels        labels;   // the model's
-    size_t                 *place;    // (n_labels): the row of the head that is the task's class i
+    struct classes          classes;  // the model's
     struct tokenizer       *tok;
     struct trainer_options  o;
     struct trainer         *trainer;
@@ -34,41 +34,21 @@ struct evaluation {
 
 /* ---- the task and the model's classes ---- */
 
-static int read_labels(struct evaluation *v, struct err *err)
-{
-    struct reader *r = (struct reader *)(uintptr_t)v->r; // a session is asked through its database
-
-    return r->hf ? hf_labels(&v->labels, v->e->model, err) : session_labels(&r->run, &v->labels, err);
-}
-
-/* Does the model name its classes, or are they LABEL_0, LABEL_1...? */
-static int has_names(const struct hf_labels *l)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        char plain[32];
-
-        snprintf(plain, sizeof plain, "LABEL_%zu", i);
-        if (strcmp(plain, l->name[i]))
-            return 1;
-    }
-    return 0;
-}
-
 /* The task of one's own rows: the model's classes by their names; LABEL_1 is called 1 in a file. */
 static void own_task(struct evaluation *v)
 {
-    size_t n = v->r->gpt.n_labels;
-    int    named = has_names(&v->labels);
+    struct hf_labels *l = &v->classes.names;
+    size_t            n = v->r->gpt.n_labels;
+    int               named = classes_named(&v->classes);
 
-    for (size_t i = 0; i < v->labels.n && !named; i++)
-        memmove(v->labels.name[i], v->labels.name[i] + strlen("LABEL_"),
-                strlen(v->labels.name[i] + strlen("LABEL_")) + 1);
+    for (size_t i = 0; i < l->n && !named; i++)
+        memmove(l->name[i], l->name[i] + strlen("LABEL_"), strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = (struct task){ .name = "custom",
                              .title = "custom",
                              .suffix = { "" },
                              .n_labels = n,
                              .n_metrics = 1,
-                             .labels = n > 1 ? (const char *const *)v->labels.name : NULL,
+                             .labels = n > 1 ? (const char *const *)l->name : NULL,
                              .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
 }
 
@@ -76,24 +56,12 @@ static void own_task(struct evaluation *v)
 static void match_classes(struct evaluation *v)
 {
     const struct task *t = &v->task;
-    size_t             found = 0;
 
-    for (size_t i = 0; i < t->n_labels && v->labels.n == t->n_labels && t->labels; i++)
-        for (size_t k = 0; k < t->n_labels; k++)
-            if (!strcasecmp(t->labels[i], v->labels.name[k])) {
-                v->place[i] = k;
-                found++;
-                break;
-            }
-    if (found == t->n_labels)
-        return;
-    for (size_t i = 0; i < t->n_labels; i++)
-        v->place[i] = i;
-    if (t->n_labels > 1 && has_names(&v->labels))
+    if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 && classes_named(&v->classes))
         fprintf(
             stderr,
             "siTrain: %s calls its classes otherwise than the task: they are taken in its order, %s is %s\n",
-            v->e->model, t->labels[0], v->labels.name[0]);
+            v->e->model, t->labels[0], v->classes.names.name[0]);
 }
 
 static int find_task(struct evaluation *v, struct err *err)
@@ -114,43 +82,15 @@ static int find_task(struct evaluation *v, struct err *err)
         return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n,
                           n == 1 ? " (a regressor)" : "es", known->title, known->n_labels,
                           known->n_labels == 1 ? " (regression)" : "");
-    rc = read_labels(v, err);
+    rc = classes_open(&v->classes, v->r, v->e->model, err);
     if (rc)
         return rc;
-    v->place = calloc(n, sizeof *v->place);
-    if (!v->place)
-        return err_set(err, -ENOMEM, "out of memory");
     if (known)
         v->task = *known;
     else
         own_task(v);
     match_classes(v);
     return 0;
-}
-
-/* The model with its classes in the task's order. */
-static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
-{
-    const struct evaluation *v = ctx;
-    const struct gpt_config *g = &v->r->gpt;
-    size_t                   head = block == g->n_layer + 1 ? gpt_offset(g, GPT_SCORE_W) : SIZE_MAX;
-    int                      rc = 0;
-
-    while (n > 0 && !rc) {
-        size_t from = first, part = first < head && n > head - first ? head - first : n;
-
-        if (first >= head) {
-            size_t row = (first - head) / g->n_embd, col = (first - head) % g->n_embd;
-
-            from = head + v->place[row] * g->n_embd + col;
-            part = g->n_embd - col < n ? g->n_embd - col : n;
-        }
-        rc = v->r->source.read(v->r->source.ctx, block, from, part, out, err);
-        first += part;
-        out += part;
-        n -= part;
-    }
-    return rc;
 }
 
 /* ---- rows ---- */
@@ -289,7 +229,7 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
                                          .engine = (enum matmul_engine)o->blas,
                                          .threads = (int)session_threads(o->threads),
                                          .varying = 1 };
-    ordered.source = (struct params_source){ read_ordered, v };
+    ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
     rc = reader_stream(stream, &ordered, &v->o.model, most, o->host_mem, err);
@@ -327,7 +267,6 @@ int eval_task(const struct reader *r, const struct eval_task *e, const struct re
     trainer_close(v.trainer);
     stream_close(stream);
     tokenizer_close(v.tok);
-    hf_labels_free(&v.labels);
-    free(v.place);
+    classes_close(&v.classes);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A new run is
  * made complete, with its rows tokenised, then opened and trained like any other; what comes after training,
  * results and predictions, is made from the run alone (outcome.c), so that it can be made again. */
+#include "cmd/classes.h"
 #include "cmd/cmd.h"
 #include "cmd/labelled.h"
 #include "cmd/newrun.h"
@@ -80,6 +81,9 @@ const struct opt_command finetune_command = {
 /* What a new run is made from. */
 struct material {
     struct reader      init;
+    struct classes     classes; // of a classifier to begin with
+    struct params_source source;
+    char               notice[512];
     const struct task *task;
     struct task       *own;     // the same where the rows are one's own
     struct encode      file[FILES];
@@ -218,6 +222,32 @@ static void pick_steps(struct finetune_opts *o, const struct opt_given *given, u
     o->train.threads = session_threads(o->train.threads);
 }
 
+/* A classifier to begin with keeps its head, its rows in the order of the task's classes; one for another number of
+ * classes gets a new head. */
+static int take_head(struct material *m, const char *init, struct err *err)
+{
+    size_t have = m->init.gpt.n_labels, want = m->task->n_labels;
+    int    rc;
+
+    m->source = m->init.source;
+    if (have == 0)
+        return 0;
+    if (have != want) {
+        snprintf(m->notice, sizeof m->notice, "the head of %.300s has %zu class%s, not %zu: a new one is made", init, have,
+                 have == 1 ? "" : "es", want);
+        return 0;
+    }
+    rc = classes_open(&m->classes, &m->init, init, err);
+    if (rc)
+        return rc;
+    if (classes_match(&m->classes, m->task->labels, want))
+        m->source = classes_source(&m->classes);
+    else if (want > 1 && classes_named(&m->classes))
+        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is kept in its order, %.60s is %.60s",
+                 init, m->task->labels[0], m->classes.names.name[0]);
+    return 0;
+}
+
 static void pick_model(struct material *m, const struct finetune_opts *o, const struct opt_given *given)
 {
     struct gpt_config *g = &m->n.gpt;
@@ -241,6 +271,9 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
         rc = reader_open(&m->init, o->init, NULL, err);
     if (rc)
         return rc;
+    rc = take_head(m, o->init, err);
+    if (rc)
+        return rc;
     pick_model(m, o, given);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : *m->init.tokenizer ? m->init.tokenizer : NULL;
     rc = pick_seq(o, given, m->n.gpt.n_positions, err);
@@ -254,7 +287,8 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     m->n.examples = m->file;
     m->n.n_examples = m->files;
     m->n.labels = &m->labels;
-    m->n.source = &m->init.source;
+    m->n.source = &m->source;
+    m->n.notice = *m->notice ? m->notice : NULL;
     m->n.source_labels = m->init.gpt.n_labels;
     return train_opts_check(&o->train, err);
 }
@@ -301,6 +335,7 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
         rc = newrun_create(&m.n, err);
     if (!rc && m.own && !o->train.quiet)
         say_own(&m);
+    classes_close(&m.classes);
     reader_close(&m.init);
     task_own_free(m.own);
     return rc;

@@ -397,6 +397,8 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
         return 0;
     if (n->labels && n->labels->n)
         rc = session_store_labels(s, n->labels, err);
+    if (!rc && n->notice)
+        rc = session_notice(s, n->notice, err);
     snprintf(text, sizeof text, "%ld", pad);
     return rc || pad < 0 ? rc : session_set(s, "config.pad", text, err);
 }

@@ -13,6 +13,7 @@ struct newrun {
     const char       *init;           // a Hugging Face folder; NULL: source, or gpt_init_values of o->seed
     const struct params_source *source; // of a model of source_labels classes (0: a language model), like gpt but for the head
     size_t            source_labels;
+    const char       *notice;         // said, and kept in run.db, as the run is made; NULL: none
     const char       *tokenizer;      // a folder, or NULL
     const char       *data, *eval_data; // token files or texts; NULL: none
     const struct encode *examples;    // (n_examples), checked: fine-tuning; rows are cut at o->seq

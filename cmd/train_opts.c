@@ -124,8 +124,8 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           o->device.n);
     if (o->device.n)
         o->devices = o->device.n;
-    if (o->mode == TRAIN_MEM && o->device.n > 1)
-        return err_misuse(err, "--mode mem keeps its image on one device, but --device was given %zu times", o->device.n);
+    if (o->mode == TRAIN_MEM && o->device.n)
+        return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave --device out");
     return 0;
 }
 

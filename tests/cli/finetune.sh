@@ -68,8 +68,15 @@ tuned learnt $sst2 $machine --epochs 8 --mode mem --predict
 same "dev 20 1.000000" "$(echo "$said" | awk '{ print $1, $2, $3 }')" "a task that can be learnt is learnt"
 tuned pairs --task rte --data "$tmp/rte" $shape $machine --epochs 12 --mode mem
 result "$(echo "$said" | awk '{ exit !($3 >= 0.9) }'; echo $?)" "pairs, too: the second text is seen"
+awk -F'\t' -v OFS='\t' 'NR > 1 { $4 = $4 == "entailment" } { print }' "$tmp/rte/dev.tsv" >"$tmp/wnli.tsv"
+mkdir "$tmp/wnli" && cp "$tmp/wnli.tsv" "$tmp/wnli/train.tsv" && mv "$tmp/wnli.tsv" "$tmp/wnli/dev.tsv"
+wnli=$said
+tuned other --task wnli --data "$tmp/wnli" --init "$tmp/pairs" --batch 8 --max-seq 32 --seed 3 $machine --steps 1 --lr 0 --mode mem
+same "$(echo "$wnli" | awk '{ print $3, $4 }')" "$(echo "$said" | awk '{ print $3, $4 }')" "a classifier's classes are known by their names in another order"
 tuned values --train-file "$tmp/train.csv" --eval-file "$tmp/dev.csv" --test-file "$tmp/dev.csv" $shape $machine --epochs 8 --mode mem --predict
 result "$(echo "$said" | awk '{ exit !($3 < 0.2) }'; echo $?)" "labels that are not whole are values to come near to"
+run finetune --run "$tmp/new" --train-file "$tmp/train.csv" --init "$tmp/pairs" --max-seq 32 --steps 1 --mode mem --quiet
+result "$(grep -q 'has 2 classes, not 1: a new one is made' "$tmp/err"; echo $?)" "a head for another number of classes is new, and that is said"
 printf 'id,text,label\n1,a ship,yes\n2,a storm, yes\n3,a sea,no\n' >"$tmp/id.csv"
 run finetune --run "$tmp/id" --train-file "$tmp/id.csv" $shape --steps 1 --mode mem
 result "$(grep -q 'id.csv: 3 rows of two texts, 3 classes: . yes., .no., .yes.' "$tmp/err"; echo $?)" "what one's own rows are taken for is said"
