@@ -352,10 +352,7 @@ int devices_close(struct devices *d)
     free(d->internal);
     free(d->paths);
     free(d->files);
-    if (silent)
-        csd_keep(d->page);
-    else
-        free(d->page);
+    csd_free(d->page, silent);
     store_release(&d->store);
     csd_bell_release(&d->bell);
     *d = (struct devices){ 0 };

@@ -28,10 +28,7 @@ int masters_open(struct masters *m, struct devices *dev, struct err *err)
 void masters_close(struct masters *m)
 {
     free(m->subs);
-    if (m->dev && m->dev->silent)
-        csd_keep(m->buf);
-    else
-        free(m->buf);
+    csd_free(m->buf, m->dev && m->dev->silent);
     *m = (struct masters){ 0 };
 }
 

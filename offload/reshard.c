@@ -516,10 +516,9 @@ static void move_close(struct move *m)
     int silent = devices_close(&m->new_); // waits for what is in flight
 
     silent |= devices_close(&m->old);
-    for (size_t i = 0; i < OUTS && !silent; i++)
-        free(m->out[i].buf);
-    if (!silent)
-        free(m->old_buf);
+    for (size_t i = 0; i < OUTS; i++)
+        csd_free(m->out[i].buf, silent);
+    csd_free(m->old_buf, silent);
     free(m->old_subs);
     free(m->old_residuals);
     free(m->new_subs);

@@ -77,10 +77,7 @@ static int all_format(struct devices *d, const struct params_source *init, struc
         rc = devices_run(d, i, &flush, err);
     }
     free(next);
-    if (d->silent)
-        csd_keep(buf);
-    else
-        free(buf);
+    csd_free(buf, d->silent);
     return rc;
 }
 

@@ -382,7 +382,7 @@ static int wires_mend(struct check *c, struct err *err)
         if (c->bad[i] == BAD_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
     masters_close(&m);
-    free(wire);
+    csd_free(wire, c->dev.silent);
     return rc;
 }
 
@@ -420,7 +420,7 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
 {
     struct run_config plain = *cfg; // at the drives' own speed
     struct check      c = {.v = v, .each = calloc(cfg->n_devices, sizeof *c.each)};
-    int               rc;
+    int               silent, rc;
 
     plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
     rc = c.each ? devices_open_each(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, c.each, err)
@@ -441,10 +441,10 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
         rc = devices_mend(&c, &plain, err);
 
 out:
-    devices_close(&c.dev);
+    silent = devices_close(&c.dev);
     free(c.each);
-    free(c.lanes);
-    free(c.bufs);
+    csd_free(c.lanes, silent);
+    csd_free(c.bufs, silent);
     free(c.subs);
     free(c.grads);
     free(c.residuals);
