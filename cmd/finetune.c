@@ -154,6 +154,8 @@ static int check_source(const struct finetune_opts *o, struct err *err)
                           "--data goes with --task: leave it out where --train-file says what to train on");
     if (o->predict && o->train_file && !o->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
+    if (o->test_file && !o->predict)
+        return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it out");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     return 0;

@@ -45,7 +45,9 @@ int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct mode
         return rc;
     if (*tokenizer && !tokenise_has_files(*tokenizer))
         return err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected", *tokenizer);
-    if (m->init)
+    if (m->init && session_is_run(m->init))
+        rc = err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to begin with", m->init, m->init);
+    else if (m->init)
         rc = hf_config(gpt, m->init, err);
     else if (!m->model)
         pick_own(gpt, m, o->seq);

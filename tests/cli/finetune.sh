@@ -225,6 +225,8 @@ refuses 2 "--task sst" finetune --run "$tmp/none" --task sst --data "$tmp/sst2" 
 printf 'sentence1,sentence2,label\na,b,1.5\n' >"$tmp/pairs.csv"
 refuses 2 "pairs.csv has pairs of texts, but" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --eval-file "$tmp/pairs.csv" $shape
 refuses 2 "--test-file" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --predict
+refuses 2 "give --predict too" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --test-file "$tmp/dev.csv" $shape
+refuses 2 "is a run: siTrain export" pretrain --run "$tmp/none" --data "$tmp/text.txt" --init "$tmp/lm"
 refuses 2 "positions" finetune --run "$tmp/none" --task sst2 --data "$tmp/sst2" --init "$tmp/hf" --max-seq 65
 nothing "$tmp"/none* "refused before anything is made"
 
