@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -88,13 +87,6 @@ int best_beats(const struct best *b, const struct feed_values *v)
 
 /* ---- the folder ---- */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    remove(path);
-    return 0;
-}
-
 void best_clean(const struct session *s)
 {
     DIR           *d = opendir(s->dir);
@@ -105,7 +97,7 @@ void best_clean(const struct session *s)
         if (strncmp(e->d_name, NEXT, strlen(NEXT)))
             continue;
         snprintf(path, sizeof path, "%s/%s", s->dir, e->d_name);
-        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        file_remove_tree(path);
     }
     if (d)
         closedir(d);

@@ -14,7 +14,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,13 +132,6 @@ static int is_ours(const char *name)
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    remove(path);
-    return 0;
-}
-
 /* Remove what creation made in dir, the lock file (which is held) left out. */
 static void clear_folder(const char *dir, int with_database)
 {
@@ -152,7 +144,7 @@ static void clear_folder(const char *dir, int with_database)
             (!with_database && !strncmp(e->d_name, "run.db", 6)))
             continue;
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        file_remove_tree(path);
     }
     if (d)
         closedir(d);

@@ -29,6 +29,9 @@ void file_new_abort(struct file_new *f); // accepts the zero state and one that 
 /* Removes what killed processes left in `dir` under such names; the caller knows that nobody else is making files there. */
 void file_new_clean(const char *dir);
 
+/* Removes a file, or a folder with all that is in it, as far as it can; links are removed, not followed. */
+void file_remove_tree(const char *path);
+
 /* A lock on an open file, shared or not, until it is closed: 0, or -EBUSY where another process keeps it for two seconds (one that was
  * killed holds what it had open until the kernel has ended its requests). 0 also where the file system has no locks. */
 int file_lock(int fd, int shared);

@@ -2,7 +2,18 @@
 #ifndef TESTS_TEMPDIR_H
 #define TESTS_TEMPDIR_H
 
+#include <stddef.h>
+
 char *tempdir_new(void);          // aborts if there is no place
 void  tempdir_remove(char *path); // frees path
+
+/* The folder of the test that runs, for cmocka's setup and teardown. */
+extern char *tempdir;
+int tempdir_set_up(void **state);
+int tempdir_tear_down(void **state);
+
+/* In it: a path (the next call overwrites it), and a file with these bytes. */
+const char *tempdir_at(const char *name);
+void        tempdir_put(const char *name, const void *bytes, size_t n);
 
 #endif

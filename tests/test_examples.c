@@ -16,30 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char      *dir;
 static struct err e;
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = tempdir_new();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tempdir_remove(dir);
-    return 0;
-}
-
-static const char *at(const char *name)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
 
 static void assert_says(const char *part)
 {
@@ -49,7 +26,7 @@ static void assert_says(const char *part)
 
 static int count_files(void)
 {
-    DIR           *d = opendir(dir);
+    DIR           *d = opendir(tempdir);
     struct dirent *ent;
     int            n = 0;
 
@@ -61,7 +38,7 @@ static int count_files(void)
 
 static unsigned char *slurp(const char *name, size_t *n)
 {
-    FILE          *f = fopen(at(name), "rb");
+    FILE          *f = fopen(tempdir_at(name), "rb");
     unsigned char *bytes = malloc(1 << 22);
 
     assert_non_null(f);
@@ -74,8 +51,8 @@ static void put(const char *name, const void *bytes, size_t n)
 {
     FILE *f;
 
-    remove(at(name)); // a file that is written over may be flushed at once, which is slow
-    f = fopen(at(name), "wb");
+    remove(tempdir_at(name)); // a file that is written over may be flushed at once, which is slow
+    f = fopen(tempdir_at(name), "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(bytes, 1, n, f), n);
     fclose(f);
@@ -100,7 +77,7 @@ static void write_rows(const char *name, uint64_t rows)
     struct example       x;
     int32_t              ids[LONGEST];
 
-    assert_int_equal(examples_new_open(&w, at(name), &e), 0);
+    assert_int_equal(examples_new_open(&w, tempdir_at(name), &e), 0);
     for (uint64_t i = 0; i < rows; i++) {
         size_t n = row_make(i, ids, &x);
 
@@ -121,12 +98,12 @@ static void test_round_trip(void **state)
     (void)state;
     write_rows("a", ROWS);
     assert_int_equal(count_files(), 1);
-    assert_int_equal(examples_open(&r, at("a"), &e), 0);
+    assert_int_equal(examples_open(&r, tempdir_at("a"), &e), 0);
     assert_int_equal(examples_count(r), ROWS);
     assert_int_equal(examples_longest(r), LONGEST);
     assert_int_equal(examples_max_label(r), 2);
     assert_in_range(examples_max_id(r), 50000, 50256);
-    assert_string_equal(examples_path(r), at("a"));
+    assert_string_equal(examples_path(r), tempdir_at("a"));
     for (uint64_t k = 0; k < ROWS; k++) {
         uint64_t i = k * 1000 % ROWS;
         size_t   want = row_make(i, ids, &x);
@@ -157,11 +134,11 @@ static void test_sum(void **state)
         struct examples     *r;
         int32_t              ids[3] = { 5, v == 1 ? 4 : 3, 9 };
 
-        assert_int_equal(examples_new_open(&w, at("s"), &e), 0);
+        assert_int_equal(examples_new_open(&w, tempdir_at("s"), &e), 0);
         assert_int_equal(examples_new_add(w, ids, 3, &(struct example){ .label = v == 2 ? 0 : 1 }, &e), 0);
         assert_int_equal(examples_new_add(w, ids, 1, &(struct example){ .label = 1 }, &e), 0);
         assert_int_equal(examples_new_commit(w, &e), 0);
-        assert_int_equal(examples_open(&r, at("s"), &e), 0);
+        assert_int_equal(examples_open(&r, tempdir_at("s"), &e), 0);
         sums[v] = examples_sum(r);
         examples_close(r);
     }
@@ -178,17 +155,17 @@ static void test_refused(void **state)
     int32_t              id = 3;
 
     (void)state;
-    assert_int_equal(examples_new_open(&w, at("n"), &e), 0);
+    assert_int_equal(examples_new_open(&w, tempdir_at("n"), &e), 0);
     assert_int_equal(examples_new_commit(w, &e), -EINVAL);
     assert_says("at least one row");
-    assert_int_equal(examples_new_open(&w, at("n"), &e), 0);
+    assert_int_equal(examples_new_open(&w, tempdir_at("n"), &e), 0);
     assert_int_equal(examples_new_add(w, &id, 1, &(struct example){ .label = -1 }, &e), 0);
     assert_int_equal(examples_new_add(w, &id, 0, &(struct example){ .label = -1 }, &e), -EINVAL);
     assert_says("row 1 for");
     examples_new_abort(w);
     examples_new_abort(NULL);
     assert_int_equal(count_files(), 0);
-    assert_int_equal(examples_new_open(&w, at("no/such/folder"), &e), -ENOENT);
+    assert_int_equal(examples_new_open(&w, tempdir_at("no/such/folder"), &e), -ENOENT);
     assert_null(w);
 }
 
@@ -199,7 +176,7 @@ static int read_all(const char *name, uint64_t *row)
     struct example   x;
     int32_t          ids[LONGEST];
     size_t           n;
-    int              rc = examples_open(&r, at(name), &e);
+    int              rc = examples_open(&r, tempdir_at(name), &e);
 
     *row = UINT64_MAX;
     if (rc)
@@ -313,11 +290,11 @@ static void test_forged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sum, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_forged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_round_trip, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_sum, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_refused, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_damage, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_forged, tempdir_set_up, tempdir_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

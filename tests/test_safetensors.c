@@ -16,30 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char      *dir;
 static struct err e;
-
-static const char *at(const char *name)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = tempdir_new();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tempdir_remove(dir);
-    return 0;
-}
 
 /* Tensors a (3, 1000), b () and an empty one, c (20000); values from a seed. */
 static float value(size_t i)
@@ -56,18 +33,18 @@ static void write_model(const char *name, enum st_dtype dtype, size_t piece)
     size_t                     n = 3000 + 1 + 20000;
     float                     *v = malloc(n * sizeof *v);
 
-    unlink(at(name));
+    unlink(tempdir_at(name));
 
     for (size_t i = 0; i < n; i++)
         v[i] = value(i);
-    assert_int_equal(safetensors_writer_open(&w, at(name), dtype, &e), 0);
+    assert_int_equal(safetensors_writer_open(&w, tempdir_at(name), dtype, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "z.a\"\xc3\xa9", 2, (uint64_t[]){ 3, 1000 }, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "b", 0, NULL, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "empty", 2, (uint64_t[]){ 0, 5 }, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "c", 1, (uint64_t[]){ 20000 }, &e), 0);
     for (size_t i = 0; i < n; i += piece)
         assert_int_equal(safetensors_writer_add(w, v + i, piece < n - i ? piece : n - i, &e), 0);
-    assert_true(access(at(name), F_OK) != 0);
+    assert_true(access(tempdir_at(name), F_OK) != 0);
     assert_int_equal(safetensors_writer_commit(w, &e), 0);
     safetensors_writer_close(w);
     free(v);
@@ -75,7 +52,7 @@ static void write_model(const char *name, enum st_dtype dtype, size_t piece)
 
 static char *slurp(const char *name, size_t *n)
 {
-    FILE *f = fopen(at(name), "rb");
+    FILE *f = fopen(tempdir_at(name), "rb");
     char *p = malloc(1 << 20);
 
     assert_non_null(f);
@@ -86,7 +63,7 @@ static char *slurp(const char *name, size_t *n)
 
 static void spew(const char *name, const void *p, size_t n)
 {
-    FILE *f = fopen(at(name), "wb");
+    FILE *f = fopen(tempdir_at(name), "wb");
 
     assert_non_null(f);
     assert_int_equal(fwrite(p, 1, n, f), n);
@@ -109,7 +86,7 @@ static void test_round_trip(void **state)
         const struct st_tensor *t;
 
         write_model("model.safetensors", (enum st_dtype)d, 4999);
-        assert_int_equal(safetensors_open(&s, dir, &e), 0);
+        assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
         assert_int_equal(safetensors_count(s), 4);
         t = safetensors_find(s, "z.a\"\xc3\xa9");
         assert_non_null(t);
@@ -158,12 +135,12 @@ static void test_corruption_is_found(void **state)
     p = slurp("model.safetensors", &n);
     p[n - 5000] ^= 1;
     spew("model.safetensors", p, n);
-    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_verify(s, &e), -EIO);
     assert_non_null(strstr(e.text, "tensor c"));
     safetensors_close(s);
     spew("model.safetensors", p, n - 1);
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     free(p);
 }
 
@@ -186,19 +163,19 @@ static void test_every_byte_counts(void **state)
 
             p[i] = (char)(p[i] ^ flips[k]);
             spew("model.safetensors", p, n);
-            rc = safetensors_open(&s, dir, &e);
+            rc = safetensors_open(&s, tempdir, &e);
             if (!rc) {
                 rc = safetensors_verify(s, &e);
                 safetensors_close(s);
             }
             if (!rc)
                 fail_msg("byte %zu of %zu flipped by %02x: not found", i, n, (unsigned char)flips[k]);
-            assert_non_null(strstr(e.text, dir));
+            assert_non_null(strstr(e.text, tempdir));
             p[i] = (char)(p[i] ^ flips[k]);
         }
     print_message("%zu bytes turned, %zu ways each\n", head + 80, sizeof flips);
     spew("model.safetensors", p, n);
-    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_verify(s, &e), 0);
     assert_int_equal(safetensors_summed(s), 1);
     assert_int_equal(safetensors_bytes(s), n);
@@ -226,18 +203,18 @@ static void test_writer_refusals(void **state)
     float                      v[3] = { 1, 70000, 3 };
 
     (void)state;
-    assert_int_equal(safetensors_writer_open(&w, at("m"), ST_F16, &e), 0);
+    assert_int_equal(safetensors_writer_open(&w, tempdir_at("m"), ST_F16, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "t", 1, (uint64_t[]){ 3 }, &e), 0);
     assert_int_equal(safetensors_writer_add(w, v, 2, &e), -ERANGE);
     safetensors_writer_close(w);
-    assert_int_equal(safetensors_writer_open(&w, at("m"), ST_F32, &e), 0);
+    assert_int_equal(safetensors_writer_open(&w, tempdir_at("m"), ST_F32, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "t", 1, (uint64_t[]){ 3 }, &e), 0);
     assert_int_equal(safetensors_writer_add(w, v, 2, &e), 0);
     assert_int_equal(safetensors_writer_commit(w, &e), -EINVAL);
     assert_int_equal(safetensors_writer_add(w, v, 2, &e), -EINVAL);
     safetensors_writer_close(w);
     safetensors_writer_close(NULL);
-    assert_true(access(at("m"), F_OK) != 0);
+    assert_true(access(tempdir_at("m"), F_OK) != 0);
 }
 
 /* A file of this header and n bytes of data. */
@@ -278,18 +255,18 @@ static void test_hostile_headers(void **state)
     uint64_t            huge = UINT64_MAX;
 
     (void)state;
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_header("model.safetensors", bad[i], 16);
-        assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+        assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
         assert_null(s);
         assert_true(e.misuse);
         assert_non_null(strstr(e.text, "model.safetensors"));
     }
     spew("model.safetensors", &huge, 8);
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     spew("model.safetensors", &huge, 7);
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
 }
 
 static void test_other_dtype(void **state)
@@ -299,7 +276,7 @@ static void test_other_dtype(void **state)
 
     (void)state;
     write_header("model.safetensors", "{\"m\": {\"dtype\": \"BOOL\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 4);
-    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_at(s, 0)->dtype, ST_OTHER);
     assert_int_equal(safetensors_read(s, safetensors_at(s, 0), 0, 1, &v, &e), -EINVAL);
     assert_int_equal(safetensors_verify(s, &e), 0); // a foreign file: nothing to compare
@@ -320,29 +297,29 @@ static void test_shards(void **state)
     write_header("s1", one, 4);
     write_model("s2", ST_F16, 100000);
     put_index("{\"weight_map\": {\"a\": \"s1\", \"b\": \"s2\", \"c\": \"s2\"}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), 0);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_count(s), 5);
     assert_int_equal(safetensors_find(s, "a")->file, 0);
     assert_int_equal(safetensors_find(s, "c")->file, 1);
     assert_int_equal(safetensors_verify(s, &e), 0);
     safetensors_close(s);
     put_index("{\"weight_map\": {\"a\": \"s1\", \"b\": \"s1\"}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     put_index("{\"weight_map\": {\"a\": \"../s1\"}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     put_index("{\"weight_map\": {\"a\": \"..\"}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     put_index("{\"weight_map\": {\"a\": 3}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     put_index("{\"weight_map\": []}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     put_index("[]");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     put_index("{\"weight_map\": {\"a\": \"absent\"}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -ENOENT);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -ENOENT);
     write_header("s3", one, 4);
     put_index("{\"weight_map\": {\"a\": \"s1\", \"x\": \"s3\"}}");
-    assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+    assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     assert_non_null(strstr(e.text, "two files"));
 }
 
@@ -350,12 +327,12 @@ static void test_shards(void **state)
 static void test_folder_is_not_left(void **state)
 {
     static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}";
-    const char       *base = strrchr(dir, '/') + 1;
+    const char       *base = strrchr(tempdir, '/') + 1;
     char              index[640], names[5][256];
 
     (void)state;
     write_header("s1", one, 4);
-    snprintf(names[0], sizeof names[0], "%s/s1", dir);
+    snprintf(names[0], sizeof names[0], "%s/s1", tempdir);
     snprintf(names[1], sizeof names[1], "../%s/s1", base);
     snprintf(names[2], sizeof names[2], "./s1");
     snprintf(names[3], sizeof names[3], ".//s1");
@@ -365,13 +342,13 @@ static void test_folder_is_not_left(void **state)
 
         snprintf(index, sizeof index, "{\"weight_map\": {\"a\\u001b[2J\\n\": \"%.255s\"}}", names[i]);
         put_index(index);
-        assert_int_equal(safetensors_open(&s, dir, &e), -EINVAL);
+        assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
         assert_non_null(strstr(e.text, "no file of the same folder"));
         assert_null(strpbrk(e.text, "\x1b\n"));
     }
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
 
 int main(void)
 {

@@ -16,43 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static char      *dir;
 static struct err e;
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = tempdir_new();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tempdir_remove(dir);
-    return 0;
-}
-
-static const char *at(const char *name)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void put_bytes(const char *name, const void *bytes, size_t n)
-{
-    FILE *f = fopen(at(name), "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
-}
 
 static void put(const char *name, const char *text)
 {
-    put_bytes(name, text, strlen(text));
+    tempdir_put(name, text, strlen(text));
 }
 
 /* Rows as one reads them: "line|text1|text2|label;" each, "-" where there is none. */
@@ -76,7 +44,7 @@ static const char *own(const char *name, const char *text)
 
     s = (struct seen){ .n = 0 };
     put(name, text);
-    if (task_read_own(at(name), 0, see, &s, &e))
+    if (task_read_own(tempdir_at(name), 0, see, &s, &e))
         fail_msg("%s", e.text);
     return s.text;
 }
@@ -88,9 +56,9 @@ static const char *refused_bytes(const char *name, const struct task_columns *c,
     const char *begin;
     int         rc;
 
-    put_bytes(name, bytes, n);
+    tempdir_put(name, bytes, n);
     e = (struct err){ 0 };
-    rc = c ? task_read_glue(at(name), c, 0, see, &s, &e) : task_read_own(at(name), 0, see, &s, &e);
+    rc = c ? task_read_glue(tempdir_at(name), c, 0, see, &s, &e) : task_read_own(tempdir_at(name), 0, see, &s, &e);
     assert_int_equal(rc, -EINVAL);
     assert_int_equal(e.misuse, 1);
     begin = strstr(e.text, name);
@@ -149,9 +117,9 @@ static void test_layouts(void **state)
         assert_ptr_equal(t, &task_table[i]);
         put("dev.tsv", cases[i].dev);
         put("test.tsv", cases[i].test);
-        assert_int_equal(task_read_glue(at("dev.tsv"), &t->train, 0, see, &s, &e), 0);
+        assert_int_equal(task_read_glue(tempdir_at("dev.tsv"), &t->train, 0, see, &s, &e), 0);
         assert_string_equal(s.text, cases[i].want);
-        assert_int_equal(task_read_glue(at("test.tsv"), &t->test, 0, see, &u, &e), 0);
+        assert_int_equal(task_read_glue(tempdir_at("test.tsv"), &t->test, 0, see, &u, &e), 0);
         assert_string_equal(u.text, t->train.text2 < 0 ? "2|A|-|-;" : "2|A|B|-;");
         s.text[s.n - 1] = 0; // the last row's label
         row.label = strrchr(s.text, '|') + 1;
@@ -170,7 +138,7 @@ static void test_mnli_train(void **state)
 
     (void)state;
     put("train.tsv", MNLI_HEAD "\tlabel1\tgold_label\n" MNLI_ROW "\tx\tneutral\n");
-    assert_int_equal(task_read_glue(at("train.tsv"), &task_find("MNLI")->train, 0, see, &s, &e), 0);
+    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), &task_find("MNLI")->train, 0, see, &s, &e), 0);
     assert_string_equal(s.text, "2|A|B|neutral;");
 }
 
@@ -230,10 +198,10 @@ static void test_bad_rows(void **state)
     bad("dev.tsv", c, "i\ta\tb\tl\n\r\n\n", "dev.tsv has no rows");
     bad("dev.tsv", c, "", "dev.tsv is empty");
     bad("dev.tsv", &task_find("cola")->train, "", "dev.tsv has no rows");
-    assert_int_equal(task_read_glue(at("none.tsv"), c, 0, see, &s, &e), -ENOENT);
+    assert_int_equal(task_read_glue(tempdir_at("none.tsv"), c, 0, see, &s, &e), -ENOENT);
     assert_non_null(strstr(e.text, "none.tsv: No such file"));
     assert_int_equal(e.misuse, 1);
-    assert_int_equal(task_read_glue(dir, c, 0, see, &s, &e), -EINVAL);
+    assert_int_equal(task_read_glue(tempdir, c, 0, see, &s, &e), -EINVAL);
     assert_int_equal(s.rows, 0);
 }
 
@@ -253,9 +221,9 @@ static void test_stops(void **state)
 
     (void)state;
     put("train.tsv", "sentence\tlabel\nA\t1\nB\t0\nbad row\n");
-    assert_int_equal(task_read_glue(at("train.tsv"), c, 2, see, &s, &e), 0);
+    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), c, 2, see, &s, &e), 0);
     assert_string_equal(s.text, "2|A|-|1;3|B|-|0;");
-    assert_int_equal(task_read_glue(at("train.tsv"), c, 0, stop_at_two, &n, &e), -ECANCELED);
+    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), c, 0, stop_at_two, &n, &e), -ECANCELED);
     assert_int_equal(n, 2);
 }
 
@@ -272,8 +240,8 @@ static void test_long_rows(void **state)
     memset(text, 'a', n);
     memcpy(text, "sentence\tlabel\n", 15);
     memcpy(text + (5 << 20), "\t1\nB\t0\n", 7);
-    put_bytes("dev.tsv", text, (5 << 20) + 7);
-    assert_int_equal(task_read_glue(at("dev.tsv"), c, 0, see, &s, &e), 0);
+    tempdir_put("dev.tsv", text, (5 << 20) + 7);
+    assert_int_equal(task_read_glue(tempdir_at("dev.tsv"), c, 0, see, &s, &e), 0);
     assert_int_equal(s.rows, 2);
     memset(text + (5 << 20), 'a', 7);
     assert_string_equal(refused_bytes("dev.tsv", c, text, n),
@@ -399,7 +367,7 @@ static const char *settle(const char *name, const char *text, int regression)
 
     put(name, text);
     e = (struct err){ 0 };
-    if (task_own(&t, at(name), regression, &e)) {
+    if (task_own(&t, tempdir_at(name), regression, &e)) {
         assert_null(t);
         assert_int_equal(e.misuse, 1);
         return strstr(e.text, name);
@@ -459,7 +427,7 @@ static void test_own_labels(void **state)
 
     (void)state;
     put("t.csv", "sentence,label\nA,10\nB,9\n");
-    assert_int_equal(task_own(&t, at("t.csv"), 0, &e), 0);
+    assert_int_equal(task_own(&t, tempdir_at("t.csv"), 0, &e), 0);
     assert_int_equal(task_label(t, &row, &class, &value, &e), 0);
     assert_int_equal(class, 0);
     row.label = "1";
@@ -525,18 +493,18 @@ static void test_real(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_layouts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_mnli_train, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_table, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_bad_rows, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_stops, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_long_rows, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_labels, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_columns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_json, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_own, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_own_labels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_layouts, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_mnli_train, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_table, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_bad_rows, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_stops, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_long_rows, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_labels, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_csv, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_columns, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_json, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_own, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_own_labels, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test(test_real),
     };
 

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static char      *dir;
 static struct err e;
 static uint64_t   seed;
 
@@ -27,17 +26,9 @@ static uint32_t rnd(uint32_t n)
     return (uint32_t)(seed >> 33) % n;
 }
 
-static const char *at(const char *name)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
 static void put(const char *name, const char *text)
 {
-    FILE *f = fopen(at(name), "wb");
+    FILE *f = fopen(tempdir_at(name), "wb");
 
     assert_non_null(f);
     fputs(text, f);
@@ -48,23 +39,14 @@ static void move(const char *from, const char *to)
 {
     char old[512];
 
-    snprintf(old, sizeof old, "%s", at(from));
-    assert_int_equal(rename(old, at(to)), 0);
+    snprintf(old, sizeof old, "%s", tempdir_at(from));
+    assert_int_equal(rename(old, tempdir_at(to)), 0);
 }
 
 static int set_up(void **state)
 {
-    (void)state;
     seed = 1;
-    dir = tempdir_new();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tempdir_remove(dir);
-    return 0;
+    return tempdir_set_up(state);
 }
 
 /* ---- pre-tokens ---- */
@@ -426,18 +408,18 @@ static void test_save_and_open(void **state)
     struct tokenizer *t = random_tokenizer(), *u;
 
     (void)state;
-    assert_int_equal(tokenizer_save(t, dir, &e), 0);
-    assert_int_equal(tokenizer_open(&u, dir, &e), 0);
+    assert_int_equal(tokenizer_save(t, tempdir, &e), 0);
+    assert_int_equal(tokenizer_open(&u, tempdir, &e), 0);
     same_ids(t, u);
-    assert_int_equal(tokenizer_save(u, dir, &e), 0); // what was opened is saved as well
+    assert_int_equal(tokenizer_save(u, tempdir, &e), 0); // what was opened is saved as well
     tokenizer_close(u);
-    unlink(at("tokenizer.json"));
-    assert_int_equal(tokenizer_open(&u, dir, &e), 0);
+    unlink(tempdir_at("tokenizer.json"));
+    assert_int_equal(tokenizer_open(&u, tempdir, &e), 0);
     same_ids(t, u);
     tokenizer_close(u);
     move("vocab.json", "encoder.json");
     move("merges.txt", "vocab.bpe");
-    assert_int_equal(tokenizer_open(&u, dir, &e), 0);
+    assert_int_equal(tokenizer_open(&u, tempdir, &e), 0);
     same_ids(t, u);
     tokenizer_close(u);
     tokenizer_close(t);
@@ -451,14 +433,14 @@ static int open_changed(const char *section, const char *key, const char *value)
     char              text[256];
     int               rc;
 
-    assert_int_equal(json_read(&root, at("good.json"), 1 << 24, &e), 0);
+    assert_int_equal(json_read(&root, tempdir_at("good.json"), 1 << 24, &e), 0);
     snprintf(text, sizeof text, "[%s]", value);
     assert_int_equal(json_parse(&v, text, strlen(text), "value", &e), 0);
     json_object_set(section ? json_object_get(root, section) : root, key, json_array_get(v, 0));
     json_decref(v);
-    assert_int_equal(json_write(root, at("tokenizer.json"), &e), 0);
+    assert_int_equal(json_write(root, tempdir_at("tokenizer.json"), &e), 0);
     json_decref(root);
-    rc = tokenizer_open(&t, dir, &e);
+    rc = tokenizer_open(&t, tempdir, &e);
     tokenizer_close(t);
     return rc;
 }
@@ -480,9 +462,9 @@ static void test_refusals(void **state)
     struct tokenizer *t;
 
     (void)state;
-    assert_int_equal(tokenizer_open(&t, at("absent"), &e), -EINVAL);
+    assert_int_equal(tokenizer_open(&t, tempdir_at("absent"), &e), -EINVAL);
     t = random_tokenizer();
-    assert_int_equal(tokenizer_save(t, dir, &e), 0);
+    assert_int_equal(tokenizer_save(t, tempdir, &e), 0);
     tokenizer_close(t);
     move("tokenizer.json", "good.json");
     assert_int_equal(open_changed(NULL, "padding", "{\"length\": 8}"), 0); // ignored
@@ -492,13 +474,13 @@ static void test_refusals(void **state)
         assert_int_equal(open_changed(bad[i][0], bad[i][1], bad[i][2]), -EINVAL);
         assert_true(e.misuse && strlen(e.text) > 20);
     }
-    unlink(at("tokenizer.json"));
+    unlink(tempdir_at("tokenizer.json"));
     put("merges.txt", "#version: 0.2\na  b\n");
-    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
     put("merges.txt", "a\n");
-    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
-    unlink(at("merges.txt"));
-    assert_int_equal(tokenizer_open(&t, dir, &e), -ENOENT);
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
+    unlink(tempdir_at("merges.txt"));
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -ENOENT);
 }
 
 /* The id of the one token that `text` is, or -1. */
@@ -508,7 +490,7 @@ static int32_t only_id(const char *text)
     struct tokenizer *t;
     int32_t           id;
 
-    assert_int_equal(tokenizer_open(&t, dir, &e), 0);
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), 0);
     assert_int_equal(tokenizer_encode(t, text, strlen(text), &ids, &e), 0);
     id = ids.n == 1 ? ids.ids[0] : -1;
     token_buf_free(&ids);
@@ -527,7 +509,7 @@ static void test_added_tokens(void **state)
     struct tokenizer *t = random_tokenizer();
 
     (void)state;
-    assert_int_equal(tokenizer_save(t, dir, &e), 0);
+    assert_int_equal(tokenizer_save(t, tempdir, &e), 0);
     tokenizer_close(t);
     assert_int_equal(only_id("[PAD]"), -1);
     put("added_tokens.json", "{\"two words\": 558, \"[PAD]\": 557}");
@@ -550,14 +532,14 @@ static void test_added_tokens(void **state)
     assert_int_equal(only_id("[PAD]"), -1);
     put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"<m>\", \"lstrip\": true}}");
     put("special_tokens_map.json", "{}");
-    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
     assert_non_null(strstr(e.text, "lstrip"));
     put("tokenizer_config.json", "{\"add_prefix_space\": true}");
-    assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
-    unlink(at("tokenizer_config.json"));
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
+    unlink(tempdir_at("tokenizer_config.json"));
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         put("added_tokens.json", refused[i]);
-        assert_int_equal(tokenizer_open(&t, dir, &e), -EINVAL);
+        assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
         assert_non_null(strstr(e.text, "added_tokens.json"));
     }
 }
@@ -610,7 +592,7 @@ static void test_reference(void **state)
     tokenizer_close(t);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tempdir_tear_down)
 
 int main(void)
 {

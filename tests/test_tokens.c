@@ -19,36 +19,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char      *dir;
 static struct err e;
-
-static const char *at(const char *name)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void put(const char *name, const void *bytes, size_t n)
-{
-    FILE *f = fopen(at(name), "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = tempdir_new();
-    return 0;
-}
 
 static int count_files(void)
 {
-    DIR           *d = opendir(dir);
+    DIR           *d = opendir(tempdir);
     struct dirent *ent;
     int            n = 0;
 
@@ -58,13 +33,6 @@ static int count_files(void)
     return n;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    tempdir_remove(dir);
-    return 0;
-}
-
 /* A file of ids 0..n (mod 65536), in odd pieces. */
 static void write_ids(const char *name, size_t n)
 {
@@ -72,7 +40,7 @@ static void write_ids(const char *name, size_t n)
     uint64_t              count = 0;
     int32_t               ids[1000];
 
-    assert_int_equal(tokens_writer_open(&w, at(name), &e), 0);
+    assert_int_equal(tokens_writer_open(&w, tempdir_at(name), &e), 0);
     for (size_t done = 0, part = 1; done < n; done += part, part = part % 1000 + 1) {
         if (part > n - done)
             part = n - done;
@@ -94,11 +62,11 @@ static void test_round_trip(void **state)
 
     (void)state;
     write_ids("a.bin", 100001);
-    assert_int_equal(stat(at("a.bin"), &st), 0);
+    assert_int_equal(stat(tempdir_at("a.bin"), &st), 0);
     assert_int_equal(st.st_size, 1024 + 2 * 100001);
-    assert_int_equal(tokens_detect(at("a.bin"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("a.bin"), &kind, &e), 0);
     assert_int_equal(kind, TOKENS_LLMC);
-    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     assert_int_equal(tokens_count(t), 100001);
     assert_int_equal(tokens_read(t, 0, 100001, 65536, ids, &e), 0);
     for (int i = 0; i < 100001; i++)
@@ -119,7 +87,7 @@ static void test_writer_leaves_nothing(void **state)
     int32_t               bad[2] = { 65535, 65536 }, neg = -1;
 
     (void)state;
-    assert_int_equal(tokens_writer_open(&w, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_writer_open(&w, tempdir_at("a.bin"), &e), 0);
     assert_int_equal(tokens_writer_add(w, bad, 1, &e), 0);
     assert_int_equal(tokens_writer_add(w, bad, 2, &e), -EINVAL);
     assert_int_equal(tokens_writer_add(w, &neg, 1, &e), -EINVAL);
@@ -127,7 +95,7 @@ static void test_writer_leaves_nothing(void **state)
     tokens_writer_close(w);
     assert_int_equal(count_files(), 0);
     tokens_writer_close(NULL);
-    assert_true(tokens_writer_open(&w, at("no/such/folder.bin"), &e) < 0);
+    assert_true(tokens_writer_open(&w, tempdir_at("no/such/folder.bin"), &e) < 0);
 }
 
 static void test_new_file(void **state)
@@ -138,13 +106,13 @@ static void test_new_file(void **state)
 
     (void)state;
     file_new_abort(&f); // the zero state
-    assert_int_equal(file_new_open(&f, at("x"), &e), 0);
+    assert_int_equal(file_new_open(&f, tempdir_at("x"), &e), 0);
     assert_int_equal(file_pwrite(f.fd, "hello", 5, 0, "x", &e), 0);
-    assert_true(access(at("x"), F_OK) != 0);
+    assert_true(access(tempdir_at("x"), F_OK) != 0);
     assert_int_equal(file_new_commit(&f, &e), 0);
     file_new_abort(&f);
     umask(mask);
-    assert_int_equal(stat(at("x"), &st), 0);
+    assert_int_equal(stat(tempdir_at("x"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0640);
     assert_int_equal(count_files(), 1);
 }
@@ -155,25 +123,25 @@ static void test_refusals(void **state)
     int32_t        header[256] = { 20240520, 1, 10 };
 
     (void)state;
-    put("short.bin", header, 100);
-    assert_int_equal(tokens_open(&t, at("short.bin"), &e), -EINVAL);
-    put("size.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, at("size.bin"), &e), -EINVAL);
+    tempdir_put("short.bin", header, 100);
+    assert_int_equal(tokens_open(&t, tempdir_at("short.bin"), &e), -EINVAL);
+    tempdir_put("size.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, tempdir_at("size.bin"), &e), -EINVAL);
     assert_non_null(strstr(e.text, "1044"));
     assert_non_null(strstr(e.text, "1024"));
     header[2] = -512;
-    put("neg.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, at("neg.bin"), &e), -EINVAL);
+    tempdir_put("neg.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, tempdir_at("neg.bin"), &e), -EINVAL);
     header[1] = 7;
-    put("version.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, at("version.bin"), &e), -EINVAL);
-    put("odd.bin", "abc", 3);
-    assert_int_equal(tokens_open(&t, at("odd.bin"), &e), -EINVAL);
-    assert_int_equal(tokens_open(&t, at("absent.bin"), &e), -ENOENT);
-    assert_int_equal(tokens_open(&t, dir, &e), -EINVAL);
+    tempdir_put("version.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), &e), -EINVAL);
+    tempdir_put("odd.bin", "abc", 3);
+    assert_int_equal(tokens_open(&t, tempdir_at("odd.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("absent.bin"), &e), -ENOENT);
+    assert_int_equal(tokens_open(&t, tempdir, &e), -EINVAL);
     assert_null(t);
-    assert_int_equal(mkfifo(at("fifo"), 0600), 0);
-    assert_int_equal(tokens_open(&t, at("fifo"), &e), -EINVAL); // and does not hang
+    assert_int_equal(mkfifo(tempdir_at("fifo"), 0600), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("fifo"), &e), -EINVAL); // and does not hang
 }
 
 static void test_detect(void **state)
@@ -183,27 +151,27 @@ static void test_detect(void **state)
     char            *big = malloc(n);
 
     (void)state;
-    put("t", "na\xc3\xafve\n", 7);
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    tempdir_put("t", "na\xc3\xafve\n", 7);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
     assert_int_equal(kind, TOKENS_TEXT);
-    put("t", "a\0b\0", 4);
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    tempdir_put("t", "a\0b\0", 4);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
     assert_int_equal(kind, TOKENS_NANOGPT);
-    put("t", "abc\xe2\x82", 5); // cut off at the end: not text, and odd
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), -EINVAL);
-    put("t", "\xed\xa0\x80\x20", 4); // a surrogate
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    tempdir_put("t", "abc\xe2\x82", 5); // cut off at the end: not text, and odd
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), -EINVAL);
+    tempdir_put("t", "\xed\xa0\x80\x20", 4); // a surrogate
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
     assert_int_equal(kind, TOKENS_NANOGPT);
-    put("t", "", 0);
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), -EINVAL);
+    tempdir_put("t", "", 0);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), -EINVAL);
     memset(big, 'x', n);
     memcpy(big + (1 << 20) - 1, "\xe2\x82\xac", 3); // across the piece
-    put("t", big, n);
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    tempdir_put("t", big, n);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
     assert_int_equal(kind, TOKENS_TEXT);
     big[n - 1] = 0;
-    put("t", big, n);
-    assert_int_equal(tokens_detect(at("t"), &kind, &e), 0);
+    tempdir_put("t", big, n);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
     assert_int_equal(kind, TOKENS_NANOGPT);
     free(big);
 }
@@ -217,14 +185,14 @@ static void test_sums(void **state)
 
     (void)state;
     write_ids("a.bin", 1300000);
-    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     assert_int_equal(tokens_sums(t), 3);
     assert_int_equal(tokens_hash(t, sums, &e), 0);
     tokens_close(t);
-    fd = open(at("a.bin"), O_WRONLY);
+    fd = open(tempdir_at("a.bin"), O_WRONLY);
     assert_int_equal(pwrite(fd, "\xff", 1, (1 << 20) + 77), 1);
     close(fd);
-    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     assert_int_equal(tokens_expect(t, sums, 2, &e), -EIO);
     assert_int_equal(tokens_expect(t, sums, 3, &e), 0);
     assert_int_equal(tokens_read(t, 0, 1, 65536, &id, &e), 0);
@@ -232,7 +200,7 @@ static void test_sums(void **state)
     assert_non_null(strstr(e.text, "1048576"));
     assert_int_equal(tokens_read(t, 1200000, 1, 65536, &id, &e), 0);
     assert_int_equal(id, 1200000 & 65535);
-    fd = open(at("a.bin"), O_WRONLY); // also what was right when it was read before
+    fd = open(tempdir_at("a.bin"), O_WRONLY); // also what was right when it was read before
     assert_int_equal(pwrite(fd, "\xff", 1, 77), 1);
     close(fd);
     assert_int_equal(tokens_read(t, 0, 1, 65536, &id, &e), -EIO);
@@ -250,7 +218,7 @@ static void test_sequential(void **state)
 
     (void)state;
     write_ids("a.bin", 36); // floor(35 / 7) = 5 rows: the last target is id 35
-    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     for (uint64_t s = 0; s < 9; s++)
         for (size_t a = 0; a < 3; a++) {
             assert_int_equal(tokens_batch(t, &o, s, a, 36, x, y, &e), 0);
@@ -277,7 +245,7 @@ static void test_shuffled(void **state)
 
     (void)state;
     write_ids("a.bin", 97 * 3 + 2);
-    assert_int_equal(tokens_open(&t, at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     for (int k = 0; k < 3; k++) { // epochs 0 and 1, then epoch 0 of another seed
         char seen[97] = { 0 };
 
@@ -307,15 +275,15 @@ static void test_json(void **state)
 
     (void)state;
     assert_int_equal(json_parse(&v, "{\"a\": [1, 2.5]}", 15, "text", &e), 0);
-    assert_int_equal(json_write(v, at("a.json"), &e), 0);
+    assert_int_equal(json_write(v, tempdir_at("a.json"), &e), 0);
     json_decref(v);
-    assert_int_equal(json_read(&v, at("a.json"), 1000, &e), 0);
+    assert_int_equal(json_read(&v, tempdir_at("a.json"), 1000, &e), 0);
     assert_int_equal(json_integer_value(json_array_get(json_object_get(v, "a"), 0)), 1);
     json_decref(v);
-    assert_int_equal(json_read(&v, at("a.json"), 5, &e), -EINVAL);
-    assert_int_equal(json_read(&v, at("absent.json"), 5, &e), -ENOENT);
-    put("b.json", "{\n\"a\": 1,\n\"a\": 2}", 18);
-    assert_int_equal(json_read(&v, at("b.json"), 1000, &e), -EINVAL);
+    assert_int_equal(json_read(&v, tempdir_at("a.json"), 5, &e), -EINVAL);
+    assert_int_equal(json_read(&v, tempdir_at("absent.json"), 5, &e), -ENOENT);
+    tempdir_put("b.json", "{\n\"a\": 1,\n\"a\": 2}", 18);
+    assert_int_equal(json_read(&v, tempdir_at("b.json"), 1000, &e), -EINVAL);
     assert_non_null(strstr(e.text, "line 3"));
     memset(deep, '[', sizeof deep);
     assert_int_equal(json_parse(&v, deep, sizeof deep, "deep", &e), -EINVAL);
@@ -323,7 +291,7 @@ static void test_json(void **state)
     assert_null(v);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
 
 int main(void)
 {
