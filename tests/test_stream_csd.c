@@ -12,6 +12,7 @@
 #include "offload/traffic.h"
 #include "tests/disk_fault.h"
 #include "tests/tempdir.h"
+#include "tests/toy.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,27 +24,6 @@
 enum { LAYERS = 4, BLOCKS = LAYERS + 2, STEPS = 6 };
 static const size_t sizes[BLOCKS] = { 30011, 17000, 17000, 17000, 17000, 77 };
 
-static int toy_init(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
-{
-    (void)ctx, (void)err;
-    for (size_t i = 0; i < n; i++)
-        out[i] = 0.02f * sinf((float)(block * 1000 + first + i));
-    return 0;
-}
-
-/* Every third run of 700 parameters decays. */
-static void toy_decay(void *ctx, size_t block, size_t first, size_t n,
-                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
-{
-    (void)ctx, (void)block;
-    for (size_t at = first; at < first + n;) {
-        size_t end = (at / 700 + 1) * 700 < first + n ? (at / 700 + 1) * 700 : first + n;
-
-        emit(ectx, at - first, end - at, at / 700 % 3 ? 0.0f : 0.1f);
-        at = end;
-    }
-}
-
 struct toy { struct run_config cfg; struct err err; };
 
 static int must(struct toy *t, int rc)
@@ -54,79 +34,11 @@ static int must(struct toy *t, int rc)
     return rc;
 }
 
-static float wire_get(const struct toy *t, const void *wire, size_t i)
-{
-    return dtype_get(wire, t->cfg.wire_dt, i);
-}
-
-/* The way forward: *loss is a sum over all wire parameters as seen. The head's blocks stay acquired. */
-static int toy_forward(struct toy *t, struct stream *s, uint64_t step, const void **wire, double *loss)
-{
-    int rc = stream_begin(s, STREAM_TRAIN, step, &t->err);
-
-    *loss = 0;
-    for (size_t b = 0; b < BLOCKS && !rc; b++) {
-        rc = stream_acquire(s, b, &wire[b], &t->err);
-        for (size_t i = 0; !rc && i < sizes[b]; i++)
-            *loss += wire_get(t, wire[b], i) * (double)(i % 13);
-        if (!rc && b < BLOCKS - 1)
-            stream_release(s, b);
-    }
-    return rc ? rc : stream_acquire(s, 0, &wire[0], &t->err);
-}
-
-/* A block on the way back. */
-static int toy_backward(struct toy *t, struct stream *s, uint64_t step, size_t b, const void **wire, int poison, struct stream_norm *norm)
-{
-    float *grad;
-    int    rc = b > 0 && b < BLOCKS - 1 ? stream_acquire(s, b, &wire[b], &t->err) : 0;
-
-    if (!rc)
-        rc = stream_grad(s, b, &grad, &t->err);
-    if (rc)
-        return rc;
-    for (size_t i = 0; i < sizes[b]; i++) {
-        float w = b ? wire_get(t, wire[b], i) : 0.01f * (float)(i % 7);
-
-        grad[i] += 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
-    }
-    if (poison && b == 2)
-        grad[5] = NAN;
-    if (b > 0)
-        stream_release(s, b);
-    if (b == BLOCKS - 1)
-        stream_release(s, 0);
-    return stream_send_grad(s, b, norm, &t->err);
-}
-
-/* One step; *loss is the toy's. `poison`: a NaN in a gradient. `quit`: stop when that block's gradient was sent; 0: go on. The first
- * error of the stream. */
-static int toy_try(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit, double *loss)
-{
-    const void        *wire[BLOCKS];
-    struct stream_norm norm = { 0 };
-    struct stream_step up = { .row = { .step = step, .skipped = poison } };
-    int                rc = toy_forward(t, s, step, wire, loss);
-
-    for (size_t b = BLOCKS; b-- > 0 && !rc;) {
-        rc = toy_backward(t, s, step, b, wire, poison, &norm);
-        if (quit && b == quit)
-            return rc;
-    }
-    if (rc)
-        return rc;
-    assert_int_equal(norm.nonfinite, poison);
-    up.skip = norm.nonfinite;
-    optim_scalars(&up.optim, t->cfg.optim, 1e-2, 0.9, 0.95, 1e-8, 1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
-    up.row.loss = *loss;
-    return stream_update(s, &up, &t->err);
-}
-
-static double toy_step(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit)
+static double step_of(struct toy *t, struct stream *s, uint64_t step, int poison, size_t quit)
 {
     double loss;
 
-    must(t, toy_try(t, s, step, poison, quit, &loss));
+    must(t, toy_step(&t->cfg, s, step, poison, quit, &loss, &t->err));
     return loss;
 }
 
@@ -135,19 +47,9 @@ struct outcome { double loss[STEPS]; uint32_t params; };
 
 static uint32_t params_sum(struct toy *t)
 {
-    struct run_reader   *r;
-    struct params_source src;
-    uint32_t             sum = 0;
+    uint32_t sum = 0;
 
-    must(t, run_reader(&r, &src, &t->cfg, &t->err));
-    for (size_t b = 0; b < BLOCKS; b++) {
-        float *p = malloc(4 * sizes[b]);
-
-        must(t, src.read(src.ctx, b, 0, sizes[b], p, &t->err));
-        sum = crc32c(sum, p, 4 * sizes[b]);
-        free(p);
-    }
-    run_reader_close(r);
+    must(t, toy_params_sum(&t->cfg, &sum, &t->err));
     return sum;
 }
 
@@ -200,7 +102,6 @@ static void traffic_check(struct toy *t)
 /* A run of v in `dir`, just made. */
 static void toy_create(struct toy *t, const struct variant *v, const char *dir)
 {
-    const struct params_source init = { .read = toy_init };
     struct runlog *log;
     char           path[4096];
 
@@ -213,7 +114,7 @@ static void toy_create(struct toy *t, const struct variant *v, const char *dir)
         .disk = v->disk, .csd_mem = v->csd_mem, .frames = v->frames, .grad_buffers = v->grad_buffers, .commit_every = 1, .durable = 1,
         .error_feedback = v->feedback != SENT_IS_ALL, .residual_in_ram = v->feedback == IN_RAM,
     };
-    must(t, run_format(&t->cfg, &init, &t->err));
+    must(t, run_format(&t->cfg, &toy_init, &t->err));
 }
 
 /* A pass that only reads, of the step to come. */
@@ -225,7 +126,7 @@ static double toy_eval(struct toy *t, struct stream *s, uint64_t step)
     must(t, stream_begin(s, STREAM_EVAL, step, &t->err));
     for (size_t b = 0; b <= BLOCKS; b++) {
         must(t, stream_acquire(s, b % BLOCKS, &wire, &t->err));
-        sum += wire_get(t, wire, 1);
+        sum += dtype_get(wire, t->cfg.wire_dt, 1);
         stream_release(s, b % BLOCKS);
     }
     return sum;
@@ -266,12 +167,12 @@ static struct outcome toy_run_evals(const struct variant *v, int evals)
 
         before = step;
         for (int n = 0; step < STEPS && (v->stop_every == 0 || n < v->stop_every); n++, step++) {
-            out.loss[step] = toy_step(&t, s, step, v->poison_step && (int)step == v->poison_step, 0);
+            out.loss[step] = step_of(&t, s, step, v->poison_step && (int)step == v->poison_step, 0);
             for (int e = 0; e < evals; e++)
                 toy_eval(&t, s, step + 1);
         }
         if (v->quit_block && step < STEPS)
-            toy_step(&t, s, step, 0, v->quit_block);
+            step_of(&t, s, step, 0, v->quit_block);
         if (step == STEPS || v->mode == RUN_MEM || stuck)
             must(&t, stream_drain(s, &t.err));
         stream_close(s);
@@ -389,7 +290,7 @@ static void damaged_residual_is_named(void **state)
 
     toy_create(&t, &v, dir);
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
-    toy_step(&t, s, 0, 0, 0);
+    step_of(&t, s, 0, 0, 0);
     must(&t, stream_drain(s, &t.err));
     stream_close(s);
     must(&t, devices_layout(&st, &t.cfg, &t.err));
@@ -402,7 +303,7 @@ static void damaged_residual_is_named(void **state)
     store_release(&st);
 
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
-    must(&t, toy_forward(&t, s, 1, wire, &loss));
+    must(&t, toy_forward(&t.cfg, s, 1, wire, &loss, &t.err));
     rc = stream_grad(s, BLOCKS - 1, &grad, &t.err); // it is being read by now, and may be known
     assert_int_equal(rc ? rc : stream_send_grad(s, BLOCKS - 1, &norm, &t.err), -EBADMSG);
     assert_non_null(strstr(t.err.text, "the residual of block 5 at offset"));
@@ -469,7 +370,7 @@ static void nothing_is_stored(void **state)
         t.cfg.disk = "null";
         assert_int_equal(run_train(&s, &t.cfg, notice, sizeof notice, &t.err), stored ? -EINVAL : 0);
         if (!stored) {
-            toy_step(&t, s, 0, 0, 0);
+            step_of(&t, s, 0, 0, 0);
             must(&t, stream_drain(s, &t.err));
             stream_close(s);
         }
@@ -497,7 +398,7 @@ static int toy_until_fault(struct toy *t, double *loss, uint64_t *step)
 
     must(t, run_position(&t->cfg, step, &applied, &t->err));
     for (; !rc && *step < STEPS; ++*step)
-        rc = toy_try(t, s, *step, 0, 0, &loss[*step]);
+        rc = toy_step(&t->cfg, s, *step, 0, 0, &loss[*step], &t->err);
     if (!rc)
         rc = stream_drain(s, &t->err);
     stream_close(s);

@@ -1,8 +1,11 @@
 /* toy.c: see toy.h. */
 #include "tests/toy.h"
 
+#include "data/crc32c.h"
+
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
 static int init_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
@@ -90,4 +93,23 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
                   1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
     up.row.loss = *loss;
     return stream_update(s, &up, err);
+}
+
+int toy_params_sum(const struct run_config *cfg, uint32_t *sum, struct err *err)
+{
+    struct run_reader   *r = NULL;
+    struct params_source src;
+    int                  rc = run_reader(&r, &src, cfg, err);
+
+    *sum = 0;
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+        float *p = malloc(sizeof *p * cfg->block_params[b]);
+
+        assert(p);
+        rc = src.read(src.ctx, b, 0, cfg->block_params[b], p, err);
+        *sum = crc32c(*sum, p, sizeof *p * cfg->block_params[b]);
+        free(p);
+    }
+    run_reader_close(r);
+    return rc;
 }

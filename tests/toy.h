@@ -23,4 +23,7 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err);
 
+/* CRC32C over all masters of the run, block by block. */
+int toy_params_sum(const struct run_config *cfg, uint32_t *sum, struct err *err);
+
 #endif
