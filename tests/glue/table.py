@@ -9,6 +9,7 @@ eval_results.json. The dense rows hold for mem, base, su and su+o, which give th
 
 Standard library only. Environment: SITRAIN the program (./siTrain)."""
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -21,15 +22,20 @@ import threading
 
 BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
 FOLDERS = {"sst2": "SST-2", "cola": "CoLA", "mrpc": "MRPC", "wnli": "WNLI"}
-RECIPE = {  # epochs, batch, seeds, metrics shown
-    "sst2": (3, 32, 2, ["accuracy"]),
-    "cola": (5, 16, 3, ["matthews_correlation"]),
-    "mrpc": (5, 16, 3, ["f1", "accuracy"]),
-    "wnli": (5, 16, 3, ["accuracy"]),
+Recipe = collections.namedtuple("Recipe", "epochs batch dense_seeds compressed_seeds metrics")
+RECIPE = {
+    "sst2": Recipe(3, 32, 1, 1, ["accuracy"]),
+    "cola": Recipe(5, 16, 8, 2, ["matthews_correlation"]),
+    "mrpc": Recipe(5, 16, 3, 1, ["f1", "accuracy"]),
+    "wnli": Recipe(5, 16, 3, 1, ["accuracy"]),
 }
 COMMON = ("--lr 1e-4 --schedule linear --warmup 6% --weight-decay 0.01 --decay all --clip 1 --max-seq 128 --mode mem --dtype bf16 "
           "--durability none --commit-every 1000000 --eval-every 1000000 --quiet").split()
 lock = threading.Lock()
+
+
+def seeds(task, ratio):
+    return range(1, (RECIPE[task].compressed_seeds if ratio else RECIPE[task].dense_seeds) + 1)
 
 
 def key(task, ratio, seed):
@@ -37,7 +43,7 @@ def key(task, ratio, seed):
 
 
 def run(a, task, ratio, seed):
-    epochs, batch, _, _ = RECIPE[task]
+    epochs, batch = RECIPE[task].epochs, RECIPE[task].batch
     folder = tempfile.mkdtemp(prefix="glue-", dir=a.dir)
     command = [BIN, "finetune", "--run", os.path.join(folder, "run"), "--task", task, "--data", os.path.join(a.data, FOLDERS[task]), "--init", a.init,
                "--epochs", str(epochs), "--batch", str(batch), "--seed", str(seed), "--threads", str(a.threads), *COMMON]
@@ -74,10 +80,9 @@ def one(a, path, results, task, ratio, seed):
 
 
 def cell(results, task, ratio):
-    _, _, seeds, metrics = RECIPE[task]
     parts = []
-    for metric in metrics:
-        got = [results[key(task, ratio, s)][f"eval_{metric}"] for s in range(1, seeds + 1) if key(task, ratio, s) in results]
+    for metric in RECIPE[task].metrics:
+        got = [results[key(task, ratio, s)][f"eval_{metric}"] for s in seeds(task, ratio) if key(task, ratio, s) in results]
         if not got:
             return "-"
         values = " ".join(f"{100 * v:.1f}" for v in got)
@@ -86,7 +91,7 @@ def cell(results, task, ratio):
 
 
 def table(results, tasks, ratios):
-    lines = ["| gradients | " + " | ".join(f"{FOLDERS[t]}, {' / '.join(RECIPE[t][3])}" for t in tasks) + " |", "|---" * (len(tasks) + 1) + "|"]
+    lines = ["| gradients | " + " | ".join(f"{FOLDERS[t]}, {' / '.join(RECIPE[t].metrics)}" for t in tasks) + " |", "|---" * (len(tasks) + 1) + "|"]
     for r in ratios:
         name = f"Top-K, {r}% of the bytes" if r else "dense"
         lines.append(f"| {name} | " + " | ".join(cell(results, t, r) for t in tasks) + " |")
@@ -108,7 +113,7 @@ def main():
     os.makedirs(a.out, exist_ok=True)
     path = os.path.join(a.out, "results.json")
     results = load(path)
-    todo = [(t, r, s) for t in tasks for r in ratios for s in range(1, RECIPE[t][2] + 1) if key(t, r, s) not in results]
+    todo = [(t, r, s) for t in tasks for r in ratios for s in seeds(t, r) if key(t, r, s) not in results]
     todo.sort(key=lambda job: (job[1] > 0, job[2]))  # the dense rows first, then a first seed of everything
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         jobs = [pool.submit(one, a, path, results, *job) for job in todo]
@@ -122,4 +127,5 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
