@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/step.h"
 #include "tests/fixture.h"
-#include "tests/stream_plain.h"
+#include "tests/rig.h"
 
 enum { STEPS = 3, ACCUM = 2, MICROS = STEPS * ACCUM };
 
@@ -102,9 +101,7 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
     return 0;
 }
 
-/* ---- a stream and a trainer over it -------------------------------------------------------------------- */
-
-struct rig { struct stream *stream; struct trainer *trainer; };
+/* ---- a trainer over the fixture's model ---------------------------------------------------------------- */
 
 static struct trainer_options options(const struct rows *r, enum matmul_engine engine, enum dtype dtype,
                                       size_t kept)
@@ -121,22 +118,9 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
     };
 }
 
-static struct rig rig_open(const struct rows *r, const struct trainer_options *o, int decay_all)
+static struct rig rig_of(const struct rows *r, const struct trainer_options *o, int decay_all)
 {
-    struct stream_plain_options so = { .gpt = o->model.gpt, .wire = o->model.dtype, .optim = o->optim, .weight_decay = 0.1f,
-                                       .decay_all = decay_all, .params = fixture_f32(r->f, "params", gpt_total(&r->gpt)) };
-    struct rig rig = { .stream = stream_plain_open(&so) };
-    struct err err = { 0 };
-
-    if (trainer_open(&rig.trainer, o, rig.stream, &err))
-        fail_msg("%s", err.text);
-    return rig;
-}
-
-static void rig_close(struct rig *rig)
-{
-    trainer_close(rig->trainer);
-    stream_close(rig->stream);
+    return rig_open(o, fixture_f32(r->f, "params", gpt_total(&r->gpt)), 0.1f, decay_all);
 }
 
 static struct step_result rig_step(struct rig *rig, struct rows *r, uint64_t step)
@@ -148,45 +132,6 @@ static struct step_result rig_step(struct rig *rig, struct rows *r, uint64_t ste
         fail_msg("%s", err.text);
     assert_false(result.skipped);
     return result;
-}
-
-/* ---- distances ----------------------------------------------------------------------------------------- */
-
-/* The largest difference, over the largest of b; the third [skip, 2 skip) left out where skip is not 0. */
-static double distance(const float *a, const float *b, size_t n, size_t skip)
-{
-    double diff = 0, largest = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (skip && i / skip == 1)
-            continue;
-        if (!isfinite(a[i]))
-            return INFINITY;
-        diff = fmax(diff, fabs((double)a[i] - (double)b[i]));
-        largest = fmax(largest, fabs((double)b[i]));
-    }
-    return largest > 0 ? diff / largest : diff;
-}
-
-/* Every tensor on its own; the worst. A key bias moves no output: its gradient is noise. */
-static double compare(const struct gpt_config *g, const float *a, const float *b, double tolerance)
-{
-    size_t at = 0;
-    double worst = 0;
-
-    for (size_t block = 0; block < gpt_blocks(g); block++) {
-        enum gpt_tensor t, end;
-
-        for (gpt_block_tensors(g, block, &t, &end); t < end; at += gpt_size(g, t), t++) {
-            double d = distance(a + at, b + at, gpt_size(g, t), t == GPT_QKV_B ? g->n_embd : 0);
-
-            if (!(d <= tolerance))
-                fail_msg("block %zu %s: %g, tolerance %g", block, gpt_params[t].name, d, tolerance);
-            worst = fmax(worst, d);
-        }
-    }
-    assert_int_equal(at, gpt_total(g));
-    return worst;
 }
 
 static void check_close(double got, double want, double tolerance, const char *what)
@@ -206,13 +151,13 @@ static void test_gradients(void **state)
 
         for (size_t kept = 0; kept <= r.gpt.n_layer; kept++) {
             struct trainer_options o = options(&r, engines[i % 2], DT_F32, kept);
-            struct rig             rig = rig_open(&r, &o, 0);
+            struct rig             rig = rig_of(&r, &o, 0);
             struct step_result     result = rig_step(&rig, &r, 0);
 
             check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "loss");
             assert_int_equal(result.tokens, rows_tokens(&r, 0));
-            worst = compare(&r.gpt, stream_plain_grads(rig.stream),
-                            fixture_f32(r.f, "grads", gpt_total(&r.gpt)), 1e-5);
+            worst = compare_tensors(&r.gpt, stream_plain_grads(rig.stream),
+                                    fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 1e-5);
             if (kept == r.gpt.n_layer)
                 print_message("%s, %s: worst gradient off by %.1e\n", models[i / 2],
                               trainer_engine(rig.trainer), worst);
@@ -234,7 +179,7 @@ static void test_logits(void **state)
         float                 *logits = calloc(ACCUM * stride, sizeof *logits);
 
         for (o.model.training = 1; o.model.training >= 0; o.model.training--) {
-            struct rig         rig = rig_open(&r, &o, 0);
+            struct rig         rig = rig_of(&r, &o, 0);
             struct eval_result e = { 0 };
             struct err         err = { 0 };
 
@@ -245,8 +190,8 @@ static void test_logits(void **state)
             check_close(e.loss_sum / (double)e.tokens, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5,
                         "evaluation's loss");
             for (size_t a = 0; a < ACCUM; a++)
-                assert_true(distance(logits + a * stride, want + r.first_row[a] * L,
-                                     (r.first_row[a + 1] - r.first_row[a]) * L, 0) < 1e-5);
+                assert_true(max_distance(logits + a * stride, want + r.first_row[a] * L,
+                                         (r.first_row[a + 1] - r.first_row[a]) * L, 0) < 1e-5);
             rig_close(&rig);
         }
         free(logits);
@@ -258,7 +203,7 @@ static void test_logits(void **state)
 static void train(struct rows *r, int decay_all, enum dtype dtype, size_t kept, float *params, int check)
 {
     struct trainer_options o = options(r, MATMUL_AUTO, dtype, kept);
-    struct rig             rig = rig_open(r, &o, decay_all);
+    struct rig             rig = rig_of(r, &o, decay_all);
     const float *losses = fixture_f32(r->f, decay_all ? "all_losses" : "matrices_losses", STEPS);
     const float *norms = fixture_f32(r->f, decay_all ? "all_norms" : "matrices_norms", STEPS);
 
@@ -286,7 +231,7 @@ static void test_steps(void **state)
 
         train(&r, all, DT_F32, r.gpt.n_layer, params, 1);
         print_message("%s, decay of %s: parameters off by %.1e\n", models[i / 2], all ? "all" : "matrices",
-                      compare(&r.gpt, params, fixture_f32(r.f, all ? "all_params" : "matrices_params", total), 1e-4));
+                      compare_tensors(&r.gpt, params, fixture_f32(r.f, all ? "all_params" : "matrices_params", total), max_distance, 1e-4));
         for (size_t kept = 0; kept < r.gpt.n_layer; kept++) {
             train(&r, all, DT_F32, kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
@@ -307,11 +252,11 @@ static void test_bf16(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct rows            r = rows_open(models[i]);
         struct trainer_options o = options(&r, MATMUL_AUTO, DT_BF16, 1);
-        struct rig             rig = rig_open(&r, &o, 0);
+        struct rig             rig = rig_of(&r, &o, 0);
         struct step_result     result = rig_step(&rig, &r, 0);
 
         check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 3e-2, "loss");
-        compare(&r.gpt, stream_plain_grads(rig.stream), fixture_f32(r.f, "grads", gpt_total(&r.gpt)), 6e-2);
+        compare_tensors(&r.gpt, stream_plain_grads(rig.stream), fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 6e-2);
         rig_close(&rig);
         fixture_close(r.f);
     }
@@ -325,7 +270,7 @@ struct outcome { double loss; float *logits, *grads; };
 static struct outcome outcome_of(struct rows *r)
 {
     struct trainer_options o = options(r, MATMUL_AUTO, DT_F32, 1);
-    struct rig             rig = rig_open(r, &o, 0);
+    struct rig             rig = rig_of(r, &o, 0);
     size_t                 total = gpt_total(&r->gpt), n = ACCUM * r->batch * r->gpt.n_labels;
     struct outcome         out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
     struct eval_result     e = { 0 };
@@ -354,9 +299,9 @@ static void check_same(const struct rows *r, const struct outcome *want, struct 
 
     check_close(got.loss, want->loss, 1e-6, "loss");
     for (size_t a = 0; a < ACCUM; a++) // the batch may have grown: row by row
-        assert_true(distance(got.logits + a * changed->batch * L, want->logits + a * r->batch * L,
+        assert_true(max_distance(got.logits + a * changed->batch * L, want->logits + a * r->batch * L,
                              (r->first_row[a + 1] - r->first_row[a]) * L, 0) < 1e-6);
-    compare(&r->gpt, got.grads, want->grads, 3e-6);
+    compare_tensors(&r->gpt, got.grads, want->grads, max_distance, 3e-6);
     outcome_free(&got);
 }
 
@@ -403,7 +348,7 @@ static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b,
  * nothing. */
 static double spread_step(const struct trainer_options *o, struct spread *s, float *grads, double *evaluated)
 {
-    struct rig          rig = rig_open(s->r, o, 0);
+    struct rig          rig = rig_of(s->r, o, 0);
     struct batch_source data = { spread_batch, s };
     struct eval_result  before = { 0 }, behind = { 0 };
     struct step_result  result;

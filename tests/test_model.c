@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/step.h"
 #include "tests/fixture.h"
-#include "tests/stream_plain.h"
+#include "tests/rig.h"
 
 /* Batches from an array of micro-batches. */
 struct rows { const int32_t *x, *y; size_t micro_tokens, accum; };
@@ -45,27 +44,6 @@ static struct gpt_config config_of(const struct fixture *f, size_t *batch, size_
                                .norm_eps = 1e-5f};
 }
 
-/* A stream and a trainer over it. */
-struct rig { struct stream *stream; struct trainer *trainer; };
-
-static struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay)
-{
-    struct stream_plain_options so = { .gpt = o->model.gpt, .wire = o->model.dtype, .optim = o->optim,
-                                       .weight_decay = weight_decay, .params = params };
-    struct rig r = { .stream = stream_plain_open(&so) };
-    struct err err = { 0 };
-
-    if (trainer_open(&r.trainer, o, r.stream, &err))
-        fail_msg("%s", err.text);
-    return r;
-}
-
-static void rig_close(struct rig *r)
-{
-    trainer_close(r->trainer);
-    stream_close(r->stream);
-}
-
 static struct trainer_options options(struct gpt_config gpt, size_t batch, size_t seq, enum dtype dtype,
                                       enum matmul_engine engine)
 {
@@ -85,55 +63,6 @@ static struct trainer_options options(struct gpt_config gpt, size_t batch, size_
         .beta2 = 0.95,
         .eps = 1e-8,
     };
-}
-
-/* Distances over n elements, the third [skip, 2 skip) left out where skip is not 0. */
-static double max_distance(const float *a, const float *b, size_t n, size_t skip)
-{
-    double diff = 0, largest = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (skip && i / skip == 1)
-            continue;
-        diff = fmax(diff, fabs((double)a[i] - (double)b[i]));
-        largest = fmax(largest, fabs((double)b[i]));
-    }
-    return largest > 0 ? diff / largest : diff;
-}
-
-static double norm_distance(const float *a, const float *b, size_t n, size_t skip)
-{
-    double diff = 0, norm = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (skip && i / skip == 1)
-            continue;
-        diff += pow((double)a[i] - (double)b[i], 2);
-        norm += pow((double)b[i], 2);
-    }
-    return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
-}
-
-/* Every tensor on its own. A key bias moves no output (softmax does not see it): its gradient is noise and
- * left out. */
-static double compare(const struct gpt_config *g, const float *a, const float *b,
-                      double (*distance)(const float *, const float *, size_t, size_t), double tolerance)
-{
-    size_t at = 0;
-    double worst = 0;
-
-    for (size_t block = 0; block < gpt_blocks(g); block++) {
-        enum gpt_tensor t, end;
-
-        for (gpt_block_tensors(g, block, &t, &end); t < end; at += gpt_size(g, t), t++) {
-            double d = distance(a + at, b + at, gpt_size(g, t), t == GPT_QKV_B ? g->n_embd : 0);
-
-            if (!(d < tolerance))
-                fail_msg("block %zu %s: %g, tolerance %g", block, gpt_params[t].name, d, tolerance);
-            worst = fmax(worst, d);
-        }
-    }
-    return worst;
 }
 
 static void check_gradients(const char *path, const char *prefix, enum dtype dtype, enum matmul_engine engine,
@@ -159,7 +88,7 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     o = options(gpt, batch, seq, dtype, engine);
     o.model.kept = kept < gpt.n_layer ? kept : gpt.n_layer;
     total = gpt_total(&gpt);
-    rig = rig_open(&o, fixture_f32(f, "params", total), 0);
+    rig = rig_open(&o, fixture_f32(f, "params", total), 0, 0);
     assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
 
     snprintf(name, sizeof name, "%sloss", prefix);
@@ -168,10 +97,10 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     snprintf(name, sizeof name, "%sgrads", prefix);
     if (dtype == DT_F32)
         worst =
-            compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), max_distance, 1e-5);
+            compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), max_distance, 1e-5);
     else
         worst =
-            compare(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), norm_distance, 2e-2);
+            compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), norm_distance, 2e-2);
     print_message("%s %s%s, %s: loss off by %.1e, worst gradient by %.1e\n", path, prefix,
                   dtype == DT_F32 ? "fp32" : "bf16", trainer_engine(rig.trainer),
                   fabs(result.loss - expected) / expected, worst);
@@ -271,7 +200,7 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     o.clip = 1.0;
     o.optim = tr->kind;
     o.eps = tr->eps;
-    rig = rig_open(&o, fixture_f32(model, "params", 0), tr->decay);
+    rig = rig_open(&o, fixture_f32(model, "params", 0), tr->decay, 0);
     for (uint64_t s = 0; s < STEPS; s++) {
         assert_int_equal(train_step(rig.trainer, s, &(struct batch_source){rows_batch, &rows}, &result, &err),
                          0);
@@ -314,7 +243,7 @@ static void test_steps(void **state)
         train(&trajectories[i], gpt.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS),
               fixture_f32(steps, key[1], STEPS));
         print_message("%s: parameters off by %.1e\n", name,
-                      compare(&gpt, kept, fixture_f32(steps, key[2], total), max_distance, 1e-4));
+                      compare_tensors(&gpt, kept, fixture_f32(steps, key[2], total), max_distance, 1e-4));
         train(&trajectories[i], 1, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
         train(&trajectories[i], 0, DT_F32, again, NULL, NULL);
@@ -354,7 +283,7 @@ static void test_eval(void **state)
     for (o.model.training = 1; o.model.training >= 0; o.model.training--) {
         struct eval_result *e = o.model.training ? &train_eval : &plain_eval;
 
-        rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
+        rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
         assert_int_equal(
             eval_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, 0, 1, losses, e, &err), 0);
         assert_int_equal(e->tokens, N - 1);
@@ -374,7 +303,7 @@ static double dropped_loss(const struct trainer_options *o, const float *params,
                            float scale, uint64_t step, const struct batch_source *data, float *grads)
 {
     size_t     total = gpt_total(&o->model.gpt);
-    struct rig rig = rig_open(o, params, 0);
+    struct rig rig = rig_open(o, params, 0, 0);
     struct err err = { 0 };
     struct step_result result;
 
@@ -467,7 +396,7 @@ static void test_eval_between_steps(void **state)
     o.model.grad_accum = ACCUM;
     o.model.kept = 1;
     for (int with = 0; with < 2; with++) {
-        struct rig rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
+        struct rig rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
 
         for (uint64_t s = 0; s < 3; s++) {
             assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
@@ -493,7 +422,7 @@ static void test_not_finite_is_skipped(void **state)
     struct gpt_config gpt = config_of(f, &batch, &seq);
     struct trainer_options o = options(gpt, batch, seq, DT_F32, MATMUL_AUTO);
     struct rows rows = { fixture_i32(f, "x", 0), fixture_i32(f, "y", 0), batch * seq, 0 };
-    struct rig  rig = rig_open(&o, fixture_f32(f, "params", 0), 0);
+    struct rig  rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
     struct err  err = { 0 };
     struct step_result result;
     float *before, *params = stream_plain_params(rig.stream), good = params[gpt_block_size(&gpt, 0) + 5];
