@@ -8,7 +8,8 @@
 #define SITRAIN_VERSION "0.1.0"
 
 extern const struct opt_command pretrain_command, finetune_command, eval_command, generate_command, prepare_command, import_command, export_command,
-                                plan_command, report_command, check_command, reshard_command, devices_command;
+                                plan_command, report_command, check_command, reshard_command, devices_command,
+                                bench_command;
 
 int cmd_pretrain(int argc, char **argv); // argv[0] is the command's name
 int cmd_finetune(int argc, char **argv);
@@ -22,5 +23,6 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_reshard(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 
 #endif

@@ -30,7 +30,7 @@ static const struct command commands[] = {
     { &check_command, cmd_check },
     { &reshard_command, cmd_reshard },
     { &devices_command, cmd_devices },
-    { LATER("bench", "siTrain devices says what this machine has, siTrain report RUN what a run measured") },
+    { &bench_command, cmd_bench },
     { LATER("watch", "siTrain report RUN works while the run is under way") },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -109,6 +109,32 @@ struct matmul *products_matmul(const struct products *p)
     return p->matmul;
 }
 
+const struct matmul_shape *products_shape(const struct products *p, size_t i, enum product *which,
+                                          size_t *rows)
+{
+    if (i >= p->n)
+        return NULL;
+    *which = p->key[i].which;
+    *rows = p->key[i].rows;
+    return &p->shape[i];
+}
+
+const char *products_name(enum product which)
+{
+    static const char *const names[PRODUCTS] = {
+        [PRODUCT_QKV] = "qkv",       [PRODUCT_ATTN_PROJ] = "attn_proj",
+        [PRODUCT_FC] = "fc",         [PRODUCT_MLP_PROJ] = "mlp_proj",
+        [PRODUCT_D_GELU] = "d_gelu", [PRODUCT_D_LN2] = "d_ln2",
+        [PRODUCT_D_ATTN] = "d_attn", [PRODUCT_D_LN1] = "d_ln1",
+        [PRODUCT_D_MLP_PROJ_W] = "d_mlp_proj_w",   [PRODUCT_D_FC_W] = "d_fc_w",
+        [PRODUCT_D_ATTN_PROJ_W] = "d_attn_proj_w", [PRODUCT_D_QKV_W] = "d_qkv_w",
+        [PRODUCT_LOGITS] = "logits", [PRODUCT_D_LNF] = "d_lnf",
+        [PRODUCT_D_WTE] = "d_wte"
+    };
+
+    return names[which];
+}
+
 void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch)
 {

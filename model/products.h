@@ -50,6 +50,11 @@ int  products_open(struct products **out, const struct products_options *o, stru
 void products_close(struct products *p);
 struct matmul *products_matmul(const struct products *p);
 
+/* The i-th of all that were announced, in the order of enum product; NULL past the end. */
+const struct matmul_shape *products_shape(const struct products *p, size_t i, enum product *which,
+                                          size_t *rows);
+const char *products_name(enum product which); // "qkv", "attn_proj", ... "d_wte"
+
 /* Run product `which` on `rows` rows, one of the numbers that the options announced. */
 void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);

@@ -35,9 +35,7 @@ result $? "no command: 2"
 
 expect 2 err "did you mean pretrain?" pretrian
 expect 2 err "siTrain --help lists them" frobnicate
-for later in bench watch; do
-    expect 2 err "$later is not in this version" $later
-done
+expect 2 err "watch is not in this version" watch
 
 refuse() { # TEXT ARGUMENTS of pretrain
     text=$1
@@ -68,7 +66,7 @@ refuse "--compress 200%: expected a part such as 2% or 0.02" --compress 200%
 refuse "--warmup 101%: expected a number of steps" --warmup 101%
 refuse "--warmup 1.5: expected a number of steps" --warmup 1.5
 refuse "there is no option -x" -x
-for later in speculate trace tensorboard; do
+for later in trace tensorboard; do
     refuse "--$later is not in this version" --$later
 done
 

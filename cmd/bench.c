@@ -1,0 +1,379 @@
+/* bench.c: `siTrain bench`: its options, its sections in their order, and the process that they run in.
+ *
+ * A child process measures; this one waits. Whatever ends the child, an error, a signal, a crash, the folders
+ * it worked in are removed here; a signal to this one ends the child and its own children first. */
+#include "cmd/bench.h"
+
+#include "cmd/cmd.h"
+#include "cmd/memory.h"
+#include "cmd/pick.h"
+#include "csd/disk.h"
+#include "data/file.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct opt_row rows[] = {
+    {"dir", OPT_STRING, offsetof(struct bench_opts, dir), ".", .arg = "DIR",
+     .help = "where files are made, on the disk that is measured; all are removed"},
+    {"only", OPT_STRING, offsetof(struct bench_opts, only), .arg = "LIST",
+     .help = "these sections: products, memory, kernels, disk, update, topk, steps; what they go by is "
+             "measured too"},
+    {"rounds", OPT_UINT, offsetof(struct bench_opts, rounds), "5", .min = 1, .max = 64,
+     .help = "of which medians are taken"},
+    {"quick", OPT_FLAG, offsetof(struct bench_opts, quick),
+     .help = "a small model and few rounds: under 20 seconds"},
+    {"json", OPT_STRING, offsetof(struct bench_opts, json), .arg = "FILE",
+     .help = "write the figures as JSON, too; - writes them to stdout instead of tables"},
+    {0}};
+static const struct opt_part    parts[] = {{"Options", rows, 0},
+                                           {"Model", model_rows, offsetof(struct bench_opts, model)},
+                                           {"Training", train_rows, offsetof(struct bench_opts, train)},
+                                           {0}};
+static const struct opt_default defaults[] = {{"seq", "256"}, {"steps", "4"}, {"clip", "0"}, {0}};
+
+const struct opt_command bench_command = {
+    "bench",
+    "[--quick] [--only LIST] [--dir DIR] [--json FILE] [plan's options for model and training]",
+    "measure this machine, then the program against it",
+    "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's own sizes (GPT-2 "
+    "124M where none is named), in one "
+    "run: medians of interleaved repetitions. --steps are measured for each kind of run. --device names "
+    "folders or block devices that are "
+    "measured in turn; block devices are written over.",
+    parts,
+    sizeof(struct bench_opts),
+    NULL,
+    defaults};
+
+/* needs: sections whose figures it goes by, as bits. */
+enum { PRODUCTS_BIT = 1, MEMORY_BIT = 2 };
+
+static const struct section {
+    const char *name;
+    int (*run)(struct bench *b, struct err *err);
+    void (*print)(const json_t *report);
+    unsigned needs;
+} sections[] = {
+    {"products", bench_products, bench_products_print, 0},
+    {"memory", bench_memory, bench_memory_print, 0},
+    {"kernels", bench_kernels, bench_kernels_print, PRODUCTS_BIT | MEMORY_BIT},
+    {"disk", bench_disk, bench_disk_print, 0},
+    {"update", bench_update, bench_update_print, 0},
+    {"topk", bench_topk, bench_topk_print, MEMORY_BIT},
+    {"steps", bench_steps, bench_steps_print, PRODUCTS_BIT},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+/* ---- options ---- */
+
+/* The sections asked for, as bits; 0 with a sentence for another word. */
+static unsigned sections_of(const char *only, struct err *err)
+{
+    unsigned bits = 0;
+
+    if (!only)
+        return (1u << SECTIONS) - 1;
+    while (*only) {
+        size_t n = strcspn(only, ","), i = 0;
+
+        while (i < SECTIONS && (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
+            i++;
+        if (i == SECTIONS) {
+            err_misuse(err,
+                       "--only %.*s: products, memory, kernels, disk, update, topk and steps, with commas "
+                       "between, are expected",
+                       (int)n, only);
+            return 0;
+        }
+        bits |= 1u << i;
+        only += n + (only[n] == ',');
+    }
+    if (!bits)
+        err_misuse(
+            err,
+            "--only names no section: products, memory, kernels, disk, update, topk or steps is expected");
+    return bits;
+}
+
+/* The model where none is named: GPT-2 124M; --quick: one that takes seconds. */
+static int default_model(struct bench_opts *o, struct err *err)
+{
+    struct model_opts *m = &o->model;
+
+    if (m->init || m->model || m->n_layer || m->n_head || m->n_embd)
+        return 0;
+    if (o->quick) {
+        m->n_layer = m->n_head = 4;
+        m->n_embd = 256;
+        m->vocab = m->vocab ? m->vocab : 8192;
+        return 0;
+    }
+    m->model = strdup("gpt2"); // options own their strings
+    return m->model ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+static int options_check(struct bench *b, const struct opt_given *given, struct err *err)
+{
+    struct bench_opts *o = b->o;
+    const char        *tokenizer = NULL;
+    int                rc = default_model(o, err);
+
+    if (o->quick && !opt_was_given(&bench_command, given, "rounds"))
+        o->rounds = 2;
+    if (o->quick && !opt_was_given(&bench_command, given, "steps"))
+        o->train.steps = 2;
+    if (o->quick && !opt_was_given(&bench_command, given, "seq"))
+        o->train.seq = 128;
+    if (!rc)
+        rc = train_opts_check(&o->train, err);
+    if (!rc)
+        rc = pick_model(&b->gpt, &tokenizer, &o->model, &o->train, err);
+    if (!rc && b->gpt.n_labels)
+        rc = err_misuse(err, "--init %s is a classifier: a language model is expected", o->model.init);
+    for (size_t i = 0; i < o->train.device.n && !rc; i++) {
+        struct stat st;
+
+        if (stat(o->train.device.item[i], &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
+            rc = err_misuse(err, "--device %s: a folder or a block device is expected",
+                            o->train.device.item[i]);
+        else if (S_ISBLK(st.st_mode) && !o->train.force_device && disk_probe(o->train.device.item[i], err))
+            rc = -EBUSY;
+    }
+    free((char *)(uintptr_t)tokenizer);
+    return rc;
+}
+
+/* ---- places ---- */
+
+int bench_is_block(const struct bench *b, size_t device)
+{
+    struct stat st;
+
+    return b->n_devices && stat(b->devices[device], &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+/* A new folder in dir, malloced. */
+static int place_make(char **out, const char *dir, struct err *err)
+{
+    if (asprintf(out, "%s/.siTrain-bench.XXXXXX", dir) < 0) {
+        *out = NULL;
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    if (mkdtemp(*out))
+        return 0;
+    free(*out);
+    *out = NULL;
+    return err_set(err, -errno, "make a folder in %s: %s; one that can be written is expected", dir,
+                   strerror(errno));
+}
+
+/* places[0] in --dir, then one for each --device: a folder in it, or the block device itself. */
+static int places_make(char **places, struct bench *b, struct err *err)
+{
+    const struct opt_strings *d = &b->o->train.device;
+    int                       rc = place_make(&places[0], b->o->dir, err);
+
+    for (size_t i = 0; i < d->n && !rc; i++) {
+        struct stat st;
+
+        if (stat(d->item[i], &st) == 0 && S_ISDIR(st.st_mode))
+            rc = place_make(&places[1 + i], d->item[i], err);
+        else if (!(places[1 + i] = strdup(d->item[i])))
+            rc = err_set(err, -ENOMEM, "out of memory");
+    }
+    b->scratch = places[0];
+    b->devices = d->n ? (const char *const *)(places + 1) : NULL;
+    b->n_devices = d->n;
+    return rc;
+}
+
+static void places_remove(char **places, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct stat st;
+
+        if (places[i] && stat(places[i], &st) == 0 && S_ISDIR(st.st_mode))
+            file_remove_tree(places[i]);
+        free(places[i]);
+    }
+}
+
+/* ---- measuring ---- */
+
+static void machine(struct bench *b)
+{
+    const struct gpt_config *g = &b->gpt;
+    const struct train_opts *o = &b->o->train;
+    FILE                    *f = fopen("/proc/cpuinfo", "r");
+    char                     line[256], cpu[256] = "unknown";
+
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            snprintf(cpu, sizeof cpu, "%s", strchr(line, ':') + 2);
+            cpu[strcspn(cpu, "\n")] = '\0';
+            break;
+        }
+    if (f)
+        fclose(f);
+    json_object_set_new(b->report, "version", json_string(SITRAIN_VERSION));
+    json_object_set_new(b->report, "machine",
+                        json_pack("{s:s, s:I}", "cpu", cpu, "threads", (json_int_t)o->threads));
+    json_object_set_new(b->report, "model",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "n_layer",
+                                  (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
+                                  (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
+                                  (json_int_t)gpt_total(g), "batch", (json_int_t)o->batch, "seq",
+                                  (json_int_t)o->seq, "grad_accum", (json_int_t)o->grad_accum, "dtype",
+                                  o->dtype == DT_BF16 ? "bf16" : "fp32"));
+    if (b->print)
+        printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x %llu x "
+               "%llu tokens a step, %s\n\n",
+               cpu, (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
+               (double)gpt_total(g) / 1e6, (unsigned long long)o->grad_accum, (unsigned long long)o->batch,
+               (unsigned long long)o->seq, o->dtype == DT_BF16 ? "bf16" : "fp32");
+}
+
+static int run_sections(struct bench *b, unsigned asked, struct err *err)
+{
+    unsigned needed = asked;
+    int      rc = 0;
+
+    for (size_t i = 0; i < SECTIONS; i++)
+        needed |= asked & (1u << i) ? sections[i].needs : 0;
+    for (size_t i = 0; i < SECTIONS && !rc; i++) {
+        if (!(needed & (1u << i)))
+            continue;
+        rc = sections[i].run(b, err);
+        if (rc || !b->print || !(asked & (1u << i)))
+            continue;
+        sections[i].print(b->report);
+        putchar('\n');
+        fflush(stdout);
+    }
+    return rc;
+}
+
+/* What the child does, to its exit code. */
+static int measure(struct bench *b, unsigned asked, struct err *err)
+{
+    const char *to = b->o->json;
+    int         rc;
+
+    b->report = json_object();
+    b->print = !to || strcmp(to, "-");
+    memory_baseline();
+    machine(b);
+    rc = run_sections(b, asked, err);
+    if (!rc && to && b->print)
+        rc = json_write(b->report, to, err);
+    if (!rc && !b->print) {
+        json_dumpf(b->report, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    json_decref(b->report);
+    rc = rc ? opt_fail("bench", err) : 0;
+    if (fflush(stdout) && !rc) {
+        perror("siTrain: writing to stdout");
+        rc = 1;
+    }
+    return rc;
+}
+
+/* ---- the two processes ---- */
+
+/* Wait for the child, ending it and its children where a signal asks this process to. */
+static int wait_for(pid_t pid, const sigset_t *watched)
+{
+    int status = 0, sig, stopped = 0;
+
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        sig = sigwaitinfo(watched, NULL);
+        if (sig < 0 || sig == SIGCHLD)
+            continue;
+        stopped = 1;
+        kill(-pid, SIGKILL);
+    }
+    if (stopped)
+        return 130;
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    fprintf(stderr, "siTrain: bench: the process that measures was ended by signal %d (%s)\n",
+            WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return 1;
+}
+
+static int measure_apart(struct bench *b, unsigned asked)
+{
+    sigset_t   watched, before;
+    struct err err = {0};
+    pid_t      pid, parent = getpid();
+    int        code;
+
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGINT);
+    sigaddset(&watched, SIGTERM);
+    sigaddset(&watched, SIGHUP);
+    sigaddset(&watched, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &watched, &before);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        _exit(measure(b, asked, &err));
+    }
+    if (pid > 0)
+        setpgid(pid, pid); // both do it: whichever comes first
+    code = pid > 0 ? wait_for(pid, &watched) : 1;
+    if (pid < 0)
+        perror("siTrain: bench: fork");
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+static int bench(struct bench *b, const struct opt_given *given, int *code, struct err *err)
+{
+    unsigned asked = sections_of(b->o->only, err);
+    char   **places = NULL;
+    size_t   n = 1 + b->o->train.device.n;
+    int      rc = asked ? options_check(b, given, err) : -EINVAL;
+
+    if (!rc && !(places = calloc(n, sizeof *places)))
+        rc = err_set(err, -ENOMEM, "out of memory");
+    if (!rc)
+        rc = places_make(places, b, err);
+    if (!rc)
+        *code = measure_apart(b, asked);
+    if (places)
+        places_remove(places, n);
+    free(places);
+    return rc;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    struct bench_opts o;
+    struct bench      b = {.o = &o};
+    struct opt_given  given;
+    struct err        err = {0};
+    int               code = opt_start(&bench_command, argc, argv, &o, &given);
+
+    if (code >= 0)
+        return code;
+    code = 0;
+    if (bench(&b, &given, &code, &err))
+        code = opt_fail("bench", &err);
+    opt_release(&bench_command, &o);
+    return code;
+}

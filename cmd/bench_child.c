@@ -1,0 +1,71 @@
+/* bench_child.c: another program started, and what it prints taken as JSON. It ends with its parent. */
+#include "cmd/bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT_BYTES = 4 << 20, NO_PROGRAM = 127 };
+
+/* In the child: its stdout is the pipe, its stderr nothing; does not return. */
+static void become(char *const *argv, const char *setting, int out)
+{
+    char *pair = setting ? strdup(setting) : NULL;
+    int   none = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pair)
+        putenv(pair);
+    dup2(none, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(none, STDERR_FILENO);
+    execvp(argv[0], argv);
+    _exit(errno == ENOENT ? NO_PROGRAM : 1);
+}
+
+static size_t read_all(int fd, char *text, size_t size)
+{
+    size_t  n = 0;
+    ssize_t got;
+
+    while (n < size && ((got = read(fd, text + n, size - n)) > 0 || (got < 0 && errno == EINTR)))
+        n += got > 0 ? (size_t)got : 0;
+    return n;
+}
+
+int bench_child(json_t **out, char *const *argv, const char *setting, struct err *err)
+{
+    char *text = malloc(OUTPUT_BYTES + 1), *begin;
+    int   fds[2], status = 0, rc = 0;
+    pid_t pid;
+
+    *out = NULL;
+    if (!text || pipe2(fds, O_CLOEXEC)) {
+        free(text);
+        return err_set(err, -ENOMEM, "start %s: no memory or no file descriptors for its output", argv[0]);
+    }
+    pid = fork();
+    if (pid == 0)
+        become(argv, setting, fds[1]);
+    close(fds[1]);
+    text[pid < 0 ? 0 : read_all(fds[0], text, OUTPUT_BYTES)] = '\0';
+    close(fds[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    begin = strchr(text, '{'); // some say something first
+    if (pid < 0)
+        rc = err_set(err, -EAGAIN, "start %s: no process could be made", argv[0]);
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
+        rc = -ENOENT;
+    else if (!WIFEXITED(status) || WEXITSTATUS(status) || !begin)
+        rc = err_set(err, -EIO, "%s ended without figures", argv[0]);
+    else
+        rc = json_parse(out, begin, strlen(begin), argv[0], err);
+    free(text);
+    return rc;
+}
