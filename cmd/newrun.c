@@ -403,7 +403,8 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
     if (rc)
         return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
-        (rc = session_store_options(s, err)) || (rc = store_classifier(s, n, err)) ||
+        (rc = session_store_options(s, err)) || (s->spares && (rc = session_set(s, "spares", "1", err))) ||
+        (rc = store_classifier(s, n, err)) ||
         (rc = runlog_commit(s->log, err))) {
         runlog_rollback(s->log);
         return rc;
@@ -516,7 +517,7 @@ static int claim_folder(struct session *s, const char *dir, int *made, struct er
 
 int newrun_create(const struct newrun *n, struct err *err)
 {
-    struct session s = { .gpt = n->gpt, .o = *n->o }; // options stay the caller's: has_opts is 0
+    struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate }; // options stay the caller's: has_opts is 0
     int            made = 0, claimed = 0, rc = newrun_check(n, err);
 
     if (!rc)

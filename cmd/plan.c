@@ -191,6 +191,7 @@ static int plan(struct plan_opts *o, const struct opt_given *given, struct err *
     if (!rc)
         rc = plan_task(&s, &evaluated, o, given, err);
     s.o = o->train;
+    s.spares = o->train.speculate;
     if (!rc)
         rc = session_config(&s, err);
     if (rc)

@@ -413,7 +413,7 @@ int session_config(struct session *s, struct err *err)
         .compress = o->compress, .error_feedback = o->error_feedback, .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
         .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
-        .layout = s->layout, .force_device = o->force_device,
+        .spares = s->spares, .speculate = o->speculate, .layout = s->layout, .force_device = o->force_device,
         .link_bw = (double)o->link_bw, .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
         .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9), .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
         .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
@@ -462,7 +462,7 @@ static int clean(struct session *s, struct err *err)
 
 static int open_as(struct session *s, const char *dir, int reading, struct err *err)
 {
-    char *full = realpath(dir, NULL);
+    char *full = realpath(dir, NULL), spares[8] = "";
     int   rc;
 
     memset(s, 0, sizeof *s);
@@ -482,6 +482,9 @@ static int open_as(struct session *s, const char *dir, int reading, struct err *
         rc = load_options(s, err);
     if (!rc && (rc = runlog_get(s->log, "layout", s->layout, sizeof s->layout, err)) == -ENOENT)
         rc = 0;
+    if (!rc && (rc = runlog_get(s->log, "spares", spares, sizeof spares, err)) == -ENOENT)
+        rc = 0;
+    s->spares = *spares == '1';
     if (!rc)
         rc = session_config(s, err);
     return rc || reading ? rc : clean(s, err);

@@ -8,6 +8,7 @@
  *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex; data.text what it was made from
  *     eval.path ...     the same of --eval-data
  *     layout            the set of devices that the run was moved to (offload/reshard.h); absent: those it was made with
+ *     spares            1: the devices have slots for --speculate, which the run was made with; absent: they have not
  *     reshard.remove    device files that are not the run's (offload/reshard.h)
  *     command created version host system cpu engine */
 #ifndef CMD_SESSION_H
@@ -26,6 +27,7 @@ struct session {
     char              dir[SESSION_PATH];
     char              id[33];
     char              layout[STORE_LAYOUT]; // as in struct run_config
+    int               spares;       // as in struct run_config
     int               read_only;    // opened by session_open_reading
     struct gpt_config gpt;
     struct train_opts o;            // as stored

@@ -65,6 +65,8 @@ const struct opt_row train_rows[] = {
     { "csd-mem", OPT_SIZE, AT(csd_mem), "4G", .min = 131072, .help = "accelerator memory of a device, at most" },
     { "compress", OPT_RATIO, AT(compress), .max = 1, .help = "send the largest gradients only: this part of the dense gradient's bytes" },
     { "error-feedback", OPT_FLAG, AT(error_feedback), .help = "add what was not sent to the next step's gradient" },
+    { "speculate", OPT_FLAG, AT(speculate), .help = "base, su+o: update a block before the gradient's norm is known, and again where it asks "
+      "for clipping; the same bits, on disk about twice the states" },
     { "link-bw", OPT_SIZE, AT(link_bw), .help = "bytes a second of the modelled host link; 0: unlimited" },
     { "csd-read-bw", OPT_SIZE, AT(csd_read_bw), .help = "bytes a second that an emulated device reads; 0: unlimited" },
     { "csd-write-bw", OPT_SIZE, AT(csd_write_bw), .help = "bytes a second that an emulated device writes; 0: unlimited" },
@@ -85,7 +87,6 @@ const struct opt_row train_rows[] = {
       "gradient was not finite; 0: never" },
     { "keep-best", OPT_FLAG, AT(keep_best), .help = "keep the model after the best evaluation in RUN/best, a Hugging Face folder" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "print no line per step" },
-    { "speculate", OPT_LATER, .help = "updates wait for the gradient's norm" },
     { "topology", OPT_LATER, .help = "use --link-bw, --csd-read-bw and --csd-write-bw" },
     { "trace", OPT_LATER, .help = "query the table spans of run.db" },
     { "tensorboard", OPT_LATER, .help = "use siTrain report RUN --csv" },
@@ -119,6 +120,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           (unsigned long long)horizon);
     if (o->error_feedback && !(o->compress > 0))
         return err_misuse(err, "--error-feedback needs compressed gradients: give --compress (2%% is the paper's) too, or leave it out");
+    if (o->speculate && o->mode != TRAIN_BASE && o->mode != TRAIN_SU_O)
+        return err_misuse(err, "--speculate is for --mode base, su+o and su+o+c, not %s: %s", train_mode_names[o->mode],
+                          o->mode == TRAIN_MEM ? "in mem nothing waits for the norm" : "su updates naively, after the norm is known");
     if (o->device.n && o->devices > 1 && o->devices != o->device.n)
         return err_misuse(err, "--devices %llu and %zu times --device disagree; give one of the two", (unsigned long long)o->devices,
                           o->device.n);
@@ -151,7 +155,7 @@ int train_opt_may_change(const char *name)
 {
     static const char *const free_names[] = { "steps", "host-mem", "activations", "disk", "durability", "commit-every", "eval-every",
                                               "log-every", "quiet", "keep-best", "max-skipped", "io-timeout", "endurance", "force-device", "link-bw",
-                                              "csd-read-bw", "csd-write-bw" };
+                                              "csd-read-bw", "csd-write-bw", "speculate" };
 
     for (size_t i = 0; i < sizeof free_names / sizeof *free_names; i++)
         if (!strcmp(free_names[i], name))

@@ -46,7 +46,7 @@ struct train_opts {
     int      force_device;
     uint64_t csd_mem;                       // bytes of accelerator memory a device
     double   compress;                      // fraction of the dense gradient's bytes; 0: none
-    int      error_feedback;
+    int      error_feedback, speculate;
     uint64_t link_bw, csd_read_bw, csd_write_bw; // bytes a second of the modelled links; 0: unlimited
     // the machine
     uint64_t host_mem;                      // bytes of the whole process; 0: no promise

@@ -110,7 +110,7 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
                         uint64_t rows, struct err *err)
 {
-    struct session s = { .gpt = *gpt, .o = *o };
+    struct session s = { .gpt = *gpt, .o = *o, .spares = o->speculate };
     struct budget  plan;
     int            rc;
 
@@ -239,6 +239,8 @@ static int training_open(struct training *t, struct err *err)
         rc = stream_drain(t->stream, err); // what a crash left is done: the database is ours until the first step
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
+    if (!rc && s->o.speculate && !s->spares)
+        rc = session_notice(s, "the devices were made without --speculate: it goes as far as their few spare slots", err);
     if (!rc)
         rc = record_plan(t, err);
     if (!rc)

@@ -40,6 +40,7 @@ static int  head_pass(struct trainer *t, const struct pass *p, double *loss, str
                       struct err *err);
 static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
+static void expect_update(struct trainer *t, uint64_t step);
 static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
                        struct step_result *out, struct stream_step *update);
 
@@ -58,6 +59,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     t->model->step = step;
 
     rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks' updates end
+    expect_update(t, step); // --speculate: what the update is if nothing is clipped
     if (!rc)
         rc = read_batches(t, &p, PHASE_DATA, err);
     if (!rc)
@@ -250,6 +252,23 @@ static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm
     return stream_send_grad(t->stream, 0, norm, err);
 }
 
+static void update_numbers(const struct trainer *t, uint64_t step, double clip_factor, struct optim_step *out)
+{
+    const struct trainer_options *o = &t->o;
+
+    optim_scalars(out, o->optim, schedule_lr(&o->schedule, step), o->beta1, o->beta2, o->eps, clip_factor,
+                  stream_applied(t->stream) + 1);
+}
+
+/* What the update will be if nothing is clipped: all of it is known before the step. */
+static void expect_update(struct trainer *t, uint64_t step)
+{
+    struct optim_step optim;
+
+    update_numbers(t, step, 1.0, &optim);
+    stream_expect(t->stream, &optim);
+}
+
 /* Norm, rate, clip factor, and whether to skip: all that the update needs and commit A records. */
 static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
                        struct step_result *out, struct stream_step *update)
@@ -271,8 +290,7 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
                                        .grad_norm = out->grad_norm,
                                        .clipped = out->clipped,
                                        .skipped = out->skipped};
-    optim_scalars(&update->optim, o->optim, out->lr, o->beta1, o->beta2, o->eps, out->clip_factor,
-                  stream_applied(t->stream) + 1);
+    update_numbers(t, step, out->clip_factor, &update->optim);
 }
 
 /* ---- an evaluating pass -------------------------------------------------------------------------------- */

@@ -16,10 +16,11 @@ static uint64_t peak_rss(void)
     return (uint64_t)u.ru_maxrss * 1024;
 }
 
-/* A: all gradients of the step are on the devices (or it is skipped), and the step before is committed. */
+/* A: all gradients of the step are on the devices (or it is skipped), and the step before is committed. Of what was speculated on in vain
+ * nothing is out any more: it reads gradients that the step after may write. */
 static int due_a(const struct scheduler *s)
 {
-    if (s->ask != ASK_WAITING || s->to_commit > 0)
+    if (s->ask != ASK_WAITING || s->to_commit > 0 || s->dropping > 0)
         return 0;
     return s->grads_written == s->grads_sent;
 }
@@ -29,6 +30,8 @@ int commit_due_b(const struct scheduler *s)
 {
     size_t uncommitted = 0;
 
+    if (s->ask != ASK_RUNNING)
+        return 0; // not before A
     for (size_t c = 0; c < s->dev.store.n_classes; c++) {
         const struct store_class *k = &s->dev.store.classes[c];
 
@@ -57,6 +60,17 @@ static void cover(struct scheduler *s)
             s->subs[i].state = SUB_COVERED;
 }
 
+static int put_covered(struct scheduler *s, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < s->dev.store.n_subs; i++)
+        if (s->subs[i].state == SUB_COVERED)
+            rc = journal_put_sub(s->journal, i, &s->subs[i].newest, err);
+    return rc;
+}
+
+/* With what was speculated on: none of it is committed before, all that is covered is now. */
 static int write_a(struct scheduler *s, struct err *err)
 {
     struct runlog *log = s->cfg.log;
@@ -77,6 +91,8 @@ static int write_a(struct scheduler *s, struct err *err)
         rc = journal_put_grad(s->journal, i, &s->subs[i].grad, err);
     for (size_t i = 0; !rc && !s->asked.skip && s->cfg.error_feedback && i < s->dev.store.n_subs; i++)
         rc = journal_put_residual(s->journal, i, s->subs[i].residual_next, err);
+    if (!rc)
+        rc = put_covered(s, err);
     if (!rc)
         rc = journal_put_state(s->journal, &next, err);
     if (!rc)
@@ -101,9 +117,8 @@ static int write_b(struct scheduler *s, int last, struct err *err)
 
     if (!rc)
         rc = runlog_begin(log, err);
-    for (size_t i = 0; !rc && i < s->dev.store.n_subs; i++)
-        if (s->subs[i].state == SUB_COVERED)
-            rc = journal_put_sub(s->journal, i, &s->subs[i].newest, err);
+    if (!rc)
+        rc = put_covered(s, err);
     if (!rc && last && !s->redo)
         rc = runlog_step_done(log, step, s->asked.row.seconds, peak_rss(), err);
     if (!rc && last)
@@ -115,37 +130,43 @@ static int write_b(struct scheduler *s, int last, struct err *err)
     return rc;
 }
 
-/* The transaction of A is through: the update may run. */
+/* The transaction is through: the slots of the versions before are free. */
+static void covered_settle(struct scheduler *s)
+{
+    for (size_t i = 0; i < s->dev.store.n_subs; i++) {
+        struct sub        *u = &s->subs[i];
+        struct class_free *f = &s->free[s->dev.store.subs[i].class_];
+
+        if (u->state != SUB_COVERED)
+            continue;
+        f->slots[f->n++] = u->committed.slot;
+        f->uncommitted--;
+        u->committed = u->newest;
+        u->state = SUB_CLEAN;
+    }
+}
+
 static void after_a(struct scheduler *s)
 {
     s->grads_sent = s->grads_written = 0;
+    for (size_t i = 0; i < s->dev.store.n_subs; i++)
+        s->subs[i].written = 0;
     if (s->asked.skip) {
         s->ask = ASK_NONE;
         return;
     }
     s->ask = ASK_RUNNING;
-    s->running_version = s->state.applied;
-    s->to_update = s->to_commit = s->dev.store.n_subs;
     for (size_t i = 0; i < s->dev.store.n_subs; i++)
         s->subs[i].residual_crc = s->subs[i].residual_next;
-    for (size_t d = 0; d < s->dev.n; d++)
-        s->queue_next[d] = s->queue_first[d];
+    covered_settle(s);
+    scheduler_count(s);
+    scheduler_queue(s);
 }
 
-/* The transaction of B is through: the slots of the versions before are free. */
 static void after_b(struct scheduler *s)
 {
-    for (size_t i = 0; i < s->dev.store.n_subs; i++) {
-        struct sub *u = &s->subs[i];
-        struct class_free *f = &s->free[s->dev.store.subs[i].class_];
-
-        if (u->state != SUB_COVERED)
-            continue;
-        f->slots[f->n++] = u->old_slot;
-        f->uncommitted--;
-        u->state = SUB_CLEAN;
-        s->to_commit--;
-    }
+    covered_settle(s);
+    scheduler_count(s);
     if (s->to_commit == 0) {
         s->ask = ASK_NONE;
         s->redo = 0;
@@ -173,8 +194,7 @@ int commit_advance(struct scheduler *s, int *progress, struct err *err)
             return 0;
         *progress = 1;
         s->commit_ns = clock_ns();
-        if (s->commit == COMMIT_B)
-            cover(s);
+        cover(s);
         flush_submit(s);
         return 0;
     }

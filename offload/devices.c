@@ -15,7 +15,7 @@ int devices_layout(struct store *s, const struct run_config *cfg, struct err *er
     struct store_config layout = {
         .n_blocks = cfg->n_blocks, .block_params = cfg->block_params, .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem,
         .moments = optim_moments(cfg->optim), .wire_dt = cfg->wire_dt, .compress = cfg->compress,
-        .error_feedback = cfg->error_feedback,
+        .error_feedback = cfg->error_feedback, .spares = cfg->spares,
     };
 
     return store_init(s, &layout, err);

@@ -27,6 +27,8 @@ struct run_config {
     double         compress;      // 0: dense; else bytes of pairs over bytes of fp32, e.g. 0.02
     int            error_feedback; // what is not sent is added to the next step's gradient; with compress
     int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is written only. Changes no bit
+    int            spares;        // the devices were made with slots for all that --speculate may update before a commit
+    int            speculate;     // base, su+o: updates begin before the norm is known (scheduler.h). Changes no bit
     size_t         n_devices;     // base, su, su+o
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or block devices
     const struct csd_ops *csd;

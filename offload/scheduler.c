@@ -1,7 +1,7 @@
 /* scheduler.c: THE scheduler: one thread that moves blocks between devices and buffers. Each turn it reaps what is done, then
  * submits whatever has become possible, and otherwise sleeps on the bell of the devices:
  *
- *   updates    after commit A, block 0 first, as long as a slot of the class is free
+ *   updates    after commit A, block 0 first, as long as a slot of the class is free; with speculation, before it too
  *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
  *   residuals  (error feedback) of blocks whose gradients the model has begun
  *   gradients  as soon as the model has sent them and the step before is committed (its redo would need the old ones)
@@ -33,8 +33,8 @@ static void submit(struct scheduler *s, size_t device, struct task *t)
 
 /* ---- updates */
 
-/* Subgroup i's update into a free slot. */
-static void update_submit(struct scheduler *s, size_t i)
+/* Subgroup i's update to `version` into a free slot, with these numbers. */
+static void update_submit(struct scheduler *s, size_t i, uint64_t version, const struct optim_step *numbers, uint64_t step)
 {
     const struct store     *st = &s->dev.store;
     const struct store_sub *g = &st->subs[i];
@@ -43,56 +43,149 @@ static void update_submit(struct scheduler *s, size_t i)
     uint32_t                slot = f->slots[--f->n];
 
     u->state = SUB_UPDATING;
-    u->old_slot = u->newest.slot;
-    u->update = (struct task){ .kind = TASK_UPDATE, .sub = i, .step = s->state.next_step - 1, .phase = s->redo ? PHASE_REDO : PHASE_UPDATE };
+    u->update = (struct task){ .kind = TASK_UPDATE, .sub = i, .step = step, .version = version,
+                               .phase = s->redo || u->again ? PHASE_REDO : PHASE_UPDATE };
+    u->again = 0;
     u->update.job = (struct csd_job){
         .kind = CSD_UPDATE,
         .tag = slot,
         .update = {
-            .src_off = store_slot_off(st, g->class_, u->old_slot), .dst_off = store_slot_off(st, g->class_, slot),
+            .src_off = store_slot_off(st, g->class_, u->committed.slot), .dst_off = store_slot_off(st, g->class_, slot),
             .grad_off = g->grad_off, .n = g->n, .n_pad = g->n_pad,
             .grad_form = st->compress > 0 ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE, .pairs = u->grad.pairs,
-            .src_crc = u->newest.states_crc, .grad_crc = u->grad.crc, .step = s->state.optim,
+            .src_crc = u->committed.states_crc, .grad_crc = u->grad.crc, .step = *numbers,
             .segments = u->segments, .n_segments = u->n_segments,
         },
     };
+    s->updating[g->device]++;
     submit(s, g->device, &u->update);
+}
+
+static int slot_is_free(const struct scheduler *s, size_t i)
+{
+    return s->free[s->dev.store.subs[i].class_].n > 0;
+}
+
+/* The running update, block 0 first. Before A it is limited to the gradients that are written. */
+static int queue_advance(struct scheduler *s, size_t d)
+{
+    uint64_t step = s->ask == ASK_RUNNING ? s->state.next_step - 1 : s->asked.row.step;
+    int      progress = 0;
+
+    for (; s->queue_next[d] < s->queue_first[d + 1]; s->queue_next[d]++) {
+        size_t            i = s->queue[s->queue_next[d]];
+        const struct sub *u = &s->subs[i];
+
+        if (u->state != SUB_CLEAN || u->newest.version >= s->running_version) // done: speculated on, or committed before a crash
+            continue;
+        if (!slot_is_free(s, i) || (s->ask != ASK_RUNNING && !u->written))
+            break; // until a commit, or a write
+        update_submit(s, i, s->running_version, &s->running, step);
+        progress = 1;
+    }
+    return progress;
+}
+
+/* Speculation, in the order in which gradients come, the embeddings left out. Few at a time: block 0 is next when the norm is known. */
+static int ahead_advance(struct scheduler *s, size_t d)
+{
+    enum { AHEAD = 2 };
+    int progress = 0;
+
+    for (; s->updating[d] < AHEAD && s->ahead_next[d] > s->queue_first[d]; s->ahead_next[d]--) {
+        size_t i = s->queue[s->ahead_next[d] - 1];
+
+        if (s->dev.store.subs[i].block == 0 || !s->subs[i].written || !slot_is_free(s, i))
+            break;
+        update_submit(s, i, s->applied + 1, &s->expected, s->pass_step);
+        progress = 1;
+    }
+    return progress;
 }
 
 static int updates_advance(struct scheduler *s)
 {
-    int progress = 0;
+    int early = s->cfg.speculate && s->ask == ASK_WAITING && !s->asked.skip && s->dropping == 0, progress = 0;
 
-    if (s->ask != ASK_RUNNING)
-        return 0;
     for (size_t d = 0; d < s->dev.n; d++) {
-        while (s->queue_next[d] < s->queue_first[d + 1]) {
-            size_t i = s->queue[s->queue_next[d]];
-
-            if (s->subs[i].newest.version >= s->running_version) { // a redo: this one was committed before the crash
-                s->queue_next[d]++;
-                continue;
-            }
-            if (s->free[s->dev.store.subs[i].class_].n == 0)
-                break; // until a commit B
-            update_submit(s, i);
-            s->queue_next[d]++;
-            progress = 1;
-        }
+        if (s->ask == ASK_RUNNING || early)
+            progress |= queue_advance(s, d);
+        else if (s->ask == ASK_NONE && s->expecting)
+            progress |= ahead_advance(s, d);
     }
     return progress;
+}
+
+void scheduler_queue(struct scheduler *s)
+{
+    for (size_t d = 0; d < s->dev.n; d++)
+        s->queue_next[d] = s->queue_first[d];
+}
+
+void scheduler_count(struct scheduler *s)
+{
+    s->to_update = s->to_commit = 0;
+    for (size_t i = 0; i < s->dev.store.n_subs; i++) {
+        s->to_update += s->subs[i].newest.version < s->running_version;
+        s->to_commit += s->subs[i].committed.version < s->running_version;
+    }
+}
+
+static void slot_free(struct scheduler *s, size_t i, uint32_t slot)
+{
+    struct class_free *f = &s->free[s->dev.store.subs[i].class_];
+
+    f->slots[f->n++] = slot;
 }
 
 static void update_done(struct scheduler *s, struct task *t)
 {
     struct sub              *u = &s->subs[t->sub];
     const struct csd_update *r = &t->job.update;
+    uint32_t                 slot = (uint32_t)t->job.tag;
 
-    u->newest = (struct journal_sub){ .slot = (uint32_t)t->job.tag, .states_crc = r->dst_crc, .wire_crc = r->wire_crc,
-                                      .version = s->running_version };
+    s->updating[s->dev.store.subs[t->sub].device]--;
+    if (u->state == SUB_DROPPED) {
+        u->state = SUB_CLEAN;
+        slot_free(s, t->sub, slot);
+        s->dropping--;
+        return;
+    }
+    u->newest = (struct journal_sub){ .slot = slot, .states_crc = r->dst_crc, .wire_crc = r->wire_crc, .version = t->version };
     u->state = SUB_UPDATED;
     s->free[s->dev.store.subs[t->sub].class_].uncommitted++;
-    s->to_update--;
+    if (s->ask == ASK_RUNNING)
+        s->to_update--;
+}
+
+/* The new slot of a subgroup, there or on its way, is not to be. */
+static void update_drop(struct scheduler *s, size_t i, int again)
+{
+    struct sub *u = &s->subs[i];
+
+    if (u->state == SUB_CLEAN)
+        return;
+    u->again = again;
+    if (u->state == SUB_UPDATING) {
+        u->state = SUB_DROPPED;
+        s->dropping++;
+        return;
+    }
+    slot_free(s, i, u->newest.slot);
+    s->free[s->dev.store.subs[i].class_].uncommitted--;
+    u->newest = u->committed;
+    u->state = SUB_CLEAN;
+}
+
+void scheduler_judge(struct scheduler *s, const struct stream_step *step)
+{
+    int as_expected = memcmp(&s->expected, &step->optim, sizeof s->expected) == 0;
+
+    s->expecting = 0;
+    for (size_t i = 0; (step->skip || !as_expected) && i < s->dev.store.n_subs; i++)
+        update_drop(s, i, !step->skip);
+    if (!step->skip)
+        s->clipped = !as_expected;
 }
 
 size_t scheduler_version_lag(const struct scheduler *s, size_t block)
@@ -265,6 +358,8 @@ static void grad_done(struct scheduler *s, const struct task *t)
 {
     struct gbuf *g = t->job.user;
 
+    if (t->kind == TASK_GRAD)
+        s->subs[t->sub].written = 1;
     if (--g->unwritten == 0) {
         g->state = GBUF_FREE;
         s->grads_written++;

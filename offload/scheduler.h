@@ -2,7 +2,20 @@
  * commit.c (what is durable when) and stream_csd.c (the model's side).
  *
  * Division of labour. The model's thread asks (acquire, send_grad, update) and waits on `changed`; the scheduler's thread alone talks
- * to the devices and to run.db. All fields below `mutex` are guarded by it, but for buffers that a state gives to one side. */
+ * to the devices and to run.db. All fields below `mutex` are guarded by it, but for buffers that a state gives to one side.
+ *
+ * Versions. A subgroup's version is the number of updates in it. `applied` counts the updates that stream_update asked for, and is the version
+ * that a pass reads of everything; state.applied those that a commit A has decided on. A subgroup's newest version is
+ *     applied      in all but the following cases
+ *     applied - 1  the update asked for last has not come to it yet: whoever wants to read it waits
+ *     applied + 1  it was speculated on: of the step under way the gradient is on its device, the norm is not known
+ * The committed version of a subgroup is state.applied or one less: nothing of a step is committed before its A.
+ *
+ * Speculation (cfg.speculate). The model says with which numbers the update will be asked for if nothing is clipped (stream_expect); from then
+ * on a subgroup is updated as soon as its gradient is written. No pass sees it: its parameters were needed last for that very gradient,
+ * and block 0, which stays in its frame, is left out. When the update is asked for, its numbers are the expected ones to the last bit, and
+ * then what was speculated on stands, is covered by commit A as by a commit B, and the rest is updated without waiting for A (the
+ * fate of the step is known, only not durable); or they are not, and the new slots are dropped. */
 #ifndef OFFLOAD_SCHEDULER_H
 #define OFFLOAD_SCHEDULER_H
 
@@ -22,6 +35,7 @@ struct task {
     enum task_kind   kind;
     size_t           sub; // of a flush: the device
     uint64_t         step;
+    uint64_t         version; // of an update: the new one
     enum runlog_phase phase;
 };
 
@@ -58,14 +72,15 @@ struct gbuf {
     struct grads_part *parts; // one for each subgroup of its block
 };
 
-/* A subgroup: CLEAN (newest slot committed) -> UPDATING (job out, to new_slot) -> UPDATED (newest slot not committed) -> COVERED (a commit B of it
- * is on its way) -> CLEAN. */
-enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED };
+/* A subgroup: CLEAN (newest slot committed) -> UPDATING (job out, to a free slot) -> UPDATED (newest slot not committed) -> COVERED (a commit of it
+ * is on its way) -> CLEAN. Speculation that failed takes UPDATED back to CLEAN, and UPDATING to DROPPED (job still out) -> CLEAN. */
+enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED, SUB_DROPPED };
 struct sub {
     enum sub_state      state;
-    struct journal_sub  newest;
-    uint32_t            old_slot; // to be freed by the commit
+    struct journal_sub  newest, committed;
     struct journal_grad grad;
+    int                 written;  // its gradient of the step under way, until A
+    int                 again;    // its update was dropped: the next one is metered as done again
     uint32_t            residual_crc, residual_next; // committed; of the step under way
     struct task         read, write, residual, update;
     const struct csd_segment *segments;
@@ -119,13 +134,22 @@ struct scheduler {
     uint32_t         *free_slots;   // backing of all free lists
     size_t           *queue, *queue_first; // subgroups of each device in order of blocks: queue[queue_first[d]..queue_first[d+1])
     size_t           *queue_next;   // (n devices)
+    size_t           *updating;     // (n devices): updates that are out
     enum ask_state    ask;
     struct stream_step asked;
     struct journal_state state;     // of the last commit A
     uint64_t          applied;      // asked for, the running one included
+    struct optim_step running;      // the numbers of the running update, and the version that it makes
     uint64_t          running_version;
-    size_t            to_update, to_commit; // subgroups of the running update
+    size_t            to_update, to_commit; // subgroups of the running update, since A
     int               redo;
+
+    // speculation
+    int               expecting;    // subgroups may be updated to version applied + 1 with `expected`
+    struct optim_step expected;
+    int               clipped;      // the last step that was not skipped: no speculation until one was not clipped
+    size_t           *ahead_next;   // (n devices): of queue, from its end; ahead_next[d] - 1 is the next to be speculated on
+    size_t            dropping;     // subgroups in state DROPPED
 
     // the commit on its way: its flushes are out
     enum commit_kind  commit;
@@ -138,6 +162,9 @@ struct scheduler {
 void *scheduler_thread(void *scheduler);
 void  scheduler_fail(struct scheduler *s, int rc, const struct err *err); // mutex held
 size_t scheduler_version_lag(const struct scheduler *s, size_t block); // subgroups of block not yet at `applied`; mutex held
+void scheduler_count(struct scheduler *s); // to_update, to_commit, of running_version; mutex held
+void scheduler_queue(struct scheduler *s); // the running update begins, or begins again, with block 0; mutex held
+void scheduler_judge(struct scheduler *s, const struct stream_step *step); // step is asked for: does speculation stand? mutex held
 
 /* commit.c; all with the mutex held. */
 int  commit_advance(struct scheduler *s, int *progress, struct err *err); // start the next due commit, or end the one whose flushes are back

@@ -47,6 +47,7 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
             .block = block, .device = device, .first = first, .n = n, .n_pad = store_pad(n), .class_ = class_,
         };
         s->classes[class_].subs++;
+        s->classes[class_].outside += block > 0;
         if (store_pad(n) > s->max_pad)
             s->max_pad = store_pad(n);
     }
@@ -84,7 +85,7 @@ static void places(struct store *s)
         struct store_class *k = &s->classes[c];
         size_t spares = ceil_div(k->subs, 2);
 
-        k->slots = k->subs + (spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES);
+        k->slots = k->subs + (spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES) + (s->spares ? k->outside : 0);
         k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
         k->off = s->device_bytes[k->device];
         s->device_bytes[k->device] += k->slots * k->slot_bytes;
@@ -114,7 +115,8 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
     size_t count;
 
     *s = (struct store){ .n_blocks = cfg->n_blocks, .n_devices = cfg->n_devices, .moments = cfg->moments,
-                         .wire_dt = cfg->wire_dt, .compress = cfg->compress, .error_feedback = cfg->error_feedback };
+                         .wire_dt = cfg->wire_dt, .compress = cfg->compress, .error_feedback = cfg->error_feedback,
+                         .spares = cfg->spares };
     if (max == 0)
         return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes", cfg->csd_mem,
                           csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0));

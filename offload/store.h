@@ -25,6 +25,7 @@ struct store_sub {
 struct store_class {
     size_t   device, n_pad;
     size_t   subs, slots; // slots - subs of them are spare
+    size_t   outside;     // of the subs, those outside block 0
     uint64_t off, slot_bytes;
 };
 
@@ -33,7 +34,7 @@ struct store {
     int      moments;
     enum dtype wire_dt;
     double   compress;
-    int      error_feedback;
+    int      error_feedback, spares;
     size_t  *block_params; // (n_blocks)
     size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b], block_sub[b+1]), rising by first
     struct store_sub   *subs;
@@ -51,6 +52,7 @@ struct store_config {
     enum dtype wire_dt;
     double compress; // 0: dense
     int    error_feedback;
+    int    spares;   // a spare slot more for every subgroup outside block 0: what --speculate fills before a commit
 };
 
 int  store_init(struct store *s, const struct store_config *cfg, struct err *err); // misuse: csd_mem too small

@@ -10,6 +10,12 @@ int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct 
     return s->ops->begin(s, pass, step, err);
 }
 
+void stream_expect(struct stream *s, const struct optim_step *optim)
+{
+    if (s->ops->expect)
+        s->ops->expect(s, optim);
+}
+
 int stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
     return s->ops->acquire(s, block, wire, err);

@@ -40,6 +40,10 @@ struct stream_step {
 /* Announce the next pass, of step `step`: reads of its first blocks start as their updates end. Does not wait. */
 int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
 
+/* In a training pass, before its first gradient: the numbers that stream_update will give if nothing is clipped or skipped. Updates may begin with
+ * them; where stream_update gives others, they are done again. May be left out. */
+void stream_expect(struct stream *s, const struct optim_step *optim);
+
 /* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order, 64-byte aligned, of the
  * run's dtype) until stream_release. */
 int  stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err);
@@ -75,6 +79,7 @@ void stream_close(struct stream *s); // NULL is fine; does not commit what is no
 struct stream_ops {
     const char *name;
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
+    void (*expect)(struct stream *s, const struct optim_step *optim); // NULL: makes no use of it
     int  (*acquire)(struct stream *s, size_t block, const void **wire, struct err *err);
     void (*release)(struct stream *s, size_t block);
     int  (*grad)(struct stream *s, size_t block, float **grad, struct err *err);

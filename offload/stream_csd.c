@@ -56,6 +56,18 @@ static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step
     return failed(s, err);
 }
 
+static void csd_expect(struct stream *stream, const struct optim_step *optim)
+{
+    struct scheduler *s = of(stream);
+
+    pthread_mutex_lock(&s->mutex);
+    s->expected = *optim;
+    s->expecting = s->cfg.speculate && !s->clipped;
+    for (size_t d = 0; d < s->dev.n; d++)
+        s->ahead_next[d] = s->queue_first[d + 1];
+    pthread_mutex_unlock(&s->mutex);
+}
+
 static int csd_acquire(struct stream *stream, size_t block, const void **wire, struct err *err)
 {
     struct scheduler *s = of(stream);
@@ -200,6 +212,7 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     if (norm->nonfinite) { // the step will be skipped: nothing of it is written from here on
         g->state = GBUF_FREE;
         s->grads_written++;
+        s->expecting = 0;
     } else {
         g->state = GBUF_QUEUED;
         if (s->residuals)
@@ -218,11 +231,16 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     pthread_mutex_lock(&s->mutex);
     while (!s->failed && s->ask != ASK_NONE) // the last commit of the step before
         pthread_cond_wait(&s->changed, &s->mutex);
+    if (!s->failed)
+        scheduler_judge(s, step);
     s->asked = *step;
     s->asked.row.seconds += (double)(clock_ns() - start_ns) * 1e-9;
     s->ask = ASK_WAITING;
     if (!step->skip)
         s->applied++;
+    s->running = step->optim;
+    s->running_version = s->applied;
+    scheduler_queue(s);
     residuals_settle(s, step->skip);
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
@@ -420,11 +438,13 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->queue = calloc(st->n_subs, sizeof *s->queue);
     s->queue_first = calloc(st->n_devices + 1, sizeof *s->queue_first);
     s->queue_next = calloc(st->n_devices, sizeof *s->queue_next);
+    s->ahead_next = calloc(st->n_devices, sizeof *s->ahead_next);
+    s->updating = calloc(st->n_devices, sizeof *s->updating);
     s->flushes = calloc(st->n_devices, sizeof *s->flushes);
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
     if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots || !s->queue || !s->queue_first ||
-        !s->queue_next || !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
+        !s->queue_next || !s->ahead_next || !s->updating || !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         s->gbufs[i].parts = calloc(most_subs, sizeof *s->gbufs[i].parts);
@@ -519,10 +539,8 @@ static int map_fill(struct scheduler *s, struct err *err)
     if (!rc)
         rc = free_fill(s, subs, err);
     for (size_t i = 0; !rc && i < st->n_subs; i++) {
-        s->subs[i].newest = subs[i];
+        s->subs[i].newest = s->subs[i].committed = subs[i];
         s->subs[i].grad = grads[i];
-        if (subs[i].version < s->state.applied)
-            s->to_update++;
         if (subs[i].version > s->state.applied || subs[i].version + 1 < s->state.applied)
             rc = err_set(err, -EBADMSG, "%s/run.db: subgroup %zu is at version %llu, but the last commit at %llu", s->cfg.dir, i,
                          (unsigned long long)subs[i].version, (unsigned long long)s->state.applied);
@@ -548,13 +566,13 @@ static int residuals_fill(struct scheduler *s, struct err *err)
 static void redo_begin(struct scheduler *s)
 {
     s->applied = s->running_version = s->state.applied;
-    s->to_commit = s->to_update;
+    s->running = s->state.optim;
+    scheduler_count(s);
+    scheduler_queue(s);
     if (s->to_update == 0)
         return;
     s->redo = 1;
     s->ask = ASK_RUNNING;
-    for (size_t d = 0; d < s->dev.n; d++)
-        s->queue_next[d] = s->queue_first[d];
 }
 
 static void csd_close(struct stream *stream)
@@ -583,6 +601,8 @@ static void csd_close(struct stream *stream)
     free(s->queue);
     free(s->queue_first);
     free(s->queue_next);
+    free(s->ahead_next);
+    free(s->updating);
     free(s->flushes);
     pthread_mutex_destroy(&s->mutex);
     pthread_cond_destroy(&s->changed);
@@ -590,7 +610,7 @@ static void csd_close(struct stream *stream)
 }
 
 static const struct stream_ops csd_ops_ = {
-    .name = "csd", .begin = csd_begin, .acquire = csd_acquire, .release = csd_release, .grad = csd_grad, .send_grad = csd_send_grad,
+    .name = "csd", .begin = csd_begin, .expect = csd_expect, .acquire = csd_acquire, .release = csd_release, .grad = csd_grad, .send_grad = csd_send_grad,
     .update = csd_update, .drain = csd_drain, .masters = csd_masters, .masters_end = csd_masters_end,
     .applied = csd_applied, .meter = csd_meter, .close = csd_close,
 };

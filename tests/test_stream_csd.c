@@ -42,6 +42,9 @@ static double step_of(struct toy *t, struct stream *s, uint64_t step, int poison
     return loss;
 }
 
+/* Whether updates wait for the norm; if not, on devices that were made with slots for it, or have to do with the few there are. */
+enum speculation { WAIT, SPECULATE, SPECULATE_FEW, SPECULATIONS };
+
 /* What a run ends with. */
 struct outcome { double loss[STEPS]; uint32_t params; };
 
@@ -84,8 +87,8 @@ static int traffic_row(void *ctx, int n, const char **v, const char **names)
     return 0;
 }
 
-/* What a step in the middle moved is what was computed, to the byte. */
-static void traffic_check(struct toy *t)
+/* What a step moved is what was computed, to the byte. */
+static void traffic_check(struct toy *t, uint64_t step)
 {
     struct traffic_config c = {
         .on_host = t->cfg.mode == RUN_BASE, .n_blocks = BLOCKS, .block_params = sizes, .frames = t->cfg.frames,
@@ -93,14 +96,16 @@ static void traffic_check(struct toy *t)
         .error_feedback = t->cfg.error_feedback, .residual_in_ram = t->cfg.residual_in_ram,
     };
     struct link_meter want, got = { 0 };
+    char              sql[128];
 
     traffic_computed(&want, &c);
-    must(t, runlog_query(t->cfg.log, "SELECT link, class, direction, bytes FROM traffic_per_step WHERE step = 2", traffic_row, &got, &t->err));
+    snprintf(sql, sizeof sql, "SELECT link, class, direction, bytes FROM traffic_per_step WHERE step = %llu", (unsigned long long)step);
+    must(t, runlog_query(t->cfg.log, sql, traffic_row, &got, &t->err));
     assert_memory_equal(got.bytes, want.bytes, sizeof got.bytes);
 }
 
 /* A run of v in `dir`, just made. */
-static void toy_create(struct toy *t, const struct variant *v, const char *dir)
+static void toy_create(struct toy *t, const struct variant *v, enum speculation speculation, const char *dir)
 {
     struct runlog *log;
     char           path[4096];
@@ -113,6 +118,7 @@ static void toy_create(struct toy *t, const struct variant *v, const char *dir)
         .decay = toy_decay, .wire_dt = v->dt, .optim = v->optim, .compress = v->compress, .n_devices = v->devices, .csd = &csd_emu,
         .disk = v->disk, .csd_mem = v->csd_mem, .frames = v->frames, .grad_buffers = v->grad_buffers, .commit_every = 1, .durable = 1,
         .error_feedback = v->feedback != SENT_IS_ALL, .residual_in_ram = v->feedback == IN_RAM,
+        .speculate = speculation != WAIT, .spares = speculation == SPECULATE,
     };
     must(t, run_format(&t->cfg, &toy_init, &t->err));
 }
@@ -150,7 +156,7 @@ static void skipped_check(struct toy *t)
 }
 
 /* evals: passes that only read after each step. */
-static struct outcome toy_run_evals(const struct variant *v, int evals)
+static struct outcome toy_run_evals(const struct variant *v, enum speculation speculation, int evals)
 {
     char           *dir = tempdir_new();
     struct toy      t;
@@ -159,7 +165,7 @@ static struct outcome toy_run_evals(const struct variant *v, int evals)
     char            notice[512];
     uint64_t        step = 0, applied, before = UINT64_MAX;
 
-    toy_create(&t, v, dir);
+    toy_create(&t, v, speculation, dir);
     while (step < STEPS) {
         must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
         must(&t, run_position(&t.cfg, &step, &applied, &t.err));
@@ -181,7 +187,8 @@ static struct outcome toy_run_evals(const struct variant *v, int evals)
     assert_int_equal(step, STEPS);
     out.params = params_sum(&t);
     if (v->mode != RUN_MEM && v->stop_every == 0 && v->poison_step == 0)
-        traffic_check(&t);
+        for (step = 1; step < STEPS; step++) // clipped and not
+            traffic_check(&t, step);
     if (v->poison_step)
         skipped_check(&t);
     runlog_close(t.cfg.log);
@@ -191,18 +198,25 @@ static struct outcome toy_run_evals(const struct variant *v, int evals)
 
 static struct outcome toy_run(const struct variant *v)
 {
-    return toy_run_evals(v, 0);
+    return toy_run_evals(v, WAIT, 0);
+}
+
+static void same_evals(const struct variant *v, const struct outcome *want, int evals)
+{
+    for (enum speculation p = WAIT; p < (v->mode == RUN_BASE || v->mode == RUN_SUO ? SPECULATIONS : SPECULATE); p++) {
+        struct outcome got = toy_run_evals(v, p, evals);
+
+        // which one it was, should it fail
+        print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d feedback %d quit %zu speculation %d\n", (int)v->mode,
+                      v->devices, v->csd_mem, v->frames, v->disk, v->stop_every, (int)v->feedback, v->quit_block, (int)p);
+        assert_memory_equal(got.loss, want->loss, sizeof got.loss);
+        assert_int_equal(got.params, want->params);
+    }
 }
 
 static void same(const struct variant *v, const struct outcome *want)
 {
-    struct outcome got = toy_run(v);
-
-    // which one it was, should it fail
-    print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d feedback %d quit %zu\n", (int)v->mode, v->devices, v->csd_mem,
-                  v->frames, v->disk, v->stop_every, (int)v->feedback, v->quit_block);
-    assert_memory_equal(got.loss, want->loss, sizeof got.loss);
-    assert_int_equal(got.params, want->params);
+    same_evals(v, want, 0);
 }
 
 static void all_modes_same_bits(void **state)
@@ -288,7 +302,7 @@ static void damaged_residual_is_named(void **state)
     FILE              *f;
     int                rc;
 
-    toy_create(&t, &v, dir);
+    toy_create(&t, &v, WAIT, dir);
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
     step_of(&t, s, 0, 0, 0);
     must(&t, stream_drain(s, &t.err));
@@ -323,22 +337,72 @@ static void skipped_steps_leave_states_alone(void **state)
     same(&v, &want);
 }
 
+/* Waits until an update of the step runs, though its norm is not known; after a clipped step none does. */
+static void updated_before_norm(struct stream *s, uint64_t step)
+{
+    uint64_t ns = 0;
+
+    while (step < 2 && ns == 0)
+        ns = meter_total(stream_meter(s), step, PHASE_UPDATE);
+    assert_true(step < 2 || meter_total(stream_meter(s), step, PHASE_UPDATE) == 0);
+}
+
+static int count_row(void *ctx, int n, const char **v, const char **names)
+{
+    (void)n, (void)names;
+    *(long *)ctx = atol(v[0]);
+    return 0;
+}
+
+/* Step 0 is not clipped: what was done ahead stands. Step 1 is: it is done again, beside the table. Step 2 waits for its norm. */
+static void updates_do_not_wait(void **state)
+{
+    (void)state;
+    const struct variant v[] = {
+        { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
+        { RUN_BASE, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, STREAMED, 0 },
+    };
+
+    for (size_t i = 0; i < 4; i++) {
+        char          *dir = tempdir_new(), notice[512];
+        struct toy     t;
+        struct stream *s;
+        long           again[3];
+
+        toy_create(&t, &v[i / 2], i % 2 ? SPECULATE_FEW : SPECULATE, dir);
+        must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
+        toy_before_norm = updated_before_norm;
+        for (uint64_t step = 0; step < 3; step++)
+            step_of(&t, s, step, 0, 0);
+        toy_before_norm = NULL;
+        must(&t, stream_drain(s, &t.err));
+        stream_close(s);
+        for (int step = 0; step < 3; step++) {
+            char sql[96];
+
+            traffic_check(&t, (uint64_t)step);
+            snprintf(sql, sizeof sql, "SELECT count(*) FROM traffic WHERE phase = 'redo' AND step = %d", step);
+            must(&t, runlog_query(t.cfg.log, sql, count_row, &again[step], &t.err));
+        }
+        assert_true(again[0] == 0 && again[1] > 0 && again[2] == 0);
+        runlog_close(t.cfg.log);
+        tempdir_remove(dir);
+    }
+}
+
 /* Evaluations between the steps change no bit, and no step's traffic (toy_run checks it): not where all layers stay in frames either. */
 static void evaluations_between_steps(void **state)
 {
     (void)state;
     struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 };
-    struct outcome       want = toy_run(&mem), got;
+    struct outcome       want = toy_run(&mem);
     const struct variant v[] = {
         { RUN_SUO, 2, 200 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
         { RUN_BASE, 1, 1 << 20, LAYERS, 1, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
     };
 
-    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
-        got = toy_run_evals(&v[i], 2);
-        assert_memory_equal(got.loss, want.loss, sizeof got.loss);
-        assert_int_equal(got.params, want.params);
-    }
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+        same_evals(&v[i], &want, 2);
 }
 
 /* Most devices hold nothing of most blocks, some nothing at all. */
@@ -366,7 +430,7 @@ static void nothing_is_stored(void **state)
         char *dir = tempdir_new(), notice[512];
 
         v.disk = stored ? "sync" : "null";
-        toy_create(&t, &v, dir);
+        toy_create(&t, &v, WAIT, dir);
         t.cfg.disk = "null";
         assert_int_equal(run_train(&s, &t.cfg, notice, sizeof notice, &t.err), stored ? -EINVAL : 0);
         if (!stored) {
@@ -418,9 +482,11 @@ static void faults_lose_nothing(void **state)
     struct csd_ops faulty = csd_emu;
 
     faulty.open = faulty_open;
-    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+    for (size_t i = 0; i < SPECULATIONS * (sizeof v / sizeof *v); i++) {
         struct disk_fault_plan plan = { .inner = &disk_sync, .ops = 7, .eio = 0.003 };
-        struct variant         mem = v[i];
+        const struct variant  *of = &v[i / SPECULATIONS];
+        enum speculation       speculation = i % SPECULATIONS;
+        struct variant         mem = *of;
         struct outcome         want, got;
         struct toy             t;
         char                  *dir = tempdir_new();
@@ -429,7 +495,7 @@ static void faults_lose_nothing(void **state)
 
         mem.mode = RUN_MEM;
         want = toy_run(&mem);
-        toy_create(&t, &v[i], dir);
+        toy_create(&t, of, of->mode == RUN_SU ? WAIT : speculation, dir);
         t.cfg.csd = &faulty;
         do {
             plan.seed++;
@@ -459,6 +525,7 @@ int main(void)
         cmocka_unit_test(error_feedback_same_bits),
         cmocka_unit_test(damaged_residual_is_named),
         cmocka_unit_test(skipped_steps_leave_states_alone),
+        cmocka_unit_test(updates_do_not_wait),
         cmocka_unit_test(evaluations_between_steps),
         cmocka_unit_test(more_devices_than_subgroups),
         cmocka_unit_test(nothing_is_stored),

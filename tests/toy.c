@@ -15,6 +15,8 @@ static int init_read(void *ctx, size_t block, size_t first, size_t n, float *out
     return 0;
 }
 
+void (*toy_before_norm)(struct stream *s, uint64_t step);
+
 const struct params_source toy_init = { .read = init_read };
 
 void toy_decay(void *ctx, size_t block, size_t first, size_t n,
@@ -71,6 +73,12 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
     return stream_send_grad(s, b, norm, err);
 }
 
+static void update_numbers(const struct run_config *cfg, struct stream *s, double clip_factor,
+                           struct optim_step *out)
+{
+    optim_scalars(out, cfg->optim, 1e-2, 0.9, 0.95, 1e-8, clip_factor, stream_applied(s) + 1);
+}
+
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err)
 {
@@ -80,17 +88,21 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
     int                rc = toy_forward(cfg, s, step, wire, loss, err);
 
     assert(cfg->n_blocks <= TOY_BLOCKS);
+    update_numbers(cfg, s, 1.0, &up.optim);
+    stream_expect(s, &up.optim);
     for (size_t b = cfg->n_blocks; b-- > 0 && !rc;) {
         rc = backward(cfg, s, step, b, wire, poison, &norm, err);
         if (quit && b == quit)
             return rc;
+        if (!rc && b == 1 && toy_before_norm)
+            toy_before_norm(s, step);
     }
     if (rc)
         return rc;
     assert(norm.nonfinite == poison);
     up.skip = norm.nonfinite;
-    optim_scalars(&up.optim, cfg->optim, 1e-2, 0.9, 0.95, 1e-8,
-                  1.0 / (1.0 + sqrt(norm.nonfinite ? 0 : norm.sumsq)), stream_applied(s) + 1);
+    if (step % 3 == 1 && !up.skip)
+        update_numbers(cfg, s, 1.0 / (1.0 + sqrt(norm.sumsq)), &up.optim);
     up.row.loss = *loss;
     return stream_update(s, &up, err);
 }

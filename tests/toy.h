@@ -18,10 +18,13 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
                 double *loss, struct err *err);
 
-/* A whole step. poison: a NaN in a gradient. quit: stop when that block's gradient was sent; 0: go on. The
+/* A whole step; every third, step 1 first, is clipped. poison: a NaN in a gradient. quit: stop when that block's gradient was sent; 0: go on. The
  * first error of the stream. */
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err);
+
+/* If set, toy_step calls it when all gradients but the embeddings' were sent. */
+extern void (*toy_before_norm)(struct stream *s, uint64_t step);
 
 /* CRC32C over all masters of the run, block by block. */
 int toy_params_sum(const struct run_config *cfg, uint32_t *sum, struct err *err);

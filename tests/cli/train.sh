@@ -117,7 +117,7 @@ result "$(grep -q 'schedule ends at step 6' "$tmp/err"; echo $?)" "a resume beyo
 # a kill -9 in the middle, wherever it hits; and Ctrl-C
 long() { # NAME SIGNAL MODE DURABILITY: begin a long run, send SIGNAL after some steps
     name=$1 signal=$2 mode=$3
-    "$bin" pretrain --run "$tmp/$name" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --csd-mem 192K --mode "$mode" --durability "$4" \
+    "$bin" pretrain --run "$tmp/$name" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --csd-mem 192K --mode $mode --durability "$4" \
         --commit-every 5 --steps $long_steps >"$tmp/out" 2>"$tmp/err" </dev/null &
     pid=$!
     for _ in $(seq 600); do
@@ -131,12 +131,16 @@ long() { # NAME SIGNAL MODE DURABILITY: begin a long run, send SIGNAL after some
 long_steps=60
 with whole $shape --durability none --steps $long_steps --mode mem
 whole=$hash
-for mode in mem base su su+o; do
-    long killed-$mode KILL $mode step
+for mode in mem base su su+o "su+o --speculate" "base --speculate --devices 2"; do
+    long "killed-$mode" KILL "$mode" step
     result "$([ "$got" = 137 ]; echo $?)" "$mode: killed"
     works "$mode: a killed run is resumed" pretrain --resume "$tmp/killed-$mode" --durability none
     same "$whole" "$(exported "$tmp/killed-$mode")" "$mode: killed and resumed, the same parameters"
 done
+with few $shape --csd-mem 192K --durability none --steps 3 --schedule-steps $long_steps --mode su+o
+works "a run that was made without --speculate goes on with it" pretrain --resume "$tmp/few" --steps $long_steps --speculate
+result "$(grep -q 'as far as their few spare slots' "$tmp/err"; echo $?)" "as far as it can, which is said"
+same "$whole" "$(exported "$tmp/few")" "to the same parameters"
 long stopped INT su+o none
 result "$([ "$got" = 130 ]; echo $?)" "Ctrl-C ends a run with 130"
 works "and it goes on" pretrain --resume "$tmp/stopped"

@@ -35,6 +35,11 @@ static const struct plan plans[] = {
     { .name = "su+o+c feedback", .mode = RUN_SUO, .compress = 0.05, .feedback = 1, .skip = 2 },
     { .name = "su+o+c feedback ram", .mode = RUN_SUO, .compress = 0.05,
       .feedback = 1, .in_ram = 1, .skip = NEVER },
+    { .name = "base speculate", .mode = RUN_BASE, .speculate = 1, .spares = 1, .skip = NEVER },
+    { .name = "su+o speculate", .mode = RUN_SUO, .speculate = 1, .spares = 1, .checkpoint = 16, .skip = 3 },
+    { .name = "su+o speculate few", .mode = RUN_SUO, .speculate = 1, .sync = 1, .skip = NEVER },
+    { .name = "su+o+c speculate feedback", .mode = RUN_SUO, .compress = 0.05,
+      .feedback = 1, .speculate = 1, .spares = 1, .skip = NEVER },
     { .name = "mem", .mode = RUN_MEM, .commit_every = 1, .skip = 1 },
     { .name = "mem every 2 feedback", .mode = RUN_MEM, .commit_every = 2,
       .checkpoint = 4, .compress = 0.05, .feedback = 1, .skip = NEVER },
@@ -296,7 +301,7 @@ static int try_all(const struct effort *e, int table, const char *only)
     int bad = 0;
 
     if (table)
-        printf("%-24s %7s %8s %8s %9s %8s %6s %6s %6s\n", "configuration", "points", "cuts", "second",
+        printf("%-26s %7s %8s %8s %9s %8s %6s %6s %6s\n", "configuration", "points", "cuts", "second",
                "identical", "refused", "wrong", "back", "loose");
     else
         printf("1..%d\n", PLANS);
@@ -308,7 +313,7 @@ static int try_all(const struct effort *e, int table, const char *only)
             continue;
         bad += wrong = try_plan(&plans[i], e, &t);
         if (table)
-            printf("%-24s %7llu %8llu %8llu %9llu %8llu %6llu %6llu %6u\n", plans[i].name,
+            printf("%-26s %7llu %8llu %8llu %9llu %8llu %6llu %6llu %6u\n", plans[i].name,
                    (unsigned long long)t.points, (unsigned long long)t.cuts, (unsigned long long)t.second,
                    (unsigned long long)t.outcomes[IDENTICAL], (unsigned long long)t.outcomes[REFUSED],
                    (unsigned long long)t.outcomes[WRONG], (unsigned long long)t.went_back, t.most_loose);

@@ -61,6 +61,8 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
         .compress = p->compress,
         .error_feedback = p->feedback,
         .residual_in_ram = p->in_ram,
+        .speculate = p->speculate,
+        .spares = p->spares,
         .n_devices = 2,
         .csd = p->sync ? &csd_emu : &csd_sim,
         .disk = "sync",

@@ -16,6 +16,7 @@ struct plan {
     enum run_mode mode;
     double        compress;
     int           feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
+    int           speculate, spares; // updates do not wait for the norm; on devices made for it
     int           sync;             // csd/disk_sync.c on simulated files, instead of a simulated disk
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three

@@ -129,6 +129,8 @@ def scenarios(tmp, steps):
         "base": lm + "--mode base --devices 2".split(),
         "su": lm + "--mode su --devices 2".split(),
         "su+o": lm + "--mode su+o --devices 2 --dropout 0.1".split(),
+        "base, speculate": lm + "--mode base --devices 2 --speculate".split(),
+        "su+o, speculate": lm + ["--mode", "su+o", "--speculate", *some],
         "text": ["pretrain", "--data", f"{tmp}/text.txt", *lm[3:], "--mode", "su+o", "--durability", "none"],
         "mem, best": lm + "--mode mem --commit-every 5 --keep-best --dropout 0.1".split(),
         "su+o, best": lm + "--mode su+o --keep-best --durability none".split(),
