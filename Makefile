@@ -108,18 +108,19 @@ check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuation
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
 	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py
 
-# PEERS="--rounds 1 --steps 5": a trial. A full run takes 15 to 25 minutes, and the machine should do nothing else.
+# PEERS="--rounds 1 --steps 5": a trial; --models 355M, --tokens 8x1024, --variants su+o,DeepSpeed: others. A full run takes half an hour, and the machine
+# should do nothing else; one that was stopped goes on from peers.json.
 PEERS ?=
-bench-peers: $(TARGET) ## speed and memory beside PyTorch's and DeepSpeed's (VENV=, PEERS=): peers.md and peers.json in the build folder
+bench-peers: $(TARGET) ## speed and memory beside PyTorch's and DeepSpeed's (VENV=, PEERS=): peers.json in the build folder
 	@sh tests/apt.sh g++ libaio-dev ninja-build python3-dev
-	@sh tests/hf/venv.sh $(VENV) torch transformers numpy
-	@sh tests/hf/venv.sh $(VENV) deepspeed || echo "DeepSpeed could not be installed: it is left out"
-	@SITRAIN="$(abspath $(TARGET))" PATH="$(abspath $(VENV))/bin:$$PATH" python3 tests/bench/peers.py --out $(BUILD)/peers $(PEERS)
+	@sh tests/hf/venv.sh $(VENV) torch numpy
+	@DS_ACCELERATOR=cpu sh tests/hf/venv.sh $(VENV) deepspeed || echo "DeepSpeed could not be installed: it is left out"
+	@SITRAIN="$(abspath $(TARGET))" PATH="$(abspath $(VENV))/bin:$$PATH" python3 tests/bench/peers.py --cache $(BUILD)/peers --json $(BUILD)/peers.json $(PEERS)
 
 # GLUE=FOLDER with SST-2, CoLA and MRPC; INIT=FOLDER of a GPT-2 as Hugging Face has it.
 GLUE    ?= $(DATA)/glue
 INIT    ?= $(DATA)/gpt2-30m
-bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=, VENV=)
+bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=, VENV=), some 15 minutes
 	@sh tests/hf/venv.sh $(VENV) torch transformers numpy
 	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/bench/finetune.py --data "$(GLUE)/SST-2" --init "$(INIT)"
 

@@ -1,104 +1,128 @@
 #!/usr/bin/env python3
 """finetune.py: fine-tuning speed beside PyTorch's, on the CPU. `make bench-finetune` runs it.
 
-The same work for each: a GPT-2 for sequence classification from the folder --init, GLUE's SST-2 from the folder --data, batch 32, rows padded to their
-batch's longest rounded up to 16, AdamW, clipping at 1.0, products in bf16 (PyTorch: autocast), fp32 master parameters, all cores (--threads).
-Rounds are interleaved, each a run of --steps steps of which the first --skip are left out, since a shared machine's speed drifts; the ratio
-is formed inside a round, then the median is taken. Rows per second of siTrain come from its own steps in run.db. Tokenising is left out on
-both sides. siTrain runs in --mode mem.
-
-Environment: SITRAIN the program (./siTrain)."""
+The same work for each: a GPT-2 for sequence classification from the folder --init, rows of GLUE's SST-2 from the folder --data, batch 32, at
+most 128 tokens, rows padded to their batch's longest rounded up to 16, AdamW, clipping at 1.0, fp32 master parameters, dropout as config.json
+says. Each round takes other rows, the same for all. Tokenising, evaluating and writing the result are left out on both sides.
+  siTrain bf16, siTrain fp32     finetune --mode mem
+  PyTorch autocast               transformers' model, products in bf16: only where the CPU has bf16 products (else some hundred times slower)
+  PyTorch fp32                   the same in fp32
+Rounds are interleaved (common.py). Needs torch and transformers. Environment: SITRAIN the program (./siTrain)."""
 import argparse
 import json
 import os
-import shutil
-import sqlite3
+import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
-BATCH = 32
+from common import Results, options, parse, run_process, sitrain, spread, machine_line
+
+BATCH, LONGEST = 32, 128
+NAMES = ["siTrain bf16", "siTrain fp32", "PyTorch autocast", "PyTorch fp32"]
+RATIOS = [("siTrain bf16", "PyTorch autocast"), ("siTrain bf16", "PyTorch fp32"), ("siTrain fp32", "PyTorch fp32")]
 
 
-def torch_worker(a):
+# ---- PyTorch, in a process of its own ----
+
+def read_batches(a, torch, tokenizer):
+    with open(os.path.join(a.data, "train.tsv"), encoding="utf-8") as f:
+        rows = [line.rstrip("\n").split("\t") for line in f][1:]
+    ids = [tokenizer(text)["input_ids"][:LONGEST] for text, _ in rows]
+    for first in range(0, a.steps * BATCH, BATCH):
+        batch = ids[first:first + BATCH]
+        length = -(-max(map(len, batch)) // 16) * 16
+        x = torch.tensor([row + [50256] * (length - len(row)) for row in batch])
+        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in batch])
+        yield x, mask, torch.tensor([int(label) for _, label in rows[first:first + BATCH]])
+
+
+def worker(a):
     import torch
     from transformers import AutoTokenizer, GPT2ForSequenceClassification
     torch.set_num_threads(a.threads)
-    torch.manual_seed(a.seed)
-    tokenizer = AutoTokenizer.from_pretrained(a.init)
+    torch.manual_seed(1)
     model = GPT2ForSequenceClassification.from_pretrained(a.init, num_labels=2, pad_token_id=50256, dtype=torch.float32).train()
     model.config.use_cache = False
-    with open(os.path.join(a.data, "train.tsv"), encoding="utf-8") as f:
-        rows = [line.rstrip("\n").split("\t") for line in f][1:]
-    order = torch.randperm(len(rows))[:a.steps * BATCH].tolist()
-    ids = [(tokenizer(rows[i][0])["input_ids"][:128], int(rows[i][1])) for i in order]
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
-    seconds = []
-    for s in range(a.steps):
-        batch = ids[s * BATCH:(s + 1) * BATCH]
-        length = -(-max(len(x) for x, _ in batch) // 16) * 16
-        x = torch.full((BATCH, length), 50256)
-        mask = torch.zeros(BATCH, length, dtype=torch.long)
-        for i, (row, _) in enumerate(batch):
-            x[i, :len(row)] = torch.tensor(row)
-            mask[i, :len(row)] = 1
-        y = torch.tensor([label for _, label in batch])
+    seconds, losses = [], []
+    for x, mask, y in read_batches(a, torch, AutoTokenizer.from_pretrained(a.init)):
         start = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=a.worker == "PyTorch autocast"):
             loss = model(input_ids=x, attention_mask=mask, labels=y).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
-    print(json.dumps(seconds))
+        losses.append(float(loss))
+    with open(a.result, "w", encoding="utf-8") as f:
+        json.dump({"seconds": seconds, "losses": losses, "version": torch.__version__}, f)
 
 
-def run_torch(a, seed):
-    command = [sys.executable, __file__, "--worker", "--init", a.init, "--data", a.data, "--steps", str(a.steps), "--threads", str(a.threads), "--seed", str(seed)]
-    out = subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
-    return json.loads(out.splitlines()[-1])
+# ---- the rounds ----
+
+def run_torch(name, a, data):
+    result, start = os.path.join(data, "result.json"), time.monotonic()
+    rss = run_process([sys.executable, __file__, "--worker", name, "--init", a.init, "--data", data, "--steps", a.steps, "--skip", a.skip, "--threads",
+                       a.threads, "--result", result], os.path.join(data, "log"), a.clock)
+    with open(result, encoding="utf-8") as f:
+        return json.load(f) | {"peak_rss": rss, "process_seconds": time.monotonic() - start}
 
 
-def run_sitrain(a, seed):
-    folder = tempfile.mkdtemp(prefix="finetune-", dir=a.dir)
-    try:
-        subprocess.run([BIN, "finetune", "--run", folder + "/run", "--task", "sst2", "--data", a.data, "--init", a.init, "--epochs", "1", "--steps", str(a.steps),
-                        "--batch", str(BATCH), "--lr", "1e-4", "--max-seq", "128", "--mode", "mem", "--dtype", "bf16", "--seed", str(seed), "--threads",
-                        str(a.threads), "--max-eval-samples", "32", "--quiet"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        db = sqlite3.connect(folder + "/run/run.db")
-        return [s for (s,) in db.execute("SELECT seconds FROM steps ORDER BY step")]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def measure(name, a, data):
+    if name.startswith("siTrain"):
+        out = sitrain(["finetune", "--task", "sst2", "--data", data, "--init", a.init, "--epochs", 1, "--batch", BATCH, "--lr", "1e-4", "--max-seq", LONGEST,
+                       "--mode", "mem", "--dtype", name.split()[1], "--durability", "none", "--commit-every", 1000000], a)
+    else:
+        out = run_torch(name, a, data)
+    return out | {"rate": BATCH * (a.steps - a.skip) / sum(out["seconds"][a.skip:])}
+
+
+def write_rows(a, r, folder):
+    """Rows for one round: a folder as GLUE has it."""
+    with open(os.path.join(a.data, "train.tsv"), encoding="utf-8") as f:
+        head, *lines = f.read().splitlines()
+    for name, count in (("train", a.steps * BATCH), ("dev", BATCH)):
+        with open(os.path.join(folder, name + ".tsv"), "w", encoding="utf-8") as f:
+            f.write("\n".join([head, *random.Random(r).sample(lines, count)]) + "\n")
+
+
+def markdown(results, a):
+    data = results.data
+    version = next((x["version"] for runs in data["runs"].values() for x in runs.values() if "version" in x), "none")
+    out = [f"{a.rounds} interleaved rounds of {a.steps} steps, the first {a.skip} of each left out; {a.threads} threads, "
+           f"{machine_line(data['machine'])}; PyTorch {version}; {data['date']}.", "", "| | rows/s: median (lowest - highest) | peak RSS |", "|---|---|---|"]
+    for name in NAMES:
+        rates = results.get(name, "rate").values()
+        if rates:
+            out.append(f"| {name} | {spread(rates, 1)} | {max(results.get(name, 'peak_rss').values()) / 1e9:.2f} GB |")
+    out += ["", "| ratio of rows/s, in the same round | median (lowest - highest) |", "|---|---|"]
+    out += [f"| {x} / {y} | {spread(ratio, 2)} |" for x, y in RATIOS if (ratio := results.ratios(x, y, "rate"))]
+    return "\n".join(out + [f"\n{name}: left out: {why.splitlines()[0]}" for name, why in data["left_out"].items()])
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--init", required=True)
+    options(p, steps=60, skip=5)
+    p.add_argument("--init", required=True, help="a Hugging Face folder of a GPT-2")
     p.add_argument("--data", required=True, help="SST-2's own folder")
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--steps", type=int, default=60)
-    p.add_argument("--skip", type=int, default=5)
-    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    p.add_argument("--dir", default=None)
-    a = p.parse_args()
+    p.add_argument("--worker", help=argparse.SUPPRESS)
+    p.add_argument("--result", help=argparse.SUPPRESS)
+    a = parse(p)
     if a.worker:
-        return torch_worker(a)
-    rate = {"siTrain": [], "PyTorch": []}
+        return worker(a)
+    results = Results(a.json, {k: getattr(a, k) for k in ("steps", "skip", "threads")})
+    if not {"avx512_bf16", "amx_bf16"} & set(results.data["machine"]["flags"]):
+        results.leave_out("PyTorch autocast", "this CPU has no bf16 products")
+    say = lambda x: f"{x['rate']:.1f} rows/s, loss {x['losses'][0]:.3f} -> {statistics.mean(x['losses'][-5:]):.3f}, {x['process_seconds']:.0f} s"
     for r in range(a.rounds):
-        for name, runner in [("siTrain", run_sitrain), ("PyTorch", run_torch)][::1 if r % 2 == 0 else -1]:
-            seconds = runner(a, r + 1)[a.skip:]
-            rate[name].append(BATCH * len(seconds) / sum(seconds))
-            print(f"round {r + 1}: {name} {rate[name][-1]:.1f} rows/s", flush=True)
-    ratios = [s / t for s, t in zip(rate["siTrain"], rate["PyTorch"])]
-    for name, rates in rate.items():
-        print(f"{name}: median {statistics.median(rates):.1f} rows/s ({min(rates):.1f} - {max(rates):.1f})")
-    print(f"siTrain / PyTorch: median {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}), {a.rounds} rounds of {a.steps} steps, {a.threads} threads")
+        with tempfile.TemporaryDirectory(prefix="finetune-", dir=a.dir) as folder:
+            write_rows(a, r, folder)
+            if not results.round(r, NAMES, lambda name: measure(name, a, folder), a, say):
+                break
+    print(markdown(results, a))
 
 
 main()

@@ -1,317 +1,270 @@
 #!/usr/bin/env python3
 """peers.py: siTrain's training speed and memory beside PyTorch's and DeepSpeed's, on the CPU. `make bench-peers` runs it.
 
-The same work for each: GPT-2 124M from random parameters, batch 4 x 256 tokens, AdamW, clipping at 1.0, no dropout, products in bf16, fp32 master
-parameters and moments, the same tokens, all cores.
-  in memory     siTrain --mode mem                        against PyTorch (transformers' model, autocast bf16, fused AdamW; --compile adds
-                                                          torch.compile)
-  from drives   siTrain --mode su+o, 2 devices,           against DeepSpeed ZeRO-3, parameters and optimizer on NVMe (its CPU accelerator;
-                --csd-mem 48M --host-mem 600M             left out, saying why, where it cannot be imported)
-Every run is a process of its own. Rounds are interleaved and each begins with another engine, since a shared machine's speed drifts:
-the ratios are formed inside a round, then the median is taken. tokens/s come from each engine's own steps after the first --skip, and
-peak RSS from the kernel when the process has ended. Writes peers.json and peers.md into --out. Needs about 10 GB of disk in --dir.
+The same work for each: a GPT-2 from random parameters (10M, 124M, 355M: --models), AdamW, clipping at 1.0, no dropout, the same tokens, the same number
+of threads. --tokens are micro-batch x length, then x micro-batches a step: 4x256, 8x1024, 4x256x8.
+  in memory     siTrain mem fp32, bf16 (fp32 masters) against PyTorch fp32, autocast (fp32 masters), bf16 (parameters and moments too), each plain
+                and compiled (torch.compile): GPT-2 on scaled_dot_product_attention, fused AdamW (peer.py)
+  from drives   siTrain su+o bf16, fp32: 2 emulated devices, --csd-mem 48M, --host-mem 15% above the least that it can do with, against DeepSpeed
+                ZeRO-3 with parameters and optimizer on NVMe (its CPU accelerator, libaio), bf16 and fp32
+Every run is a process of its own; rounds are interleaved (common.py). Left out, saying why, is what is not installed or fails; PyTorch in bf16 on a CPU
+without bf16 products (a hundred times slower than in fp32); and compiled variants without a C++ compiler. --keep keeps PyTorch's processes alive from
+round to round, warm, where memory allows: starts and compilation are then paid once. --list prints the names that --variants takes parts of.
 
-DeepSpeed compiles its parts (into --out/extensions) in its first run only: some minutes.
-A full run (5 rounds of 12 steps) takes 15 to 25 minutes on 2 cores, --compile 10 more.
-Environment: SITRAIN the program (./siTrain).
-"""
+Needs torch (2.11 or later); DeepSpeed compiles its parts once, some minutes; and 10 GB (355M: 25 GB) of disk in --dir. Environment: SITRAIN the program."""
 import argparse
 import importlib.util
 import json
 import os
-import platform
-import random
+import select
 import shutil
-import sqlite3
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
-VOCAB, BATCH, SEQ, LR, CLIP = 50257, 4, 256, 3e-4, 1.0
-TOKENS = BATCH * SEQ
-TITLES = {
-    "siTrain mem": "siTrain, mode mem, bf16",
-    "torch": "PyTorch, autocast bf16",
-    "torch compiled": "PyTorch, autocast bf16, torch.compile",
-    "siTrain su+o": "siTrain, mode su+o, 2 emulated CSDs, --csd-mem 48M --host-mem 600M",
-    "deepspeed": "DeepSpeed ZeRO-3, NVMe parameters and optimizer, bf16",
+import common
+
+#          layers, heads, width, vocabulary, siTrain's options
+MODELS = {
+    "10M": (6, 5, 320, 8192, ["--n-layer", 6, "--n-head", 5, "--n-embd", 320, "--vocab", 8192]),
+    "124M": (12, 12, 768, 50257, ["--model", "gpt2"]),
+    "355M": (24, 16, 1024, 50257, ["--model", "gpt2-medium"]),
 }
-RATIOS = [("siTrain mem", "torch"), ("siTrain mem", "torch compiled"), ("siTrain su+o", "deepspeed"), ("siTrain su+o", "siTrain mem")]
+TORCH = ["PyTorch autocast", "PyTorch autocast compiled", "PyTorch bf16", "PyTorch bf16 compiled", "PyTorch fp32", "PyTorch fp32 compiled"]
+VARIANTS = ["siTrain mem bf16", "siTrain mem fp32", *TORCH, "siTrain su+o bf16", "siTrain su+o fp32", "DeepSpeed bf16", "DeepSpeed fp32"]
+RATIOS = [  # ours, theirs: the best of the round
+    ("siTrain mem bf16", TORCH[:2] + TORCH[4:], "PyTorch's best with fp32 masters"),
+    ("siTrain mem bf16", TORCH, "PyTorch's best"),
+    ("siTrain mem fp32", TORCH[4:], "PyTorch's best in fp32"),
+    ("siTrain su+o bf16", ["DeepSpeed bf16", "DeepSpeed fp32"], "DeepSpeed's best"),
+    ("siTrain su+o fp32", ["DeepSpeed fp32"], "DeepSpeed fp32"),
+    ("siTrain su+o bf16", ["siTrain mem bf16"], "siTrain mem bf16"),
+    ("siTrain su+o fp32", ["siTrain mem fp32"], "siTrain mem fp32"),
+]
 
 
-# ---- the workers: one engine in this process; the result is a line of JSON ----
+class Case:
+    """A model and the tokens of a step."""
 
-def read_rows(path, steps):
-    import numpy
-    import torch
-    ids = torch.from_numpy(numpy.fromfile(path, "<u2", offset=1024).astype("int64"))
-    return [ids[s * TOKENS:(s + 1) * TOKENS].view(BATCH, SEQ) for s in range(steps)]
+    def __init__(self, model, shape):
+        sizes = [int(n) for n in shape.split("x")]
+        self.name, self.model = f"{model} {shape}", model
+        self.batch, self.seq, self.accum = (sizes + [1])[:3]
+        self.layers, self.heads, self.width, self.vocab, self.options = MODELS[model]
+        self.tokens = self.batch * self.seq * self.accum
 
+    def flops(self):
+        """Of a step, forward and backward, causal attention counted as half."""
+        parameters = self.layers * (12 * self.width + 13) * self.width + (self.vocab + self.positions() + 2) * self.width
+        return self.tokens * (6 * parameters + 6 * self.layers * self.width * self.seq)
 
-def gpt2(torch):
-    from transformers import GPT2Config, GPT2LMHeadModel
-    torch.set_num_threads(os.cpu_count())
-    torch.manual_seed(1)
-    return GPT2LMHeadModel(GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)).train()
-
-
-def timed_steps(step, rows):
-    seconds, losses = [], []
-    for x in rows:
-        start = time.perf_counter()
-        losses.append(float(step(x)))
-        seconds.append(time.perf_counter() - start)
-    return {"seconds": seconds, "losses": losses}
+    def positions(self):
+        return self.seq if self.model == "10M" else 1024
 
 
-def torch_worker(a):
-    import torch
-    model = gpt2(torch)
-    run = torch.compile(model) if a.worker == "torch compiled" else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.01, fused=True)
+class Peer:
+    """A peer.py, warm when the constructor returns."""
 
-    def step(x):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = run(input_ids=x, labels=x).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
-    return timed_steps(step, read_rows(a.data, a.steps)) | {"version": torch.__version__}
+    def __init__(self, case, engine, a):
+        self.folder, self.a = tempfile.TemporaryDirectory(prefix="sitrain-peer-", dir=a.dir), a
+        self.log = os.path.join(self.folder.name, "log")
+        argv = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer.py"), engine, "--data", a.data, "--folder", self.folder.name]
+        for key, value in {"batch": case.batch, "seq": case.seq, "accum": case.accum, "threads": a.threads, "layers": case.layers, "heads": case.heads,
+                           "width": case.width, "vocab": case.vocab, "positions": case.positions(), "warm": a.skip}.items():
+            argv += ["--" + key, str(value)]
+        with open(self.log, "wb") as f:
+            self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f, env=dict(os.environ, OMP_NUM_THREADS=str(a.threads)))
 
+    def line(self):
+        """What it answers next."""
+        left = self.a.clock.left()
+        ready, _, _ = select.select([self.child.stdout], [], [], None if left == float("inf") else max(0, left))
+        if not ready:
+            raise common.OutOfTime
+        line = self.child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"ended with {self.child.wait()}: {common.tail(self.log)}")
+        return line
 
-def deepspeed_config(folder):
-    nvme = {"device": "nvme", "nvme_path": folder, "pin_memory": False, "buffer_count": 16}
-    return {
-        "train_micro_batch_size_per_gpu": BATCH, "gradient_accumulation_steps": 1, "gradient_clipping": CLIP, "bf16": {"enabled": True},
-        "optimizer": {"type": "AdamW", "params": {"lr": LR, "weight_decay": 0.01}},
-        "zero_optimization": {
-            "stage": 3, "contiguous_gradients": True, "overlap_comm": False,
-            # 16 buffers must hold what is live and what is prefetched: about two layers of it
-            "stage3_prefetch_bucket_size": 8_000_000, "stage3_max_live_parameters": 60_000_000, "stage3_max_reuse_distance": 60_000_000,
-            "offload_param": nvme | {"buffer_size": 40_000_000, "max_in_cpu": 0},  # wte has 38.6 M parameters
-            "offload_optimizer": nvme | {"pipeline_read": True, "pipeline_write": True},
-        },
-        "aio": {"block_size": 1 << 20, "queue_depth": 16, "single_submit": False, "overlap_events": True},
-        "steps_per_print": 1000,
-    }
+    def steps(self, count):
+        self.child.stdin.write(b"%d\n" % count)
+        self.child.stdin.flush()
+        return json.loads(self.line())
 
-
-def deepspeed_worker(a):
-    os.environ |= {"DS_ACCELERATOR": "cpu", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(random.randrange(20000, 60000)), "RANK": "0",
-                   "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_SIZE": "1", "OMP_NUM_THREADS": str(os.cpu_count())}
-    import torch
-    import deepspeed
-    config = deepspeed_config(a.folder)
-    deepspeed.init_distributed("gloo", dist_init_required=True)
-    model = gpt2(torch)
-    engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
-
-    def step(x):
-        loss = engine(input_ids=x, labels=x).loss
-        engine.backward(loss)
-        engine.step()
-        return loss.detach()
-    return timed_steps(step, read_rows(a.data, a.steps)) | {"version": deepspeed.__version__}
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        self.folder.cleanup()
 
 
-def worker(a):
-    out = (deepspeed_worker if a.worker == "deepspeed" else torch_worker)(a)
-    with open(a.result, "w", encoding="utf-8") as f:
-        json.dump(out, f)
-    sys.stdout.flush()
-    os._exit(0)  # DeepSpeed's threads need not be waited for
+class Peers:
+    """Those that are kept from round to round."""
 
+    def __init__(self, a):
+        self.a, self.kept = a, {}
 
-# ---- the rounds ----
-
-def run_process(argv, log):
-    """Returns its peak RSS in bytes; RuntimeError with the log's end if it fails."""
-    with open(log, "wb") as f:
-        child = subprocess.Popen(argv, stdout=f, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        try:
-            _, status, usage = os.wait4(child.pid, 0)
-        except BaseException:  # Ctrl-C: what was begun here ends here
-            child.kill()
-            raise
-        child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        with open(log, encoding="utf-8", errors="replace") as f:
-            raise RuntimeError(f"{argv[0]} ended with {child.returncode}:\n" + "".join(f.readlines()[-12:]))
-    return usage.ru_maxrss * 1024
-
-
-def sitrain_arguments(engine, run, a):
-    common = ["pretrain", "--run", run, "--data", a.data, "--model", "gpt2", "--batch", BATCH, "--seq", SEQ, "--order", "sequential",
-              "--lr", LR, "--schedule", "constant", "--clip", CLIP, "--dtype", "bf16", "--steps", a.steps]
-    mode = ["--mode", "mem"] if engine == "siTrain mem" else ["--mode", "su+o", "--devices", 2, "--csd-mem", "48M", "--host-mem", "600M"]
-    return [BIN, *map(str, common + mode)]
-
-
-def run_sitrain(engine, folder, a):
-    run = os.path.join(folder, "run")
-    rss = run_process(sitrain_arguments(engine, run, a), os.path.join(folder, "log"))
-    db = sqlite3.connect(os.path.join(run, "run.db"))
-    rows = db.execute("SELECT seconds, loss FROM steps ORDER BY step").fetchall()
-    db.close()
-    return {"seconds": [r[0] for r in rows], "losses": [r[1] for r in rows]}, rss
-
-
-def run_peer(engine, folder, a):
-    result = os.path.join(folder, "result.json")
-    rss = run_process([sys.executable, os.path.abspath(__file__), "--worker", engine, "--steps", str(a.steps), "--data", a.data,
-                       "--folder", folder, "--result", result], os.path.join(folder, "log"))
-    with open(result, encoding="utf-8") as f:
-        return json.load(f), rss
-
-
-def measure(engine, a):
-    with tempfile.TemporaryDirectory(prefix="sitrain-peers-", dir=a.dir) as folder:
-        start = time.monotonic()
-        out, rss = (run_sitrain if engine.startswith("siTrain") else run_peer)(engine, folder, a)
-    steady = out["seconds"][a.skip:]
-    assert len(out["seconds"]) == a.steps, f"{engine}: {len(out['seconds'])} steps"
-    return out | {"tokens_per_second": TOKENS * len(steady) / sum(steady), "peak_rss": rss, "process_seconds": time.monotonic() - start}
-
-
-def make_tokens(path, steps):
-    r = random.Random(1)
-    n = (steps + 1) * TOKENS + 1
-    with open(path, "wb") as f:
-        f.write(struct.pack("<256i", 20240520, 1, n, *[0] * 253))
-        f.write(struct.pack(f"<{n}H", *(min(int(r.paretovariate(0.7)), VOCAB) - 1 for _ in range(n))))
-
-
-def engines_of(a):
-    have = ["siTrain mem", "torch"] + (["torch compiled"] if a.compile else []) + ["siTrain su+o"]
-    left_out = {}
-    if importlib.util.find_spec("deepspeed"):
-        have.append("deepspeed")
-    else:
-        left_out["deepspeed"] = "it is not installed"
-    return [e for e in have if not a.only or e in a.only.split(",")], left_out
-
-
-def rounds(engines, a, left_out):
-    runs = {e: [] for e in engines}
-    for r in range(a.rounds):
-        at = r % len(engines)
-        for e in engines[at:] + engines[:at]:
-            if e in left_out:
-                continue
+    def start_all(self, cases, names, results):
+        """Together, as each compiles for a minute; results says what failed."""
+        todo = {(c, n): f"{c.name} {n}" for c in cases for n in names if n.startswith("PyTorch")}
+        for (case, engine), name in todo.items():
+            if any(results.todo(name, r) for r in range(self.a.rounds)):
+                self.kept[name] = Peer(case, engine, self.a)
+        for name in list(self.kept):
             try:
-                runs[e].append(measure(e, a))
+                self.kept[name].line()
             except RuntimeError as why:
-                if e.startswith("siTrain"):
-                    raise
-                left_out[e] = str(why)
-                print(f"{e}: left out: {why}", flush=True)
-                continue
-            x = runs[e][-1]
-            print(f"round {r + 1}: {e:15} {x['tokens_per_second']:7.1f} tokens/s  peak RSS {x['peak_rss'] / 1e9:6.2f} GB  "
-                  f"loss {x['losses'][0]:.3f} -> {x['losses'][-1]:.3f}  ({x['process_seconds']:.0f} s)", flush=True)
-    return {e: v for e, v in runs.items() if e not in left_out}
+                self.kept.pop(name).close()
+                results.leave_out(name, str(why))
+                print(f"{name}: left out: {why}", flush=True)
+
+    def measure(self, case, engine):
+        name, start = f"{case.name} {engine}", time.monotonic()
+        peer = self.kept.get(name) or Peer(case, engine, self.a)
+        try:
+            if name not in self.kept:
+                peer.line()
+            out = peer.steps(self.a.steps - self.a.skip)
+        finally:
+            if name not in self.kept:
+                peer.close()
+        return out | {"process_seconds": time.monotonic() - start}
+
+    def close(self):
+        for peer in self.kept.values():
+            peer.close()
+
+
+def measure_sitrain(case, engine, a):
+    _, mode, dtype = engine.split()
+    argv = ["--data", a.data, *case.options, "--batch", case.batch, "--seq", case.seq, "--grad-accum", case.accum, "--order", "sequential",
+            "--lr", 3e-4, "--schedule", "constant", "--clip", 1.0, "--dtype", dtype, "--mode", mode]
+    if mode == "mem":
+        argv += ["--durability", "none", "--commit-every", 1000000]
+    else:
+        argv += ["--devices", 2, "--csd-mem", "48M"]
+        argv += ["--host-mem", a.host_mem or common.host_mem(argv)]
+    out = common.sitrain(["pretrain", *argv], a)
+    return out | {"seconds": out["seconds"][a.skip:]}
+
+
+def left_out(variant, flags):
+    """Why a variant cannot be measured here, or None."""
+    if variant.startswith("siTrain"):
+        return None
+    if importlib.util.find_spec("torch") is None:
+        return "torch is not installed"
+    if variant.startswith("DeepSpeed") and importlib.util.find_spec("deepspeed") is None:
+        return "DeepSpeed is not installed"
+    if "fp32" not in variant and not {"avx512_bf16", "amx_bf16"} & set(flags):
+        return "this CPU has no bf16 products"
+    if variant.endswith("compiled") and not (shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")):
+        return "no C++ compiler"
+    return None
+
+
+def use_cache(folder):
+    """A build that was killed leaves its lock, and the next one would wait for it for ever."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+    os.environ["TORCH_EXTENSIONS_DIR"] = os.path.join(folder, "extensions")
+    for parent, _, files in os.walk(os.environ["TORCH_EXTENSIONS_DIR"]):
+        if "lock" in files:
+            os.unlink(os.path.join(parent, "lock"))
 
 
 # ---- the tables ----
 
-def keep_extensions(folder):
-    """DeepSpeed compiles its parts at first use and waits for ever where a killed process left a lock: a folder of our own has none."""
-    for parent, _, files in os.walk(folder):
-        if "lock" in files:
-            os.unlink(os.path.join(parent, "lock"))
-    os.environ["TORCH_EXTENSIONS_DIR"] = folder
+def best_ratios(results, case, ours, theirs):
+    mine, each = results.get(f"{case.name} {ours}", "rate"), [results.get(f"{case.name} {t}", "rate") for t in theirs]
+    rounds = [r for r in mine if any(r in e for e in each)]
+    return [mine[r] / max(e[r] for e in each if r in e) for r in rounds]
 
 
-def machine():
-    cpu = "unknown"
-    with open("/proc/cpuinfo", encoding="utf-8") as f:
-        info = f.read()
-    for line in info.splitlines():
-        if line.startswith("model name"):
-            cpu = line.split(":", 1)[1].strip()
-            break
-    flags = [x for x in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {x}" in info]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"cpu": cpu, "cores": os.cpu_count(), "flags": flags, "memory": memory, "kernel": platform.release(), "python": platform.python_version()}
-
-
-def summary(runs):
-    engines = {e: {"title": TITLES[e],
-                   "tokens_per_second": statistics.median(x["tokens_per_second"] for x in v),
-                   "lowest": min(x["tokens_per_second"] for x in v), "highest": max(x["tokens_per_second"] for x in v),
-                   "peak_rss": max(x["peak_rss"] for x in v)} for e, v in runs.items()}
-    ratios = {}
-    for ours, theirs in RATIOS:
-        if ours in runs and theirs in runs:
-            each = [x["tokens_per_second"] / y["tokens_per_second"] for x, y in zip(runs[ours], runs[theirs])]
-            ratios[f"{ours} / {theirs}"] = {"median": statistics.median(each), "lowest": min(each), "highest": max(each)}
-    return {"engines": engines, "ratios": ratios}
-
-
-def markdown(result):
-    m, a = result["machine"], result["arguments"]
-    versions = ", ".join(f"{e} {v[-1]['version']}" for e, v in result["runs"].items() if "version" in v[-1])
-    out = [f"GPT-2 124M, batch {BATCH} x {SEQ}, AdamW, clip {CLIP}; {a['rounds']} interleaved rounds of {a['steps']} steps, the first {a['skip']} of each left out; "
-           f"{m['cpu']}, {m['cores']} cores ({' '.join(m['flags'])}), {m['memory'] / 1e9:.0f} GB; {versions}; {result['date']}.", "",
-           "| | tokens/s: median (lowest - highest) | peak RSS |", "|---|---|---|"]
-    for e in result["summary"]["engines"].values():
-        out.append(f"| {e['title']} | {e['tokens_per_second']:.0f} ({e['lowest']:.0f} - {e['highest']:.0f}) | {e['peak_rss'] / 1e9:.2f} GB |")
+def table(results, case):
+    out = [f"### GPT-2 {case.name.replace(' ', ', ')}: {case.tokens} tokens a step", "",
+           "| | tokens/s: median (lowest - highest) | GFLOP/s of the model's work | peak RSS |", "|---|---|---|---|"]
+    for variant in VARIANTS:
+        rates = list(results.get(f"{case.name} {variant}", "rate").values())
+        if rates:
+            rss = max(results.get(f"{case.name} {variant}", "peak_rss").values())
+            work = statistics.median(rates) / case.tokens * case.flops() / 1e9
+            out.append(f"| {variant} | {common.spread(rates)} | {work:.0f} | {rss / 1e9:.2f} GB |")
     out += ["", "| ratio of tokens/s, in the same round | median (lowest - highest) |", "|---|---|"]
-    for name, r in result["summary"]["ratios"].items():
-        out.append(f"| {name} | {r['median']:.2f} ({r['lowest']:.2f} - {r['highest']:.2f}) |")
-    for name, why in result["left_out"].items():
-        out += ["", f"{name} was left out: {why.splitlines()[0]}"]
+    for ours, theirs, title in RATIOS:
+        each = best_ratios(results, case, ours, theirs)
+        if each:
+            out.append(f"| {ours} / {title} | {common.spread(each, 2)} |")
+    return out + [""]
+
+
+def markdown(results, cases, a):
+    data = results.data
+    versions = {n.split()[2]: x["version"] for n, runs in data["runs"].items() for x in runs.values() if "version" in x}
+    out = [f"AdamW, clip 1.0; {a.rounds} interleaved rounds of {a.steps} steps, the first {a.skip} of each left out; {a.threads} threads, "
+           f"{common.machine_line(data['machine'])}; {', '.join(f'{k} {v}' for k, v in versions.items())}; {data['date']}.", ""]
+    for case in cases:
+        out += table(results, case)
+    out += [f"{name}: left out: {why.splitlines()[0]}" for name, why in data["left_out"].items()]
     return "\n".join(out) + "\n"
 
 
 def arguments():
-    p = argparse.ArgumentParser(description="siTrain beside PyTorch and DeepSpeed")
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--steps", type=int, default=12, help="of each run")
-    p.add_argument("--skip", type=int, default=3, help="first steps that are not counted")
-    p.add_argument("--compile", action="store_true", help="torch.compile, too")
-    p.add_argument("--only", help="names of engines, with commas between them")
-    p.add_argument("--dir", default="/tmp", help="for runs and DeepSpeed's swap files")
-    p.add_argument("--out", default=".", help="folder for peers.json and peers.md")
-    p.add_argument("--worker", help=argparse.SUPPRESS)
-    for hidden in ("--data", "--folder", "--result"):
-        p.add_argument(hidden, help=argparse.SUPPRESS)
-    a = p.parse_args()
-    if not a.worker and (a.rounds < 1 or a.steps <= a.skip):
-        p.error("at least one round, and more steps than are skipped")
-    return a
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    common.options(p)
+    p.add_argument("--models", default="124M", help="10M,124M,355M")
+    p.add_argument("--tokens", default="4x256", help="micro-batch x length (x micro-batches), with commas")
+    p.add_argument("--variants", default="", help="parts of names, with commas: 'mem,PyTorch', 'su+o bf16,DeepSpeed bf16'; all")
+    p.add_argument("--host-mem", help="of siTrain su+o")
+    p.add_argument("--keep", action="store_true", help="keep PyTorch's processes from round to round")
+    p.add_argument("--cache", help="folder for what torch.compile and DeepSpeed build, so that it is built once")
+    p.add_argument("--list", action="store_true", help="names of the variants")
+    return common.parse(p)
 
 
 def main():
     a = arguments()
-    if a.worker:
-        return worker(a)
-    if not shutil.which(BIN):
-        sys.exit(f"{BIN}: not there; build it first")
-    engines, left_out = engines_of(a)
-    os.makedirs(a.out, exist_ok=True)
-    keep_extensions(os.path.join(os.path.abspath(a.out), "extensions"))
+    variants = [v for v in VARIANTS if any(part in v for part in a.variants.split(","))]
+    if a.list:
+        return print("\n".join(variants))
+    cases = [Case(m, t) for m in a.models.split(",") for t in a.tokens.split(",")]
+    results = common.Results(a.json, {k: getattr(a, k) for k in ("steps", "skip", "threads", "keep")})
+    if a.cache:
+        use_cache(os.path.abspath(a.cache))
+    for variant in variants:
+        for case in cases:
+            if why := left_out(variant, results.data["machine"]["flags"]):
+                results.leave_out(f"{case.name} {variant}", why)
+    peers = Peers(a)
     with tempfile.TemporaryDirectory(prefix="sitrain-peers-", dir=a.dir) as folder:
         a.data = os.path.join(folder, "tokens.bin")
-        make_tokens(a.data, a.steps)
-        runs = rounds(engines, a, left_out)
-    options = {k: getattr(a, k) for k in ("rounds", "steps", "skip", "compile")}
-    result = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "arguments": options, "summary": summary(runs),
-              "left_out": left_out, "runs": runs}
-    with open(os.path.join(a.out, "peers.json"), "w", encoding="utf-8") as f:
-        json.dump(result, f, indent=1)
-    text = markdown(result)
-    with open(os.path.join(a.out, "peers.md"), "w", encoding="utf-8") as f:
-        f.write(text)
-    print("\n" + text, end="")
-    return 0
+        common.make_tokens(a.data, 16 * 8192, min(c.vocab for c in cases))
+        try:
+            run(cases, variants, results, peers, a)
+        except common.OutOfTime:
+            pass
+        finally:
+            peers.close()
+    print("\n" + markdown(results, cases, a), end="")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(cases, variants, results, peers, a):
+    if a.keep:
+        peers.start_all(cases, variants, results)
+    by_name = {f"{c.name} {v}": (c, v) for c in cases for v in variants}
+
+    def measure(name):
+        case, engine = by_name[name]
+        out = measure_sitrain(case, engine, a) if engine.startswith("siTrain") else peers.measure(case, engine)
+        return out | {"rate": case.tokens * len(out["seconds"]) / sum(out["seconds"])}
+
+    def say(x):
+        return (f"{x['rate']:.1f} tokens/s, peak RSS {x['peak_rss'] / 1e9:.2f} GB, loss {x['losses'][0]:.3f} -> {x['losses'][-1]:.3f}, "
+                f"{x['process_seconds']:.0f} s")
+    for r in range(a.rounds):
+        for case in cases:
+            if not results.round(r, [f"{case.name} {v}" for v in variants], measure, a, say):
+                return
+
+
+main()
