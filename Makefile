@@ -69,7 +69,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth valgrind curves bench-peers
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth valgrind curves bench-peers bench-finetune bench-scaling bench-steps
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -123,6 +123,14 @@ INIT    ?= $(DATA)/gpt2-30m
 bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=, VENV=), some 15 minutes
 	@sh tests/hf/venv.sh $(VENV) torch transformers numpy
 	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/bench/finetune.py --data "$(GLUE)/SST-2" --init "$(INIT)"
+
+bench-scaling: $(TARGET) ## a token's time against layers, width, length, devices, accumulation: docs/scaling (10 minutes)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/scaling.py --out docs/scaling
+
+# STEPS="--models 124M,355M --clipping --seconds 600 --json steps.json": more of it, in parts
+STEPS ?=
+bench-steps: $(TARGET) ## steps from drives against their bound, and what durable steps cost (STEPS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/steps.py $(STEPS)
 
 glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/glue (GLUE=, INIT=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/glue
