@@ -101,7 +101,11 @@ static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtyp
 
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > CHUNK)
+    if (n <= CHUNK) { // without OpenMP, which would make a team of one: an update calls this for each piece
+        convert_chunk(out, out_dt, x, x_dt, n);
+        return;
+    }
+#pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += CHUNK)
         convert_chunk((char *)out + i * dtype_bytes(out_dt), out_dt,
                       (const char *)x + i * dtype_bytes(x_dt), x_dt, n - i < CHUNK ? n - i : CHUNK);
@@ -138,29 +142,65 @@ static void group_bf16(float *restrict sum, const bf16 *restrict dy, size_t rows
             sum[j] += bf16_to_f32(dy[r * C + j]);
 }
 
+SIMD_CLONES
+static void group_narrowed(float *restrict sum, bf16 *restrict out, const float *restrict dy, size_t rows,
+                           size_t C)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < C; j++) {
+            sum[j] += dy[r * C + j];
+            out[r * C + j] = bf16_from_f32(dy[r * C + j]);
+        }
+}
+
 size_t colsum_scratch(size_t n, size_t C)
 {
     return (n + COLSUM_ROWS - 1) / COLSUM_ROWS * C * sizeof(float);
 }
 
-void colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch)
+void colsum_finish(float *db, const float *part, size_t n, size_t C)
 {
     enum { COLUMNS = 256 };
     size_t groups = (n + COLSUM_ROWS - 1) / COLSUM_ROWS;
-    float *part = scratch; // (groups, C)
 
-#pragma omp parallel for schedule(static)
-    for (size_t g = 0; g < groups; g++) {
-        size_t rows = n - g * COLSUM_ROWS < COLSUM_ROWS ? n - g * COLSUM_ROWS : COLSUM_ROWS;
-
-        memset(part + g * C, 0, C * sizeof *part);
-        if (dt == DT_F32)
-            group_f32(part + g * C, (const float *)dy + g * COLSUM_ROWS * C, rows, C);
-        else
-            group_bf16(part + g * C, (const bf16 *)dy + g * COLSUM_ROWS * C, rows, C);
-    }
 #pragma omp parallel for schedule(static)
     for (size_t j = 0; j < C; j += COLUMNS)
         for (size_t g = 0; g < groups; g++)
             group_f32(db + j, part + g * C + j, 1, C - j < COLUMNS ? C - j : COLUMNS);
+}
+
+static size_t group_rows(size_t n, size_t first)
+{
+    return n - first < COLSUM_ROWS ? n - first : COLSUM_ROWS;
+}
+
+void colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch)
+{
+    float *part = scratch; // (groups, C)
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += COLSUM_ROWS) {
+        float *sum = part + i / COLSUM_ROWS * C;
+
+        memset(sum, 0, C * sizeof *sum);
+        if (dt == DT_F32)
+            group_f32(sum, (const float *)dy + i * C, group_rows(n, i), C);
+        else
+            group_bf16(sum, (const bf16 *)dy + i * C, group_rows(n, i), C);
+    }
+    colsum_finish(db, part, n, C);
+}
+
+void colsum_narrow(float *db, bf16 *out, const float *dy, size_t n, size_t C, void *scratch)
+{
+    float *part = scratch; // (groups, C)
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += COLSUM_ROWS) {
+        float *sum = part + i / COLSUM_ROWS * C;
+
+        memset(sum, 0, C * sizeof *sum);
+        group_narrowed(sum, out + i * C, dy + i * C, group_rows(n, i), C);
+    }
+    colsum_finish(db, part, n, C);
 }

@@ -16,4 +16,11 @@ enum { COLSUM_ROWS = 32 };
 void   colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch);
 size_t colsum_scratch(size_t n, size_t C);
 
+/* The same in the pass that rounds dy to bf16, out (n, C). The sums are those of dy. */
+void colsum_narrow(float *db, bf16 *out, const float *dy, size_t n, size_t C, void *scratch);
+
+/* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C) is added to
+ * db in order. */
+void colsum_finish(float *db, const float *part, size_t n, size_t C);
+
 #endif

@@ -1,10 +1,14 @@
 /* gelu.c: GELU's tanh form through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing
  * where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', with u = k (x + 0.044715 x^3). */
 #include "kernels/gelu.h"
+#include "kernels/elementwise.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 
-enum { CHUNK = 16384 }; // elements of one thread's turn
+enum {
+    CHUNK   = 16384, // elements of one thread's turn
+    COLUMNS = 1024,  // of backward's, in COLSUM_ROWS rows
+};
 
 static const float two_k = 1.59576912160573071f; // 2 sqrt(2 / pi)
 static const float cubic = 0.044715f;
@@ -19,13 +23,15 @@ SIMD_INLINE float gelu_value(float x)
     return x / (1.0f + vexpf(minus_2u(x)));
 }
 
-/* Far out the slope is 0 or 1 and its formula infinity times nothing. */
-SIMD_INLINE float gelu_slope(float x)
+/* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1 and its
+ * formula infinity times nothing. */
+SIMD_INLINE float gelu_slope(float x, float *value)
 {
     float t = minus_2u(x), e = vexpf(t), s = 1.0f / (1.0f + e);
     float du = two_k * __builtin_fmaf(3.0f * cubic * x, x, 1.0f);
     float slope = s * __builtin_fmaf(x * du, e * s, 1.0f); // 1 - s = e s
 
+    *value = x / (1.0f + e);
     slope = t > 80.0f ? 0.0f : slope;
     return t < -80.0f ? 1.0f : slope;
 }
@@ -37,11 +43,17 @@ SIMD_INLINE void forward_as(void *out, const void *x, enum dtype dt, size_t n)
         dtype_put(out, dt, i, gelu_value(dtype_get(x, dt, i)));
 }
 
-SIMD_INLINE void backward_as(void *dx, const float *dout, const void *x, enum dtype dt, size_t n)
+SIMD_INLINE void backward_as(void *restrict out, void *restrict dx, float *restrict sum,
+                             const float *restrict dout, const void *restrict x, enum dtype dt, size_t n)
 {
 #pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        dtype_put(dx, dt, i, dout[i] * gelu_slope(dtype_get(x, dt, i)));
+    for (size_t i = 0; i < n; i++) {
+        float value, d = dout[i] * gelu_slope(dtype_get(x, dt, i), &value);
+
+        dtype_put(out, dt, i, value);
+        dtype_put(dx, dt, i, d);
+        sum[i] += dt == DT_F32 ? d : bf16_to_f32(bf16_from_f32(d)); // as it was stored
+    }
 }
 
 SIMD_CLONES
@@ -54,12 +66,13 @@ static void forward_chunk(void *out, const void *x, enum dtype dt, size_t n)
 }
 
 SIMD_CLONES
-static void backward_chunk(void *dx, const float *dout, const void *x, enum dtype dt, size_t n)
+static void backward_row(void *out, void *dx, float *sum, const float *dout, const void *x, enum dtype dt,
+                         size_t n)
 {
     if (dt == DT_F32)
-        backward_as(dx, dout, x, DT_F32, n);
+        backward_as(out, dx, sum, dout, x, DT_F32, n);
     else
-        backward_as(dx, dout, x, DT_BF16, n);
+        backward_as(out, dx, sum, dout, x, DT_BF16, n);
 }
 
 void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
@@ -71,12 +84,24 @@ void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
         forward_chunk((char *)out + i * bytes, (const char *)x + i * bytes, dt, n - i < CHUNK ? n - i : CHUNK);
 }
 
-void gelu_backward(void *dx, const float *dout, const void *x, enum dtype dt, size_t n)
+void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt, size_t n,
+                   size_t C, void *scratch)
 {
-    size_t bytes = dtype_bytes(dt);
+    size_t groups = (n + COLSUM_ROWS - 1) / COLSUM_ROWS, across = (C + COLUMNS - 1) / COLUMNS;
+    float *part = scratch; // (groups, C)
 
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i += CHUNK)
-        backward_chunk((char *)dx + i * bytes, dout + i, (const char *)x + i * bytes, dt,
-                       n - i < CHUNK ? n - i : CHUNK);
+    for (size_t u = 0; u < groups * across; u++) {
+        size_t g = u / across, j = u % across * COLUMNS, len = C - j < COLUMNS ? C - j : COLUMNS;
+        size_t end = n - g * COLSUM_ROWS < COLSUM_ROWS ? n : (g + 1) * COLSUM_ROWS;
+
+        memset(part + g * C + j, 0, len * sizeof *part);
+        for (size_t r = g * COLSUM_ROWS; r < end; r++) {
+            size_t at = r * C + j, byte = at * dtype_bytes(dt);
+
+            backward_row((char *)out + byte, (char *)dx + byte, part + g * C + j, dout + at,
+                         (const char *)x + byte, dt, len);
+        }
+    }
+    colsum_finish(db, part, n, C);
 }

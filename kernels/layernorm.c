@@ -61,17 +61,35 @@ static void row_apply(void *out, enum dtype out_dt, float mean, float rstd, cons
         apply_as(out, DT_BF16, mean, rstd, x, w, b, DT_BF16, C);
 }
 
-void layernorm_forward(void *out, enum dtype out_dt, float *mean, float *rstd, const float *x,
-                       const void *w, const void *b, enum dtype w_dt, size_t n, size_t C, float eps)
+SIMD_CLONES
+static void row_add(float *restrict out, const float *restrict x, const float *restrict y, size_t C)
+{
+    for (size_t j = 0; j < C; j++)
+        out[j] = x[j] + y[j];
+}
+
+void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, float *sum, const float *x,
+                        const float *y, const void *w, const void *b, enum dtype w_dt, size_t n, size_t C,
+                        float eps)
 {
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * C;
 
+        if (y) {
+            row_add(sum + i * C, row, y + i * C, C);
+            row = sum + i * C;
+        }
         mean[i] = row_mean(row, C);
         rstd[i] = 1.0f / sqrtf(row_variance(row, mean[i], C) + eps);
         row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], row, w, b, w_dt, C);
     }
+}
+
+void layernorm_forward(void *out, enum dtype out_dt, float *mean, float *rstd, const float *x,
+                       const void *w, const void *b, enum dtype w_dt, size_t n, size_t C, float eps)
+{
+    layernorm_residual(out, out_dt, mean, rstd, NULL, x, NULL, w, b, w_dt, n, C, eps);
 }
 
 void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const float *rstd, const float *x,

@@ -125,14 +125,12 @@ static void qkv_forward(const struct layer *l, size_t i, size_t n)
 /* x_mid = x + attn Wproj + bproj; fc = ln_2(x_mid) Wfc + bfc. */
 static void fc_forward(const struct layer *l, size_t i, size_t n)
 {
-    float *x_mid = l->a.x_mid + i * l->C;
-
     model_product(l->m, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C),
                   param(l, GPT_ATTN_PROJ_W), param(l, GPT_ATTN_PROJ_B));
     drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_attn_proj);
-    residual_add(x_mid, l->x + i * l->C, l->w->proj, n * l->C);
-    layernorm_forward(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, x_mid, param(l, GPT_LN2_W),
-                      param(l, GPT_LN2_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
+    layernorm_residual(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, l->a.x_mid + i * l->C,
+                       l->x + i * l->C, l->w->proj, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n, l->C,
+                       l->m->o.gpt.norm_eps);
     model_product(l->m, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln, param(l, GPT_FC_W),
                   param(l, GPT_FC_B));
 }
@@ -174,21 +172,21 @@ void block_forward(struct model *m, size_t layer, size_t micro, const void *wire
     acts_hold(m->acts, layer, micro);
 }
 
-/* A chunk of dx behind a projection's dropout, fp32; in w->proj where something is dropped. */
-static const float *dx_dropped(const struct layer *l, size_t i, size_t n, const struct dropout *drop)
+/* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the projection's
+ * bias. */
+static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, size_t i, size_t n,
+                                 const struct dropout *drop)
 {
     const float *dx = l->dx + i * l->C;
 
     drop_rows(l, l->w->proj, dx, i, n, drop);
-    return drop->p > 0 ? l->w->proj : dx;
-}
-
-/* The same as the products take it. */
-static const void *dx_rows(const struct layer *l, const float *dx, size_t n)
-{
-    if (l->dt == DT_F32)
+    if (drop->p > 0)
+        dx = l->w->proj;
+    if (l->dt == DT_F32) {
+        colsum_add(dparam(l, bias), dx, DT_F32, n, l->C, l->w->sums);
         return dx;
-    convert(l->w->dy, l->dt, dx, DT_F32, n * l->C);
+    }
+    colsum_narrow(dparam(l, bias), l->w->dy, dx, n, l->C, l->w->sums);
     return l->w->dy;
 }
 
@@ -196,34 +194,28 @@ static const void *dx_rows(const struct layer *l, const float *dx, size_t n)
 static void mlp_backward(const struct layer *l, size_t i, size_t n)
 {
     const struct acts_work *w = l->w;
-    const void *fc = row(l, l->a.fc, i, 4 * l->C);
-    const float *dropped = dx_dropped(l, i, n, &l->drop_mlp_proj); // gone when w->proj is written below
-    const void *dy = dx_rows(l, dropped, n);
     const float *x_mid = l->a.x_mid + i * l->C, *mean = l->a.ln2_mean + i, *rstd = l->a.ln2_rstd + i;
-    float       *dx = l->dx + i * l->C;
+    // dy may be w->proj, which is written again below.
+    const void *dy = proj_backward(l, GPT_MLP_PROJ_B, i, n, &l->drop_mlp_proj);
 
-    colsum_add(dparam(l, GPT_MLP_PROJ_B), dropped, DT_F32, n, l->C, w->sums);
-    gelu_forward(w->gelu, fc, l->dt, n * 4 * l->C);
-    model_product(l->m, PRODUCT_D_MLP_PROJ_W, n, dparam(l, GPT_MLP_PROJ_W), w->gelu, dy, NULL);
     model_product(l->m, PRODUCT_D_GELU, n, w->dgelu, dy, param(l, GPT_MLP_PROJ_W), NULL);
-    gelu_backward(w->dfc, w->dgelu, fc, l->dt, n * 4 * l->C);
+    gelu_backward(w->gelu, w->dfc, dparam(l, GPT_FC_B), w->dgelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n,
+                  4 * l->C, w->sums);
+    model_product(l->m, PRODUCT_D_MLP_PROJ_W, n, dparam(l, GPT_MLP_PROJ_W), w->gelu, dy, NULL);
 
-    colsum_add(dparam(l, GPT_FC_B), w->dfc, l->dt, n, 4 * l->C, w->sums);
     layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n,
                     l->C);
     model_product(l->m, PRODUCT_D_FC_W, n, dparam(l, GPT_FC_W), w->ln, w->dfc, NULL);
     model_product(l->m, PRODUCT_D_LN2, n, w->proj, w->dfc, param(l, GPT_FC_W), NULL);
-    layernorm_backward(dx, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid, param(l, GPT_LN2_W),
-                       l->dt, mean, rstd, n, l->C, w->sums);
+    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid,
+                       param(l, GPT_LN2_W), l->dt, mean, rstd, n, l->C, w->sums);
 }
 
 /* dattn from dx, which is that of x_mid by now. */
 static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
 {
-    const float *dropped = dx_dropped(l, i, n, &l->drop_attn_proj);
-    const void  *dy = dx_rows(l, dropped, n);
+    const void *dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
 
-    colsum_add(dparam(l, GPT_ATTN_PROJ_B), dropped, DT_F32, n, l->C, l->w->sums);
     model_product(l->m, PRODUCT_D_ATTN_PROJ_W, n, dparam(l, GPT_ATTN_PROJ_W), row(l, l->a.attn, i, l->C), dy,
                   NULL);
     model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy, param(l, GPT_ATTN_PROJ_W), NULL);

@@ -140,6 +140,23 @@ static void test_residual(void **state)
     }
 }
 
+/* Sums and rounding in one pass are those of two. */
+static void check_narrow(const float *x, size_t n, size_t C, void *scratch)
+{
+    float *db = guard_alloc(C * 4), *want_db = guard_alloc(C * 4);
+    bf16  *out = guard_alloc(n * C * 2), *want = guard_alloc(n * C * 2);
+
+    colsum_add(want_db, x, DT_F32, n, C, scratch);
+    convert(want, DT_BF16, x, DT_F32, n * C);
+    colsum_narrow(db, out, x, n, C, scratch);
+    assert_memory_equal(db, want_db, C * 4);
+    assert_memory_equal(out, want, n * C * 2);
+    guard_free(db);
+    guard_free(want_db);
+    guard_free(out);
+    guard_free(want);
+}
+
 static void check_colsum(enum dtype dt, size_t n, size_t C, uint64_t *seed)
 {
     float  *x = guard_alloc(n * C * 4), *db = guard_alloc(C * 4), *again = guard_alloc(C * 4);
@@ -161,6 +178,8 @@ static void check_colsum(enum dtype dt, size_t n, size_t C, uint64_t *seed)
     colsum_add(again, dy, dt, n, C, scratch);
     assert_true(ref_excess(db, want, C, 1e-5 * (double)n, 1e-5) <= 1.0);
     assert_memory_equal(db, again, C * 4);
+    if (dt == DT_F32)
+        check_narrow(x, n, C, scratch);
     guard_free(x);
     guard_free(db);
     guard_free(again);

@@ -58,6 +58,27 @@ static void case_release(struct norm_case *c)
     free(c->d);
 }
 
+/* x + dout normalised in one pass: the bits of the sum taken first. */
+static void check_residual(const struct norm_case *c, enum dtype out_dt)
+{
+    size_t n = c->n, C = c->C, bytes = n * C * dtype_bytes(out_dt);
+    float *sum = guard_alloc(n * C * 4), *want_sum = malloc(n * C * 4), *stats = malloc(4 * n * 4);
+    void  *out = guard_alloc(bytes), *want = guard_alloc(bytes);
+
+    for (size_t i = 0; i < n * C; i++)
+        want_sum[i] = c->x[i] + c->dout[i];
+    layernorm_forward(want, out_dt, stats, stats + n, want_sum, c->w, c->b, c->w_dt, n, C, (float)eps);
+    layernorm_residual(out, out_dt, stats + 2 * n, stats + 3 * n, sum, c->x, c->dout, c->w, c->b, c->w_dt, n, C, (float)eps);
+    assert_memory_equal(sum, want_sum, n * C * 4);
+    assert_memory_equal(stats + 2 * n, stats, 2 * n * 4);
+    assert_memory_equal(out, want, bytes);
+    guard_free(sum);
+    guard_free(out);
+    guard_free(want);
+    free(want_sum);
+    free(stats);
+}
+
 static void check_forward(const struct norm_case *c, enum dtype out_dt)
 {
     size_t  n = c->n, C = c->C, bytes = n * C * dtype_bytes(out_dt);
@@ -145,6 +166,8 @@ static void test_against_double(void **state)
                 case_init(&c, ns[i], Cs[j], (enum dtype)dt, &seed);
                 check_forward(&c, DT_F32);
                 check_forward(&c, DT_BF16);
+                check_residual(&c, DT_F32);
+                check_residual(&c, DT_BF16);
                 check_backward(&c, &seed);
                 case_release(&c);
             }
