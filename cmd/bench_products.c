@@ -39,7 +39,7 @@ struct engine {
 };
 
 struct product_run {
-    const struct products *products;
+    struct products       *products;
     const struct operands *operands;
     enum product           which;
     size_t                 rows;
@@ -100,7 +100,7 @@ static void operands_size(struct operands *x, const struct engine *e)
         x->bytes[3] = most(x->bytes[3], s->n * dtype_bytes(s->ab_dt));
     }
     if (e->products)
-        x->bytes[4] = most(x->bytes[4], most(64, matmul_scratch(products_matmul(e->products))));
+        x->bytes[4] = most(x->bytes[4], most(64, products_scratch(e->products)));
 }
 
 static int operands_open(struct operands *x, struct err *err)
@@ -162,7 +162,8 @@ static void engine_open(struct engine *e, const struct bench *b, const struct en
                                   .engine = kind->engine,
                                   .threads = (int)o->threads,
                                   .training = 1,
-                                  .tokens = o->batch * o->seq};
+                                  .tokens = o->batch * o->seq,
+                                  .micros = o->grad_accum};
     struct err               err = {0};
 
     e->kind = kind;

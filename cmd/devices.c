@@ -118,7 +118,7 @@ static void print_engine(enum matmul_engine e)
     static const enum dtype dtypes[] = { DT_F32, DT_BF16 };
 
     for (size_t i = 0; i < 2; i++) {
-        struct matmul_shape shape = { MATMUL_NN, 64, 64, 64, dtypes[i], DT_F32, 0, 0 };
+        struct matmul_shape shape = { .form = MATMUL_NN, .m = 64, .n = 64, .k = 64, .ab_dt = dtypes[i] };
         struct matmul      *mm = NULL;
         char                why[256] = "";
         int                 rc = matmul_open(&mm, e, &shape, 1, 1, why, sizeof why);

@@ -64,7 +64,7 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
         return rc;
     grown = memory_rss() > before ? memory_rss() - before : 0;
     most = grown > most ? grown : most;
-    *out = matmul_scratch(products_matmul(p)) +
+    *out = products_scratch(p) +
            (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB) : PRODUCTS_LEAST_MIB * MIB);
     products_close(p);
     return 0;

@@ -47,7 +47,7 @@ static int cpu_has_avx512(void)
 static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
 {
     return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k && x->ab_dt == y->ab_dt &&
-           x->c_dt == y->c_dt && !x->bias == !y->bias && !x->accumulate == !y->accumulate;
+           x->c_dt == y->c_dt && !x->bias == !y->bias && !x->accumulate == !y->accumulate && !x->pack_b == !y->pack_b;
 }
 
 static int shape_ok(const struct matmul_shape *s)
@@ -142,6 +142,22 @@ void matmul_close(struct matmul *mm)
 size_t matmul_scratch(const struct matmul *mm)
 {
     return mm->impl->scratch_bytes;
+}
+
+size_t matmul_packed(const struct matmul *mm, size_t id)
+{
+    assert(id < mm->n_ids);
+    return mm->shapes[mm->unique[id]].pack_b ? mm->ops->packed(mm->impl, mm->unique[id]) : 0;
+}
+
+void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b)
+{
+    int before = omp_get_max_threads();
+
+    assert(matmul_packed(mm, id) > 0);
+    omp_set_num_threads(mm->threads);
+    mm->ops->pack(mm->impl, mm->unique[id], packed, b);
+    omp_set_num_threads(before);
 }
 
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,

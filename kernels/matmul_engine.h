@@ -17,6 +17,8 @@ struct matmul_ops {
                  char *why, size_t why_size);
     void (*run)(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
+    size_t (*packed)(const struct matmul_impl *impl, size_t id); // of a product with pack_b
+    void (*pack)(const struct matmul_impl *impl, size_t id, void *packed, const void *b);
     void (*close)(struct matmul_impl *impl); // NULL is fine
 };
 

@@ -4,6 +4,8 @@
  * One form does better with help: the bf16 weight gradient (TN) spends its time repacking B for each slice of
  * rows, so B is first put into the layout that the primitive asks for (measured: 50257 x 768 x 256 from 260 to 350
  * GFLOP/s on two Zen 4 cores, the others a few per cent). For NN and NT the primitive's own packing is as good.
+ * Where the caller keeps B for many runs (pack_b), matmul_pack does that instead, once, if the primitive asks for
+ * another layout than the plain one.
  * The library's global cache of primitives is turned off: it would keep closed ones alive. */
 #include "kernels/matmul_engine.h"
 
@@ -25,6 +27,7 @@ struct product {
     dnnl_primitive_t primitive;
     dnnl_memory_t    a, b, bias, c, scratchpad; // b: the argument of the primitive, so pack.to where packed
     struct pack      pack;
+    int              packed_by_caller; // matmul_pack has done it before a run
     size_t           scratchpad_bytes;
 };
 
@@ -100,7 +103,7 @@ static dnnl_status_t pack_make(struct pack *p, dnnl_engine_t engine, const dnnl_
 
 static int wants_pack(const struct matmul_shape *s)
 {
-    return s->form == MATMUL_TN && s->ab_dt == DT_BF16;
+    return s->pack_b || (s->form == MATMUL_TN && s->ab_dt == DT_BF16);
 }
 
 struct descs {
@@ -163,6 +166,7 @@ static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine, const
     }
     if (!rc && !dnnl_memory_desc_equal(&d.b, &d.b_used))
         rc = pack_make(&p->pack, engine, &d.b, &d.b_used);
+    p->packed_by_caller = s->pack_b && p->pack.primitive;
     dnnl_primitive_desc_destroy(pd);
     dnnl_primitive_attr_destroy(attr);
     return rc;
@@ -251,7 +255,7 @@ static int onednn_open(struct matmul_impl **out, const struct matmul_shape *shap
         const struct matmul_shape *s = &shapes[di->n_products];
         struct product            *p = &di->products[di->n_products++];
         dnnl_status_t              rc = product_make(p, di->engine, s);
-        size_t bytes = align_up(p->scratchpad_bytes) + align_up(p->pack.bytes);
+        size_t bytes = align_up(p->scratchpad_bytes) + (p->packed_by_caller ? 0 : align_up(p->pack.bytes));
 
         if (rc)
             return onednn_refuse(di, s, rc, why, why_size);
@@ -279,6 +283,21 @@ static void pack_run(const struct pack *p, dnnl_stream_t stream, const void *b, 
     dnnl_primitive_execute(p->primitive, stream, 2, args);
 }
 
+static size_t onednn_packed(const struct matmul_impl *impl, size_t id)
+{
+    const struct product *p = &((const struct dnnl_impl *)impl)->products[id];
+
+    return p->packed_by_caller ? align_up(p->pack.bytes) : 0;
+}
+
+static void onednn_pack(const struct matmul_impl *impl, size_t id, void *packed, const void *b)
+{
+    const struct dnnl_impl *di = (const struct dnnl_impl *)impl;
+
+    pack_run(&di->products[id].pack, di->stream, b, packed);
+    dnnl_stream_wait(di->stream);
+}
+
 static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
                        const void *bias, void *scratch)
 {
@@ -289,7 +308,7 @@ static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const
         { DNNL_ARG_SCRATCHPAD, p->scratchpad }, { DNNL_ARG_BIAS, p->bias },
     };
 
-    if (p->pack.primitive) {
+    if (p->pack.primitive && !p->packed_by_caller) {
         void *packed = (char *)scratch + align_up(p->scratchpad_bytes);
 
         pack_run(&p->pack, di->stream, b, packed);
@@ -305,5 +324,6 @@ static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const
 }
 
 const struct matmul_ops matmul_onednn = {
-    .name = "onednn", .open = onednn_open, .run = onednn_run, .close = onednn_close,
+    .name = "onednn", .open = onednn_open, .run = onednn_run, .packed = onednn_packed, .pack = onednn_pack,
+    .close = onednn_close,
 };

@@ -28,7 +28,7 @@ static size_t shape_scratch(const struct matmul_shape *s)
 
     if (s->ab_dt == DT_F32)
         return 0;
-    return 4 * (m * k + k * n + (s->c_dt == DT_BF16 ? m * n : 0));
+    return 4 * (m * k + (s->pack_b ? 0 : k * n) + (s->c_dt == DT_BF16 ? m * n : 0));
 }
 
 static void blas_close(struct matmul_impl *impl)
@@ -111,33 +111,45 @@ static void gemm(enum matmul_form form, size_t m, size_t n, size_t k, const floa
                 (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
-/* One panel of C: rows i0.., columns j0... of a product with bf16 operands; k in panels, in order. */
-static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a, const bf16 *b,
-                      const void *bias, float *scratch)
+// Where B's columns j0.. and rows k0.. begin, and how far apart its rows (NT: columns) lie.
+static size_t b_offset(const struct matmul_shape *s, size_t j0, size_t k0)
+{
+    return s->form == MATMUL_NT ? j0 * s->k + k0 : k0 * s->n + j0;
+}
+
+static size_t b_stride(const struct matmul_shape *s)
+{
+    return s->form == MATMUL_NT ? s->k : s->n;
+}
+
+/* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it was packed;
+ * k in panels, in order. */
+static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a,
+                      const void *b, const void *bias, float *scratch)
 {
     size_t m = size_min(s->m - i0, PANEL), n = size_min(s->n - j0, PANEL), kp = size_min(s->k, PANEL);
     float *wa = scratch, *wb = wa + m * kp, *wc = (float *)c + i0 * s->n + j0;
     size_t ldc = s->n;
 
     if (s->c_dt == DT_BF16) {
-        wc  = wb + kp * n;
+        wc  = wb + (s->pack_b ? 0 : kp * n);
         ldc = n;
     }
     if (bias)
         fill_bias(wc, ldc, bias, s->ab_dt, j0, m, n);
     for (size_t k0 = 0; k0 < s->k; k0 += PANEL) {
         size_t k = size_min(s->k - k0, PANEL), lda = s->form == MATMUL_TN ? m : k;
-        size_t ldb = s->form == MATMUL_NT ? k : n;
+        size_t ldb = s->pack_b ? b_stride(s) : s->form == MATMUL_NT ? k : n;
+        const float *fb = s->pack_b ? (const float *)b + b_offset(s, j0, k0) : wb;
 
         if (s->form == MATMUL_TN)
             widen(wa, a + k0 * s->m + i0, s->m, k, m);
         else
             widen(wa, a + i0 * s->k + k0, s->k, m, k);
-        if (s->form == MATMUL_NT)
-            widen(wb, b + j0 * s->k + k0, s->k, n, k);
-        else
-            widen(wb, b + k0 * s->n + j0, s->n, k, n);
-        gemm(s->form, m, n, k, wa, lda, wb, ldb, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc, ldc);
+        if (!s->pack_b)
+            widen(wb, (const bf16 *)b + b_offset(s, j0, k0), b_stride(s), s->form == MATMUL_NT ? n : k,
+                  s->form == MATMUL_NT ? k : n);
+        gemm(s->form, m, n, k, wa, lda, fb, ldb, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc, ldc);
     }
     if (s->c_dt == DT_BF16)
         narrow((bf16 *)c + i0 * s->n + j0, s->n, wc, m, n);
@@ -160,6 +172,20 @@ static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const v
             run_panel(s, i0, j0, c, a, b, bias, scratch);
 }
 
+static size_t blas_packed(const struct matmul_impl *impl, size_t id)
+{
+    const struct matmul_shape *s = &((const struct blas_impl *)impl)->shapes[id];
+
+    return s->ab_dt == DT_BF16 ? (s->k * s->n * sizeof(float) + 63) / 64 * 64 : 0;
+}
+
+static void blas_pack(const struct matmul_impl *impl, size_t id, void *packed, const void *b)
+{
+    const struct matmul_shape *s = &((const struct blas_impl *)impl)->shapes[id];
+
+    widen(packed, b, b_stride(s), s->form == MATMUL_NT ? s->n : s->k, b_stride(s));
+}
+
 const struct matmul_ops matmul_openblas = {
-    .name = "openblas", .open = blas_open, .run = blas_run, .close = blas_close,
+    .name = "openblas", .open = blas_open, .run = blas_run, .packed = blas_packed, .pack = blas_pack, .close = blas_close,
 };

@@ -168,7 +168,7 @@ static int open_products(struct decode *d, struct err *err)
 
     if (rc)
         return rc;
-    d->scratch_bytes = matmul_scratch(products_matmul(d->products));
+    d->scratch_bytes = products_scratch(d->products);
     return map(&d->scratch, d->scratch_bytes, "the matrix products", err);
 }
 

@@ -38,6 +38,7 @@ struct products_options model_products(const struct model_options *o)
                                      .threads = o->threads ? o->threads : omp_get_max_threads(),
                                      .training = o->training,
                                      .tokens = o->batch * o->seq,
+                                     .micros = o->grad_accum,
                                      .no_head = o->gpt.n_labels > 0,
                                      .unit = o->varying ? unit_of(o->seq) : 0};
 }
@@ -68,7 +69,7 @@ static int check(const struct model_options *o, struct err *err)
 
 static int scratch_open(struct model *m, struct err *err)
 {
-    m->scratch_bytes = matmul_scratch(products_matmul(m->products));
+    m->scratch_bytes = products_scratch(m->products);
     if (m->scratch_bytes == 0)
         return 0;
     m->scratch = mmap(NULL, m->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

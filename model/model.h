@@ -26,7 +26,7 @@ struct model {
     struct model_options o;
     struct products *products;
     struct acts     *acts;
-    void            *scratch;       // of matmul_run
+    void            *scratch;       // of products_run
     size_t           scratch_bytes;
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;

@@ -1,11 +1,16 @@
 /* products.c: builds the list of shapes from the model's sizes and finds a product in it again. Ids are not
  * kept by hand: an id is looked up by (product, rows), and asking for one that was not announced is a
- * programmer's error. */
+ * programmer's error.
+ *
+ * A layer's parameters are operand B of its forward and, transposed, of its backward products. Where they
+ * serve several chunks they are packed (matmul.h) at the first. Forward and backward share one place: a layer that is
+ * recomputed packs for forward, then for backward, each micro-batch. */
 #include "model/products.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROW_CLASSES = 11, MAX_SHAPES = PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
 
@@ -14,21 +19,36 @@ struct products {
     size_t         n;
     struct { enum product which; size_t rows; } key[MAX_SHAPES];
     struct matmul_shape shape[MAX_SHAPES];
+    size_t run_bytes, packed_bytes;   // of scratch: first what a run needs, then a layer's packed parameters
+    size_t packed_at[PRODUCTS];       // where those of a product begin among them
+    int    packed[PRODUCTS];          // it was done since products_begin
 };
 
 static struct matmul_shape forward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
 {
-    return (struct matmul_shape){ MATMUL_NN, rows, n, k, dt, out, 1, 0 };
+    return (struct matmul_shape){.form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out, .bias = 1};
 }
 
 static struct matmul_shape backward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
 {
-    return (struct matmul_shape){ MATMUL_NT, rows, n, k, dt, out, 0, 0 };
+    return (struct matmul_shape){ .form = MATMUL_NT, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out };
+}
+
+/* Of the head, whose parameters lie transposed: wte. */
+static struct matmul_shape back_through(size_t rows, size_t n, size_t k, enum dtype dt)
+{
+    return (struct matmul_shape){.form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = DT_F32};
 }
 
 static struct matmul_shape gradient(size_t m, size_t n, size_t rows, enum dtype dt)
 {
-    return (struct matmul_shape){ MATMUL_TN, m, n, rows, dt, DT_F32, 0, 1 };
+    return (struct matmul_shape){.form = MATMUL_TN, .m = m, .n = n, .k = rows, .ab_dt = dt, .c_dt = DT_F32,
+                                 .accumulate = 1};
+}
+
+static int is_backward(enum product which)
+{
+    return which >= PRODUCT_D_GELU;
 }
 
 static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, size_t V, enum dtype dt)
@@ -46,10 +66,18 @@ static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, s
     case PRODUCT_D_FC_W:        return gradient(C, 4 * C, rows, dt);
     case PRODUCT_D_ATTN_PROJ_W: return gradient(C, C, rows, dt);
     case PRODUCT_D_QKV_W:       return gradient(C, 3 * C, rows, dt);
-    case PRODUCT_LOGITS:        return (struct matmul_shape){ MATMUL_NT, rows, V, C, dt, DT_F32, 0, 0 };
-    case PRODUCT_D_LNF:         return (struct matmul_shape){ MATMUL_NN, rows, C, V, dt, DT_F32, 0, 0 };
+    case PRODUCT_LOGITS:        return backward(rows, V, C, dt, DT_F32);
+    case PRODUCT_D_LNF:         return back_through(rows, C, V, dt);
     default:                    return gradient(V, C, rows, dt); // PRODUCT_D_WTE
     }
+}
+
+/* Parameters of a layer in its largest chunk, of which there are several. */
+static int packs(const struct products_options *o, enum product which, size_t rows)
+{
+    size_t largest = products_rows(o->tokens, CHUNK_ROWS, o->unit);
+
+    return which < PRODUCT_D_MLP_PROJ_W && rows == largest && o->micros * (o->tokens / largest) > 1;
 }
 
 static void add(struct products *p, const struct products_options *o, enum product which, size_t rows)
@@ -57,7 +85,8 @@ static void add(struct products *p, const struct products_options *o, enum produ
     assert(p->n < MAX_SHAPES);
     p->key[p->n].which = which;
     p->key[p->n].rows = rows;
-    p->shape[p->n++] = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
+    p->shape[p->n] = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
+    p->shape[p->n++].pack_b = packs(o, which, rows);
 }
 
 /* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
@@ -73,6 +102,22 @@ static void add_chunked(struct products *p, const struct products_options *o, en
         if (!o->unit && o->tokens % chunk)
             add(p, o, which, o->tokens % chunk);
     }
+}
+
+/* Forward's side by side, backward's over them. */
+static void place_packed(struct products *p)
+{
+    size_t at[2] = { 0, 0 };
+
+    for (size_t id = 0; id < p->n; id++)
+        if (matmul_packed(p->matmul, id)) {
+            size_t *end = &at[is_backward(p->key[id].which)];
+
+            p->packed_at[p->key[id].which] = *end;
+            *end += matmul_packed(p->matmul, id);
+        }
+    p->run_bytes = (matmul_scratch(p->matmul) + 63) / 64 * 64;
+    p->packed_bytes = at[0] > at[1] ? at[0] : at[1];
 }
 
 int products_open(struct products **out, const struct products_options *o, struct err *err)
@@ -92,6 +137,7 @@ int products_open(struct products **out, const struct products_options *o, struc
         free(p);
         return err_set(err, rc, "%s", why);
     }
+    place_packed(p);
     *out = p;
     return 0;
 }
@@ -135,7 +181,33 @@ const char *products_name(enum product which)
     return names[which];
 }
 
-void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a,
+size_t products_scratch(const struct products *p)
+{
+    return p->run_bytes + p->packed_bytes;
+}
+
+void products_begin(struct products *p)
+{
+    memset(p->packed, 0, sizeof p->packed);
+}
+
+/* B of product `id` in its packed form; what was packed for the other direction is overwritten. */
+static const void *packed(struct products *p, size_t id, const void *b, void *scratch)
+{
+    enum product which = p->key[id].which;
+    char        *at = (char *)scratch + p->run_bytes + p->packed_at[which];
+
+    if (p->packed[which])
+        return at;
+    for (enum product other = 0; other < PRODUCTS; other++)
+        if (is_backward(other) != is_backward(which))
+            p->packed[other] = 0;
+    matmul_pack(p->matmul, id, at, b);
+    p->packed[which] = 1;
+    return at;
+}
+
+void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch)
 {
     size_t id = 0;
@@ -143,5 +215,7 @@ void products_run(const struct products *p, enum product which, size_t rows, voi
     while (id < p->n && (p->key[id].which != which || p->key[id].rows != rows))
         id++;
     assert(id < p->n);
+    if (matmul_packed(p->matmul, id))
+        b = packed(p, id, b, scratch);
     matmul_run(p->matmul, id, c, a, b, bias, scratch);
 }

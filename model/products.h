@@ -27,6 +27,7 @@ struct products_options {
     int                training;      // 0: forward only
     size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
     int    no_head; // a classifier's and generation's are not products (score.h, matvec.h)
+    size_t micros;  // micro-batches of a step, at most: a layer's parameters serve all of them in turn
     size_t unit;    // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
 };
 
@@ -55,8 +56,15 @@ const struct matmul_shape *products_shape(const struct products *p, size_t i, en
                                           size_t *rows);
 const char *products_name(enum product which); // "qkv", "attn_proj", ... "d_wte"
 
+/* Memory that products_run works in, 64-byte aligned; a layer's packed parameters stand in it too, while its
+ * micro-batches pass. */
+size_t products_scratch(const struct products *p);
+
+/* From here on the parameters are others: a layer's first product with each packs it anew. */
+void products_begin(struct products *p);
+
 /* Run product `which` on `rows` rows, one of the numbers that the options announced. */
-void products_run(const struct products *p, enum product which, size_t rows, void *c, const void *a,
+void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);
 
 #endif

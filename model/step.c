@@ -149,6 +149,7 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
         if (rc)
             return rc;
         start_ns = clock_ns();
+        block_begin(t->model);
         for (size_t a = 0; a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
                 continue;
@@ -224,6 +225,7 @@ static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *n
         if (rc)
             return rc;
         start_ns = clock_ns();
+        block_begin(t->model);
         for (size_t a = 0; a < t->o.model.grad_accum; a++)
             if (!is_empty(t, a))
                 block_backward(t->model, b, a, wire, grad);

@@ -61,13 +61,16 @@ static void check_product(const struct matmul *mm, size_t id, const struct matmu
     void  *a = noise_array(s->m * s->k, s->ab_dt), *b = noise_array(s->k * s->n, s->ab_dt);
     void  *bias = s->bias ? noise_array(s->n, s->ab_dt) : NULL, *c0 = noise_array(n, s->c_dt);
     void  *c = buffer(bytes + 64), *again = buffer(bytes);
+    void  *packed = matmul_packed(mm, id) ? buffer(matmul_packed(mm, id)) : NULL;
     double tolerance = s->c_dt == DT_BF16 ? 4e-3 : 2e-6;
 
     memcpy(c, c0, bytes);
     memset((char *)c + bytes, 0x5a, 64);
     memcpy(again, c0, bytes);
-    matmul_run(mm, id, c, a, b, bias, scratch);
-    matmul_run(mm, id, again, a, b, bias, scratch);
+    if (matmul_packed(mm, id))
+        matmul_pack(mm, id, packed, b);
+    matmul_run(mm, id, c, a, matmul_packed(mm, id) ? packed : b, bias, scratch);
+    matmul_run(mm, id, again, a, matmul_packed(mm, id) ? packed : b, bias, scratch);
     assert_memory_equal(c, again, bytes);
     for (int i = 0; i < 64; i++)
         assert_int_equal(((unsigned char *)c)[bytes + (size_t)i], 0x5a);
@@ -84,6 +87,7 @@ static void check_product(const struct matmul *mm, size_t id, const struct matmu
     free(c0);
     free(c);
     free(again);
+    free(packed);
 }
 
 // Every form and format of each size, and once more what was there already.
@@ -97,14 +101,15 @@ static size_t all_shapes(struct matmul_shape *out, int with_bf16)
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int form = MATMUL_NN; form <= MATMUL_TN; form++)
-            for (int kind = 0; kind < (with_bf16 ? 8 : 3); kind++) {
+            for (int kind = 0; kind < (with_bf16 ? 13 : 5); kind++) {
                 struct matmul_shape s = { .form = (enum matmul_form)form, .m = sizes[i][0], .n = sizes[i][1],
                                           .k = sizes[i][2] };
 
-                s.ab_dt      = kind < 3 ? DT_F32 : DT_BF16;
-                s.c_dt       = kind >= 6 ? DT_BF16 : DT_F32;
-                s.bias       = kind == 1 || kind == 4 || kind == 7;
-                s.accumulate = kind == 2 || kind == 5;
+                s.ab_dt      = kind < 5 ? DT_F32 : DT_BF16;
+                s.c_dt       = kind >= 9 ? DT_BF16 : DT_F32;
+                s.bias       = kind == 1 || kind == 3 || kind == 6 || kind == 10 || kind == 12;
+                s.accumulate = kind == 2 || kind == 7;
+                s.pack_b     = kind == 3 || kind == 4 || kind == 8 || kind >= 11;
                 out[n++]     = s;
             }
     out[n++] = out[0];
@@ -113,7 +118,7 @@ static size_t all_shapes(struct matmul_shape *out, int with_bf16)
 
 static void check_engine(enum matmul_engine engine, int threads)
 {
-    struct matmul_shape shapes[8 * 3 * 8 + 1];
+    struct matmul_shape shapes[8 * 3 * 13 + 1];
     struct matmul      *mm;
     char                why[256];
     size_t              n = all_shapes(shapes, 1);

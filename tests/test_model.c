@@ -133,7 +133,7 @@ static void test_gradients_over_chunks(void **state)
 /* oneDNN has bf16 products on CPUs with AVX-512 only. */
 static int runs_bf16(enum matmul_engine engine)
 {
-    struct matmul_shape shape = { MATMUL_NN, 4, 4, 4, DT_BF16, DT_F32, 0, 0 };
+    struct matmul_shape shape = { .form = MATMUL_NN, .m = 4, .n = 4, .k = 4, .ab_dt = DT_BF16 };
     struct matmul      *mm = NULL;
     char why[512];
     int  rc = matmul_open(&mm, engine, &shape, 1, 1, why, sizeof why);
