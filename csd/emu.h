@@ -12,16 +12,19 @@ enum {
     EMU_ALIGN = 4096,
     SETS = 2,
     HOST_IOS = 48,
-    DEPTH = 64,
+    CHUNKS = 4,
+    CHUNK_PARAMS = 1 << 18,
+    CHUNK_IOS = UPDATE_PARTS + 1,
+    DEPTH = 96,
     REAP = 32,
     SLICE_PARAMS = 1 << 16,
-    SLICE_BYTES = 1 << 20,
     SILENCE_SLICES = 8
 };
 
-enum set_io { IO_STATES, IO_GRAD, IO_MASTER = IO_STATES, IO_WIRE = IO_GRAD, IO_MOMENTS, SET_IOS };
+/* A set's transfers: of a store; of a load, CHUNK_IOS for each chunk on its way, and one for pairs. */
+enum set_io { IO_STATES, IO_WIRE, IO_PAIRS = CHUNKS * CHUNK_IOS, SET_IOS };
 
-enum set_stage { SET_FREE, SET_LOAD, SET_CHECK, SET_COMPUTE, SET_STORE };
+enum set_stage { SET_FREE, SET_LOAD, SET_STORE };
 
 struct io {
     struct disk_req req;
@@ -42,11 +45,11 @@ struct set {
     size_t                  bytes;
     struct update_area      area;
     unsigned                flying; // its transfers
-    size_t                  at; // progress of CHECK (bytes), COMPUTE (parameters), STORE's checksums (bytes)
-    uint32_t                crc, grad_crc;
+    size_t                  asked, ready, at; // parameters asked for, there, computed
+    unsigned                chunk_flying[CHUNKS];
+    struct update_sums      sums;
     size_t                  grad_read; // bytes of a compressed gradient asked for
     struct grad_wire_reader reader;
-    int                     summed, n_stored; // STORE: checksums taken; parts sent (0, first, all)
     struct io               io[SET_IOS];
 };
 

@@ -2,15 +2,15 @@
  *
  * An update runs through the stages of a buffer set:
  *
- *     LOAD     states and gradient come in (a compressed one in chunks, through the area of the wire)
- *     CHECK    the checksums of what came
- *     COMPUTE  optimizer, wire parameters
- *     STORE    master and wire go out first, then the moments; meanwhile their checksums are taken
+ *     LOAD     states and gradient come in, in chunks (a compressed gradient through the area of the wire);
+ *              of what is there from the first on, optimizer, wire parameters and the checksums of what came
+ *              and of what goes are computed in one pass over memory
+ *     STORE    states and wire go out, if what came was right
  *
  * What the worker computes it computes a slice at a time: between two slices it serves the disk.
  *
- * With two sets (overlapped) one loads while the other computes and stores. naive is the same with a single
- * set, mapped and unmapped by each job, and with checksums before stores: each stage ends before the next
+ * With two sets (overlapped) one loads while the other stores. naive is the same with a single set, mapped
+ * and unmapped by each job, that computes nothing before all is there: each stage ends before the next
  * begins. */
 #include "csd/emu.h"
 
@@ -57,7 +57,7 @@ void emu_set_finish(struct emu *e, struct set *s)
     emu_job_finish(e, job);
 }
 
-static void set_io_start(struct emu *e, struct set *s, enum set_io which, enum link_class cls,
+static void set_io_start(struct emu *e, struct set *s, unsigned which, enum link_class cls,
                          enum disk_op op, void *buf, size_t payload, size_t bytes, uint64_t off)
 {
     struct io *io = &s->io[which];
@@ -85,7 +85,7 @@ static void pairs_ask(struct emu *e, struct set *s)
     if (bytes == 0 || s->job->status)
         return;
     s->grad_read += bytes;
-    set_io_start(e, s, IO_GRAD, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0, bytes,
+    set_io_start(e, s, IO_PAIRS, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0, bytes,
                  u->grad_off + at);
 }
 
@@ -95,26 +95,66 @@ static void pairs_arrived(struct emu *e, struct set *s, const struct io *io)
 
     if (s->job->status)
         return;
-    s->grad_crc = crc32c(s->grad_crc, io->req.buf, io->req.bytes);
+    s->sums.grad = crc32c(s->sums.grad, io->req.buf, io->req.bytes);
     if (!e->fake && grad_wire_scatter(&s->reader, s->area.grad, io->req.buf, io->req.bytes, &why))
         emu_job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s", s->job->update.grad_off,
                      why.text);
     pairs_ask(e, s);
 }
 
-static void set_load(struct emu *e, struct set *s)
+static size_t chunk_end(const struct set *s, size_t at)
+{
+    return s->area.n_pad - at < CHUNK_PARAMS ? s->area.n_pad : at + CHUNK_PARAMS;
+}
+
+/* A load's next chunk: a transfer for each part of the states (for all of them where there is one chunk only)
+ * and one for a dense gradient. */
+static void chunk_ask(struct emu *e, struct set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
+    size_t   at = s->asked, end = chunk_end(s, at), k = end - at, n = (u->n < end ? u->n : end) - at;
+    int      only = k == u->n_pad, parts = only ? 1 : 1 + a->moments, dense = u->grad_form == CSD_GRAD_DENSE;
+    size_t   each = only ? a->states_bytes / k : sizeof(float);
+    unsigned chunk = at / CHUNK_PARAMS % CHUNKS;
+
+    s->asked = end;
+    s->chunk_flying[chunk] = (unsigned)(parts + dense);
+    for (int p = 0; p < parts; p++) {
+        size_t first = (size_t)p * u->n_pad + at;
+
+        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)p, CLASS_STATES, DISK_READ, a->states + first,
+                     each * n, each * k, u->src_off + sizeof(float) * first);
+    }
+    if (dense)
+        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)parts, CLASS_GRADIENT, DISK_READ, a->grad + at,
+                     sizeof(float) * n, sizeof(float) * k, u->grad_off + sizeof(float) * at);
+}
+
+static void chunks_ask(struct emu *e, struct set *s)
+{
+    while (s->job->status == 0 && s->asked < s->area.n_pad && s->asked - s->ready < CHUNKS * CHUNK_PARAMS)
+        chunk_ask(e, s);
+}
+
+static void chunk_arrived(struct emu *e, struct set *s, const struct io *io)
+{
+    s->chunk_flying[(io - s->io) / CHUNK_IOS]--;
+    while (s->ready < s->asked && s->chunk_flying[s->ready / CHUNK_PARAMS % CHUNKS] == 0)
+        s->ready = chunk_end(s, s->ready);
+    chunks_ask(e, s);
+}
+
+static void set_load(struct emu *e, struct set *s)
+{
+    const struct csd_update *u = &s->job->update;
 
     s->stage = SET_LOAD;
-    s->grad_crc = 0;
-    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_READ, a->states, a->states_bytes / u->n_pad * u->n,
-                 a->states_bytes, u->src_off);
-    if (u->grad_form == CSD_GRAD_DENSE) {
-        set_io_start(e, s, IO_GRAD, CLASS_GRADIENT, DISK_READ, a->grad, 4 * u->n, a->grad_bytes, u->grad_off);
-    } else {
-        memset(a->grad, 0, a->grad_bytes);
+    s->asked = s->ready = s->at = 0;
+    s->sums = (struct update_sums){0};
+    chunks_ask(e, s);
+    if (u->grad_form == CSD_GRAD_PAIRS) {
+        memset(s->area.grad, 0, s->area.grad_bytes);
         grad_wire_begin(&s->reader, u->n, u->pairs);
         s->grad_read = 0;
         pairs_ask(e, s);
@@ -164,43 +204,16 @@ void emu_update_start(struct emu *e, struct set *s, struct csd_job *job)
         set_load(e, s);
 }
 
-/* Master and wire, which the host waits for; then the moments. */
-static void store_first(struct emu *e, struct set *s)
+static void set_store(struct emu *e, struct set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
 
-    s->n_stored = 1;
-    set_io_start(e, s, IO_MASTER, CLASS_STATES, DISK_WRITE, a->states, 4 * u->n, 4 * u->n_pad, u->dst_off);
+    s->stage = SET_STORE;
+    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_WRITE, a->states, a->states_bytes / u->n_pad * u->n,
+                 a->states_bytes, u->dst_off);
     set_io_start(e, s, IO_WIRE, CLASS_WIRE, DISK_WRITE, a->wire, a->wire_bytes / u->n_pad * u->n,
                  a->wire_bytes, u->dst_off + a->states_bytes);
-}
-
-static void store_moments(struct emu *e, struct set *s)
-{
-    const struct csd_update  *u = &s->job->update;
-    const struct update_area *a = &s->area;
-    size_t                    bytes = 4 * (size_t)a->moments * u->n_pad;
-
-    s->n_stored = 2;
-    set_io_start(e, s, IO_MOMENTS, CLASS_STATES, DISK_WRITE, a->states + u->n_pad, bytes / u->n_pad * u->n,
-                 bytes, u->dst_off + 4 * u->n_pad);
-}
-
-/* Nothing of s is in flight: what comes next, in the stages that wait for transfers. */
-static void set_advance(struct emu *e, struct set *s)
-{
-    if (s->job->status) {
-        emu_set_finish(e, s);
-    } else if (s->stage == SET_LOAD) {
-        s->stage = SET_CHECK;
-        s->at = 0;
-        s->crc = 0;
-    } else if (s->stage == SET_STORE && s->n_stored == 1) {
-        store_moments(e, s);
-    } else if (s->stage == SET_STORE && s->n_stored == 2 && s->summed) {
-        emu_set_finish(e, s);
-    }
 }
 
 void emu_set_io_done(struct emu *e, struct io *io)
@@ -210,101 +223,73 @@ void emu_set_io_done(struct emu *e, struct io *io)
     emu_io_account(e, io);
     emu_span_end(s->job, io->req.op == DISK_READ ? SPAN_READ : SPAN_WRITE);
     s->flying--;
-    if (s->stage == SET_LOAD && io->cls == CLASS_GRADIENT && s->job->update.grad_form == CSD_GRAD_PAIRS)
+    if (s->stage == SET_LOAD && io == &s->io[IO_PAIRS])
         pairs_arrived(e, s, io);
-    if (s->flying == 0)
-        set_advance(e, s);
-}
-
-/* CHECK: states first, then a dense gradient. Both must be right before anything is computed. */
-static void check_slice(struct emu *e, struct set *s)
-{
-    const struct csd_update *u = &s->job->update;
-    const char              *from = (const char *)s->area.states;
-    size_t                   left = s->area.states_bytes - s->at, n = left < SLICE_BYTES ? left : SLICE_BYTES;
-
-    emu_span_begin(s->job, SPAN_COMPUTE);
-    if (s->at < s->area.states_bytes) {
-        s->crc = crc32c(s->crc, from + s->at, n);
-        s->at += n;
-        return;
-    }
-    if (u->grad_form == CSD_GRAD_DENSE)
-        s->grad_crc = crc32c(0, s->area.grad, s->area.grad_bytes);
-    if (!e->fake && s->crc != u->src_crc)
-        emu_job_fail(e, s->job, -EBADMSG,
-                     "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32
-                     ", expected %08" PRIx32,
-                     s->area.states_bytes, u->src_off, s->crc, u->src_crc);
-    if (!e->fake && s->grad_crc != u->grad_crc)
-        emu_job_fail(e, s->job, -EBADMSG,
-                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected %08" PRIx32,
-                     u->grad_off, s->grad_crc, u->grad_crc);
-    s->stage = SET_COMPUTE;
-    s->at = 0;
-    if (s->job->status)
+    else if (s->stage == SET_LOAD)
+        chunk_arrived(e, s, io);
+    if (s->flying == 0 && (s->job->status || s->stage == SET_STORE))
         emu_set_finish(e, s);
 }
 
-static void compute_slice(struct emu *e, struct set *s)
+/* What came must have been right before anything goes out. */
+static void sums_check(struct emu *e, struct set *s)
 {
-    size_t left = s->area.n_pad - s->at, n = left < SLICE_PARAMS ? left : SLICE_PARAMS;
+    struct csd_update *u = &s->job->update;
+    uint32_t           states = update_sums_states(&s->area, s->sums.read);
 
-    update_area_compute(&s->area, &s->job->update, s->at, n);
+    if (!e->fake && states != u->src_crc)
+        emu_job_fail(e, s->job, -EBADMSG,
+                     "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32
+                     ", expected %08" PRIx32,
+                     s->area.states_bytes, u->src_off, states, u->src_crc);
+    if (!e->fake && s->sums.grad != u->grad_crc)
+        emu_job_fail(e, s->job, -EBADMSG,
+                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected %08" PRIx32,
+                     u->grad_off, s->sums.grad, u->grad_crc);
+    u->dst_crc = update_sums_states(&s->area, s->sums.written);
+    u->wire_crc = s->sums.wire;
+}
+
+/* Parameters that can be computed by now, from the first on. */
+static size_t set_ready(const struct emu *e, const struct set *s)
+{
+    if (s->stage != SET_LOAD || s->job->status)
+        return 0;
+    return s->flying > 0 && (e->cfg.naive || s->job->update.grad_form == CSD_GRAD_PAIRS) ? 0 : s->ready;
+}
+
+static void compute_slice(struct emu *e, struct set *s, size_t ready)
+{
+    size_t left = ready - s->at, n = left < SLICE_PARAMS ? left : SLICE_PARAMS;
+
+    emu_span_begin(s->job, SPAN_COMPUTE);
+    update_area_pass(&s->area, &s->job->update, s->at, n, &s->sums);
+    emu_span_end(s->job, SPAN_COMPUTE);
     s->at += n;
     if (s->at < s->area.n_pad)
         return;
-    s->stage = SET_STORE;
-    s->at = 0;
-    s->crc = 0;
-    s->summed = s->n_stored = 0;
-    if (!e->cfg.naive)
-        store_first(e, s);
-}
-
-/* STORE's checksums, taken while (naive: before) the bytes go out. */
-static void sum_slice(struct emu *e, struct set *s)
-{
-    struct csd_update *u = &s->job->update;
-    const char        *from = (const char *)s->area.states;
-    size_t             left = s->area.states_bytes - s->at, n = left < SLICE_BYTES ? left : SLICE_BYTES;
-
-    if (s->at < s->area.states_bytes) {
-        s->crc = crc32c(s->crc, from + s->at, n);
-        s->at += n;
-        return;
-    }
-    u->dst_crc = s->crc;
-    u->wire_crc = crc32c(0, s->area.wire, s->area.wire_bytes);
-    s->summed = 1;
-    emu_span_end(s->job, SPAN_COMPUTE);
-    if (e->cfg.naive) {
-        store_first(e, s);
-        store_moments(e, s);
-    } else if (s->flying == 0) {
-        set_advance(e, s);
-    }
+    sums_check(e, s);
+    if (s->job->status)
+        emu_set_finish(e, s);
+    else
+        set_store(e, s);
 }
 
 /* A slice of work for the oldest set that has any; whether there was one. */
 int emu_set_work(struct emu *e)
 {
     struct set *pick = NULL;
+    size_t      ready = 0;
 
     for (int i = 0; i < e->n_sets; i++) {
         struct set *s = &e->sets[i];
-        int has = s->stage == SET_CHECK || s->stage == SET_COMPUTE || (s->stage == SET_STORE && !s->summed);
 
-        if (has && (!pick || s->turn < pick->turn))
+        if (set_ready(e, s) > s->at && (!pick || s->turn < pick->turn)) {
             pick = s;
+            ready = set_ready(e, s);
+        }
     }
-    if (!pick)
-        return 0;
-    if (pick->stage == SET_CHECK)
-        check_slice(e, pick);
-    else if (pick->stage == SET_COMPUTE)
-        compute_slice(e, pick);
-    else
-        sum_slice(e, pick);
-    return 1;
+    if (pick)
+        compute_slice(e, pick, ready);
+    return pick != NULL;
 }

@@ -1,9 +1,13 @@
-/* updater.c: the arithmetic of one subgroup's update. */
+/* updater.c: the arithmetic of one subgroup's update: one pass over its memory, in pieces that stay in the
+ * second-level cache while they are summed, updated, converted and summed again. */
 #include "csd/updater.h"
 
+#include "data/crc32c.h"
 #include "kernels/elementwise.h"
 
 #include <assert.h>
+
+enum { PIECE = 4096 }; // parameters: 64 KiB of states and gradient
 
 size_t update_area_bytes(size_t n_pad, int moments, enum dtype wire_dt)
 {
@@ -25,12 +29,11 @@ void update_area_init(struct update_area *a, void *mem, size_t n_pad, int moment
     a->grad = (float *)(void *)(at + a->states_bytes + a->wire_bytes);
 }
 
-void update_area_compute(const struct update_area *a, const struct csd_update *u, size_t first, size_t n)
+static void piece_update(const struct update_area *a, const struct csd_update *u, size_t first, size_t n)
 {
     float *w = a->states, *m = w + a->n_pad, *v = a->moments > 1 ? m + a->n_pad : NULL;
     size_t end = first + n;
 
-    assert(end <= a->n_pad);
     for (size_t i = 0; i < u->n_segments; i++) {
         const struct csd_segment *s = &u->segments[i];
         size_t from = s->first > first ? s->first : first, to = s->first + s->n < end ? s->first + s->n : end;
@@ -40,4 +43,37 @@ void update_area_compute(const struct update_area *a, const struct csd_update *u
                          &u->step);
     }
     convert((char *)a->wire + first * dtype_bytes(a->wire_dt), a->wire_dt, w + first, DT_F32, n);
+}
+
+static void piece_sum(const struct update_area *a, size_t first, size_t n, uint32_t part[UPDATE_PARTS])
+{
+    for (int i = 0; i <= a->moments; i++)
+        part[i] = crc32c(part[i], a->states + (size_t)i * a->n_pad + first, sizeof(float) * n);
+}
+
+void update_area_pass(const struct update_area *a, const struct csd_update *u, size_t first, size_t n,
+                      struct update_sums *s)
+{
+    size_t end = first + n, element = dtype_bytes(a->wire_dt);
+
+    assert(end <= a->n_pad);
+    for (size_t at = first; at < end; at += PIECE) {
+        size_t left = end - at, k = left < PIECE ? left : PIECE;
+
+        piece_sum(a, at, k, s->read);
+        if (u->grad_form == CSD_GRAD_DENSE) // a compressed one is summed as it comes
+            s->grad = crc32c(s->grad, a->grad + at, sizeof(float) * k);
+        piece_update(a, u, at, k);
+        piece_sum(a, at, k, s->written);
+        s->wire = crc32c(s->wire, (char *)a->wire + at * element, k * element);
+    }
+}
+
+uint32_t update_sums_states(const struct update_area *a, const uint32_t part[UPDATE_PARTS])
+{
+    uint32_t sum = part[0];
+
+    for (int i = 1; i <= a->moments; i++)
+        sum = crc32c_join(sum, part[i], sizeof(float) * a->n_pad);
+    return sum;
 }

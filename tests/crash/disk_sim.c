@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 64 };
+enum { DEPTH = 96 };
 
 struct flight {
     struct disk_req *r;
