@@ -53,8 +53,8 @@ const struct opt_command bench_command = {
     NULL,
     defaults};
 
-/* needs: sections whose figures it goes by, as bits. */
-enum { PRODUCTS_BIT = 1, MEMORY_BIT = 2 };
+/* needs: sections whose figures it goes by; bits are places in this table. */
+enum { PRODUCTS_BIT = 1, MEMORY_BIT = 2, DISK_BIT = 8, UPDATE_BIT = 16 };
 
 static const struct section {
     const char *name;
@@ -87,19 +87,13 @@ static unsigned sections_of(const char *only, struct err *err)
         while (i < SECTIONS && (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
             i++;
         if (i == SECTIONS) {
-            err_misuse(err,
-                       "--only %.*s: products, memory, kernels, disk, update, topk and steps, with commas "
-                       "between, are expected",
-                       (int)n, only);
+            err_misuse(err, "--only %.*s: products, memory, kernels, disk, update, topk and steps, with commas "
+                            "between, are expected", (int)n, only);
             return 0;
         }
         bits |= 1u << i;
         only += n + (only[n] == ',');
     }
-    if (!bits)
-        err_misuse(
-            err,
-            "--only names no section: products, memory, kernels, disk, update, topk or steps is expected");
     return bits;
 }
 
@@ -120,7 +114,22 @@ static int default_model(struct bench_opts *o, struct err *err)
     return m->model ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-static int options_check(struct bench *b, const struct opt_given *given, struct err *err)
+/* Options of training that bench sets by itself, or that would leave it nothing to measure. */
+static int train_check(const struct bench_opts *o, unsigned asked, struct err *err)
+{
+    if (o->train.csd)
+        return err_misuse(err, "--csd %s: bench runs steps with devices and without by itself; leave it out",
+                          train_csd_names[o->train.csd]);
+    if (!strcmp(train_disk_names[o->train.disk], "null") && (asked & (DISK_BIT | UPDATE_BIT)))
+        return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it out, or "
+                               "name other sections with --only");
+    if (o->train.steps > BENCH_STEPS)
+        return err_misuse(err, "--steps %llu: at most %d of each kind of run are measured",
+                          (unsigned long long)o->train.steps, BENCH_STEPS);
+    return 0;
+}
+
+static int options_check(struct bench *b, unsigned asked, const struct opt_given *given, struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
@@ -138,6 +147,8 @@ static int options_check(struct bench *b, const struct opt_given *given, struct 
         rc = pick_model(&b->gpt, &tokenizer, &o->model, &o->train, err);
     if (!rc && b->gpt.n_labels)
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected", o->model.init);
+    if (!rc)
+        rc = train_check(o, asked, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         struct stat st;
 
@@ -347,7 +358,7 @@ static int bench(struct bench *b, const struct opt_given *given, int *code, stru
     unsigned asked = sections_of(b->o->only, err);
     char   **places = NULL;
     size_t   n = 1 + b->o->train.device.n;
-    int      rc = asked ? options_check(b, given, err) : -EINVAL;
+    int      rc = asked ? options_check(b, asked, given, err) : -EINVAL;
 
     if (!rc && !(places = calloc(n, sizeof *places)))
         rc = err_set(err, -ENOMEM, "out of memory");

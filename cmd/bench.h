@@ -131,6 +131,8 @@ int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, 
 /* Seconds from a flush's submission after a write of 4 KiB. */
 int bench_place_flush(struct bench_place *p, double *seconds, struct err *err);
 
+enum { BENCH_STEPS = 64 }; // of one kind of run, at most
+
 /* ---- bench_runs.c: runs of the program, as pretrain makes and drives them ---- */
 
 /* A new run in scratch/folder, on random parameters and random tokens: --mode `mode`; fake: on devices that
@@ -146,7 +148,5 @@ int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, i
                     struct err *err);
 /* The medians of every part. */
 json_t *bench_run_medians(const json_t *steps);
-/* Is --speculate in this version? */
-int bench_can_speculate(void);
 
 #endif

@@ -103,6 +103,17 @@ static void do_layernorm_forward(const struct sizes *s, struct call *c)
         layernorm_forward(y, s->dt, mean, rstd, x, w, b, s->dt, s->N, s->C, 1e-5f);
 }
 
+static void do_layernorm_residual(const struct sizes *s, struct call *c)
+{
+    size_t e = dtype_bytes(s->dt), n = s->N * s->C;
+    float *x = in(c, 4 * n), *y = in(c, 4 * n), *sum = out(c, 4 * n);
+    float *mean = out(c, 4 * s->N), *rstd = out(c, 4 * s->N);
+    void  *w = in(c, e * s->C), *b = in(c, e * s->C), *normed = out(c, e * n);
+
+    if (!dry(c, 9 * (double)n, s->N, s->C))
+        layernorm_residual(normed, s->dt, mean, rstd, sum, x, y, w, b, s->dt, s->N, s->C, 1e-5f);
+}
+
 static void do_layernorm_apply(const struct sizes *s, struct call *c)
 {
     size_t e = dtype_bytes(s->dt);
@@ -130,6 +141,18 @@ static void do_gelu_forward(const struct sizes *s, struct call *c)
 
     if (!dry(c, (FLOPS_EXP + 10) * (double)n, s->N, 4 * s->C))
         gelu_forward(y, x, s->dt, n);
+}
+
+/* The value once more, its gradient and the sums for the bias. */
+static void do_gelu_backward(const struct sizes *s, struct call *c)
+{
+    size_t n = s->N * 4 * s->C, e = dtype_bytes(s->dt);
+    void  *x = in(c, e * n), *y = out(c, e * n), *dx = out(c, e * n);
+    float *dy = in(c, 4 * n), *db = both(c, 4 * 4 * s->C);
+    void  *scratch = work(c, colsum_scratch(s->N, 4 * s->C));
+
+    if (!dry(c, (FLOPS_EXP + 20) * (double)n, s->N, 4 * s->C))
+        gelu_backward(y, dx, db, dy, x, s->dt, s->N, 4 * s->C, scratch);
 }
 
 static void do_softmax(const struct sizes *s, struct call *c)
@@ -185,12 +208,23 @@ static void do_convert(const struct sizes *s, struct call *c)
 
 static void do_colsum(const struct sizes *s, struct call *c)
 {
-    void *dy = in(c, dtype_bytes(s->dt) * s->N * 4 * s->C),
-         *scratch = work(c, colsum_scratch(s->N, 4 * s->C));
-    float *db = both(c, 4 * 4 * s->C);
+    size_t n = s->N * s->C;
+    void  *dy = in(c, dtype_bytes(s->dt) * 3 * n), *scratch = work(c, colsum_scratch(s->N, 3 * s->C));
+    float *db = both(c, 4 * 3 * s->C);
 
-    if (!dry(c, (double)(s->N * 4 * s->C), s->N, 4 * s->C))
-        colsum_add(db, dy, s->dt, s->N, 4 * s->C, scratch);
+    if (!dry(c, 3 * (double)n, s->N, 3 * s->C))
+        colsum_add(db, dy, s->dt, s->N, 3 * s->C, scratch);
+}
+
+static void do_colsum_narrow(const struct sizes *s, struct call *c)
+{
+    size_t n = s->N * s->C;
+    float *dy = in(c, 4 * n), *db = both(c, 4 * s->C);
+    bf16  *y = out(c, 2 * n);
+    void  *scratch = work(c, colsum_scratch(s->N, s->C));
+
+    if (!dry(c, (double)n, s->N, s->C))
+        colsum_narrow(db, y, dy, s->N, s->C, scratch);
 }
 
 static void do_dropout(const struct sizes *s, struct call *c)
@@ -280,15 +314,18 @@ static const struct kernel {
     int normal;   // on values as a gradient has them; else on such as cannot overflow in any kernel
 } kernels[] = {
     {"layernorm forward", do_layernorm_forward, 0, 0},
+    {"residual and layernorm", do_layernorm_residual, 0, 0},
     {"layernorm apply", do_layernorm_apply, 0, 0},
     {"layernorm backward", do_layernorm_backward, 0, 0},
     {"gelu forward", do_gelu_forward, 0, 0},
+    {"gelu backward and sums", do_gelu_backward, 0, 0},
     {"attention forward", do_attention_forward, 1, 0},
     {"attention backward", do_attention_backward, 1, 0},
     {"softmax, loss and gradient", do_softmax, 0, 0},
     {"residual", do_residual, 0, 0},
     {"convert to bf16", do_convert, 0, 0},
     {"sum of columns", do_colsum, 0, 0},
+    {"the same, rounding to bf16", do_colsum_narrow, 0, 0},
     {"dropout", do_dropout, 0, 0},
     {"embedding forward", do_embedding_forward, 0, 0},
     {"embedding backward", do_embedding_backward, 0, 0},
@@ -391,6 +428,27 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     return 0;
 }
 
+/* What a kernel on all threads takes before it begins: they sleep between kernels. */
+static void nothing(void *ctx, size_t call)
+{
+    volatile int threads = 0;
+
+    (void)ctx, (void)call;
+    #pragma omp parallel
+    #pragma omp single
+    threads = 1;
+    (void)threads;
+}
+
+static int start_measure(struct bench *b, struct err *err)
+{
+    struct bench_item item = {nothing, NULL, 0};
+    int               rc = bench_rounds(&item, 1, b->o->rounds, bench_least(b) / 2, err);
+
+    json_object_set_new(b->report, "threads_start_seconds", json_real(item.seconds));
+    return rc;
+}
+
 static int sizes_open(struct sizes *s, const struct bench *b, struct err *err)
 {
     const struct train_opts *o = &b->o->train;
@@ -438,6 +496,8 @@ int bench_kernels(struct bench *b, struct err *err)
         rc = arena_open(&a, b, most, err);
     for (size_t i = 0; i < KERNELS && !rc; i++)
         rc = kernel_measure(b, &kernels[i], &s, &a, rows, err);
+    if (!rc)
+        rc = start_measure(b, err);
     if (a.at && a.at != MAP_FAILED)
         munmap(a.at, a.bytes);
     free(s.tokens);
@@ -478,5 +538,5 @@ void bench_kernels_print(const json_t *report)
     for (i = 0; i < 3 && i < n; i++)
         printf("%s %s %.0f %%", i ? "," : "", bench_text(sorted[i], "kernel"),
                100 * bench_number(sorted[i], "share"));
-    printf("\n");
+    printf("; to start all threads takes %.1f us\n", 1e6 * bench_number(report, "threads_start_seconds"));
 }

@@ -12,12 +12,12 @@
 
 typedef float vec __attribute__((vector_size(32), aligned(32)));
 
-enum { KINDS = 4, WAYS = 2, UNROLL = 8 };
+enum { KINDS = 5, WAYS = 2, STREAMS = 4, UNROLL = 2 };
 
 static const struct memory_kind {
     const char *name;
     double      reads, writes;
-} kinds[KINDS] = {{"read", 1, 0}, {"write", 0, 1}, {"copy", 1, 1}, {"triad", 2, 1}};
+} kinds[KINDS] = {{"read", 1, 0}, {"write", 0, 1}, {"copy", 1, 1}, {"triad", 2, 1}, {"in place", 1, 1}};
 
 struct arrays {
     vec   *a, *b, *c;
@@ -32,16 +32,29 @@ struct memory_run {
 
 static volatile float sink; // what is read must be used
 
+/* From four places at once, as kernels with several arrays do: more of it is fetched ahead. */
 static void part_read(const vec *a, size_t n)
 {
-    vec sum[UNROLL] = {0}, all = {0};
+    size_t each = n / STREAMS;
+    vec    sum[STREAMS][UNROLL] = {0}, all = {0};
 
-    for (size_t i = 0; i + UNROLL <= n; i += UNROLL)
+    for (size_t i = 0; i + UNROLL <= each; i += UNROLL)
+        for (size_t s = 0; s < STREAMS; s++)
+            for (size_t k = 0; k < UNROLL; k++)
+                sum[s][k] += a[s * each + i + k];
+    for (size_t s = 0; s < STREAMS; s++)
         for (size_t k = 0; k < UNROLL; k++)
-            sum[k] += a[i + k];
-    for (size_t k = 0; k < UNROLL; k++)
-        all += sum[k];
+            all += sum[s][k];
     sink = all[0];
+}
+
+static void part_in_place(vec *a, size_t n)
+{
+    size_t each = n / STREAMS;
+
+    for (size_t i = 0; i < each; i++)
+        for (size_t s = 0; s < STREAMS; s++)
+            a[s * each + i] *= 0.5f;
 }
 
 /* The barriers keep the compiler from calling memset and memcpy, whose stores pass the caches by. */
@@ -92,8 +105,11 @@ static void memory_run(void *ctx, size_t call)
         case 2:
             part_copy(x->a + at, x->b + at, each);
             break;
-        default:
+        case 3:
             part_triad(x->a + at, x->b + at, x->c + at, each);
+            break;
+        default:
+            part_in_place(x->a + at, each);
             break;
         }
     }
@@ -152,14 +168,18 @@ int bench_memory(struct bench *b, struct err *err)
 
 double bench_bandwidth(const json_t *report, int all, int writes)
 {
-    const json_t *rows = json_object_get(report, "memory");
-    const char   *key = all ? "all_threads" : "one_thread";
-    double        copy = bench_number(bench_row(rows, "kind", "copy"), key),
-           triad = bench_number(bench_row(rows, "kind", "triad"), key);
+    const char *key = all ? "all_threads" : "one_thread";
+    double      best = 0;
+    json_t     *row;
+    size_t      i;
 
-    if (!writes)
-        return bench_number(bench_row(rows, "kind", "read"), key);
-    return copy > triad ? copy : triad;
+    json_array_foreach(json_object_get(report, "memory"), i, row) {
+        int counts = writes ? bench_number(row, "reads") > 0 && bench_number(row, "writes") > 0
+                            : !(bench_number(row, "writes") > 0);
+
+        best = counts && bench_number(row, key) > best ? bench_number(row, key) : best;
+    }
+    return best;
 }
 
 void bench_memory_print(const json_t *report)
@@ -171,6 +191,6 @@ void bench_memory_print(const json_t *report)
 
     printf("Memory bandwidth, GB/s\n");
     bench_table(json_object_get(report, "memory"), columns);
-    printf("=> loops that write too move at most %.1f GB/s on all threads, %.1f on one\n",
+    printf("=> loops that read and write move at most %.1f GB/s on all threads, %.1f on one\n",
            bench_bandwidth(report, 1, 1) * 1e-9, bench_bandwidth(report, 0, 1) * 1e-9);
 }

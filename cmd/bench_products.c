@@ -350,11 +350,15 @@ static void print_engines(const json_t *engines)
                                                   {"step_seconds", "seconds", "%.3f", 1},
                                                   {"peak_flops_per_second", "best product", "%.0f", 1e-9},
                                                   {"library", "", NULL, 0},
-                                                  {"note", "", NULL, 0},
                                                   {0}};
+    const json_t                    *row;
+    size_t                           i;
 
     printf("\n");
     bench_table(engines, columns);
+    json_array_foreach(engines, i, row)
+        if (json_object_get(row, "note"))
+            printf("  %s: %s\n", bench_text(row, "name"), bench_text(row, "note"));
 }
 
 static void print_cores(const json_t *cores)

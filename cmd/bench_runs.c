@@ -14,19 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TOKEN_ROWS = 64, MOST_STEPS = 64, MOST_WORDS = 65535 };
-
-/* train_rows alone, for what is set by name. */
-static const struct opt_part    train_parts[] = {{"Training", train_rows, 0}, {0}};
-static const struct opt_command train_command = {
-    .name = "bench", .usage = "", .summary = "", .parts = train_parts, .size = sizeof(struct train_opts)};
-
-int bench_can_speculate(void)
-{
-    int i = opt_row_find(&train_command, "speculate", strlen("speculate"));
-
-    return i >= 0 && opt_row_at(&train_command, (size_t)i, NULL)->type == OPT_FLAG;
-}
+enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 
 /* ---- making ---- */
 
@@ -71,6 +59,7 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 
     o.mode = mode;
     o.csd = fake ? 1 : 0;
+    o.speculate = speculate;
     o.device = (struct opt_strings){0};
     if (b->n_devices && mode != TRAIN_MEM && !fake)
         o.device = (struct opt_strings){(const char **)(uintptr_t)b->devices, b->n_devices};
@@ -82,8 +71,6 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     o.commit_every = 1000000;
     if (mode == TRAIN_MEM)
         o.host_mem = 0;
-    if (!rc && speculate)
-        rc = opt_set(&train_command, &o, "speculate", "1", err);
     if (!rc && access(tokens, F_OK))
         rc = write_tokens(b, tokens, err);
     if (!rc)
@@ -146,14 +133,14 @@ static int read_parts(struct session *s, uint64_t first, uint64_t end, json_t *o
 json_t *bench_run_medians(const json_t *steps)
 {
     json_t     *out = json_object(), *step, *value;
-    double      v[MOST_STEPS];
+    double      v[BENCH_STEPS];
     const char *key;
     size_t      i, n;
 
     json_object_foreach(json_array_get(steps, 0), key, value) {
         n = 0;
         json_array_foreach(steps, i, step)
-            if (n < MOST_STEPS)
+            if (n < BENCH_STEPS)
                 v[n++] = bench_number(step, key);
         json_object_set_new(out, key, json_real(bench_median(v, n)));
     }

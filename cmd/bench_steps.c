@@ -1,15 +1,14 @@
-/* bench_steps.c: whole steps: computing alone, moving alone, both; what bounds them, and how near they come.
- * The letters are those of the design:
+/* bench_steps.c: whole steps: computing alone, moving alone, both; what bounds them, and how near they
+ * come. The letters are those of the design, in seconds. F, B: computing of forward and of backward (the
+ * head in B), on devices that answer at once; B with the pass over each gradient (norm, NaN check,
+ * checksum, Top-K), which the computing thread does. h: computing from the last layer's output to its
+ * gradient. U: all updates, u0 those of block 0, which the next forward waits for. W: reads of parameters
+ * and writes of gradients; U and W are measured one after the other, without computing. w0: block 0's
+ * gradient written. A: the arithmetic of emulated updates, which takes cores from the products: its
+ * seconds over the threads.
  *
- *     F, B   computing of forward and of backward (the head in B), on devices that answer at once; B with the
- * gradient's own pass over memory (norm, NaN check, checksum, Top-K), which the computing thread does h
- * computing from the last layer's output to its gradient U      all updates; u0 those of block 0, which the
- * next forward waits for W      reads of parameters and writes of gradients; U and W are measured one after
- * the other, without computing w0     block 0's gradient written A      the arithmetic of emulated updates,
- * which takes cores from the products: its seconds over the threads
- *
- * A step takes at least u0 + max(F, U - u0) + max(B + w0, W); with --speculate at least max(F + B + w0 + u0,
- * U + W + h). */
+ * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least max(F + B + w0
+ * + u0, U + W + h). */
 #include "cmd/bench.h"
 
 #include <errno.h>
@@ -45,8 +44,7 @@ static int wanted(const struct bench *b, const struct run_kind *k)
         return 1;
     if (mode == TRAIN_MEM)
         return 0;
-    return !k->speculate ||
-           (bench_can_speculate() && mode != TRAIN_SU && !(b->n_devices && bench_is_block(b, 0)));
+    return !k->speculate || (mode != TRAIN_SU && !bench_is_block(b, 0)); // a block device holds one run
 }
 
 /* Make its run, unless the one before has the same; a plan that does not fit is a note. */
@@ -159,9 +157,9 @@ static void bound(json_t *bounds, const json_t *runs, const char *run, const cha
     double seconds = bench_number(bench_row(runs, "run", run), "seconds");
 
     if (seconds > 0 && least > 0)
-        json_array_append_new(bounds, json_pack("{s:s, s:s, s:f, s:f, s:f}", "run", run, "bound", formula,
-                                                "bound_seconds", least, "seconds", seconds, "ratio",
-                                                seconds / least));
+        json_array_append_new(bounds, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "run", run, "bound",
+                                                formula, "bound_seconds", least, "seconds", seconds, "ratio",
+                                                seconds / least, "share", least / seconds));
 }
 
 static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs, const struct figures *f)
@@ -255,6 +253,7 @@ void bench_steps_print(const json_t *report)
                                                  {"bound_seconds", "least", "%.3f", 1},
                                                  {"seconds", "measured", "%.3f", 1},
                                                  {"ratio", "ratio", "%.2f", 1},
+                                                 {"share", "share", "%.0f %%", 100},
                                                  {"bound", "", NULL, 0},
                                                  {0}};
     const json_t                    *section = json_object_get(report, "steps"), *row;

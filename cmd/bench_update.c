@@ -221,14 +221,14 @@ static int take_turns(struct turns *t, struct bench *b, struct rig *r, struct ri
     return rc;
 }
 
-static void report(const struct turns *t, json_t *section)
+static void report(struct turns *t, json_t *section)
 {
     double  rates[TURNS];
     json_t *rows = json_array();
 
     json_object_set_new(section, "rates", rows);
     for (int i = 0; i < TURNS; i++) {
-        rates[i] = bench_median((double *)(uintptr_t)t->rates[i], t->n);
+        rates[i] = bench_median(t->rates[i], t->n);
         if (i != FIO || t->fio)
             json_array_append_new(rows,
                                   json_pack("{s:s, s:f, s:f}", "what", what[i], "bytes_per_second", rates[i],

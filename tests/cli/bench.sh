@@ -1,0 +1,135 @@
+#!/bin/sh
+# bench.sh: siTrain bench: what it prints, what its JSON says and whether that hangs together, what it refuses, and that nothing is left
+# behind. No time is tested. TAP.
+set -u
+. tests/tap.sh
+
+mkdir "$tmp/d" "$tmp/dev"
+model="--quick --n-layer 2 --n-head 2 --n-embd 32 --vocab 96 --batch 2 --seq 16"
+small="$model --rounds 1 --dir $tmp/d"
+
+nothing_left() { # NAME
+    [ -z "$(ls -A "$tmp/d")" ] && [ -z "$(ls -A "$tmp/dev")" ]
+    result $? "$1: nothing is left"
+}
+
+# ---- all of it ----
+
+# shellcheck disable=SC2086
+works "bench --quick of a tiny model" bench $small --json "$tmp/all.json" --device "$tmp/dev"
+nothing_left "after it"
+for title in "Products of the model" "Memory bandwidth" "Kernels, each" "Disk under a device" "Update path of one device" "Top-K of 2 %" \
+    "Steps of"; do
+    grep -q "^$title" "$tmp/out"
+    result $? "a section begins with: $title"
+done
+[ "$(grep -c '^=> ' "$tmp/out")" -ge 7 ] && [ "$(awk 'length > 160' "$tmp/out" | wc -l)" = 0 ]
+result $? "each section has its conclusion, no line is very long"
+
+cat >"$tmp/check.py" <<'PY'
+import json, sys
+r = json.load(open(sys.argv[1]))
+close = lambda a, b: abs(a - b) <= 1e-6 * max(abs(a), abs(b), 1e-9)
+row = lambda rows, key, value: next(x for x in rows if x[key] == value)
+
+m, tokens = r["model"], 2 * 16
+assert (m["n_layer"], m["n_embd"], m["vocab"], m["dtype"]) == (2, 32, 96, "bf16"), m
+flops = tokens * (6 * (12 * 2 * 32 * 32 + 96 * 32) + 12 * 2 * 32 * 16 / 2)
+assert close(r["steps"]["flops"], flops), (r["steps"]["flops"], flops)
+
+p = r["products"]
+assert len(p["shapes"]) == 15, len(p["shapes"])
+assert sum(2 * s["m"] * s["n"] * s["k"] * s["times_a_step"] for s in p["shapes"]) == tokens * 6 * (12 * 2 * 32 * 32 + 96 * 32)
+ran = [e for e in p["engines"] if "note" not in e]
+assert row(ran, "name", "openblas fp32")["library"].startswith("openblas"), ran
+for e in ran:
+    seconds = sum(2 * s["m"] * s["n"] * s["k"] * s["times_a_step"] / s[e["name"]] for s in p["shapes"])
+    assert close(seconds, e["step_seconds"]) and e["peak_flops_per_second"] == max(s[e["name"]] for s in p["shapes"]), e
+
+assert [x["kind"] for x in r["memory"]] == ["read", "write", "copy", "triad", "in place"]
+assert all(x["one_thread"] > 0 and x["all_threads"] > 0 for x in r["memory"])
+assert len(r["kernels"]) >= 15 and all(k["bound"] in ("memory", "arithmetic") and close(k["share"], k["bound_seconds"] / k["seconds"])
+                                       for k in r["kernels"])
+d, = r["disk"]
+assert [x["pattern"] for x in d["patterns"]][:2] == ["read", "write"] and all(x["bytes_per_second"] > 0 for x in d["patterns"])
+assert d["fio"] == "not installed" if len(sys.argv) > 2 else True, d
+rates = r["update"]["rates"]
+assert rates[0]["update_path_share"] == 1 and all(close(x["update_path_share"] * x["bytes_per_second"], rates[0]["bytes_per_second"]) for x in rates)
+assert len(r["topk"]) == 2 and all(x["all_threads"] > 0 for x in r["topk"])
+
+s, f = r["steps"], r["steps"]["figures"]
+run = lambda name: row(s["runs"], "run", name)
+for name in "mem", "computing", "both":
+    assert len(run(name)["steps"]) == 2 and close(run(name)["tokens_per_second"], tokens / run(name)["seconds"]), run(name)
+assert close(f["F"], run("computing")["forward"]) and f["U"] >= f["u0"] > 0 and f["W"] > 0, f
+least = row(s["bounds"], "bound", "u0 + max(F, U - u0) + max(B + w0, W)")
+assert close(least["bound_seconds"], f["u0"] + max(f["F"], f["U"] - f["u0"]) + max(f["B"] + f["w0"], f["W"])), (least, f)
+assert close(least["ratio"], run("both")["seconds"] / least["bound_seconds"])
+PY
+python3 "$tmp/check.py" "$tmp/all.json" >"$tmp/out" 2>"$tmp/err"
+result $? "the figures in the JSON follow from each other"
+
+# ---- parts of it, without fio ----
+
+mkdir "$tmp/empty"
+(
+    PATH=$tmp/empty
+    # shellcheck disable=SC2086
+    "$bin" bench $small --mode mem --dtype fp32 --only disk,steps --json - >"$tmp/out" 2>"$tmp/err"
+)
+result $? "--only disk,steps --json -, mode mem, nothing in PATH"
+python3 - "$tmp/out" <<'PY' 2>"$tmp/err"
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert sorted(r) == ["disk", "machine", "model", "products", "steps", "version"], sorted(r)
+assert r["disk"][0]["fio"] == "not installed", r["disk"]
+assert [x["run"] for x in r["steps"]["runs"]] == ["mem"], r["steps"]["runs"]
+assert all(e["precision"] == "fp32" for e in r["products"]["engines"])
+PY
+result $? "it is JSON alone, with those sections and what they go by"
+# shellcheck disable=SC2086
+works "--mode base, compressed" bench $small --mode base --compress 2% --only steps
+nothing_left "after parts"
+
+# ---- refusals ----
+
+# shellcheck disable=SC2086
+{
+    refuses 2 "--only speed: products, memory, kernels, disk, update, topk and steps" bench $small --only products,speed
+    refuses 2 "which model" bench $small --model gpt2
+    refuses 2 "a folder or a block device is expected" bench $small --device "$tmp/none"
+    refuses 1 "one that can be written is expected" bench $model --dir "$tmp/none"
+    refuses 2 "there is no disk to measure" bench $small --disk null
+    refuses 2 "bench runs steps with devices and without" bench $small --csd null
+    refuses 2 "--mode mem keeps everything in RAM" bench $small --mode mem --device "$tmp/dev"
+}
+
+# A disk that takes no more: the sentence of whoever wrote, and nothing left.
+(
+    ulimit -f 20000
+    # shellcheck disable=SC2086
+    "$bin" bench $small --only disk >"$tmp/out" 2>"$tmp/err"
+)
+[ $? -eq 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q '^siTrain bench: ' "$tmp/err"
+result $? "a file that cannot grow is one sentence"
+nothing_left "after a failure"
+
+# ---- signals ----
+
+for signal in INT TERM; do
+    # shellcheck disable=SC2086
+    "$bin" bench $model --dir "$tmp/d" --rounds 64 --only disk >"$tmp/out" 2>"$tmp/err" &
+    pid=$!
+    i=0
+    while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 200 ]; do
+        sleep 0.05
+        i=$((i + 1))
+    done
+    kill -$signal $pid
+    wait $pid
+    [ $? -eq 130 ]
+    result $? "SIG$signal: 130"
+    nothing_left "SIG$signal"
+done
+
+done_testing
