@@ -10,6 +10,7 @@
 #include "cmd/wear.h"
 #include "cmd/whole.h"
 #include "data/clock.h"
+#include "kernels/attention.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -168,10 +169,10 @@ static void keep_engine(struct session *s)
 
 static int record_engine(struct training *t, struct err *err)
 {
-    const char *now = trainer_engine(t->trainer);
-    char       *before = session_get(t->s, "engine"), text[512];
-    int         rc = 0;
+    int   in_bf16 = !strcmp(attention_describe((enum dtype)t->s->o.dtype), "bf16"), rc = 0;
+    char *before = session_get(t->s, "engine"), now[192], text[512];
 
+    snprintf(now, sizeof now, "%s%s", trainer_engine(t->trainer), in_bf16 ? ", attention bf16" : "");
     if (!before) {
         rc = session_set(t->s, "engine", now, err);
     } else if (strcmp(before, now)) {

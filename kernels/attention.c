@@ -1,36 +1,37 @@
 /* attention.c: causal attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward keeps a
- * running maximum and sum for each query, backward recomputes the probabilities from lse. Tiles are widened
- * to fp32 in scratch and multiplied by one small product, mm_add, which has an AVX2 and an AVX-512 form.
+ * running maximum and sum for each query, backward recomputes the probabilities from lse. Tiles are copied
+ * into scratch, where they stand as the operands of small products; what these are made of is a form's
+ * (attention_form.h).
  *
  * Invariants:
- * - every element of a product is one chain of fused multiply-adds over k in ascending order, so both forms give the
- *   same bits, and forward and backward get the same scores;
- * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from beginning to end: bits
- *   depend neither on threads nor on the other rows of the batch;
- * - padding is zero: rows beyond T, and columns up to a multiple of STRIP beyond the head size. Only the diagonal
- *   tile has masked scores; there, products run strip by strip over what the mask leaves;
- * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p undropped: out is
- *   (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a row is dout . out as ever. */
+ * - scores stand transposed, s[key][query]: a query's maximum, sum, lse and delta run side by side in
+ *   vectors;
+ * - the sums of a query go over key tiles in ascending order, those of a key over query tiles likewise, and
+ *   forward and backward get the same scores;
+ * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from beginning to
+ *   end: bits depend neither on threads nor on the other rows of the batch, nor on how many query tiles share
+ *   loaded keys;
+ * - padding is zero: rows beyond T, and columns up to a multiple of STRIP beyond the head size. Only the
+ *   diagonal tile has masked scores; there, products run strip by strip over what the mask leaves;
+ * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p undropped:
+ *   out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a row is dout . out
+ *   as ever. */
 #include "kernels/attention.h"
 
 #include <assert.h>
-#include <immintrin.h>
 #include <math.h>
 #include <omp.h>
 
+#include "kernels/attention_form.h"
 #include "kernels/vexp.h"
 
-enum {
-    TILE  = 64, // queries, keys
-    STRIP = 16, // columns are padded to this, the diagonal is cut at this
-    ROWS  = 4,  // rows of mm_add's register block
-    AHEAD = 8,  // rows that tile_load asks for in advance
-};
+enum { GROUP = 4 }; // query tiles that forward takes through the keys together
 
 // Where q, k, v of one head stand, and how its tiles are laid out.
 struct head {
+    const struct attention_form *form;
     size_t     T, hs, width; // width: hs padded to STRIP
-    size_t     stride;       // elements from one row of qkv to the next
+    size_t     C, stride;    // elements from one row of qkv to the next
     enum dtype dt;
     float      scale;
     const struct dropout *drop; // NULL: none
@@ -38,11 +39,6 @@ struct head {
 };
 
 static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a tile");
-
-struct mat { // element (i, j) is p[i * row + j * col]
-    const float *p;
-    size_t       row, col;
-};
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -59,104 +55,31 @@ static const void *element(const void *p, enum dtype dt, size_t i)
     return (const char *)p + i * dtype_bytes(dt);
 }
 
-/* ---- the product of small fp32 matrices ---- */
-
-// c (ROWS, 16 nv) += a (ROWS, k) b (k, 16 nv); rows of b and c contiguous.
-__attribute__((target("avx512f"), always_inline))
-static inline void block_avx512(float *c, size_t ldc, struct mat a, const float *b, size_t ldb, size_t k, const int nv)
-{
-    __m512 sum[ROWS][4];
-
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < nv; v++)
-            sum[r][v] = _mm512_loadu_ps(c + (size_t)r * ldc + 16 * v);
-    for (size_t i = 0; i < k; i++, a.p += a.col, b += ldb)
-        for (int r = 0; r < ROWS; r++) {
-            __m512 x = _mm512_set1_ps(a.p[(size_t)r * a.row]);
-
-            for (int v = 0; v < nv; v++)
-                sum[r][v] = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + 16 * v), sum[r][v]);
-        }
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < nv; v++)
-            _mm512_storeu_ps(c + (size_t)r * ldc + 16 * v, sum[r][v]);
-}
-
-__attribute__((target("avx512f")))
-static void rows_avx512(float *c, size_t ldc, struct mat a, struct mat b, size_t n, size_t k)
-{
-    size_t j = 0;
-
-    for (; j + 64 <= n; j += 64)
-        block_avx512(c + j, ldc, a, b.p + j, b.row, k, 4);
-    if (n - j == 48)
-        block_avx512(c + j, ldc, a, b.p + j, b.row, k, 3);
-    else if (n - j == 32)
-        block_avx512(c + j, ldc, a, b.p + j, b.row, k, 2);
-    else if (n - j == 16)
-        block_avx512(c + j, ldc, a, b.p + j, b.row, k, 1);
-}
-
-// The same for 16 columns at a time: 8 sums, as many as AVX2's multiply-adds are in flight.
-static void rows_avx2(float *c, size_t ldc, struct mat a, struct mat b, size_t n, size_t k)
-{
-    for (size_t j = 0; j < n; j += 16) {
-        const float *ap = a.p, *bp = b.p + j;
-        __m256       sum[ROWS][2];
-
-        for (int r = 0; r < ROWS; r++)
-            for (int v = 0; v < 2; v++)
-                sum[r][v] = _mm256_loadu_ps(c + (size_t)r * ldc + j + 8 * v);
-        for (size_t i = 0; i < k; i++, ap += a.col, bp += b.row)
-            for (int r = 0; r < ROWS; r++) {
-                __m256 x = _mm256_broadcast_ss(ap + (size_t)r * a.row);
-
-                for (int v = 0; v < 2; v++)
-                    sum[r][v] = _mm256_fmadd_ps(x, _mm256_loadu_ps(bp + 8 * v), sum[r][v]);
-            }
-        for (int r = 0; r < ROWS; r++)
-            for (int v = 0; v < 2; v++)
-                _mm256_storeu_ps(c + (size_t)r * ldc + j + 8 * v, sum[r][v]);
-    }
-}
-
-/* c (m, n) += a (m, k) b (k, n): m a multiple of ROWS, n of STRIP, rows of b and c contiguous. */
-static void mm_add(float *c, size_t ldc, struct mat a, struct mat b, size_t m, size_t n, size_t k)
-{
-    int wide = __builtin_cpu_supports("avx512f");
-
-    assert(m % ROWS == 0 && n % STRIP == 0 && b.col == 1);
-    for (size_t i = 0; i < m; i += ROWS, c += ROWS * ldc, a.p += ROWS * a.row) {
-        if (wide)
-            rows_avx512(c, ldc, a, b, n, k);
-        else
-            rows_avx2(c, ldc, a, b, n, k);
-    }
-}
-
 /* ---- between tensors and tiles ---- */
 
-/* out (rows, ld), zero beyond n and `have` rows; n elements of each of `have` rows of x. These are short and
- * pages apart, so the CPU does not see the next ones coming. */
-SIMD_CLONES
-static void tile_load(float *out, size_t ld, size_t rows, const void *x, enum dtype dt, size_t stride,
-                      size_t have, size_t n)
+// The tile of rows from i0 on of a tensor whose row 0 is x.
+static void tile_load(word *rows, const struct head *hd, const void *x, size_t stride, size_t i0)
 {
-    for (size_t i = 0; i < rows; i++, out += ld) {
-        size_t m = i < have ? n : 0;
+    hd->form->load(rows, element(x, hd->dt, i0 * stride), hd->dt, stride, size_min(hd->T - i0, TILE), hd->hs,
+                   hd->width);
+}
 
-        if (i + AHEAD < have)
-            for (size_t j = 0; j < n; j += 64 / dtype_bytes(dt))
-                __builtin_prefetch(element(x, dt, (i + AHEAD) * stride + j));
-        if (dt == DT_BF16)
-            for (size_t j = 0; j < m; j++)
-                out[j] = bf16_to_f32(((const bf16 *)x)[i * stride + j]);
-        else
-            for (size_t j = 0; j < m; j++)
-                out[j] = ((const float *)x)[i * stride + j];
-        for (size_t j = m; j < ld; j++)
-            out[j] = 0.0f;
-    }
+// The right operand where x's rows are summed over: `out`, or x itself.
+static const word *tile_fold(word *out, const struct head *hd, const word *rows)
+{
+    if (!hd->form->fold)
+        return rows;
+    hd->form->fold(out, rows, hd->width);
+    return out;
+}
+
+// out (ld, TILE) = x (TILE, ld) transposed.
+static void tile_transpose(word *restrict out, const word *restrict x, size_t ld)
+{
+    for (size_t j = 0; j < ld; j += 8)
+        for (size_t i = 0; i < TILE; i++)
+            for (size_t l = 0; l < 8; l++)
+                out[(j + l) * TILE + i] = x[i * ld + j + l];
 }
 
 // n elements of each row of x (rows, ld), rounded to dt.
@@ -174,15 +97,6 @@ static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, 
     }
 }
 
-// out (ld, TILE) = x (TILE, ld) transposed.
-static void tile_transpose(float *restrict out, const float *restrict x, size_t ld)
-{
-    for (size_t j = 0; j < ld; j += 8)
-        for (size_t i = 0; i < TILE; i++)
-            for (size_t l = 0; l < 8; l++)
-                out[(j + l) * TILE + i] = x[i * ld + j + l];
-}
-
 // x (TILE, TILE) times the factors.
 SIMD_CLONES
 static void tile_drop(float *restrict x, const float *restrict factor)
@@ -191,38 +105,109 @@ static void tile_drop(float *restrict x, const float *restrict factor)
         x[i] *= factor[i];
 }
 
-/* ---- forward ---- */
+/* Scores as left operands: of their rows (keys) and of their columns (queries). */
+struct weights { const word *rows, *cols; };
 
-/* Scratch of one thread. Scores stand transposed, s[key][query]: a query's maximum and sum then run down a
- * column, and all queries side by side in vectors. */
-struct forward_tile {
-    float *qt;   // (width, TILE)
-    float *kv;   // (TILE, width): q, then k, then v
-    float *s;    // (TILE, TILE) scores, then probabilities
-    float *o;    // (TILE, width) sums of p v
-    float *max;  // (TILE)
-    float *sum;  // (TILE)
-    float *corr; // (TILE)
-    float *drop; // (TILE, TILE) factors of s, where there is dropout
-};
-
-static size_t forward_floats(size_t width)
+static struct weights tile_narrow(word *rows, word *cols, const struct head *hd, const float *s)
 {
-    return 3 * TILE * width + 2 * TILE * TILE + 3 * TILE;
+    if (!hd->form->narrow)
+        return (struct weights){ (const word *)s, (const word *)s };
+    hd->form->narrow(rows, cols, s);
+    return (struct weights){ rows, cols };
 }
 
-static struct forward_tile forward_layout(float *p, size_t width)
-{
-    struct forward_tile t = { .qt = p };
+/* ---- the products of tiles; nq: queries, padded to STRIP ---- */
 
-    t.kv   = t.qt + TILE * width;
-    t.o    = t.kv + TILE * width;
-    t.s    = t.o + TILE * width;
-    t.max  = t.s + TILE * TILE;
-    t.sum  = t.max + TILE;
-    t.corr = t.sum + TILE;
-    t.drop = t.corr + TILE;
-    return t;
+// s (keys, queries) += rows of `keys` times rows of `queries`, which are given transposed.
+static void scores_add(float *s, const struct head *hd, const word *keys, const word *queries_t, size_t nq,
+                       int diagonal)
+{
+    size_t k = hd->width / hd->form->depth, step = diagonal ? STRIP : TILE, end = diagonal ? nq : TILE;
+
+    for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
+        size_t         first = diagonal ? j : 0;
+        struct operand a = { keys + j * k, k, 1 };
+
+        hd->form->mm_add(s + j * TILE + first, TILE, a, queries_t + first, TILE, step, nq - first, k);
+    }
+}
+
+// out (queries, width) += columns of the weights times x, folded rows of the keys.
+static void queries_add(float *out, const struct head *hd, struct weights w, const word *x, size_t nq,
+                        int diagonal)
+{
+    size_t depth = hd->form->depth, step = diagonal ? STRIP : nq;
+
+    for (size_t i = 0; i < nq; i += step) { // queries i.. see keys up to their own
+        struct operand a = { w.cols + i, 1, TILE };
+
+        hd->form->mm_add(out + i * hd->width, hd->width, a, x, hd->width, step, hd->width,
+                         (diagonal ? i + STRIP : TILE) / depth);
+    }
+}
+
+// out (keys, width) += rows of the weights times x, folded rows of the queries.
+static void keys_add(float *out, const struct head *hd, struct weights w, const word *x, size_t nq,
+                     int diagonal)
+{
+    size_t depth = hd->form->depth, step = diagonal ? STRIP : TILE, end = diagonal ? nq : TILE;
+
+    for (size_t j = 0; j < end; j += step) {
+        size_t         first = (diagonal ? j : 0) / depth;
+        struct operand a = { w.rows + j * (TILE / depth) + first, TILE / depth, 1 };
+
+        hd->form->mm_add(out + j * hd->width, hd->width, a, x + first * hd->width, hd->width, step, hd->width,
+                         nq / depth - first);
+    }
+}
+
+/* ---- scratch: laid out once, for its size (from NULL) and for its pointers ---- */
+
+struct cut { char *base; size_t used; };
+
+static void *cut_take(struct cut *c, size_t words)
+{
+    void *p = c->base ? c->base + c->used : NULL;
+
+    c->used += round_up(words * sizeof(word), 64);
+    return p;
+}
+
+/* ---- forward ---- */
+
+struct query_tile {
+    word  *qt;        // (width, TILE)
+    float *o;         // (TILE, width) sums of p v
+    float *max, *sum; // (TILE)
+};
+
+struct forward_tiles { // of one thread
+    struct query_tile q[GROUP];
+    word  *k, *v, *v_fold; // (TILE, width) the key tile; also q's rows
+    word  *p_cols;         // (TILE, TILE) probabilities as operands
+    float *s;              // (TILE, TILE) scores, then probabilities
+    float *corr;           // (TILE)
+    float *drop;           // (TILE, TILE) factors of s, where there is dropout
+};
+
+static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
+{
+    struct cut c = { base, 0 };
+
+    for (int g = 0; g < GROUP; g++) {
+        t->q[g].qt  = cut_take(&c, TILE * width);
+        t->q[g].o   = cut_take(&c, TILE * width);
+        t->q[g].max = cut_take(&c, TILE);
+        t->q[g].sum = cut_take(&c, TILE);
+    }
+    t->k      = cut_take(&c, TILE * width);
+    t->v      = cut_take(&c, TILE * width);
+    t->v_fold = cut_take(&c, TILE * width);
+    t->p_cols = cut_take(&c, TILE * TILE);
+    t->s      = cut_take(&c, TILE * TILE);
+    t->corr   = cut_take(&c, TILE);
+    t->drop   = cut_take(&c, TILE * TILE);
+    return c.used;
 }
 
 /* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A masked score is
@@ -265,262 +250,307 @@ static void rows_scale(float *restrict x, size_t ld, const float *restrict by, s
             x[i * ld + j] *= by[i];
 }
 
-/* Keys j0.. into the sums of queries i0.., k and v being those of key j0; nq: queries, padded to STRIP. */
-static void forward_key_tile(const struct forward_tile *t, const struct head *hd, const void *k,
-                             const void *v, size_t i0, size_t j0, size_t nq)
+/* A loaded tile of keys j0.. into the sums of queries i0... */
+static void forward_pair(const struct forward_tiles *t, const struct query_tile *q, const struct head *hd,
+                         const word *v, size_t i0, size_t j0)
 {
-    int        diagonal = i0 == j0;
-    size_t     have = size_min(hd->T - j0, TILE);
-    struct mat qt = { t->qt, TILE, 1 }, kv = { t->kv, hd->width, 1 };
+    int    diagonal = i0 == j0;
+    size_t nq = round_up(size_min(hd->T - i0, TILE), STRIP);
 
     memset(t->s, 0, sizeof(float) * TILE * TILE);
-    tile_load(t->kv, hd->width, TILE, k, hd->dt, hd->stride, have, hd->hs);
-    for (size_t j = 0; j < (diagonal ? nq : TILE); j += STRIP) { // keys j.. see queries from j on
-        size_t     i  = diagonal ? j : 0;
-        struct mat ks = { t->kv + j * hd->width, hd->width, 1 }, qs = { qt.p + i, TILE, 1 };
-
-        mm_add(t->s + j * TILE + i, TILE, ks, qs, STRIP, nq - i, hd->hs);
-    }
-    softmax_tile((float (*)[TILE])t->s, t->max, t->sum, t->corr, hd->scale, diagonal);
+    scores_add(t->s, hd, t->k, q->qt, nq, diagonal);
+    softmax_tile((float (*)[TILE])t->s, q->max, q->sum, t->corr, hd->scale, diagonal);
     if (hd->drop) {
         dropout_tile(t->drop, hd->row + i0, j0, 1, hd->drop);
         tile_drop(t->s, t->drop);
     }
-    rows_scale(t->o, hd->width, t->corr, nq);
-    tile_load(t->kv, hd->width, TILE, v, hd->dt, hd->stride, have, hd->hs);
-    for (size_t i = 0; i < nq; i += STRIP) { // queries i.. see keys up to their own
-        struct mat p = { t->s + i, 1, TILE };
-
-        mm_add(t->o + i * hd->width, hd->width, p, kv, STRIP, hd->width, diagonal ? i + STRIP : TILE);
-    }
+    rows_scale(q->o, hd->width, t->corr, nq);
+    queries_add(q->o, hd, tile_narrow(NULL, t->p_cols, hd, t->s), v, nq, diagonal);
 }
 
-/* All of one query tile, queries i0...; q, k, v of row 0 of this head. */
-static void forward_query_tile(void *out, float *lse, const void *q, const void *k, const void *v,
-                               const struct head *hd, size_t C, size_t i0, float *scratch)
+static void query_begin(const struct forward_tiles *t, const struct query_tile *q, const struct head *hd,
+                        const void *x, size_t i0)
 {
-    struct forward_tile t = forward_layout(scratch, hd->width);
-    size_t n = size_min(hd->T - i0, TILE), nq = round_up(n, STRIP);
-
-    tile_load(t.kv, hd->width, TILE, element(q, hd->dt, i0 * hd->stride), hd->dt, hd->stride, n, hd->hs);
-    tile_transpose(t.qt, t.kv, hd->width);
-    memset(t.o, 0, sizeof(float) * TILE * hd->width);
+    tile_load(t->k, hd, x, hd->stride, i0);
+    tile_transpose(q->qt, t->k, hd->width / hd->form->depth);
+    memset(q->o, 0, sizeof(float) * TILE * hd->width);
     for (size_t i = 0; i < TILE; i++) {
-        t.max[i] = -INFINITY;
-        t.sum[i] = 0.0f;
+        q->max[i] = -INFINITY;
+        q->sum[i] = 0.0f;
     }
-    for (size_t j0 = 0; j0 <= i0; j0 += TILE)
-        forward_key_tile(&t, hd, element(k, hd->dt, j0 * hd->stride), element(v, hd->dt, j0 * hd->stride),
-                         i0, j0, nq);
-    for (size_t i = 0; i < n; i++) {
-        lse[i0 + i] = t.max[i] + logf(t.sum[i]);
-        t.corr[i]   = 1.0f / t.sum[i];
-    }
-    rows_scale(t.o, hd->width, t.corr, n);
-    tile_store((char *)out + i0 * C * dtype_bytes(hd->dt), hd->dt, C, t.o, hd->width, n, hd->hs);
 }
 
-static struct head head_make(enum dtype dt, size_t T, size_t C, size_t H, const struct dropout *drop)
+static void query_end(void *out, float *lse, const struct query_tile *q, float *by, const struct head *hd,
+                      size_t i0)
+{
+    size_t n = size_min(hd->T - i0, TILE);
+
+    for (size_t i = 0; i < n; i++) {
+        lse[i0 + i] = q->max[i] + logf(q->sum[i]);
+        by[i]       = 1.0f / q->sum[i];
+    }
+    rows_scale(q->o, hd->width, by, n);
+    tile_store((char *)out + i0 * hd->C * dtype_bytes(hd->dt), hd->dt, hd->C, q->o, hd->width, n, hd->hs);
+}
+
+/* Queries [first, end), of GROUP tiles at most; out, lse, q of row 0 of this head. */
+static void forward_group(void *out, float *lse, const void *q, const struct head *hd, size_t first,
+                          size_t end, void *scratch)
+{
+    const void          *k = element(q, hd->dt, hd->C), *v = element(k, hd->dt, hd->C);
+    struct forward_tiles t;
+
+    forward_layout(&t, scratch, hd->width);
+    for (size_t i0 = first; i0 < end; i0 += TILE)
+        query_begin(&t, &t.q[(i0 - first) / TILE], hd, q, i0);
+    for (size_t j0 = 0; j0 < end; j0 += TILE) {
+        const word *folded;
+
+        tile_load(t.k, hd, k, hd->stride, j0);
+        tile_load(t.v, hd, v, hd->stride, j0);
+        folded = tile_fold(t.v_fold, hd, t.v);
+        for (size_t i0 = j0 > first ? j0 : first; i0 < end; i0 += TILE)
+            forward_pair(&t, &t.q[(i0 - first) / TILE], hd, folded, i0, j0);
+    }
+    for (size_t i0 = first; i0 < end; i0 += TILE)
+        query_end(out, lse, &t.q[(i0 - first) / TILE], t.corr, hd, i0);
+}
+
+static struct head head_make(const struct attention_form *form, enum dtype dt, size_t T, size_t C, size_t H,
+                             const struct dropout *drop)
 {
     size_t hs = C / H;
 
     assert(hs * H == C && hs >= 1 && hs <= 256);
-    return (struct head){ .T = T, .hs = hs, .width = round_up(hs, STRIP), .stride = 3 * C, .dt = dt,
-                          .scale = 1.0f / sqrtf((float)hs), .drop = drop && drop->p > 0 ? drop : NULL };
+    return (struct head){.form = form,
+                         .T = T,
+                         .hs = hs,
+                         .width = round_up(hs, STRIP),
+                         .C = C,
+                         .stride = 3 * C,
+                         .dt = dt,
+                         .scale = 1.0f / sqrtf((float)hs),
+                         .drop = drop && drop->p > 0 ? drop : NULL};
 }
 
-void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt,
-                       size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch)
+void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv,
+                          enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
+                          void *scratch)
 {
-    struct head all   = head_make(dt, T, C, H, drop);
-    size_t      tiles = (T + TILE - 1) / TILE;
+    struct forward_tiles t;
+    struct head all    = head_make(form, dt, T, C, H, drop);
+    size_t      span   = GROUP * TILE, groups = (T + span - 1) / span;
+    size_t      stride = forward_layout(&t, NULL, all.width);
 
-    // The longest query tiles go first, so that the threads end together.
+    // The longest groups of queries go first, so that the threads end together.
     #pragma omp parallel for schedule(dynamic)
-    for (size_t u = 0; u < B * H * tiles; u++) {
-        size_t      i0 = (tiles - 1 - u / (B * H)) * TILE, b = u / H % B, h = u % H;
+    for (size_t u = 0; u < B * H * groups; u++) {
+        size_t      first = (groups - 1 - u / (B * H)) * span, b = u / H % B, h = u % H;
         struct head hd = all;
-        float      *mine = (float *)scratch + (size_t)omp_get_thread_num() * forward_floats(hd.width);
-        const void *q    = element(qkv, dt, b * T * 3 * C + h * hd.hs);
 
         hd.row = (b * H + h) * T;
-        forward_query_tile((char *)out + (b * T * C + h * hd.hs) * dtype_bytes(dt), lse + hd.row, q,
-                           element(q, dt, C), element(q, dt, 2 * C), &hd, C, i0, mine);
+        forward_group((char *)out + (b * T * C + h * hd.hs) * dtype_bytes(dt), lse + hd.row,
+                      element(qkv, dt, b * T * 3 * C + h * hd.hs), &hd, first, size_min(first + span, T),
+                      (char *)scratch + (size_t)omp_get_thread_num() * stride);
     }
 }
 
 /* ---- backward ---- */
 
-// Scratch of one thread; scores stand as s[query][key].
-struct backward_tile {
-    float *k, *kt, *vt; // (TILE, width), (width, TILE), (width, TILE) of the key tile
-    float *dk, *dv;     // (TILE, width) its sums
-    float *q, *dout;    // (TILE, width) of the query tile
-    float *p, *ds;      // (TILE, TILE) scores, then probabilities; their gradients
-    float *dq;          // (T padded to TILE, width): sums over key tiles, in order
-    float *delta, *lse; // (T padded to TILE): each row's dout . out; lse, 0 beyond T
-    float *drop;        // (TILE, TILE) factors of p, where there is dropout
+struct backward_tiles { // of one thread
+    word  *k, *k_fold, *v; // (T padded to TILE, width): the head's key tiles, one after the other
+    float *dk, *dv;        // (T padded to TILE, width): sums over query tiles, in order
+    word  *q, *qt, *q_fold, *dout, *doutt, *dout_fold; // (TILE, width) of the query tile
+    float *dq;             // (TILE, width): sums over key tiles, in order
+    float *delta, *lse;    // (TILE): each row's dout . out; lse, 0 beyond T
+    float *p, *ds;         // (TILE, TILE) scores, then probabilities; their gradients
+    word  *p_rows, *ds_rows, *ds_cols; // (TILE, TILE) as operands
+    float *drop;           // (TILE, TILE) factors of p, where there is dropout
 };
 
-static size_t backward_floats(size_t T, size_t width)
+static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, size_t width)
 {
-    return 7 * TILE * width + 3 * TILE * TILE + round_up(T, TILE) * (width + 2);
+    word     **tiles[]   = { &t->q, &t->qt, &t->q_fold, &t->dout, &t->doutt, &t->dout_fold };
+    word     **squares[] = { &t->p_rows, &t->ds_rows, &t->ds_cols };
+    size_t     all = round_up(T, TILE) * width;
+    struct cut c = { base, 0 };
+
+    t->k      = cut_take(&c, all);
+    t->k_fold = cut_take(&c, all);
+    t->v      = cut_take(&c, all);
+    t->dk     = cut_take(&c, all);
+    t->dv     = cut_take(&c, all);
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+        *tiles[i] = cut_take(&c, TILE * width);
+    t->dq    = cut_take(&c, TILE * width);
+    t->delta = cut_take(&c, TILE);
+    t->lse   = cut_take(&c, TILE);
+    for (size_t i = 0; i < sizeof squares / sizeof *squares; i++)
+        *squares[i] = cut_take(&c, TILE * TILE);
+    t->p    = cut_take(&c, TILE * TILE);
+    t->ds   = cut_take(&c, TILE * TILE);
+    t->drop = cut_take(&c, TILE * TILE);
+    return c.used;
 }
 
-static struct backward_tile backward_layout(float *p, size_t T, size_t width)
+// x . y in STRIP lanes, added up in their order.
+SIMD_INLINE float dot_as(const void *x, const void *y, enum dtype dt, size_t n)
 {
-    struct backward_tile t = { .k = p };
+    float  lanes[STRIP] = { 0 }, sum = 0.0f;
+    size_t j = 0;
 
-    t.kt    = t.k + TILE * width;
-    t.vt    = t.kt + TILE * width;
-    t.dk    = t.vt + TILE * width;
-    t.dv    = t.dk + TILE * width;
-    t.q     = t.dv + TILE * width;
-    t.dout  = t.q + TILE * width;
-    t.p     = t.dout + TILE * width;
-    t.ds    = t.p + TILE * TILE;
-    t.dq    = t.ds + TILE * TILE;
-    t.delta = t.dq + round_up(T, TILE) * width;
-    t.lse   = t.delta + round_up(T, TILE);
-    t.drop  = t.lse + round_up(T, TILE);
-    return t;
-}
-
-// delta[i] = x[i] . y[i] in STRIP lanes, added up in their order.
-SIMD_CLONES
-static void rows_dot(float *delta, const float *x, const float *y, size_t rows, size_t ld)
-{
-    for (size_t i = 0; i < rows; i++, x += ld, y += ld) {
-        float lanes[STRIP] = { 0 }, sum = 0.0f;
-
-        for (size_t j = 0; j < ld; j += STRIP)
-            for (size_t l = 0; l < STRIP; l++)
-                lanes[l] = __builtin_fmaf(x[j + l], y[j + l], lanes[l]);
+    for (; j + STRIP <= n; j += STRIP)
         for (size_t l = 0; l < STRIP; l++)
-            sum += lanes[l];
-        delta[i] = sum;
-    }
+            lanes[l] = __builtin_fmaf(dtype_get(x, dt, j + l), dtype_get(y, dt, j + l), lanes[l]);
+    for (size_t l = 0; j < n; j++, l++)
+        lanes[l] = __builtin_fmaf(dtype_get(x, dt, j), dtype_get(y, dt, j), lanes[l]);
+    for (size_t l = 0; l < STRIP; l++)
+        sum += lanes[l];
+    return sum;
+}
+
+SIMD_CLONES
+static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt, size_t stride, size_t rows,
+                     size_t n)
+{
+    for (size_t i = 0; i < rows; i++)
+        delta[i] = dt == DT_BF16 ? dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_BF16, n)
+                                 : dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_F32, n);
 }
 
 // p: scores to probabilities; ds: gradients of probabilities to those of unscaled scores.
 SIMD_CLONES
 static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE],
                                   const float *restrict lse, const float *restrict delta, float scale,
-                                  int diagonal, size_t rows)
+                                  int diagonal)
 {
-    for (int i = 0; i < (int)rows; i++)
-        for (int j = 0; j < TILE; j++) {
-            float e = vexpf(p[i][j] * scale - lse[i]);
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++) {
+            float e = vexpf(p[j][i] * scale - lse[i]);
 
             e        = (diagonal & (j > i)) ? 0.0f : e;
-            p[i][j]  = e;
-            ds[i][j] = e * (ds[i][j] - delta[i]) * scale;
+            p[j][i]  = e;
+            ds[j][i] = e * (ds[j][i] - delta[i]) * scale;
         }
 }
 
-/* The tile of queries i0.. against the loaded tile of keys j0..: adds to dk, dv and rows i0.. of dq. */
-static void backward_pair(const struct backward_tile *t, const struct head *hd, size_t i0, size_t j0,
-                          size_t nq)
+/* The loaded tile of queries i0.. against the head's keys j0... */
+static void backward_pair(const struct backward_tiles *t, const struct head *hd, const word *q,
+                          const word *dout, size_t i0, size_t j0)
 {
-    int        diagonal = i0 == j0;
-    size_t     w  = hd->width;
-    struct mat kt = { t->kt, TILE, 1 }, vt = { t->vt, TILE, 1 }, km = { t->k, w, 1 };
+    int            diagonal = i0 == j0;
+    size_t nq = round_up(size_min(hd->T - i0, TILE), STRIP), at = j0 * hd->width, in = at / hd->form->depth;
+    const word    *k_fold = (hd->form->fold ? t->k_fold : t->k) + in;
+    struct weights p, ds;
 
     memset(t->p, 0, sizeof(float) * TILE * TILE);
     memset(t->ds, 0, sizeof(float) * TILE * TILE);
-    for (size_t i = 0; i < nq; i += STRIP) {
-        struct mat q = { t->q + i * w, w, 1 }, dout = { t->dout + i * w, w, 1 };
-        size_t     n = diagonal ? i + STRIP : TILE;
-
-        mm_add(t->p + i * TILE, TILE, q, kt, STRIP, n, hd->hs);
-        mm_add(t->ds + i * TILE, TILE, dout, vt, STRIP, n, hd->hs);
-    }
+    scores_add(t->p, hd, t->k + in, t->qt, nq, diagonal);
+    scores_add(t->ds, hd, t->v + in, t->doutt, nq, diagonal);
     if (hd->drop) {
-        dropout_tile(t->drop, hd->row + i0, j0, 0, hd->drop);
+        dropout_tile(t->drop, hd->row + i0, j0, 1, hd->drop);
         tile_drop(t->ds, t->drop);
     }
-    softmax_tile_backward((float (*)[TILE])t->p, (float (*)[TILE])t->ds, t->lse + i0, t->delta + i0, hd->scale,
-                          diagonal, nq);
+    softmax_tile_backward((float(*)[TILE])t->p, (float(*)[TILE])t->ds, t->lse, t->delta, hd->scale, diagonal);
     if (hd->drop)
         tile_drop(t->p, t->drop); // for dv
-    for (size_t i = 0; i < nq; i += STRIP) {
-        struct mat ds = { t->ds + i * TILE, TILE, 1 };
+    p  = tile_narrow(t->p_rows, NULL, hd, t->p);
+    ds = tile_narrow(t->ds_rows, t->ds_cols, hd, t->ds);
+    queries_add(t->dq, hd, ds, k_fold, nq, diagonal);
+    keys_add(t->dv + at, hd, p, dout, nq, diagonal);
+    keys_add(t->dk + at, hd, ds, q, nq, diagonal);
+}
 
-        mm_add(t->dq + (i0 + i) * w, w, ds, km, STRIP, w, diagonal ? i + STRIP : TILE);
+/* The head's keys and values as tiles; their gradients 0. */
+static void backward_begin(const struct backward_tiles *t, const struct head *hd, const void *k)
+{
+    const void *v = element(k, hd->dt, hd->C);
+    size_t      all = round_up(hd->T, TILE) * hd->width;
+
+    for (size_t j0 = 0; j0 < hd->T; j0 += TILE) {
+        size_t in = j0 * hd->width / hd->form->depth;
+
+        tile_load(t->k + in, hd, k, hd->stride, j0);
+        tile_load(t->v + in, hd, v, hd->stride, j0);
+        tile_fold(t->k_fold + in, hd, t->k + in);
     }
-    for (size_t j = 0; j < (diagonal ? nq : TILE); j += STRIP) { // keys j.. are seen by queries from `first` on
-        size_t     first = diagonal ? j : 0, n = nq - first;
-        struct mat p  = { t->p + first * TILE + j, 1, TILE }, dout = { t->dout + first * w, w, 1 };
-        struct mat ds = { t->ds + first * TILE + j, 1, TILE }, q   = { t->q + first * w, w, 1 };
+    memset(t->dk, 0, sizeof(float) * all);
+    memset(t->dv, 0, sizeof(float) * all);
+}
 
-        mm_add(t->dv + j * w, w, p, dout, STRIP, w, n);
-        mm_add(t->dk + j * w, w, ds, q, STRIP, w, n);
+/* Queries i0.. against all keys that they see; dq, dout, out, lse, q of row 0. */
+static void backward_query_tile(const struct backward_tiles *t, const struct head *hd, void *dq,
+                                const void *dout, const void *out, const float *lse, const void *q, size_t i0)
+{
+    size_t      n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth, e = dtype_bytes(hd->dt);
+    const word *q_fold, *dout_fold;
+
+    tile_load(t->q, hd, q, hd->stride, i0);
+    tile_load(t->dout, hd, dout, hd->C, i0);
+    tile_transpose(t->qt, t->q, ld);
+    tile_transpose(t->doutt, t->dout, ld);
+    q_fold    = tile_fold(t->q_fold, hd, t->q);
+    dout_fold = tile_fold(t->dout_fold, hd, t->dout);
+    memset(t->dq, 0, sizeof(float) * TILE * hd->width);
+    memset(t->delta, 0, sizeof(float) * TILE);
+    memset(t->lse, 0, sizeof(float) * TILE);
+    memcpy(t->lse, lse + i0, sizeof(float) * n);
+    rows_dot(t->delta, element(dout, hd->dt, i0 * hd->C), element(out, hd->dt, i0 * hd->C), hd->dt, hd->C, n,
+             hd->hs);
+    for (size_t j0 = 0; j0 <= i0; j0 += TILE)
+        backward_pair(t, hd, q_fold, dout_fold, i0, j0);
+    tile_store((char *)dq + i0 * hd->stride * e, hd->dt, hd->stride, t->dq, hd->width, n, hd->hs);
+}
+
+void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout, const void *out,
+                           const float *lse, const void *qkv, enum dtype dt, size_t B, size_t T, size_t C,
+                           size_t H, const struct dropout *drop, void *scratch)
+{
+    struct backward_tiles t;
+    struct head all    = head_make(form, dt, T, C, H, drop);
+    size_t      stride = backward_layout(&t, NULL, T, all.width), e = dtype_bytes(dt);
+
+    #pragma omp parallel for schedule(dynamic) private(t)
+    for (size_t u = 0; u < B * H; u++) {
+        struct head hd = all;
+        size_t      b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;
+        char       *dq = (char *)dqkv + at3 * e;
+        const void *q  = element(qkv, dt, at3);
+
+        hd.row = u * T;
+        backward_layout(&t, (char *)scratch + (size_t)omp_get_thread_num() * stride, T, hd.width);
+        backward_begin(&t, &hd, element(q, dt, C));
+        for (size_t i0 = 0; i0 < T; i0 += TILE)
+            backward_query_tile(&t, &hd, dq, element(dout, dt, at), element(out, dt, at), lse + hd.row, q,
+                                i0);
+        tile_store(dq + C * e, dt, hd.stride, t.dk, hd.width, T, hd.hs);
+        tile_store(dq + 2 * C * e, dt, hd.stride, t.dv, hd.width, T, hd.hs);
     }
 }
 
-// dq = 0; delta and lse of all rows.
-static void backward_begin(const struct backward_tile *t, const struct head *hd, const void *dout,
-                           const void *out, const float *lse, size_t C)
+/* ---- which form ---- */
+
+static const struct attention_form *form_for(enum dtype dt)
 {
-    size_t padded = round_up(hd->T, TILE);
-
-    memset(t->dq, 0, sizeof(float) * padded * hd->width);
-    for (size_t i0 = 0; i0 < hd->T; i0 += TILE) {
-        size_t n = size_min(hd->T - i0, TILE);
-
-        tile_load(t->dout, hd->width, TILE, element(dout, hd->dt, i0 * C), hd->dt, C, n, hd->hs);
-        tile_load(t->q, hd->width, TILE, element(out, hd->dt, i0 * C), hd->dt, C, n, hd->hs);
-        rows_dot(t->delta + i0, t->dout, t->q, TILE, hd->width);
-    }
-    memcpy(t->lse, lse, sizeof(float) * hd->T);
-    memset(t->lse + hd->T, 0, sizeof(float) * (padded - hd->T));
+    return attention_bf16.runs(dt) ? &attention_bf16 : &attention_f32;
 }
 
-// The key tile j0..: loaded, met with all query tiles from the diagonal on, its dk and dv stored.
-static void backward_key_tile(const struct backward_tile *t, const struct head *hd, void *dq,
-                              const void *dout, const void *q, size_t C, size_t j0)
+const char *attention_describe(enum dtype dt)
 {
-    size_t      n = size_min(hd->T - j0, TILE), w = hd->width, stride = hd->stride;
-    const void *k  = element(q, hd->dt, j0 * stride + C);
-    char       *dk = (char *)dq + (j0 * stride + C) * dtype_bytes(hd->dt);
+    return form_for(dt)->name;
+}
 
-    tile_load(t->q, w, TILE, element(k, hd->dt, C), hd->dt, stride, n, hd->hs);
-    tile_transpose(t->vt, t->q, w);
-    tile_load(t->k, w, TILE, k, hd->dt, stride, n, hd->hs);
-    tile_transpose(t->kt, t->k, w);
-    memset(t->dk, 0, sizeof(float) * TILE * w);
-    memset(t->dv, 0, sizeof(float) * TILE * w);
-    for (size_t i0 = j0; i0 < hd->T; i0 += TILE) {
-        size_t nq = size_min(hd->T - i0, TILE);
-
-        tile_load(t->q, w, TILE, element(q, hd->dt, i0 * stride), hd->dt, stride, nq, hd->hs);
-        tile_load(t->dout, w, TILE, element(dout, hd->dt, i0 * C), hd->dt, C, nq, hd->hs);
-        backward_pair(t, hd, i0, j0, round_up(nq, STRIP));
-    }
-    tile_store(dk, hd->dt, stride, t->dk, w, n, hd->hs);
-    tile_store(dk + C * dtype_bytes(hd->dt), hd->dt, stride, t->dv, w, n, hd->hs);
+void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt,
+                       size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch)
+{
+    attention_forward_in(form_for(dt), out, lse, qkv, dt, B, T, C, H, drop, scratch);
 }
 
 void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
                         enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
                         void *scratch)
 {
-    struct head all = head_make(dt, T, C, H, drop);
-
-    #pragma omp parallel for schedule(dynamic)
-    for (size_t u = 0; u < B * H; u++) {
-        struct head hd = all;
-        size_t      b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;
-        float      *mine = (float *)scratch + (size_t)omp_get_thread_num() * backward_floats(T, hd.width);
-        char       *dq   = (char *)dqkv + at3 * dtype_bytes(dt);
-        struct backward_tile t = backward_layout(mine, T, hd.width);
-
-        hd.row = u * T;
-        backward_begin(&t, &hd, element(dout, dt, at), element(out, dt, at), lse + hd.row, C);
-        for (size_t j0 = 0; j0 < T; j0 += TILE)
-            backward_key_tile(&t, &hd, dq, element(dout, dt, at), element(qkv, dt, at3), C, j0);
-        tile_store(dq, dt, hd.stride, t.dq, hd.width, T, hd.hs);
-    }
+    attention_backward_in(form_for(dt), dqkv, dout, out, lse, qkv, dt, B, T, C, H, drop, scratch);
 }
 
 /* ---- decode ---- */
@@ -528,6 +558,23 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
 static size_t decode_floats(size_t T, size_t width)
 {
     return round_up(T, TILE) + 3 * width + TILE * width;
+}
+
+// n elements of each row of x, zero up to ld.
+SIMD_CLONES
+static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride, size_t rows,
+                       size_t n)
+{
+    for (size_t i = 0; i < rows; i++, out += ld) {
+        if (dt == DT_BF16)
+            for (size_t j = 0; j < n; j++)
+                out[j] = bf16_to_f32(((const bf16 *)x)[i * stride + j]);
+        else
+            for (size_t j = 0; j < n; j++)
+                out[j] = ((const float *)x)[i * stride + j];
+        for (size_t j = n; j < ld; j++)
+            out[j] = 0.0f;
+    }
 }
 
 // s[j] = q . k[j] * scale, in STRIP lanes.
@@ -579,19 +626,19 @@ static void decode_head(void *out, const void *q, const void *k, const void *v, 
 {
     float *s = scratch, *qf = s + round_up(hd->T, TILE), *o = qf + hd->width, *kv = o + hd->width;
 
-    tile_load(qf, hd->width, 1, q, hd->dt, 0, 1, hd->hs);
+    rows_widen(qf, hd->width, q, hd->dt, 0, 1, hd->hs);
     memset(o, 0, sizeof(float) * hd->width);
     for (size_t j = 0; j < hd->T; j += TILE) {
         size_t n = size_min(hd->T - j, TILE);
 
-        tile_load(kv, hd->width, n, element(k, hd->dt, j * hd->stride), hd->dt, hd->stride, n, hd->hs);
+        rows_widen(kv, hd->width, element(k, hd->dt, j * hd->stride), hd->dt, hd->stride, n, hd->hs);
         decode_tile_scores(s + j, qf, kv, n, hd->width, hd->scale);
     }
     decode_softmax(s, hd->T);
     for (size_t j = 0; j < hd->T; j += TILE) {
         size_t n = size_min(hd->T - j, TILE);
 
-        tile_load(kv, hd->width, n, element(v, hd->dt, j * hd->stride), hd->dt, hd->stride, n, hd->hs);
+        rows_widen(kv, hd->width, element(v, hd->dt, j * hd->stride), hd->dt, hd->stride, n, hd->hs);
         decode_tile_values(o, s + j, kv, n, hd->width);
     }
     tile_store(out, hd->dt, 0, o, hd->width, 1, hd->hs);
@@ -600,7 +647,7 @@ static void decode_head(void *out, const void *q, const void *k, const void *v, 
 void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v, enum dtype dt,
                       size_t B, size_t T, size_t max_T, size_t C, size_t H, void *scratch)
 {
-    struct head hd = head_make(dt, T, C, H, NULL);
+    struct head hd = head_make(&attention_f32, dt, T, C, H, NULL);
 
     hd.stride = C;
     assert(T >= 1 && T <= max_T);
@@ -616,13 +663,16 @@ void attention_decode(void *out, const void *q, size_t q_stride, const void *k, 
 
 size_t attention_scratch(size_t B, size_t T, size_t C, size_t H, int threads)
 {
-    size_t width = round_up(C / H, STRIP);
-    size_t most  = backward_floats(T, width);
+    struct forward_tiles  f;
+    struct backward_tiles b;
+    size_t width = round_up(C / H, STRIP), most = backward_layout(&b, NULL, T, width);
+    size_t                forward = forward_layout(&f, NULL, width),
+           decode = round_up(sizeof(float) * decode_floats(T, width), 64);
 
-    if (forward_floats(width) > most)
-        most = forward_floats(width);
-    if (decode_floats(T, width) > most)
-        most = decode_floats(T, width);
+    if (forward > most)
+        most = forward;
+    if (decode > most)
+        most = decode;
     (void)B; // each thread has one (b, h) at a time
-    return sizeof(float) * most * (size_t)threads;
+    return most * (size_t)threads;
 }

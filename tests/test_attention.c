@@ -1,5 +1,6 @@
-/* Attention against the definition in double: forward, gradients, with dropout, one token at a time; the same
- * bits for any number of threads and in any batch; nothing outside its arrays is touched. */
+/* Attention against the definition in double, in each form that this CPU runs: forward, gradients, with
+ * dropout, one token at a time; the same bits for any number of threads and in any batch; nothing outside its
+ * arrays is touched. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,7 +11,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#include "kernels/attention.h"
+#include "kernels/attention_form.h"
 #include "tests/ref.h"
 
 struct run { // one call's arrays, of dt; and what the oracle saw and said
@@ -20,6 +21,7 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     float  *lse;
     double *qkv64, *dout64, *out64, *dqkv64;
     const struct dropout *drop; // NULL: none
+    const struct attention_form *form; // NULL: what the CPU's is
 };
 
 static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint64_t *state)
@@ -81,6 +83,13 @@ static void run_release(struct run *r)
 
 static void run_kernels(struct run *r)
 {
+    if (r->form) {
+        attention_forward_in(r->form, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop,
+                             r->scratch);
+        attention_backward_in(r->form, r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C,
+                              r->H, r->drop, r->scratch);
+        return;
+    }
     attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
     attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop,
                        r->scratch);
@@ -94,9 +103,10 @@ static void run_oracle(struct run *r)
     for (size_t b = 0; b < r->B; b++) {
         for (size_t i = 0; factor && i < masks; i++)
             for (size_t j = 0; j < r->T; j++)
-                factor[i * r->T + j] = ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site, b * masks + i, j);
-        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n, r->qkv64 + 3 * b * n, factor, r->T,
-                      r->C, r->H);
+                factor[i * r->T + j] =
+                    ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site, b * masks + i, j);
+        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n, r->qkv64 + 3 * b * n,
+                      factor, r->T, r->C, r->H);
     }
     free(factor);
 }
@@ -115,34 +125,51 @@ static void check_close(const char *what, const struct run *r, const void *got, 
                      i, (double)dtype_get(got, r->dt, i), want[i]);
 }
 
-static void check_against_oracle(enum dtype dt, double tol)
+static void check_one(const struct attention_form *form, enum dtype dt, size_t B, size_t T, size_t hs,
+                      size_t H, double tol)
 {
-    static const size_t lengths[] = { 1, 17, 64, 65, 130 }, heads[] = { 1, 3 }, sizes[] = { 1, 5, 33, 64, 80, 129 };
+    struct run r;
 
+    run_init(&r, dt, B, T, hs, H, 2.0f);
+    r.form = form;
+    run_kernels(&r);
+    run_oracle(&r);
+    check_close("out", &r, r.out, r.out64, r.B * r.T * r.C, tol);
+    check_close("dqkv", &r, r.dqkv, r.dqkv64, 3 * r.B * r.T * r.C, tol);
+    run_release(&r);
+}
+
+static void check_against_oracle(const struct attention_form *form, enum dtype dt, double tol)
+{
+    static const size_t lengths[] = {1, 17, 64, 65, 130}, heads[] = {1, 3}, sizes[] = {1, 5, 33, 64, 80, 129};
+
+    if (!form->runs(dt)) {
+        print_message("this CPU has no AVX512-BF16\n");
+        skip();
+    }
     for (size_t t = 0; t < 5; t++)
         for (size_t h = 0; h < 2; h++)
-            for (size_t s = 0; s < 6; s++) {
-                struct run r;
-
-                run_init(&r, dt, h ? 3 : 1, lengths[t], sizes[s], heads[h], 2.0f);
-                run_kernels(&r);
-                run_oracle(&r);
-                check_close("out", &r, r.out, r.out64, r.B * r.T * r.C, tol);
-                check_close("dqkv", &r, r.dqkv, r.dqkv64, 3 * r.B * r.T * r.C, tol);
-                run_release(&r);
-            }
+            for (size_t s = 0; s < 6; s++)
+                check_one(form, dt, h ? 3 : 1, lengths[t], sizes[s], heads[h], tol);
+    check_one(form, dt, 1, 600, 96, 2, tol); // several groups of query tiles
 }
 
 static void test_fp32(void **unused)
 {
     (void)unused;
-    check_against_oracle(DT_F32, 1e-5);
+    check_against_oracle(&attention_f32, DT_F32, 1e-5);
 }
 
-static void test_bf16(void **unused)
+static void test_bf16_in_fp32(void **unused)
 {
     (void)unused;
-    check_against_oracle(DT_BF16, 2e-2);
+    check_against_oracle(&attention_f32, DT_BF16, 2e-2);
+}
+
+static void test_bf16_in_bf16(void **unused)
+{
+    (void)unused;
+    check_against_oracle(&attention_bf16, DT_BF16, 2e-2);
 }
 
 // The softmax's own sums are those without dropout, to the bit.
@@ -293,7 +320,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp32),
-        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_bf16_in_fp32),
+        cmocka_unit_test(test_bf16_in_bf16),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_of_nothing),
         cmocka_unit_test(test_threads_do_not_matter),

@@ -1,0 +1,138 @@
+/* attention_f32.c: attention's tiles in fp32: loaded widened, multiplied by blocks of sums that stay in
+ * registers while k runs. AVX2 has 16 registers: 6 rows x 16 columns, 4 rows where 6 do not come out even.
+ * AVX-512 has 32: 4 rows x up to 64 columns. */
+#include "kernels/attention_form.h"
+#include "kernels/simd.h"
+
+#include <immintrin.h>
+
+enum {
+    ROWS_AVX512 = 4,
+    AHEAD       = 8, // rows that load asks for in advance
+};
+
+struct left { // struct operand's floats
+    const float *p;
+    size_t       row, col;
+};
+
+// c (ROWS_AVX512, 16 nv) += a b
+__attribute__((target("avx512f"), always_inline)) static inline void
+block_avx512(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t k, const int nv)
+{
+    __m512 sum[ROWS_AVX512][4];
+
+    for (int r = 0; r < ROWS_AVX512; r++)
+        for (int v = 0; v < nv; v++)
+            sum[r][v] = _mm512_loadu_ps(c + (size_t)r * ldc + 16 * v);
+    for (size_t i = 0; i < k; i++, a.p += a.col, b += ldb)
+        for (int r = 0; r < ROWS_AVX512; r++) {
+            __m512 x = _mm512_set1_ps(a.p[(size_t)r * a.row]);
+
+            for (int v = 0; v < nv; v++)
+                sum[r][v] = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + 16 * v), sum[r][v]);
+        }
+    for (int r = 0; r < ROWS_AVX512; r++)
+        for (int v = 0; v < nv; v++)
+            _mm512_storeu_ps(c + (size_t)r * ldc + 16 * v, sum[r][v]);
+}
+
+__attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, struct left a, const float *b,
+                                                         size_t ldb, size_t m, size_t n, size_t k)
+{
+    for (size_t i = 0; i < m; i += ROWS_AVX512, c += ROWS_AVX512 * ldc, a.p += ROWS_AVX512 * a.row)
+        for (size_t j = 0, nv; j < n; j += 16 * nv) {
+            size_t left = (n - j) / 16, blocks = (left + 3) / 4;
+
+            nv =
+                (left + blocks - 1) / blocks; // of like size, none so small that its sums wait for each other
+            if (nv == 4)
+                block_avx512(c + j, ldc, a, b + j, ldb, k, 4);
+            else if (nv == 3)
+                block_avx512(c + j, ldc, a, b + j, ldb, k, 3);
+            else if (nv == 2)
+                block_avx512(c + j, ldc, a, b + j, ldb, k, 2);
+            else
+                block_avx512(c + j, ldc, a, b + j, ldb, k, 1);
+        }
+}
+
+// c (rows, 16) += a b
+SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t k,
+                            const int rows)
+{
+    const float *a3 = a.p + 3 * a.row; // two pointers reach six rows
+    __m256       sum[6][2];
+
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < 2; v++)
+            sum[r][v] = _mm256_loadu_ps(c + (size_t)r * ldc + 8 * v);
+    for (size_t i = 0; i < k; i++, a.p += a.col, a3 += a.col, b += ldb) {
+        __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
+
+        for (int r = 0; r < rows; r++) {
+            __m256 x = _mm256_broadcast_ss(r < 3 ? a.p + (size_t)r * a.row : a3 + (size_t)(r - 3) * a.row);
+
+            sum[r][0] = _mm256_fmadd_ps(x, b0, sum[r][0]);
+            sum[r][1] = _mm256_fmadd_ps(x, b1, sum[r][1]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < 2; v++)
+            _mm256_storeu_ps(c + (size_t)r * ldc + 8 * v, sum[r][v]);
+}
+
+static void mm_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t m, size_t n,
+                    size_t k)
+{
+    for (size_t rows; m > 0; m -= rows, c += rows * ldc, a.p += rows * a.row) {
+        rows = m % 6 ? 4 : 6;
+        for (size_t j = 0; j < n; j += 16)
+            if (rows == 6)
+                block_avx2(c + j, ldc, a, b + j, ldb, k, 6);
+            else
+                block_avx2(c + j, ldc, a, b + j, ldb, k, 4);
+    }
+}
+
+static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m, size_t n,
+                   size_t k)
+{
+    struct left l = { (const float *)a.p, a.row, a.col };
+
+    if (__builtin_cpu_supports("avx512f"))
+        mm_avx512(c, ldc, l, (const float *)b, ldb, m, n, k);
+    else
+        mm_avx2(c, ldc, l, (const float *)b, ldb, m, n, k);
+}
+
+/* Rows are short and pages apart, so the CPU does not see the next ones coming. */
+SIMD_CLONES
+static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n, size_t width)
+{
+    float *out = (float *)rows;
+
+    for (size_t i = 0; i < TILE; i++, out += width) {
+        size_t m = i < have ? n : 0;
+
+        if (i + AHEAD < have)
+            for (size_t j = 0; j < n; j += 64 / dtype_bytes(dt))
+                __builtin_prefetch((const char *)x + ((i + AHEAD) * stride + j) * dtype_bytes(dt));
+        if (dt == DT_BF16)
+            for (size_t j = 0; j < m; j++)
+                out[j] = bf16_to_f32(((const bf16 *)x)[i * stride + j]);
+        else
+            for (size_t j = 0; j < m; j++)
+                out[j] = ((const float *)x)[i * stride + j];
+        for (size_t j = m; j < width; j++)
+            out[j] = 0.0f;
+    }
+}
+
+static int runs(enum dtype dt)
+{
+    return dt == DT_F32 || dt == DT_BF16;
+}
+
+const struct attention_form attention_f32 = {
+    .name = "fp32", .depth = 1, .runs = runs, .load = load, .mm_add = mm_add};
