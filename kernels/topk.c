@@ -17,6 +17,7 @@
 #include "kernels/simd.h"
 
 #include <assert.h>
+#include <immintrin.h>
 #include <math.h>
 
 enum {
@@ -162,16 +163,29 @@ static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n
                           sample_rank(n, k, s->n_sample)).at;
 }
 
-/* Positions of the elements of x[0..n) whose key is at least `bound`; n <= BLOCK. Without a branch: a
- * candidate every hundred elements, at no pattern, is what a predictor is worst at. */
+/* Positions of the elements of x[0..n) whose key is at least `bound`, n <= BLOCK, bound >= 1: 64 comparisons
+ * into the bits of a word, then the bits that are set. A branch for each eight elements would be guessed wrong
+ * at every candidate; here it is once in 64. */
 static size_t block_filter(uint16_t *at, const float *x, size_t n, uint32_t bound)
 {
-    size_t count = 0;
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), below = _mm256_set1_epi32((int32_t)(bound - 1));
+    size_t        count = 0, i = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        at[count] = (uint16_t)i;
-        count += key_of(x[i]) >= bound;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t hits = 0;
+
+        for (int v = 0; v < 8; v++) {
+            __m256i key = _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i + 8 * v)), magnitude);
+            int     bit = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(key, below)));
+
+            hits |= (uint64_t)(uint32_t)bit << 8 * v;
+        }
+        for (; hits; hits &= hits - 1)
+            at[count++] = (uint16_t)(i + (size_t)__builtin_ctzll(hits));
     }
+    for (; i < n; i++)
+        if (key_of(x[i]) >= bound)
+            at[count++] = (uint16_t)i;
     return count;
 }
 
