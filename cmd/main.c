@@ -116,15 +116,17 @@ static int finish(int rc)
     return 1;
 }
 
-/* OpenMP's threads are to sleep while they wait, not to spin: the devices' workers and other programs share these cores, and a thread
- * that spins keeps the one it waits for from running (measured in docs/performance.md). The library reads its setting when it is
- * loaded, so the program begins once more with it. A setting of the user's stands. */
+/* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and other programs share these cores, and
+ * a thread that spins keeps the one it waits for from running. But waking one costs 0.1 ms, and a step has hundreds of short loops:
+ * so they spin for about as long as that, then sleep (both measured in docs/performance.md). The library reads its settings when it
+ * is loaded, so the program begins once more with them. A setting of the user's stands. */
 static void wait_without_spinning(char **argv)
 {
     char    self[4096];
     ssize_t n;
 
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1))
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1) ||
+        setenv("GOMP_SPINCOUNT", "5000", 1))
         return;
     n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
