@@ -163,6 +163,7 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
         free(a);
         return rc;
     }
+    madvise(a->arena, a->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
     c.base   = a->arena;
     a->inputs = take(&c, a->sizes.inputs);
     a->kept   = take(&c, o->kept * a->sizes.kept_per_layer);

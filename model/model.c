@@ -73,11 +73,13 @@ static int scratch_open(struct model *m, struct err *err)
     if (m->scratch_bytes == 0)
         return 0;
     m->scratch = mmap(NULL, m->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m->scratch != MAP_FAILED)
-        return 0;
-    m->scratch = NULL;
-    return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s", m->scratch_bytes,
-                   strerror(errno));
+    if (m->scratch == MAP_FAILED) {
+        m->scratch = NULL;
+        return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s", m->scratch_bytes,
+                       strerror(errno));
+    }
+    madvise(m->scratch, m->scratch_bytes, MADV_HUGEPAGE); // a wish
+    return 0;
 }
 
 int model_open(struct model **out, const struct model_options *o, struct err *err)
