@@ -87,8 +87,8 @@ static unsigned sections_of(const char *only, struct err *err)
         while (i < SECTIONS && (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
             i++;
         if (i == SECTIONS) {
-            err_misuse(err, "--only %.*s: products, memory, kernels, disk, update, topk and steps, with commas "
-                            "between, are expected", (int)n, only);
+            err_misuse(err, "--only %.*s: products, memory, kernels, disk, update, topk and steps, with "
+                            "commas between, are expected", (int)n, only);
             return 0;
         }
         bits |= 1u << i;

@@ -61,6 +61,9 @@ double bench_bandwidth(const json_t *report, int all, int writes);
 /* FLOPs of a step's forward and backward: products and attention. */
 double bench_flops(const struct bench *b);
 
+/* Seconds of one core that an emulated device's update takes a parameter, beside its disk. */
+int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err);
+
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
 struct bench_item {

@@ -325,7 +325,7 @@ static const struct kernel {
     {"residual", do_residual, 0, 0},
     {"convert to bf16", do_convert, 0, 0},
     {"sum of columns", do_colsum, 0, 0},
-    {"the same, rounding to bf16", do_colsum_narrow, 0, 0},
+    {"sum of columns, rounding", do_colsum_narrow, 0, 0},
     {"dropout", do_dropout, 0, 0},
     {"embedding forward", do_embedding_forward, 0, 0},
     {"embedding backward", do_embedding_backward, 0, 0},
@@ -428,27 +428,6 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     return 0;
 }
 
-/* What a kernel on all threads takes before it begins: they sleep between kernels. */
-static void nothing(void *ctx, size_t call)
-{
-    volatile int threads = 0;
-
-    (void)ctx, (void)call;
-    #pragma omp parallel
-    #pragma omp single
-    threads = 1;
-    (void)threads;
-}
-
-static int start_measure(struct bench *b, struct err *err)
-{
-    struct bench_item item = {nothing, NULL, 0};
-    int               rc = bench_rounds(&item, 1, b->o->rounds, bench_least(b) / 2, err);
-
-    json_object_set_new(b->report, "threads_start_seconds", json_real(item.seconds));
-    return rc;
-}
-
 static int sizes_open(struct sizes *s, const struct bench *b, struct err *err)
 {
     const struct train_opts *o = &b->o->train;
@@ -496,8 +475,6 @@ int bench_kernels(struct bench *b, struct err *err)
         rc = arena_open(&a, b, most, err);
     for (size_t i = 0; i < KERNELS && !rc; i++)
         rc = kernel_measure(b, &kernels[i], &s, &a, rows, err);
-    if (!rc)
-        rc = start_measure(b, err);
     if (a.at && a.at != MAP_FAILED)
         munmap(a.at, a.bytes);
     free(s.tokens);
@@ -538,5 +515,5 @@ void bench_kernels_print(const json_t *report)
     for (i = 0; i < 3 && i < n; i++)
         printf("%s %s %.0f %%", i ? "," : "", bench_text(sorted[i], "kernel"),
                100 * bench_number(sorted[i], "share"));
-    printf("; to start all threads takes %.1f us\n", 1e6 * bench_number(report, "threads_start_seconds"));
+    printf("\n");
 }

@@ -14,6 +14,9 @@ typedef float vec __attribute__((vector_size(32), aligned(32)));
 
 enum { KINDS = 5, WAYS = 2, STREAMS = 4, UNROLL = 2 };
 
+/* Places that are read at once are no power of two apart: they would share a bank of the memory. */
+enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
+
 static const struct memory_kind {
     const char *name;
     double      reads, writes;
@@ -35,7 +38,7 @@ static volatile float sink; // what is read must be used
 /* From four places at once, as kernels with several arrays do: more of it is fetched ahead. */
 static void part_read(const vec *a, size_t n)
 {
-    size_t each = n / STREAMS;
+    size_t each = n / STREAMS - SKEW_VECS;
     vec    sum[STREAMS][UNROLL] = {0}, all = {0};
 
     for (size_t i = 0; i + UNROLL <= each; i += UNROLL)
@@ -50,7 +53,7 @@ static void part_read(const vec *a, size_t n)
 
 static void part_in_place(vec *a, size_t n)
 {
-    size_t each = n / STREAMS;
+    size_t each = n / STREAMS - SKEW_VECS;
 
     for (size_t i = 0; i < each; i++)
         for (size_t s = 0; s < STREAMS; s++)
@@ -127,14 +130,18 @@ static size_t array_bytes(const struct bench *b)
 
 static int arrays_open(struct arrays *x, size_t bytes, struct err *err)
 {
-    char *all = mmap(NULL, 3 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t all = 3 * (bytes + SKEW_BYTES);
+    char  *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (all == MAP_FAILED)
+    if (at == MAP_FAILED)
         return err_set(err, -ENOMEM, "out of memory for three arrays of %zu bytes", bytes);
-    madvise(all, 3 * bytes, MADV_HUGEPAGE);
-    memset(all, 0, 3 * bytes);
-    *x = (struct arrays){(vec *)(void *)all, (vec *)(void *)(all + bytes), (vec *)(void *)(all + 2 * bytes),
-                         bytes / sizeof(vec), bytes};
+    madvise(at, all, MADV_HUGEPAGE);
+    memset(at, 0, all);
+    *x = (struct arrays){.a = (vec *)(void *)at,
+                         .b = (vec *)(void *)(at + bytes + SKEW_BYTES),
+                         .c = (vec *)(void *)(at + 2 * (bytes + SKEW_BYTES)),
+                         .n = bytes / sizeof(vec),
+                         .bytes = bytes};
     return 0;
 }
 
@@ -162,7 +169,7 @@ int bench_memory(struct bench *b, struct err *err)
                                               bytes / items[k * WAYS + 1].seconds, "reads", kinds[k].reads,
                                               "writes", kinds[k].writes));
     }
-    munmap(x.a, 3 * x.bytes);
+    munmap(x.a, 3 * (x.bytes + SKEW_BYTES));
     return rc;
 }
 

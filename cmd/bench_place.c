@@ -29,7 +29,8 @@ struct bench_place {
     struct disk        *disk;
     char               *memory;
     uint64_t            bytes;
-    uint64_t            next[2]; // reads in the first half, writes in the second, each in a circle
+    uint64_t            next[2]; // reads in one half, writes in the other, each in a circle
+    int                 written; // the half that was written last: it is read next, as slots are
     struct disk_req     req[REQUESTS];
 };
 
@@ -62,7 +63,7 @@ static int start(struct bench_place *p, struct disk_req *r, enum disk_op op, str
 
     r->op = op;
     r->bytes = REQUEST_BYTES;
-    r->off = *next + (op == DISK_WRITE ? half : 0);
+    r->off = *next + ((op == DISK_WRITE) != p->written ? half : 0);
     *next = (*next + REQUEST_BYTES) % half;
     rc = disk_submit(p->disk, r);
     return rc ? err_set(err, rc, "%s: %s", p->path, strerror(-rc)) : 0;
@@ -110,6 +111,8 @@ int bench_place_run(struct bench_place *p, const struct bench_pattern *pattern, 
         burst = reads / REQUEST_BYTES * REQUEST_BYTES + writes / REQUEST_BYTES * REQUEST_BYTES;
     }
     *rate = (double)moved / ((double)(clock_ns() - start_ns) * 1e-9);
+    if (pattern->writes)
+        p->written = !p->written;
     return rc;
 }
 
@@ -185,21 +188,14 @@ int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, 
 
 /* ---- opening ---- */
 
+/* Both halves. */
 static int fill(struct bench_place *p, struct err *err)
 {
-    uint64_t half = p->bytes / 2;
-    int      rc = move(p, 0, half, err);
+    int rc = 0;
 
-    for (uint64_t at = 0; at < half && !rc; at += REQUEST_BYTES) {
-        struct disk_req *r = &p->req[0];
-
-        r->op = DISK_WRITE;
-        r->bytes = REQUEST_BYTES;
-        r->off = at;
-        rc = disk_submit(p->disk, r);
-        while (!rc && !(rc = wait_one(p, &r, err)))
-            ;
-        rc = rc > 0 ? 0 : rc;
+    for (int i = 0; i < 2 && !rc; i++) {
+        rc = move(p, 0, p->bytes / 2, err);
+        p->written = !p->written;
     }
     return rc;
 }

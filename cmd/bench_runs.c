@@ -87,8 +87,7 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 #define END(what)   "max(end_ns) FILTER (WHERE " what ") / 1e9"
 
 /* host: the computing thread, which does one thing at a time. u0, w0: of block 0. moving: reads of parameters
- * and writes of gradients. head: from the last layer's output to its gradient. arithmetic: of all devices, on
- * one core each. */
+ * and writes of gradients. head: from the last layer's output to its gradient. */
 // clang-format off
 static const char parts_sql[] =
     "SELECT max(s.seconds) AS seconds,"
@@ -106,8 +105,7 @@ static const char parts_sql[] =
         BEGIN("phase = 'grad_write' AND block = 0 AND device >= 0") " AS w0,"
     " " END("phase = 'grad_write' AND device >= 0") " - "
         BEGIN("phase = 'param_read' AND device >= 0") " AS moving,"
-    " " END("phase = 'backward' AND block = %zu") " - " BEGIN("phase = 'loss'") " AS head,"
-    " sum(d) FILTER (WHERE phase = 'update_compute') AS arithmetic"
+    " " END("phase = 'backward' AND block = %zu") " - " BEGIN("phase = 'loss'") " AS head"
     " FROM (SELECT *, (end_ns - start_ns) / 1e9 AS d FROM spans) JOIN steps s USING (step)"
     " WHERE step >= %llu AND step < %llu GROUP BY step ORDER BY step";
 // clang-format on

@@ -128,7 +128,7 @@ struct figures {
 };
 
 /* Of the runs that are there. */
-static struct figures figures_of(const struct bench *b, const json_t *runs)
+static struct figures figures_of(const struct bench *b, const json_t *runs, double arithmetic)
 {
     const json_t *computing = bench_row(runs, "run", "computing"),
                  *apart = bench_row(runs, "run", "moving, apart");
@@ -142,7 +142,7 @@ static struct figures figures_of(const struct bench *b, const json_t *runs)
                             .u0 = bench_number(apart, "u0"),
                             .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
                             .W = bench_number(apart, "moving"),
-                            .A = bench_number(apart, "arithmetic") / (double)b->o->train.threads};
+                            .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads};
 }
 
 static json_t *figures_json(const struct figures *f)
@@ -183,6 +183,7 @@ int bench_steps(struct bench *b, struct err *err)
 {
     json_t        *section = json_object(), *runs = json_array(), *bounds = json_array();
     struct figures f;
+    double         arithmetic = 0;
     int            rc;
 
     json_object_set_new(b->report, "steps", section);
@@ -196,9 +197,11 @@ int bench_steps(struct bench *b, struct err *err)
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);
     rc = measure(b, runs, err);
+    if (!rc && b->o->train.mode != TRAIN_MEM)
+        rc = bench_update_arithmetic(b, &arithmetic, err);
     if (rc)
         return rc;
-    f = figures_of(b, runs);
+    f = figures_of(b, runs, arithmetic);
     json_object_set_new(section, "figures", figures_json(&f));
     bounds_add(b, bounds, runs, &f);
     return 0;

@@ -187,6 +187,27 @@ static int rig_run(struct rig *r, const struct bench *b, double *rate, struct er
     return rc;
 }
 
+int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    double      rates[MOST_ROUNDS];
+    size_t      n_pad = 0, n = b->o->rounds < MOST_ROUNDS ? b->o->rounds : MOST_ROUNDS;
+    int         rc = r ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
+
+    if (!rc)
+        rc = rig_open(r, b, "null", n_pad, err);
+    if (!rc)
+        rc = rig_run(r, b, &rates[0], err); // once unmeasured
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = rig_run(r, b, &rates[i], err);
+    if (!rc)
+        *seconds = (double)(r->states + r->grad + r->slot) / (double)n_pad / bench_median(rates, n);
+    if (r)
+        rig_close(r);
+    free(r);
+    return rc;
+}
+
 /* What takes turns: medians are shares of each other. */
 enum { PATH, MIXED, BURSTS, FIO, ARITHMETIC, TURNS };
 
