@@ -66,7 +66,7 @@ const struct opt_row train_rows[] = {
     { "compress", OPT_RATIO, AT(compress), .max = 1, .help = "send the largest gradients only: this part of the dense gradient's bytes" },
     { "error-feedback", OPT_FLAG, AT(error_feedback), .help = "add what was not sent to the next step's gradient" },
     { "speculate", OPT_FLAG, AT(speculate), .help = "base, su+o: update a block before the gradient's norm is known, and again where it asks "
-      "for clipping; the same bits, on disk about twice the states" },
+      "for clipping; the same bits, 1.4 times the space on disk" },
     { "link-bw", OPT_SIZE, AT(link_bw), .help = "bytes a second of the modelled host link; 0: unlimited" },
     { "csd-read-bw", OPT_SIZE, AT(csd_read_bw), .help = "bytes a second that an emulated device reads; 0: unlimited" },
     { "csd-write-bw", OPT_SIZE, AT(csd_write_bw), .help = "bytes a second that an emulated device writes; 0: unlimited" },

@@ -70,8 +70,8 @@ static int put_covered(struct scheduler *s, struct err *err)
     return rc;
 }
 
-/* With what was speculated on: none of it is committed before, all that is covered is now. */
-static int write_a(struct scheduler *s, struct err *err)
+/* With what was updated before: none of it is committed yet, all that is covered is now. last: there is nothing left, or never was. */
+static int write_a(struct scheduler *s, int last, struct err *err)
 {
     struct runlog *log = s->cfg.log;
     struct journal_state next = s->state;
@@ -97,7 +97,7 @@ static int write_a(struct scheduler *s, struct err *err)
         rc = journal_put_state(s->journal, &next, err);
     if (!rc)
         rc = runlog_step(log, &row, err);
-    if (!rc && s->asked.skip)
+    if (!rc && last)
         rc = meter_flush(s->meter, s->asked.row.step, log, err);
     if (!rc)
         rc = runlog_commit(log, err);
@@ -155,12 +155,12 @@ static void after_a(struct scheduler *s)
         s->ask = ASK_NONE;
         return;
     }
-    s->ask = ASK_RUNNING;
     for (size_t i = 0; i < s->dev.store.n_subs; i++)
         s->subs[i].residual_crc = s->subs[i].residual_next;
     covered_settle(s);
     scheduler_count(s);
     scheduler_queue(s);
+    s->ask = s->to_commit > 0 ? ASK_RUNNING : ASK_NONE;
 }
 
 static void after_b(struct scheduler *s)
@@ -200,12 +200,12 @@ int commit_advance(struct scheduler *s, int *progress, struct err *err)
     }
     if (s->unflushed > 0)
         return 0;
-    last = kind == COMMIT_A ? s->asked.skip : covered(s) == s->to_commit;
+    last = kind == COMMIT_A ? s->asked.skip || covered(s) == s->dev.store.n_subs : covered(s) == s->to_commit;
     step = kind == COMMIT_A ? s->asked.row.step : s->state.next_step - 1;
     if (last) // its transaction carries the step's spans: only the flush can be among them
         meter_span(s->meter, step, PHASE_COMMIT, -1, -1, s->commit_ns, clock_ns(), 0);
     pthread_mutex_unlock(&s->mutex); // what the transaction reads is changed by this thread alone
-    rc = kind == COMMIT_A ? write_a(s, err) : write_b(s, last, err);
+    rc = kind == COMMIT_A ? write_a(s, last, err) : write_b(s, last, err);
     pthread_mutex_lock(&s->mutex);
     if (rc)
         return rc;

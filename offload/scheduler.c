@@ -4,7 +4,7 @@
  *   updates    after commit A, block 0 first, as long as a slot of the class is free; with speculation, before it too
  *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
  *   residuals  (error feedback) of blocks whose gradients the model has begun
- *   gradients  as soon as the model has sent them and the step before is committed (its redo would need the old ones)
+ *   gradients  as soon as the model has sent them and the block's last update is committed (its redo would need the old ones)
  *   commits    (commit.c)
  *
  * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept, and every call returns it. */
@@ -323,15 +323,23 @@ static void residual_write(struct scheduler *s, struct gbuf *g, size_t i, uint32
 
 /* ---- gradients */
 
+/* Nobody will update from the gradients of the step before that lie there. */
+static int block_is_committed(const struct scheduler *s, size_t first, size_t end)
+{
+    while (first < end && s->subs[first].committed.version == s->state.applied)
+        first++;
+    return first == end;
+}
+
 static int grads_advance(struct scheduler *s)
 {
     int progress = 0;
 
-    for (size_t i = 0; s->to_commit == 0 && i < s->n_gbufs + 2; i++) {
+    for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         struct gbuf *g = &s->gbufs[i];
         size_t       first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
 
-        if (g->state != GBUF_QUEUED)
+        if (g->state != GBUF_QUEUED || !block_is_committed(s, first, end))
             continue;
         g->state = GBUF_WRITING;
         g->unwritten = end - first;

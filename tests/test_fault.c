@@ -39,7 +39,7 @@ struct plan {
     enum run_mode mode;
     const char   *disk; // "fault": the faulty disk around sync
     double        compress;
-    int           feedback, in_ram;
+    int           feedback, in_ram, speculate;
 };
 
 struct toy {
@@ -82,7 +82,8 @@ static void toy_begin(struct toy *t, const struct plan *p)
     t->cfg = (struct run_config){
         .dir = t->dir, .id = "00112233445566778899aabbccddeeff", .mode = p->mode, .n_blocks = BLOCKS, .block_params = sizes,
         .decay = toy_decay, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW, .compress = p->compress, .error_feedback = p->feedback,
-        .residual_in_ram = p->in_ram, .n_devices = 1, .csd = csd_of(p), .disk = strcmp(p->disk, "fault") ? p->disk : "sync",
+        .residual_in_ram = p->in_ram, .spares = p->speculate, .speculate = p->speculate, .n_devices = 1, .csd = csd_of(p),
+        .disk = strcmp(p->disk, "fault") ? p->disk : "sync",
         .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0), .frames = 2, .grad_buffers = 1,
         .durable = 1, .commit_every = 1,
     };
@@ -236,11 +237,13 @@ static uint64_t stride(uint64_t some)
 /* ---- requests of a device ---- */
 
 static const struct plan device_plans[] = {
-    { "base", RUN_BASE, "fault", 0, 0, 0 },
-    { "su", RUN_SU, "fault", 0, 0, 0 },
-    { "su+o", RUN_SUO, "fault", 0, 0, 0 },
-    { "su+o, compressed, feedback", RUN_SUO, "fault", 0.05, 1, 0 },
-    { "su, compressed, feedback in RAM", RUN_SU, "fault", 0.05, 1, 1 },
+    { "base", RUN_BASE, "fault", 0, 0, 0, 0 },
+    { "su", RUN_SU, "fault", 0, 0, 0, 0 },
+    { "su+o", RUN_SUO, "fault", 0, 0, 0, 0 },
+    { "su+o, compressed, feedback", RUN_SUO, "fault", 0.05, 1, 0, 0 },
+    { "su, compressed, feedback in RAM", RUN_SU, "fault", 0.05, 1, 1, 0 },
+    { "base, speculate", RUN_BASE, "fault", 0, 0, 0, 1 },
+    { "su+o, compressed, feedback, speculate", RUN_SUO, "fault", 0.05, 1, 0, 1 },
 };
 enum { DEVICE_PLANS = sizeof device_plans / sizeof *device_plans };
 
@@ -407,8 +410,8 @@ static void calls_fail(const struct plan *p, enum calls_kind kind, const char *n
     }
 }
 
-static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0 }, in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0 },
-                         on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0 };
+static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0 }, in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0 },
+                         on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0, 0 };
 
 static void file_calls_fail(void **state)
 {
@@ -548,8 +551,8 @@ static void residuals_overflow(void **state)
 {
     (void)state;
     static const struct plan plans[] = {
-        { "mem", RUN_MEM, "sync", 0.05, 1, 0 }, { "base", RUN_BASE, "sync", 0.05, 1, 0 }, { "su+o", RUN_SUO, "sync", 0.05, 1, 0 },
-        { "su+o in RAM", RUN_SUO, "sync", 0.05, 1, 1 },
+        { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0 }, { "base", RUN_BASE, "sync", 0.05, 1, 0, 0 }, { "su+o", RUN_SUO, "sync", 0.05, 1, 0, 0 },
+        { "su+o in RAM", RUN_SUO, "sync", 0.05, 1, 1, 0 },
     };
     struct toy first = { 0 };
 

@@ -24,8 +24,8 @@ refuses_pretrain() { # CODE TEXT ARGUMENTS...: and no folder is left
 refuses_pretrain 2 "--bacth" $small --data "$tmp/text.bin" --bacth 2
 refuses_pretrain 2 "--batch" $sizes --data "$tmp/text.bin" --batch 0
 refuses_pretrain 2 "needs compressed gradients" $small --data "$tmp/text.bin" --error-feedback
-refuses_pretrain 2 "not mem: in mem nothing waits" $small --data "$tmp/text.bin" --mode mem --speculate
-refuses_pretrain 2 "not su: su updates naively" $small --data "$tmp/text.bin" --mode su --speculate
+refuses_pretrain 2 "not mem: in mem nothing waits" $sizes --data "$tmp/text.bin" --mode mem --speculate
+refuses_pretrain 2 "not su: su updates naively" $sizes --data "$tmp/text.bin" --mode su --speculate
 refuses_pretrain 2 "not in this version" $small --data "$tmp/text.bin" --trace
 refuses_pretrain 2 "--data FILE is missing" $small
 refuses_pretrain 2 "which model?" --data "$tmp/text.bin"
