@@ -18,6 +18,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -75,7 +76,8 @@ class Peer:
                            "width": case.width, "vocab": case.vocab, "positions": case.positions(), "warm": a.skip}.items():
             argv += ["--" + key, str(value)]
         with open(self.log, "wb") as f:
-            self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f, env=dict(os.environ, OMP_NUM_THREADS=str(a.threads)))
+            self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f, start_new_session=True,
+                                          env=dict(os.environ, OMP_NUM_THREADS=str(a.threads)))
 
     def line(self):
         """What it answers next."""
@@ -94,7 +96,7 @@ class Peer:
         return json.loads(self.line())
 
     def close(self):
-        self.child.kill()
+        os.killpg(self.child.pid, signal.SIGKILL)  # with the compilers that it began
         self.child.wait()
         self.folder.cleanup()
 
