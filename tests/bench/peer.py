@@ -6,6 +6,7 @@ Reads a number of steps from stdin, does them, writes a line of JSON to stdout (
 stdin ends. ENGINE: "PyTorch" or "DeepSpeed", then fp32, autocast (products in bf16, parameters in fp32) or bf16 (all in bf16, moments too; DeepSpeed
 keeps fp32 masters), then perhaps compiled."""
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -46,9 +47,13 @@ class GPT(nn.Module):
         self.ln_f = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocab, bias=False)
         self.head.weight = self.wte.weight
+
+    def init(self, gather=lambda p: contextlib.nullcontext()):
         for name, p in self.named_parameters():
-            if p.dim() == 2:
-                nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * layers) if name.endswith(("proj.weight", "out.weight")) else 0.02)
+            with gather(p):
+                if p.dim() == 2:
+                    nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * len(self.h)) if name.endswith(("proj.weight", "out.weight")) else 0.02)
+        return self
 
     def forward(self, x, y):
         z = self.wte(x) + self.wpe.weight[:x.shape[1]]
@@ -60,7 +65,7 @@ class GPT(nn.Module):
 # ---- engines: each gives a function that does one step on micro-batches and returns the loss ----
 
 def torch_engine(a, kind, compiled):
-    model = GPT(a.layers, a.heads, a.width, a.vocab, a.positions)
+    model = GPT(a.layers, a.heads, a.width, a.vocab, a.positions).init()
     if kind == "bf16":
         model.to(torch.bfloat16)
     run = torch.compile(model, dynamic=False) if compiled else model
@@ -81,15 +86,15 @@ def torch_engine(a, kind, compiled):
 
 
 def deepspeed_config(a, kind):
-    largest = a.vocab * a.width
-    live = max(60_000_000, 24 * a.width * a.width)  # two layers; 16 buffers must hold what is live and what is prefetched
+    largest, layer = a.vocab * a.width, 12 * a.width * a.width
+    live = largest + 2 * layer  # 16 buffers, a matrix each, must hold what is live and what is prefetched
     nvme = {"device": "nvme", "nvme_path": a.folder, "pin_memory": False, "buffer_count": 16}
     return {
         "train_micro_batch_size_per_gpu": a.batch, "gradient_accumulation_steps": a.accum, "gradient_clipping": CLIP,
         "bf16": {"enabled": kind == "bf16"}, "optimizer": {"type": "AdamW", "params": {"lr": LR, "weight_decay": DECAY}},
         "zero_optimization": {
             "stage": 3, "contiguous_gradients": True, "overlap_comm": False,
-            "stage3_prefetch_bucket_size": 8_000_000, "stage3_max_live_parameters": live, "stage3_max_reuse_distance": live,
+            "stage3_prefetch_bucket_size": layer, "stage3_max_live_parameters": live, "stage3_max_reuse_distance": live,
             "offload_param": nvme | {"buffer_size": -(-largest // 1_000_000) * 1_000_000, "max_in_cpu": 0},
             "offload_optimizer": nvme | {"pipeline_read": True, "pipeline_write": True},
         },
@@ -103,8 +108,11 @@ def deepspeed_engine(a, kind, _):
                    "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_SIZE": "1"}
     import deepspeed
     deepspeed.init_distributed("gloo", dist_init_required=True)
-    model = GPT(a.layers, a.heads, a.width, a.vocab, a.positions)
-    engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=deepspeed_config(a, kind))
+    config = deepspeed_config(a, kind)
+    with deepspeed.zero.Init(config_dict_or_path=config):  # here it takes the precision asked for; initialize() alone may take bf16
+        model = GPT(a.layers, a.heads, a.width, a.vocab, a.positions)
+    model.init(lambda p: deepspeed.zero.GatheredParameters(p, modifier_rank=0))
+    engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
 
     def step(batches):
         loss = 0.0
