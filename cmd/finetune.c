@@ -152,6 +152,8 @@ static int check_source(const struct finetune_opts *o, struct err *err)
     if (o->train_file && o->data)
         return err_misuse(err,
                           "--data goes with --task: leave it out where --train-file says what to train on");
+    if (o->train_file && o->train.eval_every && !o->eval_file)
+        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE too");
     if (o->predict && o->train_file && !o->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
     if (o->test_file && !o->predict)

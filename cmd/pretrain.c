@@ -62,6 +62,8 @@ static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *
 
     if (!o->data)
         return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer DIR");
+    if (o->train.eval_every && !o->eval_data)
+        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE too");
     rc = pick_model(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;

@@ -203,7 +203,9 @@ works "the best of a language model" pretrain --run "$tmp/lm-best" --init "$tmp/
     --steps 4 --eval-every 2 --keep-best --lr 1e-3 $machine
 works "is a folder to go on with" eval "$tmp/lm-best/best" --data "$tmp/text.txt" --seq 32
 refuses 2 "--keep-best needs something to evaluate on" pretrain --run "$tmp/none" --init "$tmp/hf" --data "$tmp/text.txt" --seq 32 --keep-best
+refuses 2 "--eval-every needs something to evaluate on" pretrain --run "$tmp/none" --init "$tmp/hf" --data "$tmp/text.txt" --seq 32 --eval-every 2
 refuses 2 "--keep-best needs something to evaluate on" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --keep-best
+refuses 2 "--eval-every needs something to evaluate on" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --eval-every 2
 
 # bad rows: file and line are named, nothing is left
 mkdir "$tmp/bad"
