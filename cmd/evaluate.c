@@ -2,6 +2,7 @@
 #include "cmd/evaluate.h"
 
 #include "data/clock.h"
+#include "kernels/reduce.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -150,23 +151,13 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
     return rc;
 }
 
-static int32_t largest(const float *x, size_t n)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[best])
-            best = i;
-    return (int32_t)best;
-}
-
 /* The logits of a pass, (micros, batch, n_labels), of rows from `first` on. */
 static void take_logits(struct predictions *out, const float *logits, size_t first, size_t rows,
                         size_t n_labels)
 {
     for (size_t i = 0; i < rows; i++) {
         if (out->classes)
-            out->classes[first + i] = largest(logits + i * n_labels, n_labels);
+            out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
         else
             out->values[first + i] = logits[i];
     }

@@ -49,3 +49,13 @@ double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
         *nonfinite = 1;
     return sum;
 }
+
+size_t reduce_argmax(const float *x, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[best])
+            best = i;
+    return best;
+}

@@ -12,6 +12,7 @@
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/matvec.h"
+#include "kernels/reduce.h"
 #include "kernels/rng.h"
 
 #include <assert.h>
@@ -510,16 +511,6 @@ void decode_rewind(struct decode *d, size_t sequence, size_t length)
 
 /* ---- choosing a token ---------------------------------------------------------------------------------- */
 
-static int32_t greedy(const float *logits, size_t V)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < V; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return (int32_t)best;
-}
-
 static void sift_down(float *heap, size_t n, size_t i)
 {
     for (size_t child = 2 * i + 1; child < n; i = child, child = 2 * i + 1) {
@@ -580,7 +571,7 @@ static double nucleus(float *weight, size_t n, double wanted, float *heap)
 int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
                       uint64_t position, float *scratch)
 {
-    int32_t largest = greedy(logits, V), last = largest;
+    int32_t largest = (int32_t)reduce_argmax(logits, V), last = largest;
     float   least = -INFINITY, *weight = scratch;
     double  total = 0, sum = 0, wanted;
 
