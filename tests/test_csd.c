@@ -25,6 +25,7 @@ enum { N_PAD = 3 * CSD_ALIGN_PARAMS, N = N_PAD - 777, JOBS = 5 };
 /* One device with JOBS subgroups: slots a, slots b, gradients. */
 struct rig {
     struct csd_config cfg;
+    size_t            n, n_pad; // parameters of a subgroup
     struct csd_bell   bell;
     struct csd       *c;
     char              dir[64], path[96];
@@ -48,9 +49,11 @@ static void rig_open(struct rig *r, const struct csd_config *cfg)
     char       notice[256];
 
     r->cfg = *cfg;
-    r->states = 4 * (1 + (size_t)cfg->moments) * N_PAD;
-    r->wire = dtype_bytes(cfg->wire_dt) * N_PAD;
-    r->grad = (4 * N_PAD > grad_wire_bytes(N)) ? 4 * N_PAD : grad_wire_bytes(N);
+    r->n_pad = cfg->update_params ? cfg->update_params : N_PAD;
+    r->n = r->n_pad - (N_PAD - N);
+    r->states = 4 * (1 + (size_t)cfg->moments) * r->n_pad;
+    r->wire = dtype_bytes(cfg->wire_dt) * r->n_pad;
+    r->grad = (4 * r->n_pad > grad_wire_bytes(r->n)) ? 4 * r->n_pad : grad_wire_bytes(r->n);
     r->slot = r->states + r->wire;
     strcpy(r->dir, "/tmp/sitrain-csd-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
@@ -60,9 +63,9 @@ static void rig_open(struct rig *r, const struct csd_config *cfg)
     r->cfg.create = 1;
     r->cfg.bytes = 2 * JOBS * r->slot + JOBS * r->grad;
     r->cfg.bell = &r->bell;
-    r->cfg.update_params = N_PAD;
+    r->cfg.update_params = r->n_pad;
     if (r->cfg.mem == 0)
-        r->cfg.mem = csd_arena_bytes(N_PAD, cfg->moments, cfg->wire_dt, cfg->naive);
+        r->cfg.mem = csd_arena_bytes(r->n_pad, cfg->moments, cfg->wire_dt, cfg->naive);
     r->buf = aligned_alloc(4096, r->slot + r->grad);
     if (csd_emu.open(&r->c, &r->cfg, notice, sizeof notice, &err))
         fail_msg("%s", err.text);
@@ -122,7 +125,7 @@ struct subgroup {
 
 static void subgroup_expect(const struct rig *r, struct subgroup *g)
 {
-    float *w = g->expect, *m = w + N_PAD, *v = r->cfg.moments > 1 ? m + N_PAD : NULL;
+    float *w = g->expect, *m = w + r->n_pad, *v = r->cfg.moments > 1 ? m + r->n_pad : NULL;
     char  *wire = (char *)g->expect + r->states;
 
     memcpy(g->expect, g->slot, r->slot);
@@ -132,51 +135,51 @@ static void subgroup_expect(const struct rig *r, struct subgroup *g)
         optim_update(w + f, m + f, v ? v + f : NULL, g->dense + f, g->seg[i].n, g->seg[i].weight_decay,
                      &g->u.step);
     }
-    for (size_t i = 0; i < N_PAD; i++)
+    for (size_t i = 0; i < r->n_pad; i++)
         dtype_put(wire, r->cfg.wire_dt, i, w[i]);
 }
 
 static void subgroup_make(struct rig *r, struct subgroup *g, int k, int pairs)
 {
     enum optim_kind   kind = r->cfg.moments == 2 ? OPTIM_ADAMW : OPTIM_SGD;
-    struct topk_pair *p = calloc(N, sizeof *p);
+    struct topk_pair *p = calloc(r->n, sizeof *p);
 
     *g = (struct subgroup){
-        .slot = calloc(1, r->slot), .expect = calloc(1, r->slot), .dense = calloc(N_PAD, 4)};
+        .slot = calloc(1, r->slot), .expect = calloc(1, r->slot), .dense = calloc(r->n_pad, 4)};
     g->packed = calloc(1, r->grad);
     for (int s = 0; s <= r->cfg.moments; s++)
-        for (size_t i = 0; i < N; i++)
-            g->slot[(size_t)s * N_PAD + i] =
+        for (size_t i = 0; i < r->n; i++)
+            g->slot[(size_t)s * r->n_pad + i] =
                 (s == 2 ? 0.01f : 1.0f) * rng_uniform(7, (uint64_t)(10 * k + s), i);
-    for (size_t i = 0; i < N; i++)
+    for (size_t i = 0; i < r->n; i++)
         if (!pairs || rng_uniform(7, 99, i) < (k == 1 ? 1.0f : 0.02f)) {
             g->dense[i] = rng_uniform(7, (uint64_t)(10 * k + 5), i) - 0.5f;
             p[g->pairs++] = (struct topk_pair){(uint32_t)(i + 1000), g->dense[i]};
         }
     if (pairs && k == 2) { // none at all
-        memset(g->dense, 0, 4 * N_PAD);
+        memset(g->dense, 0, 4 * r->n_pad);
         g->pairs = 0;
     }
-    grad_wire_pack(g->packed, p, g->pairs, 1000, N);
+    grad_wire_pack(g->packed, p, g->pairs, 1000, r->n);
     free(p);
     g->seg[0] = (struct csd_segment){0, 2500, 0.1f};
-    g->seg[1] = (struct csd_segment){2500, N - 2500, 0.0f};
+    g->seg[1] = (struct csd_segment){2500, r->n - 2500, 0.0f};
     g->u = (struct csd_update){.src_off = slot_off(r, 0, k),
                                .dst_off = slot_off(r, 1, k),
                                .grad_off = grad_off(r, k),
-                               .n = N,
-                               .n_pad = N_PAD,
+                               .n = r->n,
+                               .n_pad = r->n_pad,
                                .grad_form = pairs ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE,
                                .pairs = g->pairs,
                                .segments = g->seg,
                                .n_segments = 2};
     optim_scalars(&g->u.step, kind, 1e-2, 0.9, 0.99, 1e-8, 0.5, 3);
     g->u.src_crc = crc32c(0, g->slot, r->states);
-    g->u.grad_crc = pairs ? crc32c(0, g->packed, grad_wire_bytes(g->pairs)) : crc32c(0, g->dense, 4 * N_PAD);
+    g->u.grad_crc = pairs ? crc32c(0, g->packed, grad_wire_bytes(g->pairs)) : crc32c(0, g->dense, 4 * r->n_pad);
     subgroup_expect(r, g);
     range_move(r, CSD_WRITE, g->u.src_off, g->slot, r->slot);
     range_move(r, CSD_WRITE, g->u.grad_off, pairs ? (void *)g->packed : g->dense,
-               pairs ? grad_wire_bytes(g->pairs) : 4 * N_PAD);
+               pairs ? grad_wire_bytes(g->pairs) : 4 * r->n_pad);
 }
 
 static void subgroup_free(struct subgroup *g)
@@ -190,15 +193,15 @@ static void subgroup_free(struct subgroup *g)
 static void meter_check(const struct rig *r, const struct subgroup *g, const struct link_meter *m)
 {
     enum link_kind l = r->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
-    size_t states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt), pad = N_PAD - N;
+    size_t states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt), pad = r->n_pad - r->n;
     int    pairs = g->u.grad_form == CSD_GRAD_PAIRS;
     struct link_meter want = {0};
 
-    want.bytes[l][CLASS_STATES][LINK_READ] = want.bytes[l][CLASS_STATES][LINK_WRITE] = states * N;
+    want.bytes[l][CLASS_STATES][LINK_READ] = want.bytes[l][CLASS_STATES][LINK_WRITE] = states * r->n;
     want.padding[l][CLASS_STATES][LINK_READ] = want.padding[l][CLASS_STATES][LINK_WRITE] = states * pad;
-    want.bytes[l][CLASS_WIRE][LINK_WRITE] = wire * N;
+    want.bytes[l][CLASS_WIRE][LINK_WRITE] = wire * r->n;
     want.padding[l][CLASS_WIRE][LINK_WRITE] = wire * pad;
-    want.bytes[l][CLASS_GRADIENT][LINK_READ] = pairs ? 8 * g->pairs : 4 * N;
+    want.bytes[l][CLASS_GRADIENT][LINK_READ] = pairs ? 8 * g->pairs : 4 * r->n;
     want.padding[l][CLASS_GRADIENT][LINK_READ] = pairs ? grad_wire_bytes(g->pairs) - 8 * g->pairs : 4 * pad;
     assert_memory_equal(m, &want, sizeof want);
 }
@@ -220,25 +223,25 @@ static void subgroup_check(struct rig *r, const struct subgroup *g, const struct
     free(got);
 }
 
-static void updates_run(const struct csd_config *cfg, int pairs)
+static void updates_run(const struct csd_config *cfg, int pairs, int jobs)
 {
     struct rig      r;
     struct subgroup g[JOBS];
     struct csd_job  j[JOBS];
 
     rig_open(&r, cfg);
-    for (int k = 0; k < JOBS; k++) {
+    for (int k = 0; k < jobs; k++) {
         subgroup_make(&r, &g[k], k, pairs);
         j[k] = (struct csd_job){.kind = CSD_UPDATE, .update = g[k].u};
     }
-    for (int k = 0; k < JOBS; k++)
+    for (int k = 0; k < jobs; k++)
         r.c->ops->submit(r.c, &j[k]);
-    jobs_wait(&r, JOBS);
-    for (int k = 0; k < JOBS; k++) {
+    jobs_wait(&r, jobs);
+    for (int k = 0; k < jobs; k++) {
         subgroup_check(&r, &g[k], &j[k]);
         subgroup_free(&g[k]);
     }
-    assert_int_equal(r.c->ops->arena(r.c), csd_arena_bytes(N_PAD, cfg->moments, cfg->wire_dt, cfg->naive));
+    assert_int_equal(r.c->ops->arena(r.c), csd_arena_bytes(r.n_pad, cfg->moments, cfg->wire_dt, cfg->naive));
     rig_close(&r);
 }
 
@@ -258,7 +261,7 @@ static void test_updates(void **state)
                                              .wire_dt = moments == 1 ? DT_F32 : DT_BF16,
                                              .update_on_host = mode == 2};
 
-                    updates_run(&cfg, pairs);
+                    updates_run(&cfg, pairs, JOBS);
                 }
 }
 
@@ -345,6 +348,40 @@ static void test_faults(void **state)
     job_run(&r, &j);
     assert_int_equal(j.status, -EIO);
     assert_non_null(strstr(j.why, "flush"));
+    subgroup_free(&g);
+    rig_close(&r);
+}
+
+/* So large that an update comes in chunks, more than are on their way at once. */
+static void test_large_updates(void **state)
+{
+    struct disk_fault_plan plan = {.inner = &disk_sync};
+    struct csd_config      cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
+    struct rig             r;
+    struct subgroup        g;
+    struct csd_job         j;
+
+    (void)state;
+    cfg.update_params = (1 << 20) + N_PAD;
+    for (int naive = 1; naive >= 0; naive--)
+        for (int pairs = 0; pairs < 2; pairs++) {
+            cfg.naive = naive;
+            updates_run(&cfg, pairs, 2);
+        }
+    cfg.disk_ops = &disk_fault;
+    disk_fault_set(&plan);
+    rig_open(&r, &cfg);
+    subgroup_make(&r, &g, 0, 0);
+    j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
+    j.update.src_crc ^= 1;
+    refused(&r, &g, &j, -EBADMSG, "states");
+    plan.ops = 1u << DISK_READ; // the end of the master
+    plan.from = g.u.src_off + sizeof(float) * r.n_pad - 4096;
+    plan.to = plan.from + 4096;
+    plan.eio = 1;
+    disk_fault_set(&plan);
+    j.update = g.u;
+    refused(&r, &g, &j, -EIO, "read of");
     subgroup_free(&g);
     rig_close(&r);
 }
@@ -502,9 +539,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_updates),      cmocka_unit_test(test_corruption),
-        cmocka_unit_test(test_faults),       cmocka_unit_test(test_lost_writes),
-        cmocka_unit_test(test_host_jobs),    cmocka_unit_test(test_link_delay),
-        cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_null),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_large_updates),
+        cmocka_unit_test(test_lost_writes),  cmocka_unit_test(test_host_jobs),
+        cmocka_unit_test(test_link_delay),   cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_null),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
