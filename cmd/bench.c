@@ -81,7 +81,7 @@ static unsigned sections_of(const char *only, struct err *err)
 
     if (!only)
         return (1u << SECTIONS) - 1;
-    while (*only) {
+    do { // an empty list is no section, either
         size_t n = strcspn(only, ","), i = 0;
 
         while (i < SECTIONS && (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
@@ -93,7 +93,7 @@ static unsigned sections_of(const char *only, struct err *err)
         }
         bits |= 1u << i;
         only += n + (only[n] == ',');
-    }
+    } while (*only);
     return bits;
 }
 
@@ -332,8 +332,10 @@ static int measure_apart(struct bench *b, unsigned asked)
     sigaddset(&watched, SIGINT);
     sigaddset(&watched, SIGTERM);
     sigaddset(&watched, SIGHUP);
+    sigaddset(&watched, SIGQUIT);
     sigaddset(&watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &watched, &before);
+    signal(SIGCHLD, SIG_DFL); // ignored by who started this program, it would take the child's exit code along
     fflush(stdout);
     pid = fork();
     if (pid == 0) {

@@ -84,7 +84,7 @@ int bench_disk(struct bench *b, struct err *err)
         rc = bench_place_open(&p, b, i, err);
         if (!rc)
             rc = measure(b, p, section, err);
-        bench_place_close(rc ? NULL : p);
+        bench_place_close(p);
     }
     return rc;
 }

@@ -35,16 +35,26 @@ struct memory_run {
 
 static volatile float sink; // what is read must be used
 
+/* How long each of STREAMS parts of n vectors is, and so how far apart they begin; what remains comes after. */
+static size_t stream_length(size_t n)
+{
+    size_t each = n / STREAMS;
+
+    return (each > SKEW_VECS ? each - SKEW_VECS : each) / UNROLL * UNROLL;
+}
+
 /* From four places at once, as kernels with several arrays do: more of it is fetched ahead. */
 static void part_read(const vec *a, size_t n)
 {
-    size_t each = n / STREAMS - SKEW_VECS;
+    size_t each = stream_length(n);
     vec    sum[STREAMS][UNROLL] = {0}, all = {0};
 
-    for (size_t i = 0; i + UNROLL <= each; i += UNROLL)
+    for (size_t i = 0; i < each; i += UNROLL)
         for (size_t s = 0; s < STREAMS; s++)
             for (size_t k = 0; k < UNROLL; k++)
                 sum[s][k] += a[s * each + i + k];
+    for (size_t i = STREAMS * each; i < n; i++)
+        all += a[i];
     for (size_t s = 0; s < STREAMS; s++)
         for (size_t k = 0; k < UNROLL; k++)
             all += sum[s][k];
@@ -53,11 +63,13 @@ static void part_read(const vec *a, size_t n)
 
 static void part_in_place(vec *a, size_t n)
 {
-    size_t each = n / STREAMS - SKEW_VECS;
+    size_t each = stream_length(n);
 
     for (size_t i = 0; i < each; i++)
         for (size_t s = 0; s < STREAMS; s++)
             a[s * each + i] *= 0.5f;
+    for (size_t i = STREAMS * each; i < n; i++)
+        a[i] *= 0.5f;
 }
 
 /* The barriers keep the compiler from calling memset and memcpy, whose stores pass the caches by. */
@@ -118,7 +130,7 @@ static void memory_run(void *ctx, size_t call)
     }
 }
 
-/* Four times the last cache, for each of three arrays; 64 MiB at least. */
+/* Four times the last cache, for each of three arrays; between 128 (quick: 64) and 512 MiB. */
 static size_t array_bytes(const struct bench *b)
 {
     long   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);

@@ -47,7 +47,8 @@ static int cpu_has_avx512(void)
 static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
 {
     return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k && x->ab_dt == y->ab_dt &&
-           x->c_dt == y->c_dt && !x->bias == !y->bias && !x->accumulate == !y->accumulate && !x->pack_b == !y->pack_b;
+           x->c_dt == y->c_dt && !x->bias == !y->bias && !x->accumulate == !y->accumulate &&
+           !x->pack_b == !y->pack_b;
 }
 
 static int shape_ok(const struct matmul_shape *s)

@@ -22,7 +22,7 @@ struct matmul_shape {
     enum dtype c_dt;       // of C: DT_F32, or DT_BF16 where ab_dt is
     int        bias;       // 1: C = op(A) op(B) + bias, bias (n) of ab_dt, added in fp32 before rounding to c_dt
     int        accumulate; // 1: C += (c_dt DT_F32 and no bias then)
-    int        pack_b;     // 1: B serves many runs: it comes through matmul_pack where the engine has a better form of it
+    int        pack_b;     // 1: B serves many runs: it comes through matmul_pack where the engine gains by it
 };
 
 struct matmul; // opaque
@@ -36,12 +36,15 @@ void matmul_close(struct matmul *mm);
 /* Bytes of scratch (64-byte aligned) that the largest of the shapes needs in matmul_run. */
 size_t matmul_scratch(const struct matmul *mm);
 
-/* Of a product with pack_b: bytes of B's other form (a multiple of 64); 0 where there is none, or the shape does not ask. */
+/* Of a product with pack_b: bytes of B's other form (a multiple of 64); 0 where there is none, or the shape does
+ * not ask. */
 size_t matmul_packed(const struct matmul *mm, size_t id);
-/* Make it, in 64-byte aligned memory that does not overlap b: oneDNN's own layout, or bf16 widened once for OpenBLAS. */
+/* Make it, in 64-byte aligned memory that does not overlap b: oneDNN's own layout, or bf16 widened once for
+ * OpenBLAS. */
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b);
 
-/* Run product `id`; b is what matmul_pack made where matmul_packed is not 0. bias NULL where the shape has none. c must not overlap a, b. */
+/* Run product `id`; b is what matmul_pack made where matmul_packed is not 0. bias NULL where the shape has none.
+ * c must not overlap a, b. */
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 

@@ -122,8 +122,8 @@ static size_t b_stride(const struct matmul_shape *s)
     return s->form == MATMUL_NT ? s->k : s->n;
 }
 
-/* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it was packed;
- * k in panels, in order. */
+/* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it was
+ * packed; k in panels, in order. */
 static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a,
                       const void *b, const void *bias, float *scratch)
 {
@@ -187,5 +187,6 @@ static void blas_pack(const struct matmul_impl *impl, size_t id, void *packed, c
 }
 
 const struct matmul_ops matmul_openblas = {
-    .name = "openblas", .open = blas_open, .run = blas_run, .packed = blas_packed, .pack = blas_pack, .close = blas_close,
+    .name = "openblas", .open = blas_open, .run = blas_run, .packed = blas_packed, .pack = blas_pack,
+    .close = blas_close,
 };

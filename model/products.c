@@ -3,8 +3,8 @@
  * programmer's error.
  *
  * A layer's parameters are operand B of its forward and, transposed, of its backward products. Where they
- * serve several chunks they are packed (matmul.h) at the first. Forward and backward share one place: a layer that is
- * recomputed packs for forward, then for backward, each micro-batch. */
+ * serve several chunks they are packed (matmul.h) at the first. Forward and backward share one place: a layer
+ * that is recomputed packs for forward, then for backward, each micro-batch. */
 #include "model/products.h"
 
 #include <assert.h>
@@ -26,7 +26,8 @@ struct products {
 
 static struct matmul_shape forward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
 {
-    return (struct matmul_shape){.form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out, .bias = 1};
+    return (struct matmul_shape){.form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out,
+                                 .bias = 1};
 }
 
 static struct matmul_shape backward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)

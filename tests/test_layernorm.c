@@ -68,7 +68,8 @@ static void check_residual(const struct norm_case *c, enum dtype out_dt)
     for (size_t i = 0; i < n * C; i++)
         want_sum[i] = c->x[i] + c->dout[i];
     layernorm_forward(want, out_dt, stats, stats + n, want_sum, c->w, c->b, c->w_dt, n, C, (float)eps);
-    layernorm_residual(out, out_dt, stats + 2 * n, stats + 3 * n, sum, c->x, c->dout, c->w, c->b, c->w_dt, n, C, (float)eps);
+    layernorm_residual(out, out_dt, stats + 2 * n, stats + 3 * n, sum, c->x, c->dout, c->w, c->b, c->w_dt, n, C,
+                       (float)eps);
     assert_memory_equal(sum, want_sum, n * C * 4);
     assert_memory_equal(stats + 2 * n, stats, 2 * n * 4);
     assert_memory_equal(out, want, bytes);
