@@ -517,7 +517,8 @@ static int claim_folder(struct session *s, const char *dir, int *made, struct er
 
 int newrun_create(const struct newrun *n, struct err *err)
 {
-    struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate }; // options stay the caller's: has_opts is 0
+    // options stay the caller's: has_opts is 0
+    struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate };
     int            made = 0, claimed = 0, rc = newrun_check(n, err);
 
     if (!rc)

@@ -241,7 +241,8 @@ static int training_open(struct training *t, struct err *err)
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && s->o.speculate && !s->spares)
-        rc = session_notice(s, "the devices were made without --speculate: it goes as far as their few spare slots", err);
+        rc = session_notice(
+            s, "the devices were made without --speculate: it goes as far as their few spare slots", err);
     if (!rc)
         rc = record_plan(t, err);
     if (!rc)

@@ -16,8 +16,8 @@ static uint64_t peak_rss(void)
     return (uint64_t)u.ru_maxrss * 1024;
 }
 
-/* A: all gradients of the step are on the devices (or it is skipped), and the step before is committed. Of what was speculated on in vain
- * nothing is out any more: it reads gradients that the step after may write. */
+/* A: all gradients of the step are on the devices (or it is skipped), and the step before is committed. Of what
+ * was speculated on in vain nothing is out any more: it reads gradients that the step after may write. */
 static int due_a(const struct scheduler *s)
 {
     if (s->ask != ASK_WAITING || s->to_commit > 0 || s->dropping > 0)
@@ -70,7 +70,8 @@ static int put_covered(struct scheduler *s, struct err *err)
     return rc;
 }
 
-/* With what was updated before: none of it is committed yet, all that is covered is now. last: there is nothing left, or never was. */
+/* With what was updated before: none of it is committed yet, all that is covered is now. last: there is nothing
+ * left, or never was. */
 static int write_a(struct scheduler *s, int last, struct err *err)
 {
     struct runlog *log = s->cfg.log;

@@ -1,10 +1,12 @@
 /* scheduler.c: THE scheduler: one thread that moves blocks between devices and buffers. Each turn it reaps what is done, then
  * submits whatever has become possible, and otherwise sleeps on the bell of the devices:
  *
- *   updates    after commit A, block 0 first, as long as a slot of the class is free; with speculation, before it too
+ *   updates    after commit A, block 0 first, as long as a slot of the class is free; with speculation, before it
+ *              too
  *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
  *   residuals  (error feedback) of blocks whose gradients the model has begun
- *   gradients  as soon as the model has sent them and the block's last update is committed (its redo would need the old ones)
+ *   gradients  as soon as the model has sent them and the block's last update is committed (its redo would need
+ *              the old ones)
  *   commits    (commit.c)
  *
  * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept, and every call returns it. */
@@ -34,7 +36,8 @@ static void submit(struct scheduler *s, size_t device, struct task *t)
 /* ---- updates */
 
 /* Subgroup i's update to `version` into a free slot, with these numbers. */
-static void update_submit(struct scheduler *s, size_t i, uint64_t version, const struct optim_step *numbers, uint64_t step)
+static void update_submit(struct scheduler *s, size_t i, uint64_t version, const struct optim_step *numbers,
+                          uint64_t step)
 {
     const struct store     *st = &s->dev.store;
     const struct store_sub *g = &st->subs[i];
@@ -50,7 +53,8 @@ static void update_submit(struct scheduler *s, size_t i, uint64_t version, const
         .kind = CSD_UPDATE,
         .tag = slot,
         .update = {
-            .src_off = store_slot_off(st, g->class_, u->committed.slot), .dst_off = store_slot_off(st, g->class_, slot),
+            .src_off = store_slot_off(st, g->class_, u->committed.slot),
+            .dst_off = store_slot_off(st, g->class_, slot),
             .grad_off = g->grad_off, .n = g->n, .n_pad = g->n_pad,
             .grad_form = st->compress > 0 ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE, .pairs = u->grad.pairs,
             .src_crc = u->committed.states_crc, .grad_crc = u->grad.crc, .step = *numbers,
@@ -76,8 +80,8 @@ static int queue_advance(struct scheduler *s, size_t d)
         size_t            i = s->queue[s->queue_next[d]];
         const struct sub *u = &s->subs[i];
 
-        if (u->state != SUB_CLEAN || u->newest.version >= s->running_version) // done: speculated on, or committed before a crash
-            continue;
+        if (u->state != SUB_CLEAN || u->newest.version >= s->running_version)
+            continue; // done: speculated on, or committed before a crash
         if (!slot_is_free(s, i) || (s->ask != ASK_RUNNING && !u->written))
             break; // until a commit, or a write
         update_submit(s, i, s->running_version, &s->running, step);
@@ -86,7 +90,8 @@ static int queue_advance(struct scheduler *s, size_t d)
     return progress;
 }
 
-/* Speculation, in the order in which gradients come, the embeddings left out. Few at a time: block 0 is next when the norm is known. */
+/* Speculation, in the order in which gradients come, the embeddings left out. Few at a time: block 0 is next when
+ * the norm is known. */
 static int ahead_advance(struct scheduler *s, size_t d)
 {
     enum { AHEAD = 2 };
@@ -151,7 +156,9 @@ static void update_done(struct scheduler *s, struct task *t)
         s->dropping--;
         return;
     }
-    u->newest = (struct journal_sub){ .slot = slot, .states_crc = r->dst_crc, .wire_crc = r->wire_crc, .version = t->version };
+    u->newest = (struct journal_sub){
+        .slot = slot, .states_crc = r->dst_crc, .wire_crc = r->wire_crc, .version = t->version,
+    };
     u->state = SUB_UPDATED;
     s->free[s->dev.store.subs[t->sub].class_].uncommitted++;
     if (s->ask == ASK_RUNNING)

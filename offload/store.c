@@ -85,7 +85,8 @@ static void places(struct store *s)
         struct store_class *k = &s->classes[c];
         size_t spares = ceil_div(k->subs, 2);
 
-        k->slots = k->subs + (spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES) + (s->spares ? k->outside : 0);
+        spares = spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES;
+        k->slots = k->subs + spares + (s->spares ? k->outside : 0);
         k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
         k->off = s->device_bytes[k->device];
         s->device_bytes[k->device] += k->slots * k->slot_bytes;
@@ -115,7 +116,8 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
     size_t count;
 
     *s = (struct store){ .n_blocks = cfg->n_blocks, .n_devices = cfg->n_devices, .moments = cfg->moments,
-                         .wire_dt = cfg->wire_dt, .compress = cfg->compress, .error_feedback = cfg->error_feedback,
+                         .wire_dt = cfg->wire_dt, .compress = cfg->compress,
+                         .error_feedback = cfg->error_feedback,
                          .spares = cfg->spares };
     if (max == 0)
         return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes", cfg->csd_mem,

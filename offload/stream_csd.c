@@ -444,7 +444,8 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
     if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots || !s->queue || !s->queue_first ||
-        !s->queue_next || !s->ahead_next || !s->updating || !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
+        !s->queue_next || !s->ahead_next || !s->updating || !s->flushes || !s->scratch || !s->meter ||
+        (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         s->gbufs[i].parts = calloc(most_subs, sizeof *s->gbufs[i].parts);
@@ -610,9 +611,9 @@ static void csd_close(struct stream *stream)
 }
 
 static const struct stream_ops csd_ops_ = {
-    .name = "csd", .begin = csd_begin, .expect = csd_expect, .acquire = csd_acquire, .release = csd_release, .grad = csd_grad, .send_grad = csd_send_grad,
-    .update = csd_update, .drain = csd_drain, .masters = csd_masters, .masters_end = csd_masters_end,
-    .applied = csd_applied, .meter = csd_meter, .close = csd_close,
+    .name = "csd", .begin = csd_begin, .expect = csd_expect, .acquire = csd_acquire, .release = csd_release,
+    .grad = csd_grad, .send_grad = csd_send_grad, .update = csd_update, .drain = csd_drain,
+    .masters = csd_masters, .masters_end = csd_masters_end, .applied = csd_applied, .meter = csd_meter, .close = csd_close,
 };
 
 int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
