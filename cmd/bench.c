@@ -81,7 +81,7 @@ static unsigned sections_of(const char *only, struct err *err)
 
     if (!only)
         return (1u << SECTIONS) - 1;
-    do { // an empty list is no section, either
+    while (*only) {
         size_t n = strcspn(only, ","), i = 0;
 
         while (i < SECTIONS && (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
@@ -93,7 +93,7 @@ static unsigned sections_of(const char *only, struct err *err)
         }
         bits |= 1u << i;
         only += n + (only[n] == ',');
-    } while (*only);
+    }
     return bits;
 }
 

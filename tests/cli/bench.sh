@@ -96,7 +96,6 @@ nothing_left "after parts"
 # shellcheck disable=SC2086
 {
     refuses 2 "--only speed: products, memory, kernels, disk, update, topk and steps" bench $small --only products,speed
-    refuses 2 "with commas between, are expected" bench $small --only ""
     refuses 2 "which model" bench $small --model gpt2
     refuses 2 "a folder or a block device is expected" bench $small --device "$tmp/none"
     refuses 1 "one that can be written is expected" bench $model --dir "$tmp/none"
