@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""topk.py: the selection of a gradient's largest elements, beside torch.topk, on the same number of threads.
+
+    topk.py [--rounds 5] [--threads N] [--compress 2%] [--json FILE] [-- OPTIONS of siTrain bench, such as --n-embd 912 --n-head 12]
+
+Rounds are interleaved and every other one begins with torch, since a shared machine's speed drifts: the ratio is formed inside a round, then
+medians are taken. Sizes are those of the model's blocks (`siTrain bench --only topk`), elements normally distributed, k = half of --compress of them.
+  siTrain  topk_select: indices and values of exactly the k of largest magnitude, ties to the lower index, sorted by index.
+  torch    torch.topk(x, k, sorted=False) of magnitudes that were taken before, outside the measured time: the k largest in any order, any of those
+           that are equal. The values with their signs would have to be gathered yet.
+Environment: SITRAIN the program (./siTrain). Needs torch.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+
+import torch
+
+BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
+
+
+def ours(args):
+    """{elements: (k, seconds)}"""
+    out = subprocess.run([BIN, "bench", "--only", "topk", "--rounds", "1", "--threads", str(args.threads), "--compress", args.compress, "--json", "-",
+                          *args.options], check=True, stdout=subprocess.PIPE).stdout
+    rows = json.loads(out)["topk"]
+    return {int(r["elements"]): (max(1, int(r["ratio"] / 2 * r["elements"])), 4 * r["elements"] / r["all_threads"]) for r in rows}
+
+
+def torchs(sizes):
+    """{elements: seconds}"""
+    taken = {}
+    for n, k in sizes.items():
+        x = torch.randn(n).abs()
+        torch.topk(x, k, sorted=False)  # not counted, as bench does it
+        begin, calls = time.perf_counter(), 0
+        while time.perf_counter() - begin < 0.02:
+            torch.topk(x, k, sorted=False)
+            calls += 1
+        taken[n] = (time.perf_counter() - begin) / calls
+    return taken
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument("--compress", default="2%")
+    p.add_argument("--json")
+    p.add_argument("options", nargs="*")
+    args = p.parse_args()
+    torch.set_num_threads(args.threads)
+    sizes = {n: k for n, (k, _) in ours(args).items()}
+    torchs(sizes)  # a first call of each is not counted
+    rounds = []
+    for i in range(args.rounds):
+        theirs = torchs(sizes) if i % 2 else None
+        mine = ours(args)
+        rounds.append((mine, theirs or torchs(sizes)))
+    print(f"Top-K, {args.threads} threads, torch {torch.__version__}, {args.rounds} rounds: medians (lowest - highest), GB of gradient a second")
+    result = []
+    for n, k in sizes.items():
+        row = {"elements": n, "k": k, "siTrain": [4 * n / m[n][1] for m, _ in rounds], "torch": [4 * n / t[n] for _, t in rounds],
+               "ratio": [t[n] / m[n][1] for m, t in rounds]}
+        result.append(row)
+        show = {c: f"{statistics.median(row[c]) / u:.3g} ({min(row[c]) / u:.3g} - {max(row[c]) / u:.3g})"
+                for c, u in (("siTrain", 1e9), ("torch", 1e9), ("ratio", 1))}
+        print(f"{k} of {n}: siTrain {show['siTrain']}, torch {show['torch']}, ratio {show['ratio']}")
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(result, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
