@@ -4,6 +4,7 @@
 #include "cmd/bench.h"
 
 #include "kernels/matmul.h"
+#include "kernels/simd.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,16 +20,14 @@ static size_t cores_possible(const char *names[CORES])
 
 #ifdef __x86_64__
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 
     if (avx2) {
         names[n++] = "Haswell";
         names[n++] = "Zen";
     }
-    if (avx512)
+    if (simd_avx512())
         names[n++] = "SkylakeX";
-    if (avx512 && __builtin_cpu_supports("avx512bf16"))
+    if (simd_avx512() && __builtin_cpu_supports("avx512bf16"))
         names[n++] = "Cooperlake";
 #else
     (void)names;

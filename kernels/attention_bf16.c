@@ -40,10 +40,7 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
 {
     for (size_t i = 0; i < m; i += ROWS, c += ROWS * ldc, a.p += ROWS * a.row)
         for (size_t j = 0, nv; j < n; j += 16 * nv) {
-            size_t left = (n - j) / 16, blocks = (left + 3) / 4;
-
-            nv =
-                (left + blocks - 1) / blocks; // of like size, none so small that its sums wait for each other
+            nv = block_vectors(n - j);
             if (nv == 4)
                 block(c + j, ldc, a, b + j, ldb, k, 4);
             else if (nv == 3)
@@ -111,9 +108,7 @@ static void narrow(word *rows, word *cols, const float *s)
 
 static int runs(enum dtype dt)
 {
-    return dt == DT_BF16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512bf16");
+    return dt == DT_BF16 && simd_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
 const struct attention_form attention_bf16 = {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "kernels/matmul_engine.h"
+#include "kernels/simd.h"
 
 struct matmul {
     const struct matmul_ops *ops;
@@ -36,12 +37,6 @@ int matmul_engine_parse(const char *word)
         if (!strcmp(word, engine_names[i]))
             return i;
     return -1;
-}
-
-static int cpu_has_avx512(void)
-{
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
 static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
@@ -117,7 +112,7 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
     }
     n = share_equal(mm, shapes);
     rc = -ENOTSUP;
-    if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && cpu_has_avx512()))
+    if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && simd_avx512()))
         rc = engine_start(mm, &matmul_onednn, n, why, why_size);
     if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
         rc = engine_start(mm, &matmul_openblas, n, why, why_size);

@@ -14,6 +14,17 @@
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
 #endif
 
+/* Whether this CPU has the AVX-512 of x86-64-v4. */
+static inline int simd_avx512(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return 0;
+#endif
+}
+
 /* For small functions that must become part of the caller's vectors. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
