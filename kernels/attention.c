@@ -565,16 +565,8 @@ SIMD_CLONES
 static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride, size_t rows,
                        size_t n)
 {
-    for (size_t i = 0; i < rows; i++, out += ld) {
-        if (dt == DT_BF16)
-            for (size_t j = 0; j < n; j++)
-                out[j] = bf16_to_f32(((const bf16 *)x)[i * stride + j]);
-        else
-            for (size_t j = 0; j < n; j++)
-                out[j] = ((const float *)x)[i * stride + j];
-        for (size_t j = n; j < ld; j++)
-            out[j] = 0.0f;
-    }
+    for (size_t i = 0; i < rows; i++, out += ld)
+        row_widen(out, x, dt, i * stride, n, ld);
 }
 
 // s[j] = q . k[j] * scale, in STRIP lanes.

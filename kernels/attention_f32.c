@@ -2,7 +2,6 @@
  * registers while k runs. AVX2 has 16 registers: 6 rows x 16 columns, 4 rows where 6 do not come out even.
  * AVX-512 has 32: 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
-#include "kernels/simd.h"
 
 #include <immintrin.h>
 
@@ -42,10 +41,7 @@ __attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, s
 {
     for (size_t i = 0; i < m; i += ROWS_AVX512, c += ROWS_AVX512 * ldc, a.p += ROWS_AVX512 * a.row)
         for (size_t j = 0, nv; j < n; j += 16 * nv) {
-            size_t left = (n - j) / 16, blocks = (left + 3) / 4;
-
-            nv =
-                (left + blocks - 1) / blocks; // of like size, none so small that its sums wait for each other
+            nv = block_vectors(n - j);
             if (nv == 4)
                 block_avx512(c + j, ldc, a, b + j, ldb, k, 4);
             else if (nv == 3)
@@ -118,14 +114,7 @@ static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t
         if (i + AHEAD < have)
             for (size_t j = 0; j < n; j += 64 / dtype_bytes(dt))
                 __builtin_prefetch((const char *)x + ((i + AHEAD) * stride + j) * dtype_bytes(dt));
-        if (dt == DT_BF16)
-            for (size_t j = 0; j < m; j++)
-                out[j] = bf16_to_f32(((const bf16 *)x)[i * stride + j]);
-        else
-            for (size_t j = 0; j < m; j++)
-                out[j] = ((const float *)x)[i * stride + j];
-        for (size_t j = m; j < width; j++)
-            out[j] = 0.0f;
+        row_widen(out, x, dt, i * stride, m, width);
     }
 }
 

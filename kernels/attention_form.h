@@ -12,6 +12,7 @@
 #define KERNELS_ATTENTION_FORM_H
 
 #include "kernels/attention.h"
+#include "kernels/simd.h"
 
 enum {
     TILE  = 64, // queries, keys
@@ -46,6 +47,28 @@ struct attention_form {
 };
 
 extern const struct attention_form attention_f32, attention_bf16;
+
+/* Elements [first, first + m) of x, widened; zero up to width. */
+SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t first, size_t m, size_t width)
+{
+    if (dt == DT_BF16)
+        for (size_t j = 0; j < m; j++)
+            out[j] = bf16_to_f32(((const bf16 *)x)[first + j]);
+    else
+        for (size_t j = 0; j < m; j++)
+            out[j] = ((const float *)x)[first + j];
+    for (size_t j = m; j < width; j++)
+        out[j] = 0.0f;
+}
+
+/* How many vectors of 16 columns AVX-512's next block of sums takes where n columns are left: at most 4, blocks of like
+ * size, none so small that its sums wait for each other. */
+static inline size_t block_vectors(size_t n)
+{
+    size_t left = n / 16, blocks = (left + 3) / 4;
+
+    return (left + blocks - 1) / blocks;
+}
 
 /* attention.h's, in a form that runs. */
 void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv, enum dtype dt,
