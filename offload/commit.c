@@ -135,13 +135,12 @@ static int write_b(struct scheduler *s, int last, struct err *err)
 static void covered_settle(struct scheduler *s)
 {
     for (size_t i = 0; i < s->dev.store.n_subs; i++) {
-        struct sub        *u = &s->subs[i];
-        struct class_free *f = &s->free[s->dev.store.subs[i].class_];
+        struct sub *u = &s->subs[i];
 
         if (u->state != SUB_COVERED)
             continue;
-        f->slots[f->n++] = u->committed.slot;
-        f->uncommitted--;
+        scheduler_slot_free(s, i, u->committed.slot);
+        s->free[s->dev.store.subs[i].class_].uncommitted--;
         u->committed = u->newest;
         u->state = SUB_CLEAN;
     }

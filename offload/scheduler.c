@@ -136,7 +136,7 @@ void scheduler_count(struct scheduler *s)
     }
 }
 
-static void slot_free(struct scheduler *s, size_t i, uint32_t slot)
+void scheduler_slot_free(struct scheduler *s, size_t i, uint32_t slot)
 {
     struct class_free *f = &s->free[s->dev.store.subs[i].class_];
 
@@ -152,7 +152,7 @@ static void update_done(struct scheduler *s, struct task *t)
     s->updating[s->dev.store.subs[t->sub].device]--;
     if (u->state == SUB_DROPPED) {
         u->state = SUB_CLEAN;
-        slot_free(s, t->sub, slot);
+        scheduler_slot_free(s, t->sub, slot);
         s->dropping--;
         return;
     }
@@ -178,7 +178,7 @@ static void update_drop(struct scheduler *s, size_t i, int again)
         s->dropping++;
         return;
     }
-    slot_free(s, i, u->newest.slot);
+    scheduler_slot_free(s, i, u->newest.slot);
     s->free[s->dev.store.subs[i].class_].uncommitted--;
     u->newest = u->committed;
     u->state = SUB_CLEAN;

@@ -163,6 +163,7 @@ void *scheduler_thread(void *scheduler);
 void  scheduler_fail(struct scheduler *s, int rc, const struct err *err); // mutex held
 size_t scheduler_version_lag(const struct scheduler *s, size_t block); // subgroups of block not yet at `applied`; mutex held
 void scheduler_count(struct scheduler *s); // to_update, to_commit, of running_version; mutex held
+void scheduler_slot_free(struct scheduler *s, size_t i, uint32_t slot); // of subgroup i's class; mutex held
 void scheduler_queue(struct scheduler *s); // the running update begins, or begins again, with block 0; mutex held
 void scheduler_judge(struct scheduler *s, const struct stream_step *step); // step is asked for: does speculation stand? mutex held
 
