@@ -13,13 +13,12 @@ Environment: SITRAIN the program (./siTrain). Needs torch.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import time
 
 import torch
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
+from common import BIN, spread
 
 
 def ours(args):
@@ -66,9 +65,8 @@ def main():
         row = {"elements": n, "k": k, "siTrain": [4 * n / m[n][1] for m, _ in rounds], "torch": [4 * n / t[n] for _, t in rounds],
                "ratio": [t[n] / m[n][1] for m, t in rounds]}
         result.append(row)
-        show = {c: f"{statistics.median(row[c]) / u:.3g} ({min(row[c]) / u:.3g} - {max(row[c]) / u:.3g})"
-                for c, u in (("siTrain", 1e9), ("torch", 1e9), ("ratio", 1))}
-        print(f"{k} of {n}: siTrain {show['siTrain']}, torch {show['torch']}, ratio {show['ratio']}")
+        mine, theirs = ([rate / 1e9 for rate in row[name]] for name in ("siTrain", "torch"))
+        print(f"{k} of {n}: siTrain {spread(mine, 2)}, torch {spread(theirs, 3)}, ratio {spread(row['ratio'])}")
     if args.json:
         with open(args.json, "w") as f:
             json.dump(result, f, indent=1)
