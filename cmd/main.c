@@ -1,5 +1,6 @@
 /* main.c: the table of commands, and what is said about the program as a whole. A command's own file does the rest. */
 #include "cmd/cmd.h"
+#include "kernels/matmul.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,15 +119,29 @@ static int finish(int rc)
 
 /* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and other programs share these cores, and
  * a thread that spins keeps the one it waits for from running. But waking one costs 0.1 ms, and a step has hundreds of short loops:
- * so they spin for about as long as that, then sleep (both measured in docs/performance.md). The library reads its settings when it
- * is loaded, so the program begins once more with them. A setting of the user's stands. */
-static void wait_without_spinning(char **argv)
+ * so they spin for about as long as that, then sleep (both measured in docs/performance.md). 1: set now. */
+static int wait_without_spinning(void)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+        return 0;
+    return !setenv("OMP_WAIT_POLICY", "passive", 1) && !setenv("GOMP_SPINCOUNT", "5000", 1);
+}
+
+static int openblas_core(void)
+{
+    const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
+
+    return core && !setenv("OPENBLAS_CORETYPE", core, 1);
+}
+
+/* Libraries read their settings when they are loaded, so the program begins once more with better ones. What the user has set stands. */
+static void set_libraries(char **argv)
 {
     char    self[4096];
     ssize_t n;
+    int     waits = wait_without_spinning(), core = openblas_core();
 
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1) ||
-        setenv("GOMP_SPINCOUNT", "5000", 1))
+    if (!waits && !core)
         return;
     n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
@@ -151,7 +166,7 @@ int main(int argc, char **argv)
     take_closed_streams();
     signal(SIGPIPE, SIG_IGN); // a reader that went away is an error of the writing; training stops for it (training.c)
     signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
-    wait_without_spinning(argv);
+    set_libraries(argv);
 
     if (argc < 2) {
         print_help(stderr);

@@ -50,6 +50,10 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
 
 /* What runs, for the run's row: e.g. "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
 const char *matmul_describe(const struct matmul *mm);
+/* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer than the library, kernels without AVX2,
+ * several times as slow (docs/performance.md). Which core its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it
+ * has chosen); NULL where that has AVX2, or the CPU has not. */
+const char *matmul_better_core(const char *chosen);
 const char *matmul_engine_name(enum matmul_engine e); // "auto", "openblas", "onednn"
 int matmul_engine_parse(const char *word);            // -1 for another word
 

@@ -3,11 +3,13 @@
  * size and the sums over k go panel by panel in order, into C itself or an fp32 panel of it: at one number of
  * threads the bits are always the same. */
 #include "kernels/matmul_engine.h"
+#include "kernels/simd.h"
 
 #include <cblas.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 enum { PANEL = 2048 }; // rows and columns of a widened panel, at most: 16 MiB each
 
@@ -50,6 +52,25 @@ static void describe(char *out, size_t size)
     if (sscanf(config, "OpenBLAS %31s", version) != 1)
         snprintf(version, sizeof version, "?");
     snprintf(out, size, "openblas %s %s", version, openblas_get_corename());
+}
+
+const char *matmul_better_core(const char *chosen)
+{
+    static const char *const with_avx2[] = {"Haswell", "Zen", "Excavator", "SkylakeX",
+                                            "Cooperlake", "SapphireRapids"};
+
+#ifdef __x86_64__
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return NULL;
+#else
+    return NULL;
+#endif
+    if (!chosen)
+        chosen = openblas_get_corename();
+    for (size_t i = 0; i < sizeof with_avx2 / sizeof *with_avx2; i++)
+        if (!strcasecmp(chosen, with_avx2[i]))
+            return NULL;
+    return simd_avx512() ? "SkylakeX" : "Haswell";
 }
 
 static int blas_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes, int threads,

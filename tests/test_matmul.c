@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/matmul.h"
 
@@ -209,6 +210,20 @@ static void test_words(void **unused)
     matmul_close(NULL);
 }
 
+static void test_better_core(void **unused)
+{
+    const char *slow = matmul_better_core("Prescott");
+
+    (void)unused;
+    assert_null(matmul_better_core("Haswell"));
+    assert_null(matmul_better_core("Zen"));
+    assert_null(matmul_better_core("SkylakeX"));
+    assert_true(!slow || !strcmp(slow, "Haswell") || !strcmp(slow, "SkylakeX"));
+#ifdef __x86_64__
+    assert_int_equal(slow != NULL, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+#endif
+}
+
 static void test_refusals(void **unused)
 {
     struct matmul_shape bad[] = {
@@ -238,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_same_bits_in_another_object),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_better_core),
         cmocka_unit_test(test_refusals),
     };
 
