@@ -1,8 +1,8 @@
 /* scheduler.c: THE scheduler: one thread that moves blocks between devices and buffers. Each turn it reaps what is done, then
  * submits whatever has become possible, and otherwise sleeps on the bell of the devices:
  *
- *   updates    after commit A, block 0 first, as long as a slot of the class is free; with speculation, before it
- *              too
+ *   updates    once asked for, block 0 first, as long as a slot of the class is free: beside commit A, as no slot that
+ *              is committed is overwritten; with speculation, before that too
  *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
  *   residuals  (error feedback) of blocks whose gradients the model has begun
  *   gradients  as soon as the model has sent them and the block's last update is committed (its redo would need
@@ -70,7 +70,7 @@ static int slot_is_free(const struct scheduler *s, size_t i)
     return s->free[s->dev.store.subs[i].class_].n > 0;
 }
 
-/* The running update, block 0 first. Before A it is limited to the gradients that are written. */
+/* The running update, block 0 first. Before A the gradients may still be on their way. */
 static int queue_advance(struct scheduler *s, size_t d)
 {
     uint64_t step = s->ask == ASK_RUNNING ? s->state.next_step - 1 : s->asked.row.step;
@@ -110,7 +110,7 @@ static int ahead_advance(struct scheduler *s, size_t d)
 
 static int updates_advance(struct scheduler *s)
 {
-    int early = s->cfg.speculate && s->ask == ASK_WAITING && !s->asked.skip && s->dropping == 0, progress = 0;
+    int early = s->ask == ASK_WAITING && !s->asked.skip && s->dropping == 0, progress = 0;
 
     for (size_t d = 0; d < s->dev.n; d++) {
         if (s->ask == ASK_RUNNING || early)

@@ -14,8 +14,10 @@
  * Speculation (cfg.speculate). The model says with which numbers the update will be asked for if nothing is clipped (stream_expect); from then
  * on a subgroup is updated as soon as its gradient is written. No pass sees it: its parameters were needed last for that very gradient,
  * and block 0, which stays in its frame, is left out. When the update is asked for, its numbers are the expected ones to the last bit, and
- * then what was speculated on stands, is covered by commit A as by a commit B, and the rest is updated without waiting for A (the
- * fate of the step is known, only not durable); or they are not, and the new slots are dropped. */
+ * then what was speculated on stands; or they are not, and the new slots are dropped.
+ *
+ * No update waits for commit A, speculated on or not: the fate of the step is known, only not durable, and what is committed is
+ * overwritten by nothing. A covers what is updated by then, as a B does. */
 #ifndef OFFLOAD_SCHEDULER_H
 #define OFFLOAD_SCHEDULER_H
 
@@ -89,7 +91,7 @@ struct sub {
 
 struct class_free { uint32_t *slots; size_t n, uncommitted; };
 
-/* An update that was asked for: ASKED until its gradients are on the devices, then commit A, then RUNNING until its last commit B. */
+/* An update that was asked for: WAITING until commit A, which comes when all gradients are on the devices, then RUNNING until its last commit B. */
 enum ask_state { ASK_NONE, ASK_WAITING, ASK_RUNNING };
 
 enum commit_kind { COMMIT_NONE, COMMIT_A, COMMIT_B };
