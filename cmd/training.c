@@ -108,6 +108,19 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
     return memory_plan(out, &r, err);
 }
 
+/* `plan` may be asked about another machine; what trains here must fit here, whatever --host-mem says. */
+static int machine_holds(const struct budget *plan, struct err *err)
+{
+    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char     needs[32], has[32];
+
+    if (plan->total + plan->arenas <= ram)
+        return 0;
+    return err_misuse(err, "within this --host-mem the run would take %s of memory, and this machine has %s",
+                      opt_size_text(needs, sizeof needs, (double)(plan->total + plan->arenas)),
+                      opt_size_text(has, sizeof has, (double)ram));
+}
+
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
                         uint64_t rows, struct err *err)
 {
@@ -119,6 +132,8 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     rc = session_config(&s, err);
     if (!rc)
         rc = training_plan(&plan, &s, rows, err);
+    if (!rc)
+        rc = machine_holds(&plan, err);
     session_close(&s);
     return rc;
 }
@@ -231,6 +246,8 @@ static int training_open(struct training *t, struct err *err)
         return rc;
     keep_engine(s);
     rc = training_plan(&t->plan, s, labelled_most_rows(s, "dev"), err);
+    if (!rc)
+        rc = machine_holds(&t->plan, err);
     if (rc)
         return rc;
     o = training_options(s);
