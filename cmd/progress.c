@@ -4,6 +4,7 @@
 #include "cmd/opt.h"
 #include "data/clock.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -40,8 +41,10 @@ static void describe(char *buf, size_t size, const struct progress *p, uint64_t 
 
     if (hidden >= 0)
         snprintf(io, sizeof io, "  I/O hidden %.0f%%", 100 * hidden);
-    snprintf(buf, size, "loss %.6f  lr %.3e  norm %.4f%s%s  %.0f tok/s%s  RSS %s  left %s", r->loss, r->lr, r->grad_norm,
-             r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "", rate, io, opt_size_text(ram, sizeof ram, (double)rss),
+    snprintf(buf, size, "loss %.6f  lr %.3e  norm %.4f%s%s  %.0f tok/s%s  RSS %s  left %s",
+             fabs(r->loss), r->lr, fabs(r->grad_norm), // neither is negative, and a NaN has no sign
+             r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "", rate, io,
+             opt_size_text(ram, sizeof ram, (double)rss),
              time_text(left, sizeof left, each * (double)(p->steps - step - 1)));
 }
 
