@@ -1,4 +1,4 @@
-/* fuzz_database.c: run.db as data/runlog.c, offload/journal.c and offload/image.c read it. */
+/* fuzz_database.c: run.db as data/runlog*.c, offload/journal.c and offload/image.c read it. */
 #include "tests/fuzz/database.h"
 
 #include "data/runlog.h"
