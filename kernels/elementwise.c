@@ -4,6 +4,7 @@
 #include "kernels/simd.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 enum {
     CHUNK = 32768, // elements of one thread's turn
@@ -117,6 +118,13 @@ static void residual_chunk(float *out, const float *a, const float *b, size_t n)
 #pragma omp simd // out may be a or b, which no vector minds
     for (size_t i = 0; i < n; i++)
         out[i] = a[i] + b[i];
+}
+
+void floats_zero(float *x, size_t n)
+{
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (size_t i = 0; i < n; i += CHUNK)
+        memset(x + i, 0, (n - i < CHUNK ? n - i : CHUNK) * sizeof *x);
 }
 
 void residual_add(float *out, const float *a, const float *b, size_t n)

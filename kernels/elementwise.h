@@ -7,6 +7,8 @@
 /* out[i] = x[i] in another format: DT_F32, DT_BF16 and DT_F16 in any pair; rounds to nearest even. */
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);
 
+void floats_zero(float *x, size_t n);
+
 /* out[i] = a[i] + b[i]; out may be a or b. */
 void residual_add(float *out, const float *a, const float *b, size_t n);
 

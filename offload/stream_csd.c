@@ -2,6 +2,7 @@
 #include "offload/scheduler.h"
 
 #include "data/clock.h"
+#include "kernels/elementwise.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -179,7 +180,7 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, struct er
     if (waited)
         meter_span(s->meter, s->pass_step, PHASE_GRAD_WRITE, (int)block, -1, start, clock_ns(), 0);
     if (fresh)
-        memset(g->grad, 0, 4 * store_pad(s->cfg.block_params[block]));
+        floats_zero(g->grad, store_pad(s->cfg.block_params[block]));
     *grad = g->grad;
     return failed(s, err);
 }

@@ -167,13 +167,6 @@ static void mem_release(struct stream *s, size_t block)
     (void)s, (void)block;
 }
 
-static void zero_floats(float *x, size_t n)
-{
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i += PIECE_PARAMS)
-        memset(x + i, 0, (n - i < PIECE_PARAMS ? n - i : PIECE_PARAMS) * sizeof *x);
-}
-
 static int mem_grad(struct stream *s, size_t block, float **grad, struct err *err)
 {
     struct mem_block *b = &of(s)->blocks[block];
@@ -181,7 +174,7 @@ static int mem_grad(struct stream *s, size_t block, float **grad, struct err *er
     (void)err;
     assert(block < of(s)->cfg.n_blocks);
     if (!b->zeroed)
-        zero_floats(b->grad, b->params);
+        floats_zero(b->grad, b->params);
     b->zeroed = 1;
     *grad = b->grad;
     return 0;
@@ -190,7 +183,7 @@ static int mem_grad(struct stream *s, size_t block, float **grad, struct err *er
 /* Only the largest stay, at their places: what a device has after it scattered its pairs. */
 static void keep_pairs(struct mem_block *b, const struct topk_pair *pairs, size_t k)
 {
-    zero_floats(b->grad, b->params);
+    floats_zero(b->grad, b->params);
     for (size_t i = 0; i < k; i++)
         b->grad[pairs[i].index] = pairs[i].value;
 }
@@ -512,7 +505,7 @@ static int load_states(struct stream_mem *m, struct err *err)
 
         if (m->cfg.wire_dt != DT_F32)
             convert(mb->wire, m->cfg.wire_dt, mb->states, DT_F32, mb->params);
-        zero_floats(mb->grad, mb->params);
+        floats_zero(mb->grad, mb->params);
     }
     return 0;
 }
