@@ -1,9 +1,11 @@
 /* bpe_train.c: learns the merges of a byte-level BPE.
  *
- * Equal pre-tokens are one word type with a count, so the work depends on the vocabulary of the text, not on its length. Each pair
- * of neighbouring symbols has its count and the list of the word types it was ever seen in (some of them stale: looking tells).
- * Pairs wait in a heap, the most frequent first. A pair's count only grows in the merge that creates one of its symbols, so
- * it is queued once then; later its count only falls, and an entry that comes up with an old count is queued again with the new.
+ * Equal pre-tokens are one word type with a count, so the work depends on the vocabulary of the
+ * text, not on its length. Each pair of neighbouring symbols has its count and the list of the word
+ * types it was ever seen in (some of them stale: looking tells).
+ * Pairs wait in a heap, the most frequent first. A pair's count only grows in the merge that
+ * creates one of its symbols, so it is queued once then; later its count only falls, and an entry
+ * that comes up with an old count is queued again with the new.
  * Divisions: the tables; counting; word types and pairs; merging. */
 #include "data/bpe_train.h"
 
@@ -161,7 +163,8 @@ static int count_word(void *arg, const char *bytes, size_t n, int32_t special)
     if (rc)
         return rc;
     memcpy(b->arena + b->n_arena, bytes, n);
-    b->types[b->n_types] = (struct word_type){ .count = 1, .arena = b->n_arena, .n = (uint32_t)n, .hash = hash };
+    b->types[b->n_types] = (struct word_type){ .count = 1, .arena = b->n_arena, .n = (uint32_t)n,
+                                               .hash = hash };
     b->n_arena += n;
     *slot = (uint32_t)++b->n_types;
     return 0;

@@ -1,7 +1,8 @@
 /* file.c: whole reads and writes, and files that appear only when complete.
  *
- * A new file gets an unpredictable name beside the final one (so that the rename stays in one filesystem) and is made by
- * open(O_EXCL) rather than mkstemp, so that its mode follows the umask without anybody asking for the umask. */
+ * A new file gets an unpredictable name beside the final one (so that the rename stays in one
+ * filesystem) and is made by open(O_EXCL) rather than mkstemp, so that its mode follows the umask
+ * without anybody asking for the umask. */
 #include "data/file.h"
 
 #include <assert.h>
@@ -35,7 +36,8 @@ int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, stru
         if (got < 0)
             return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", path, off, strerror(errno));
         if (got == 0)
-            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were expected", path, off, n);
+            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were expected",
+                           path, off, n);
         p += got;
         off += (uint64_t)got;
         n -= (size_t)got;
@@ -169,7 +171,8 @@ static int is_new_name(const char *name)
 {
     size_t n = strlen(name), tail = strlen(".0123456789abcdef.tmp");
 
-    return n > tail && name[n - tail] == '.' && strspn(name + n - tail + 1, "0123456789abcdef") == 16 && !strcmp(name + n - 4, ".tmp");
+    return n > tail && name[n - tail] == '.' &&
+           strspn(name + n - tail + 1, "0123456789abcdef") == 16 && !strcmp(name + n - 4, ".tmp");
 }
 
 void file_new_clean(const char *dir)

@@ -1,4 +1,5 @@
-/* half.h: single precision to and from the two 16-bit formats of model files, rounded to nearest, ties to even. */
+/* half.h: single precision to and from the two 16-bit formats of model files, rounded
+ * to nearest, ties to even. */
 #ifndef DATA_HALF_H
 #define DATA_HALF_H
 

@@ -1,5 +1,6 @@
-/* json.c: JSON by jansson, with what a trainer asks of it: a size limit before anything is read, no duplicate keys (the later
- * one would silently win), errors that name file and line. jansson itself limits nesting (2,048), so hostile input costs no stack. */
+/* json.c: JSON by jansson, with what a trainer asks of it: a size limit before anything is read, no
+ * duplicate keys (the later one would silently win), errors that name file and line. jansson itself
+ * limits nesting (2,048), so hostile input costs no stack. */
 #include "data/json.h"
 
 #include "data/file.h"
@@ -16,7 +17,8 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
 
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
     if (!*out)
-        return err_misuse(err, "%s is not valid JSON: line %d, column %d: %s", what, e.line, e.column, e.text);
+        return err_misuse(err, "%s is not valid JSON: line %d, column %d: %s", what, e.line,
+                          e.column, e.text);
     return 0;
 }
 
@@ -31,7 +33,8 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
     if (rc)
         return rc;
     if (size > max_bytes) {
-        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but this JSON file may have at most %zu", path, size, max_bytes);
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but this JSON file may have at most %zu",
+                        path, size, max_bytes);
         goto out;
     }
     text = malloc(size ? size : 1);
@@ -78,5 +81,7 @@ int json_write(const json_t *value, const char *path, struct err *err)
 
 int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err)
 {
-    return write_whole(value, path, JSON_INDENT((size_t)indent) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY, err);
+    size_t flags = JSON_INDENT((size_t)indent) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY;
+
+    return write_whole(value, path, flags, err);
 }

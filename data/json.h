@@ -1,5 +1,5 @@
-/* json.h: the one way to JSON (jansson): whole files with a size limit, errors with file and line, writing under a temporary
- * name. Whoever needs JSON includes this, not jansson. */
+/* json.h: the one way to JSON (jansson): whole files with a size limit, errors with file and line,
+ * writing under a temporary name. Whoever needs JSON includes this, not jansson. */
 #ifndef DATA_JSON_H
 #define DATA_JSON_H
 
@@ -13,7 +13,8 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
 /* Write to path (temporary name, fsync, rename), indented by two. */
 int json_write(const json_t *value, const char *path, struct err *err);
-/* The same for figures that people read: keys sorted, real numbers with 15 digits (0.1 is 0.1), indented by `indent`. */
+/* The same for figures that people read: keys sorted, real numbers with 15 digits (0.1 is
+ * 0.1), indented by `indent`. */
 int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err);
 
 #endif

@@ -23,10 +23,10 @@ void pretoken_close(struct pretoken *p);
 int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second,
                      struct err *err);
 
-/* Cut text[0..n). If nothing is to follow (`final`), all of it; else as far as what follows cannot matter: *used bytes, and the
- * caller comes again with the rest and more behind it. */
-int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg, size_t *used,
-                 struct err *err);
+/* Cut text[0..n). If nothing is to follow (`final`), all of it; else as far as what follows cannot
+ * matter: *used bytes, and the caller comes again with the rest and more behind it. */
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn,
+                 void *arg, size_t *used, struct err *err);
 
 /* A text in pieces. The zero state is ready; finish makes it so again; release frees. */
 struct pretoken_stream { char *buf; size_t n, cap, next_try; };

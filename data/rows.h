@@ -1,7 +1,8 @@
-/* rows.h: text files as rows of fields: tab-separated without quoting (a double quote is a character), comma-separated with RFC 4180
- * quoting, or plain lines. What is one file's damage is said here, with file and line: a NUL byte, invalid UTF-8, a quote that is never
- * closed, a row that is too long. A byte order mark at the beginning, \r before \n, and empty lines are nobody's data and left out;
- * the last line may lack its newline. */
+/* rows.h: text files as rows of fields: tab-separated without quoting (a double quote is a
+ * character), comma-separated with RFC 4180 quoting, or plain lines. What is one file's damage is
+ * said here, with file and line: a NUL byte, invalid UTF-8, a quote that is never closed, a row
+ * that is too long. A byte order mark at the beginning, \r before \n, and empty lines are nobody's
+ * data and left out; the last line may lack its newline. */
 #ifndef DATA_ROWS_H
 #define DATA_ROWS_H
 

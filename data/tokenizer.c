@@ -1,8 +1,9 @@
 /* tokenizer.c: byte-level BPE.
  *
- * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from merging: of all neighbouring pairs the one
- * of lowest rank, the leftmost first, until none is left. A heap of (rank, position) finds it, so that a pre-token of a megabyte
- * takes no longer than its length times a logarithm; an entry whose pair has changed since is dropped when it comes up.
+ * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from merging: of
+ * all neighbouring pairs the one of lowest rank, the leftmost first, until none is left. A heap of
+ * (rank, position) finds it, so that a pre-token of a megabyte takes no longer than its length
+ * times a logarithm; an entry whose pair has changed since is dropped when it comes up.
  * Divisions: the byte map; building; merging; the cache; encoding; streams. */
 #include "data/tokenizer_parts.h"
 
@@ -15,10 +16,20 @@
 #define END_OF_TEXT "<|endoftext|>"
 
 /* One cache line; direct-mapped, the newer word replaces the older. */
-struct word_cache { struct word { uint8_t n, n_ids; char bytes[22]; int32_t ids[10]; } words[(size_t)1 << CACHE_BITS]; };
+struct word_cache {
+    struct word {
+        uint8_t n, n_ids;
+        char    bytes[22];
+        int32_t ids[10];
+    } words[(size_t)1 << CACHE_BITS];
+};
 _Static_assert(sizeof(struct word) == 64, "a word is one cache line");
 
-struct symbol { int32_t id; uint32_t rank; uint32_t prev, next; }; // rank: of the pair (this, next); NO_RANK if it does not merge
+struct symbol {
+    int32_t  id;
+    uint32_t rank; // of the pair (this, next); NO_RANK if it does not merge
+    uint32_t prev, next;
+};
 #define NO_RANK UINT32_MAX
 #define NOBODY  UINT32_MAX
 
@@ -131,7 +142,8 @@ void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32
     t->merges[rank][0] = left;
     t->merges[rank][1] = right;
     t->merged[rank] = merged;
-    *merge_slot(t, pair) = (struct merge){ pair, (uint32_t)rank, merged }; // a pair listed twice has its later rank
+    // a pair listed twice has its later rank
+    *merge_slot(t, pair) = (struct merge){ pair, (uint32_t)rank, merged };
 }
 
 int tokenizer_complete(struct tokenizer *t, struct err *err)
@@ -146,7 +158,8 @@ int tokenizer_complete(struct tokenizer *t, struct err *err)
     }
     for (size_t b = 0; b < 256; b++)
         if (t->byte_id[b] < 0)
-            return err_misuse(err, "the tokenizer has no token for byte %zu, so it is no byte-level BPE of any text", b);
+            return err_misuse(err, "the tokenizer has no token for byte %zu, so it is no "
+                              "byte-level BPE of any text", b);
     return 0;
 }
 

@@ -39,8 +39,10 @@ void token_buf_free(struct token_buf *b);
  * unless a single pre-token exceeds it. */
 struct tokenizer_stream;
 int  tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, struct err *err);
-int  tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n, struct token_buf *out, struct err *err);
-int  tokenizer_stream_finish(struct tokenizer_stream *s, struct token_buf *out, struct err *err); // also usable again after it
+int  tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n,
+                           struct token_buf *out, struct err *err);
+/* Also usable again after it. */
+int  tokenizer_stream_finish(struct tokenizer_stream *s, struct token_buf *out, struct err *err);
 void tokenizer_stream_close(struct tokenizer_stream *s);
 
 /* Bytes of one id (not NUL-terminated, owned by t); NULL for an id out of range. */

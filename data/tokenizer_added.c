@@ -19,7 +19,8 @@
 #define MAX_ADDED      4096u
 #define MAX_FILE_BYTES ((size_t)16 << 20)
 
-static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token" };
+static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
+                                     "pad_token", "cls_token", "mask_token" };
 static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
 #define N_NAMES (sizeof names / sizeof *names)
 #define N_LISTS (sizeof lists / sizeof *lists)
@@ -63,8 +64,9 @@ static int token_add(struct adding *s, const struct naming *what, struct err *er
     json_int_t           id = t ? t->id : next_id(s, what->content);
 
     if (what->id >= 0 && what->id != id)
-        return err_misuse(err, "%s: added token %.100s has the id %lld, but by its place in the vocabulary it has %lld", s->path,
-                          what->content, (long long)what->id, (long long)id);
+        return err_misuse(err, "%s: added token %.100s has the id %lld, but by its place in the "
+                          "vocabulary it has %lld", s->path, what->content, (long long)what->id,
+                          (long long)id);
     if (!t) {
         if (a->n == MAX_ADDED)
             return err_misuse(err, "%s: more than %u added tokens", s->path, MAX_ADDED);
@@ -91,7 +93,8 @@ static int naming_read(const struct adding *s, struct naming *out, const json_t 
 
     if (!json_is_string(content) || json_string_length(content) == 0)
         return err_misuse(err, "%s: an added token has no content", s->path);
-    *out = (struct naming){ json_string_value(content), -1, 0, special || json_is_true(json_object_get(v, "special")) };
+    *out = (struct naming){ json_string_value(content), -1, 0,
+                            special || json_is_true(json_object_get(v, "special")) };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (json_is_true(json_object_get(v, unknown[i])))
             return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here", s->path,
@@ -263,7 +266,8 @@ static int companions_add(struct adding *s, char *paths[3], json_t *const files[
 int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
                       const json_t *vocab, struct err *err)
 {
-    static const char *const files_names[3] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" };
+    static const char *const files_names[3] = { "tokenizer_config.json", "special_tokens_map.json",
+                                                "added_tokens.json" };
     struct adding s = { a, vocab, path };
     json_t       *files[3] = { NULL }, *named = json_object();
     char         *paths[3] = { NULL };
@@ -271,7 +275,8 @@ int added_tokens_read(struct added_tokens *a, const char *dir, const char *path,
 
     if (!rc)
         rc = array_add(&s, json_object_get(root, "added_tokens"), err);
-    for (size_t i = 0; !root && i < 3; i++) // the older pair of files: these three are <|endoftext|> unless another is named
+    // the older pair of files: these three are <|endoftext|> unless another is named
+    for (size_t i = 0; !root && i < 3; i++)
         json_object_set_new(named, names[i], json_string("<|endoftext|>"));
     for (size_t i = 0; i < 3 && !rc; i++)
         rc = optional_read(&files[i], &paths[i], dir, files_names[i], err);

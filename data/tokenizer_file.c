@@ -1,8 +1,10 @@
 /* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
  *
- * tokenizer.json says what the tokenizer does besides BPE (normalizer, pre-tokenizer, ...); what this one would not do the same
- * way is refused, not ignored. The older pair of files says nothing of it: GPT-2's way is meant.
- * In the files a token's bytes stand as printable code points (the byte map); added tokens stand as they are. */
+ * tokenizer.json says what the tokenizer does besides BPE (normalizer, pre-tokenizer, ...); what
+ * this one would not do the same way is refused, not ignored. The older pair of files says nothing
+ * of it: GPT-2's way is meant.
+ * In the files a token's bytes stand as printable code points (the byte map); added
+ * tokens stand as they are. */
 #include "data/tokenizer_parts.h"
 
 #include "data/file.h"
@@ -155,8 +157,10 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
     name[n_left + n_right] = 0;
     b = id_of(json_object_get(l->vocab, name + n_left));
     c = id_of(json_object_get(l->vocab, name));
-    if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0) // a NUL is in no token
-        return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token", l->path, rank, name);
+    // a NUL is in no token
+    if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0)
+        return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token",
+                          l->path, rank, name);
     tokenizer_set_merge(l->t, rank, (uint32_t)a, (uint32_t)b, (uint32_t)c);
     return 0;
 }
@@ -216,8 +220,8 @@ static int is_unset(const json_t *v)
 
 static int settings_check(const struct loading *l, const json_t *root, const json_t *model, struct err *err)
 {
-    static const char *const unset[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
-                                         "ignore_merges" };
+    static const char *const unset[] = { "dropout", "continuing_subword_prefix",
+                                         "end_of_word_suffix", "byte_fallback", "ignore_merges" };
     const json_t *pre = json_object_get(root, "pre_tokenizer");
     const char   *type = json_string_value(json_object_get(model, "type"));
     const char   *pre_type = json_string_value(json_object_get(pre, "type"));
@@ -227,9 +231,12 @@ static int settings_check(const struct loading *l, const json_t *root, const jso
     if (!is_unset(json_object_get(root, "normalizer")))
         return err_misuse(err, "%s has a normalizer: GPT-2's tokenizer has none", l->path);
     if (!pre_type || strcmp(pre_type, "ByteLevel"))
-        return err_misuse(err, "%s: its pre_tokenizer is %s, but only ByteLevel is known", l->path, pre_type ? pre_type : "absent");
-    if (!is_unset(json_object_get(pre, "add_prefix_space")) || json_is_false(json_object_get(pre, "use_regex")))
-        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression and without a prefix space is known", l->path);
+        return err_misuse(err, "%s: its pre_tokenizer is %s, but only ByteLevel is known", l->path,
+                          pre_type ? pre_type : "absent");
+    if (!is_unset(json_object_get(pre, "add_prefix_space")) ||
+        json_is_false(json_object_get(pre, "use_regex")))
+        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression and without "
+                          "a prefix space is known", l->path);
     for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
         if (!is_unset(json_object_get(model, unset[i])))
             return err_misuse(err, "%s sets %s: GPT-2's tokenizer does not", l->path, unset[i]);
@@ -357,13 +364,14 @@ static int open_dir(struct loading *l, const char *dir, char *paths[5], struct e
     for (int i = 1; i < 5; i += 2)
         if (access(paths[i], F_OK) == 0)
             return open_pair(l, paths[i], paths[i + 1], err);
-    return err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt (or encoder.json and vocab.bpe), "
-                      "was expected", dir);
+    return err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
+                      "(or encoder.json and vocab.bpe), was expected", dir);
 }
 
 int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 {
-    static const char *const names[5] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe" };
+    static const char *const names[5] = { "tokenizer.json", "vocab.json", "merges.txt",
+                                          "encoder.json", "vocab.bpe" };
     struct loading           l = { .dir = dir };
     struct byte_map          m;
     char                    *paths[5] = { NULL };
@@ -442,15 +450,22 @@ static json_t *added_make(const struct tokenizer *t, char **names)
 /* tokenizer.json; takes over `vocab` and `merges`. */
 static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab, json_t *merges)
 {
-    json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
-                              "continuing_subword_prefix", "", "end_of_word_suffix", "", "fuse_unk", 0, "byte_fallback", 0,
-                              "vocab", vocab, "merges", merges);
+    json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:o, s:o}", "type", "BPE",
+                              "dropout", "unk_token",
+                              "continuing_subword_prefix", "", "end_of_word_suffix", "",
+                              "fuse_unk", 0, "byte_fallback", 0, "vocab", vocab, "merges", merges);
 
-    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:o}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", added_make(t, names), "normalizer",
-                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1,
-                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 0, "use_regex", 1,
-                     "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", model);
+    return json_pack("{s:s, s:n, s:n, s:o, s:n,"
+                     " s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:o}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", added_make(t, names),
+                     "normalizer",
+                     "pre_tokenizer", "type", "ByteLevel",
+                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1,
+                     "post_processor", "type", "ByteLevel",
+                     "add_prefix_space", 1, "trim_offsets", 0, "use_regex", 1,
+                     "decoder", "type", "ByteLevel",
+                     "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
+                     "model", model);
 }
 
 static int merges_write(const json_t *merges, const char *path, struct err *err)
@@ -496,7 +511,8 @@ static json_t *merges_make(const struct tokenizer *t, char **names)
 static int names_write(const struct tokenizer *t, int config, const char *path, struct err *err)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
-    json_t                  *whole = config ? json_pack("{s:s, s:b}", "tokenizer_class", "GPT2TokenizerFast", "add_prefix_space", 0)
+    json_t                  *whole = config ? json_pack("{s:s, s:b}", "tokenizer_class",
+                                                        "GPT2TokenizerFast", "add_prefix_space", 0)
                                             : json_object();
     int                      rc = whole ? 0 : err_set(err, -ENOMEM, "no memory for %s", path);
 
@@ -511,8 +527,9 @@ static int names_write(const struct tokenizer *t, int config, const char *path, 
 
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
 {
-    char   *paths[5] = { join(dir, "tokenizer.json", err), join(dir, "vocab.json", err), join(dir, "merges.txt", err),
-                         join(dir, "tokenizer_config.json", err), join(dir, "special_tokens_map.json", err) };
+    char   *paths[5] = { join(dir, "tokenizer.json", err), join(dir, "vocab.json", err),
+                         join(dir, "merges.txt", err), join(dir, "tokenizer_config.json", err),
+                         join(dir, "special_tokens_map.json", err) };
     char  **names = names_make(t, err);
     json_t *vocab = NULL, *merges = NULL, *whole = NULL;
     int     rc = paths[0] && paths[1] && paths[2] && paths[3] && paths[4] && names ? 0 : -ENOMEM;

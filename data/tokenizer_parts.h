@@ -14,10 +14,10 @@
 struct token_entry {
     char    *bytes; // NULL: no token has this id
     uint32_t n;
-    char     raw;     // its bytes stand in the files as they are, not mapped to printable code points
+    char     raw;        // its bytes stand in the files as they are, not mapped to printable code points
     char     special;    // an added token: matched literally, before anything else
     char     normalized; // an added token that is looked for in what the others leave
-    char     word;       // an added token that Hugging Face does not call special: it stays where special ones are skipped
+    char     word;       // an added token that Hugging Face does not call special: not skipped with those
 };
 
 struct merge { uint64_t pair; uint32_t rank, id; }; // pair: left << 32 | right; id of their merge

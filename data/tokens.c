@@ -1,8 +1,9 @@
 /* tokens.c: files of token ids.
  *
- * Read with pread, never mapped: a mapping would count against the memory that was promised. Divisions of this file: what a
- * file is; opening; checksums; reading; the rows of a step; writing.
- * Invariants: `count` is what the file's size says; nothing is allocated after tokens_open and tokens_expect. */
+ * Read with pread, never mapped: a mapping would count against the memory that was promised.
+ * Divisions of this file: what a file is; opening; checksums; reading; the rows of a step; writing.
+ * Invariants: `count` is what the file's size says; nothing is allocated after
+ * tokens_open and tokens_expect. */
 #include "data/tokens.h"
 
 #include "data/crc32c.h"
@@ -71,7 +72,8 @@ static int text_valid(const unsigned char *p, size_t n, size_t *used)
 }
 
 /* Look at the whole file, in pieces; *text tells. */
-static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char *buf, int *text, struct err *err)
+static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char *buf, int *text,
+                          struct err *err)
 {
     size_t   carry = 0, used = 0;
     uint64_t off = 0;
@@ -120,12 +122,14 @@ int tokens_detect(const char *path, enum tokens_kind *kind, struct err *err)
     if (rc || llmc)
         goto out;
     buf = malloc(MIB);
-    rc = buf ? tokens_is_text(fd, size, path, buf, &text, err) : err_set(err, -ENOMEM, "no memory to look at %s", path);
+    rc = buf ? tokens_is_text(fd, size, path, buf, &text, err)
+             : err_set(err, -ENOMEM, "no memory to look at %s", path);
     if (!rc && size == 0)
         rc = err_misuse(err, "%s is empty: expected text or token ids", path);
     else if (!rc && !text && size % 2)
-        rc = err_misuse(err, "%s is neither an llm.c token file (no header), nor text (not UTF-8, or with NUL bytes), "
-                        "nor uint16 token ids (its size, %" PRIu64 ", is odd)", path, size);
+        rc = err_misuse(err, "%s is neither an llm.c token file (no header), nor text (not UTF-8, "
+                        "or with NUL bytes), nor uint16 token ids (its size, %" PRIu64 ", is odd)",
+                        path, size);
 out:
     if (!rc)
         *kind = llmc ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
@@ -143,16 +147,16 @@ static int tokens_open_llmc(struct tokens *t, struct err *err)
     int           rc;
 
     if (t->size < LLMC_HEADER_BYTES)
-        return err_misuse(err, "%s begins as an llm.c token file, but its %" PRIu64 " bytes are less than the header's %u",
-                          t->path, t->size, LLMC_HEADER_BYTES);
+        return err_misuse(err, "%s begins as an llm.c token file, but its %" PRIu64 " bytes are "
+                          "less than the header's %u", t->path, t->size, LLMC_HEADER_BYTES);
     rc = file_pread(t->fd, h, sizeof h, 0, t->path, err);
     if (rc)
         return rc;
     version = get_i32(h + 4);
     n = get_i32(h + 8);
     if (version != LLMC_VERSION)
-        return err_misuse(err, "%s is an llm.c token file of version %d, but only version %d (uint16 ids) is known",
-                          t->path, version, LLMC_VERSION);
+        return err_misuse(err, "%s is an llm.c token file of version %d, but only version %d "
+                          "(uint16 ids) is known", t->path, version, LLMC_VERSION);
     if (n < 0 || t->size != LLMC_HEADER_BYTES + 2 * (uint64_t)n)
         return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens, which take %" PRId64,
                           t->path, t->size, n, (int64_t)LLMC_HEADER_BYTES + 2 * (int64_t)n);
@@ -184,8 +188,8 @@ int tokens_open(struct tokens **out, const char *path, struct err *err)
     if (llmc)
         rc = tokens_open_llmc(t, err);
     else if (t->size % 2)
-        rc = err_misuse(err, "%s has no llm.c header and an odd size, %" PRIu64 " bytes: uint16 token ids were expected",
-                        path, t->size);
+        rc = err_misuse(err, "%s has no llm.c header and an odd size, %" PRIu64 " bytes: uint16 "
+                        "token ids were expected", path, t->size);
     else
         t->count = t->size / 2;
 out:
@@ -253,8 +257,8 @@ int tokens_hash(struct tokens *t, uint32_t *sums, struct err *err)
 int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err)
 {
     if (n != tokens_sums(t))
-        return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for it: it was changed "
-                       "since it was first used", t->path, tokens_sums(t), n);
+        return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for "
+                       "it: it was changed since it was first used", t->path, tokens_sums(t), n);
     free(t->sums);
     free(t->checked);
     free(t->parts);
@@ -281,8 +285,9 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     t->held_bytes = 0;
     rc = tokens_sum(t, i, &sum, err);
     if (!rc && sum != t->sums[i])
-        rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64 " has checksum %08x, recorded is %08x",
-                     t->path, (uint64_t)i * MIB, sum, t->sums[i]);
+        rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
+                     " has checksum %08x, recorded is %08x", t->path, (uint64_t)i * MIB, sum,
+                     t->sums[i]);
     if (rc)
         return rc;
     t->held = (uint64_t)i * MIB;
@@ -296,8 +301,8 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     return 0;
 }
 
-/* Have the part around byte `off` in the buffer. What a MiB holds is compared whole when it is first touched; from then on it is enough to
- * read a part and compare that. */
+/* Have the part around byte `off` in the buffer. What a MiB holds is compared whole when it is
+ * first touched; from then on it is enough to read a part and compare that. */
 static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
 {
     size_t   k = (size_t)(off / PART);
@@ -316,8 +321,9 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
         return rc;
     sum = crc32c(0, t->mib, n);
     if (sum != t->parts[k])
-        return err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte %" PRIu64 " have checksum %08x, they had %08x", t->path,
-                       n, at, sum, t->parts[k]);
+        return err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
+                       "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum,
+                       t->parts[k]);
     t->held = at;
     t->held_bytes = n;
     return 0;
@@ -350,8 +356,8 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
     int           rc = 0;
 
     if (first > t->count || n > t->count - first)
-        return err_misuse(err, "%s holds %" PRIu64 " tokens, but %zu from position %" PRIu64 " were asked for",
-                          t->path, t->count, n, first);
+        return err_misuse(err, "%s holds %" PRIu64 " tokens, but %zu from position %" PRIu64
+                          " were asked for", t->path, t->count, n, first);
     for (size_t done = 0; !rc && done < n;) {
         size_t part = n - done < PIECE_IDS ? n - done : PIECE_IDS;
 
@@ -376,8 +382,9 @@ static uint64_t mix64(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Where row i of 0..n stands in the order of (seed, epoch): a Feistel network is a permutation of 0..4^half for any round
- * function, and walking its cycle until the value is below n makes it one of 0..n. So an epoch's order needs no memory.
+/* Where row i of 0..n stands in the order of (seed, epoch): a Feistel network is a permutation of
+ * 0..4^half for any round function, and walking its cycle until the value is below n makes it one
+ * of 0..n. So an epoch's order needs no memory.
  * 4^half < 4n, so a walk takes fewer than four rounds on average. */
 static uint64_t tokens_permute(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
 {
@@ -412,8 +419,8 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
 
     assert(o->seq > 0 && o->batch > 0 && accum < o->grad_accum);
     if (rows == 0)
-        return err_misuse(err, "%s holds %" PRIu64 " tokens, but one row and its targets take %zu", t->path, t->count,
-                          o->seq + 1);
+        return err_misuse(err, "%s holds %" PRIu64 " tokens, but one row and its targets take %zu",
+                          t->path, t->count, o->seq + 1);
     for (size_t r = 0; r < o->batch; r++, x += o->seq, y += o->seq) {
         uint64_t row = (first + r) % rows;
         int      rc;
@@ -470,10 +477,12 @@ static int tokens_writer_flush(struct tokens_writer *w, struct err *err)
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
 {
     if (n > INT32_MAX - w->count - w->pending)
-        return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can count", w->f.path, INT32_MAX);
+        return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can count",
+                          w->f.path, INT32_MAX);
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] > 65535)
-            return err_misuse(err, "%s: id %d does not fit into the uint16 of an llm.c token file", w->f.path, ids[i]);
+            return err_misuse(err, "%s: id %d does not fit into the uint16 of an llm.c token file",
+                              w->f.path, ids[i]);
         w->raw[2 * w->pending] = (unsigned char)(ids[i] & 255);
         w->raw[2 * w->pending + 1] = (unsigned char)(ids[i] >> 8);
         if (++w->pending == sizeof w->raw / 2) {

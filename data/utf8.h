@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/* Length (1..4) of the code point at p[0..n), n > 0; 0 if the n bytes are the beginning of one that is cut off; -1 if no code
- * point begins so (overlong forms, surrogates and what lies beyond U+10FFFF included). */
+/* Length (1..4) of the code point at p[0..n), n > 0; 0 if the n bytes are the beginning of one
+ * that is cut off; -1 if no code point begins so (overlong forms, surrogates and what lies
+ * beyond U+10FFFF included). */
 static inline int utf8_length(const unsigned char *p, size_t n)
 {
     unsigned char low = 0x80, high = 0xBF; // bounds of the second byte
