@@ -226,8 +226,9 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
     return 0;
 }
 
-/* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose process was killed, is let go of when the
- * kernel has taken its ring down: two seconds are waited for that. */
+/* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose
+ * process was killed, is let go of when the kernel has taken its ring down: two seconds are waited
+ * for that. */
 static int open_patiently(const char *path, int flags)
 {
     const struct timespec pause = { .tv_nsec = 20000000 };
@@ -256,7 +257,8 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     } else {
         rc = file_check(fd, cfg, err);
         if (!rc && file_lock(fd, cfg->read_only)) // each would write over what the other relies on
-            rc = err_set(err, -EBUSY, "%s is in use by another process: a run and a copy of it cannot both have their states there", cfg->path);
+            rc = err_set(err, -EBUSY, "%s is in use by another process: "
+                         "a run and a copy of it cannot both have their states there", cfg->path);
     }
     if (rc) {
         if (fd >= 0)

@@ -1,6 +1,7 @@
-/* disk.h: one open file or block device, read and written asynchronously. Backends: uring (O_DIRECT, registered
- * file and buffers), sync (pread/pwrite on a thread pool, the announced fall-back), null (answers at once, stores nothing).
- * One thread owns a disk: it alone submits and reaps; disk wake is the one call that another thread may make. */
+/* disk.h: one open file or block device, read and written asynchronously. Backends: uring
+ * (O_DIRECT, registered file and buffers), sync (pread/pwrite on a thread pool, the announced
+ * fall-back), null (answers at once, stores nothing). One thread owns a disk: it alone submits and
+ * reaps; disk wake is the one call that another thread may make. */
 #ifndef CSD_DISK_H
 #define CSD_DISK_H
 
@@ -34,29 +35,35 @@ struct disk_config {
     unsigned    n_buffers;
 };
 
-/* First member of every backend. align: of offsets, lengths, addresses. moved: how often any part of any request has come back: a sign of
- * life while large requests are under way (counted by the backend, from any thread: read it with disk_moved). */
+/* First member of every backend. align: of offsets, lengths, addresses. moved: how often any part
+ * of any request has come back: a sign of life while large requests are under way (counted by the
+ * backend, from any thread: read it with disk_moved). */
 struct disk { const struct disk_ops *ops; size_t align; uint64_t moved; };
 
 struct disk_ops {
     const char *name; // what --disk takes
     int  (*open)(struct disk **out, const struct disk_config *cfg, struct err *err);
-    int  (*submit)(struct disk *d, struct disk_req *r); // 0, or -EAGAIN: reap first. Started by the next reap at the latest
-    /* Completed requests, at most max; waits up to wait_ns (0: not at all, -1: for ever) until there is one or wake is
-     * called. Number reaped (0 possible) or -errno if the disk is unusable. A flush covers what was reaped before it was submitted. */
+    // 0, or -EAGAIN: reap first. Started by the next reap at the latest
+    int  (*submit)(struct disk *d, struct disk_req *r);
+    /* Completed requests, at most max; waits up to wait_ns (0: not at all, -1: for ever) until
+     * there is one or wake is called. Number reaped (0 possible) or -errno if the disk is unusable.
+     * A flush covers what was reaped before it was submitted. */
     int  (*reap)(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
     void (*wake)(struct disk *d);  // any thread: a reap that waits, or the next one, returns
     void (*close)(struct disk *d); // waits for requests in flight; accepts NULL
-    /* Instead of close, where requests do not come back: waits for none of them. They, and the memory they point into, must stay for
-     * ever, for what is silent may still answer. NULL: close does it. */
+    /* Instead of close, where requests do not come back: waits for none of them. They, and the
+     * memory they point into, must stay for ever, for what is silent may still answer. NULL: close
+     * does it. */
     void (*abandon)(struct disk *d);
 };
 
 extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads leave the buffer as it is
 
-/* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is forbidden or unsupported the sync disk is
- * opened instead and a sentence saying so is put in notice[0..size) (else it is made empty). */
-int  disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice, size_t size, struct err *err);
+/* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is
+ * forbidden or unsupported the sync disk is opened instead and a sentence saying so is put in
+ * notice[0..size) (else it is made empty). */
+int  disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
+               size_t size, struct err *err);
 int  disk_submit(struct disk *d, struct disk_req *r);
 int  disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
 void disk_wake(struct disk *d);
@@ -64,7 +71,8 @@ void disk_close(struct disk *d);
 void disk_abandon(struct disk *d);
 uint64_t disk_moved(const struct disk *d);
 
-/* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and folders. */
+/* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
+ * folders. */
 int disk_probe(const char *path, struct err *err);
 
 #endif

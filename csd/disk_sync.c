@@ -47,15 +47,17 @@ static int piece_move(int fd, enum disk_op op, char *buf, size_t bytes, uint64_t
     return 0;
 }
 
-/* Everything from the page cache to the device, range after range: with a slow device and much to write each is a sign of life. What a
- * range reports is not reported again by fdatasync, so it counts. */
+/* Everything from the page cache to the device, range after range: with a slow device and much to
+ * write each is a sign of life. What a range reports is not reported again by fdatasync, so it
+ * counts. */
 static int file_flush(struct sync *d)
 {
     off_t end = d->bytes;
 
     for (off_t at = 0; at < end; at += FLUSH_PIECE) {
         if (sync_file_range(d->fd, at, FLUSH_PIECE,
-                            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)) {
+                            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                            SYNC_FILE_RANGE_WAIT_AFTER)) {
             if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
                 return -errno;
             break; // not known here: fdatasync does it all

@@ -414,7 +414,8 @@ static void uring_close(struct disk *base)
     uring_free(d);
 }
 
-/* The kernel takes the ring away on its own time. Only the read of wake_fd points into d: it is let come back first. */
+/* The kernel takes the ring away on its own time. Only the read of wake_fd points into d: it is let
+ * come back first. */
 static void uring_abandon(struct disk *base)
 {
     struct uring *d = (struct uring *)base;

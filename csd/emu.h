@@ -1,5 +1,6 @@
-/* emu.h: an emulated device, private to csd_emu.c (its worker, its jobs, what goes to the disk) and emu_update.c (the stages of an update).
- * All of it is the worker's thread alone, but for what stands below `mutex`. */
+/* emu.h: an emulated device, private to csd_emu.c (its worker, its jobs, what goes to the disk) and
+ * emu_update.c (the stages of an update). All of it is the worker's thread alone, but for what
+ * stands below `mutex`. */
 #ifndef CSD_EMU_H
 #define CSD_EMU_H
 
@@ -62,7 +63,8 @@ struct emu {
     size_t            arena_now, arena_peak;
     int               n_sets, broken; // broken: -errno of a disk that can no longer be used
     unsigned          n_at_disk;
-    uint64_t          moved, listened_ns, silent_ns; // signs of life: the last count; when it was taken; none for so long
+    // signs of life: the last count; when it was taken; none for so long
+    uint64_t          moved, listened_ns, silent_ns;
     uint64_t          turns;
     struct set        sets[SETS];
     struct io         host_io[HOST_IOS];
@@ -79,7 +81,8 @@ struct emu {
 /* csd_emu.c */
 
 /* The first failure of a job is the one it reports. */
-void emu_job_fail(const struct emu *e, struct csd_job *job, int rc, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void emu_job_fail(const struct emu *e, struct csd_job *job, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void emu_job_finish(struct emu *e, struct csd_job *job);
 /* Start io, whose job, class and payload are set. A disk that refuses it is a transfer that failed. */
 void emu_io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, size_t bytes, uint64_t off);

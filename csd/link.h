@@ -1,5 +1,6 @@
-/* link.h: the links of a storage topology: what crosses them is metered, and where a bandwidth is given, delayed. A link carries
- * both directions independently (PCIe is full duplex); links form a tree: a transfer occupies its link and all above it. */
+/* link.h: the links of a storage topology: what crosses them is metered, and where a bandwidth is
+ * given, delayed. A link carries both directions independently (PCIe is full duplex); links form a
+ * tree: a transfer occupies its link and all above it. */
 #ifndef CSD_LINK_H
 #define CSD_LINK_H
 
@@ -11,7 +12,8 @@ enum link_class { CLASS_STATES, CLASS_GRADIENT, CLASS_WIRE, CLASS_ACTIVATION, CL
 
 extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal"
 extern const char *const link_dir_names[LINK_DIRS];     // "read", "write"
-extern const char *const link_class_names[LINK_CLASSES]; // "states", "gradient", "wire", "activation", "residual"
+// "states", "gradient", "wire", "activation", "residual"
+extern const char *const link_class_names[LINK_CLASSES];
 
 /* What a job moved: payload, and the alignment around it. */
 struct link_meter {
@@ -22,11 +24,13 @@ void link_meter_add(struct link_meter *to, const struct link_meter *from);
 
 struct link; // a modelled link; thread-safe
 
-/* bytes_per_s[dir] 0: unlimited. parent NULL: the root. NULL if out of memory. Children are freed before parents. */
+/* bytes_per_s[dir] 0: unlimited. parent NULL: the root. NULL if out of memory. Children are freed
+ * before parents. */
 struct link *link_new(const double bytes_per_s[LINK_DIRS], struct link *parent);
 void link_free(struct link *l);
 
-/* Occupy l and its parents with a transfer that is ready to start at now_ns; returns the clock_ns time at which it is over. NULL: now_ns. */
+/* Occupy l and its parents with a transfer that is ready to start at now_ns; returns the clock_ns
+ * time at which it is over. NULL: now_ns. */
 uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns);
 
 #endif

@@ -19,7 +19,8 @@ struct update_area {
 size_t update_area_bytes(size_t n_pad, int moments, enum dtype wire_dt);
 void   update_area_init(struct update_area *a, void *mem, size_t n_pad, int moments, enum dtype wire_dt);
 
-/* The checksums of what a pass has read and written so far: of the states' parts, the master and the moments, each for itself. */
+/* The checksums of what a pass has read and written so far: of the states' parts, the master and
+ * the moments, each for itself. */
 enum { UPDATE_PARTS = 3 };
 struct update_sums {
     uint32_t read[UPDATE_PARTS], written[UPDATE_PARTS], grad, wire;
@@ -27,9 +28,11 @@ struct update_sums {
 /* Of the states as a whole, from those of their parts. */
 uint32_t update_sums_states(const struct update_area *a, const uint32_t part[UPDATE_PARTS]);
 
-/* Update parameters [first, first + n) of the subgroup, and derive their wire form; padding stays zero. All that is read and written is
- * summed in the same pass; a pass goes from 0 on without gaps. */
-void update_area_pass(const struct update_area *a, const struct csd_update *u, size_t first, size_t n, struct update_sums *s);
+/* Update parameters [first, first + n) of the subgroup, and derive their wire form; padding stays
+ * zero. All that is read and written is summed in the same pass; a pass goes from 0 on without
+ * gaps. */
+void update_area_pass(const struct update_area *a, const struct csd_update *u, size_t first,
+                      size_t n, struct update_sums *s);
 
 /* Account for one transfer: payload of bytes. */
 void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir,
