@@ -1,13 +1,16 @@
-/* attention_form.h: the two arithmetics that attention's tiles are multiplied in. One algorithm (attention.c) runs
- * on either: it sees operands as words of 4 bytes, of which each holds `depth` elements that are next to each
- * other along the summed dimension: one float, or two bf16. Private to attention*.c and their test.
+/* attention_form.h: the two arithmetics that attention's tiles are multiplied in. One algorithm
+ * (attention.c) runs on either: it sees operands as words of 4 bytes, of which each holds `depth`
+ * elements that are next to each other along the summed dimension: one float, or two bf16. Private
+ * to attention*.c and their test.
  *
- *   attention_f32   inputs widened to fp32; every element of a product is one chain of fused multiply-adds over k
- *                   in ascending order, so its AVX2 and its AVX-512 code give the same bits.
- *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at twice the rate: products of bf16 summed in fp32,
- *                   in the order of k, two at a time; probabilities and their gradients are rounded to bf16 as
- *                   operands (what flash attention does). Maximum, sum, lse, exponentials and all sums stay
- *                   fp32. Other bits than attention_f32's, so a run's row names it (cmd/training.c). */
+ *   attention_f32   inputs widened to fp32; every element of a product is one chain of fused
+ *                   multiply-adds over k in ascending order, so its AVX2 and its AVX-512 code give
+ *                   the same bits.
+ *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at twice the rate: products of bf16
+ *                   summed in fp32, in the order of k, two at a time; probabilities and their
+ *                   gradients are rounded to bf16 as operands (what flash attention does). Maximum,
+ *                   sum, lse, exponentials and all sums stay fp32. Other bits than attention_f32's,
+ *                   so a run's row names it (cmd/training.c). */
 #ifndef KERNELS_ATTENTION_FORM_H
 #define KERNELS_ATTENTION_FORM_H
 
@@ -32,18 +35,22 @@ struct attention_form {
 
     int (*runs)(enum dtype dt); // whether this CPU has what it takes for inputs of dt
 
-    /* rows (TILE, width / depth): n elements of each of `have` rows of x, `stride` elements apart; zero beyond. */
-    void (*load)(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n, size_t width);
+    /* rows (TILE, width / depth): n elements of each of `have` rows of x, `stride` elements apart;
+     * zero beyond. */
+    void (*load)(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
+                 size_t width);
 
-    /* out (TILE / depth, width): the right operand where rows are summed over. NULL: rows serve as they are. */
+    /* out (TILE / depth, width): the right operand where rows are summed over. NULL: rows serve as
+     * they are. */
     void (*fold)(word *out, const word *rows, size_t width);
 
-    /* s (TILE, TILE) as left operands: rows (TILE, TILE / depth), of its rows; cols (TILE / depth, TILE), of its
-     * columns; NULL: not wanted. narrow NULL: s serves as both. */
+    /* s (TILE, TILE) as left operands: rows (TILE, TILE / depth), of its rows; cols (TILE / depth,
+     * TILE), of its columns; NULL: not wanted. narrow NULL: s serves as both. */
     void (*narrow)(word *rows, word *cols, const float *s);
 
     /* c (m, n) += a (m, k) b (k, n), k in words; m and n multiples of STRIP, rows of b and c contiguous. */
-    void (*mm_add)(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m, size_t n, size_t k);
+    void (*mm_add)(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
+                   size_t n, size_t k);
 };
 
 extern const struct attention_form attention_f32, attention_bf16;
@@ -61,8 +68,8 @@ SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t firs
         out[j] = 0.0f;
 }
 
-/* How many vectors of 16 columns AVX-512's next block of sums takes where n columns are left: at most 4, blocks of like
- * size, none so small that its sums wait for each other. */
+/* How many vectors of 16 columns AVX-512's next block of sums takes where n columns are left: at
+ * most 4, blocks of like size, none so small that its sums wait for each other. */
 static inline size_t block_vectors(size_t n)
 {
     size_t left = n / 16, blocks = (left + 3) / 4;
@@ -71,10 +78,12 @@ static inline size_t block_vectors(size_t n)
 }
 
 /* attention.h's, in a form that runs. */
-void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv, enum dtype dt,
-                          size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch);
-void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout, const void *out,
-                           const float *lse, const void *qkv, enum dtype dt, size_t B, size_t T, size_t C, size_t H,
-                           const struct dropout *drop, void *scratch);
+void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv,
+                          enum dtype dt, size_t B, size_t T, size_t C, size_t H,
+                          const struct dropout *drop, void *scratch);
+void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout,
+                           const void *out, const float *lse, const void *qkv, enum dtype dt,
+                           size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
+                           void *scratch);
 
 #endif

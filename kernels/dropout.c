@@ -9,9 +9,10 @@
  * What a call is made from; no two (site, row, number) of a seed have all of it in common:
  *   counter words 0, 3   number, low and high
  *   counter words 1, 2   row, low and high
- *   key                  site ^ Philox(seed, SEED_STREAM, 0): other sites, other keys; other seeds, unrelated ones
- * An element is dropped where its bits are below round(p x 65536). All of this is integers: every width of vectors
- * gives the same. */
+ *   key                  site ^ Philox(seed, SEED_STREAM, 0): other sites, other keys; other seeds,
+ *                        unrelated ones
+ * An element is dropped where its bits are below round(p x 65536). All of this is integers: every
+ * width of vectors gives the same. */
 #include "kernels/dropout.h"
 
 #include <assert.h>
@@ -36,7 +37,8 @@ struct mask {
     uint32_t m0, m1, k0[ROUNDS], k1[ROUNDS];
     uint32_t lane[LANES]; // 0, 1, 2...
     uint32_t below;       // 16 bits below this: dropped
-    uint32_t keep;        // 1 / (1 - p), the bits of the float: a choice is then an AND, which gcc puts into vectors
+    uint32_t keep;        // 1 / (1 - p), the bits of the float: a choice is then an AND, which gcc
+                          // puts into vectors
 };
 
 static struct mask mask_make(const struct dropout *d)

@@ -24,8 +24,8 @@ static inline float bf16_to_f32(bf16 h)
     return f;
 }
 
-/* Round to nearest, ties to even; a NaN stays a (quiet) NaN. Every
- * vector form, host and device, gives these bits, and so does data/half.h, which may not include this folder. */
+/* Round to nearest, ties to even; a NaN stays a (quiet) NaN. Every vector form, host and device,
+ * gives these bits, and so does data/half.h, which may not include this folder. */
 static inline bf16 bf16_from_f32(float f)
 {
     uint32_t u;

@@ -81,7 +81,8 @@ void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
 
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += CHUNK)
-        forward_chunk((char *)out + i * bytes, (const char *)x + i * bytes, dt, n - i < CHUNK ? n - i : CHUNK);
+        forward_chunk((char *)out + i * bytes, (const char *)x + i * bytes, dt,
+                      n - i < CHUNK ? n - i : CHUNK);
 }
 
 void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt, size_t n,

@@ -1,6 +1,7 @@
-/* matmul.c: the front of the dense products: which engine runs them, and which of its products an id means.
- * The engines are matmul_onednn.c and matmul_openblas.c; equal shapes become one product here, so that neither
- * needs to know. The caller's OpenMP thread setting is put aside while an engine runs, and put back. */
+/* matmul.c: the front of the dense products: which engine runs them, and which of its products an
+ * id means. The engines are matmul_onednn.c and matmul_openblas.c; equal shapes become one product
+ * here, so that neither needs to know. The caller's OpenMP thread setting is put aside while an
+ * engine runs, and put back. */
 #include "kernels/matmul.h"
 
 #include <assert.h>
@@ -94,8 +95,8 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
     *out = NULL;
     for (size_t i = 0; i < n_shapes; i++)
         if (!shape_ok(&shapes[i])) {
-            snprintf(why, why_size, "product %zu (%zu x %zu x %zu) has a size or a combination of formats that "
-                     "no engine runs", i, shapes[i].m, shapes[i].n, shapes[i].k);
+            snprintf(why, why_size, "product %zu (%zu x %zu x %zu) has a size or a combination "
+                     "of formats that no engine runs", i, shapes[i].m, shapes[i].n, shapes[i].k);
             return -EINVAL;
         }
     mm = calloc(1, sizeof *mm);

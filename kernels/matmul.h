@@ -20,15 +20,17 @@ struct matmul_shape {
     size_t     m, n, k;
     enum dtype ab_dt;      // of A, B and bias: DT_F32 or DT_BF16
     enum dtype c_dt;       // of C: DT_F32, or DT_BF16 where ab_dt is
-    int        bias;       // 1: C = op(A) op(B) + bias, bias (n) of ab_dt, added in fp32 before rounding to c_dt
+    int        bias;       // 1: C = op(A) op(B) + bias, bias (n) of ab_dt, added in fp32 before
+                           // rounding to c_dt
     int        accumulate; // 1: C += (c_dt DT_F32 and no bias then)
     int        pack_b;     // 1: B serves many runs: it comes through matmul_pack where the engine gains by it
 };
 
 struct matmul; // opaque
 
-/* Open `n_shapes` products (shapes copied; index in this list = id for matmul_run; equal ones are shared inside).
- * AUTO: oneDNN where the CPU has AVX-512, else OpenBLAS. 0 or -errno with a sentence in why[0..why_size). */
+/* Open `n_shapes` products (shapes copied; index in this list = id for matmul_run; equal ones are
+ * shared inside). AUTO: oneDNN where the CPU has AVX-512, else OpenBLAS. 0 or -errno with a
+ * sentence in why[0..why_size). */
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, char *why, size_t why_size);
 void matmul_close(struct matmul *mm);
@@ -36,23 +38,24 @@ void matmul_close(struct matmul *mm);
 /* Bytes of scratch (64-byte aligned) that the largest of the shapes needs in matmul_run. */
 size_t matmul_scratch(const struct matmul *mm);
 
-/* Of a product with pack_b: bytes of B's other form (a multiple of 64); 0 where there is none, or the shape does
- * not ask. */
+/* Of a product with pack_b: bytes of B's other form (a multiple of 64); 0 where there is none, or
+ * the shape does not ask. */
 size_t matmul_packed(const struct matmul *mm, size_t id);
 /* Make it, in 64-byte aligned memory that does not overlap b: oneDNN's own layout, or bf16 widened once for
  * OpenBLAS. */
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b);
 
-/* Run product `id`; b is what matmul_pack made where matmul_packed is not 0. bias NULL where the shape has none.
- * c must not overlap a, b. */
+/* Run product `id`; b is what matmul_pack made where matmul_packed is not 0. bias NULL where the
+ * shape has none. c must not overlap a, b. */
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 
 /* What runs, for the run's row: e.g. "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
 const char *matmul_describe(const struct matmul *mm);
-/* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer than the library, kernels without AVX2,
- * several times as slow (docs/performance.md). Which core its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it
- * has chosen); NULL where that has AVX2, or the CPU has not. */
+/* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer
+ * than the library, kernels without AVX2, several times as slow (docs/performance.md). Which core
+ * its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it has chosen); NULL
+ * where that has AVX2, or the CPU has not. */
 const char *matmul_better_core(const char *chosen);
 const char *matmul_engine_name(enum matmul_engine e); // "auto", "openblas", "onednn"
 int matmul_engine_parse(const char *word);            // -1 for another word

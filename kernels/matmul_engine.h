@@ -1,6 +1,7 @@
-/* matmul_engine.h: what stands behind matmul.h: one table of functions for each library. Private to matmul*.c.
- * An engine gets a list without equal shapes; `threads` is already the calling thread's OpenMP setting when it is
- * called. Nothing but open allocates. */
+/* matmul_engine.h: what stands behind matmul.h: one table of functions for each library. Private to
+ * matmul*.c.
+ * An engine gets a list without equal shapes; `threads` is already the calling thread's OpenMP
+ * setting when it is called. Nothing but open allocates. */
 #ifndef KERNELS_MATMUL_ENGINE_H
 #define KERNELS_MATMUL_ENGINE_H
 

@@ -1,11 +1,12 @@
-/* matmul_onednn.c: the products on oneDNN's matmul primitive. Transposes are strides, the bias is the primitive's, C += is
- * its sum post-op. Primitives, memory objects and argument lists are made at open; a run sets the data handles
- * and executes, with scratch that the caller gave.
- * One form does better with help: the bf16 weight gradient (TN) spends its time repacking B for each slice of
- * rows, so B is first put into the layout that the primitive asks for (measured: 50257 x 768 x 256 from 260 to 350
- * GFLOP/s on two Zen 4 cores, the others a few per cent). For NN and NT the primitive's own packing is as good.
- * Where the caller keeps B for many runs (pack_b), matmul_pack does that instead, once, if the primitive asks for
- * another layout than the plain one.
+/* matmul_onednn.c: the products on oneDNN's matmul primitive. Transposes are strides, the bias is
+ * the primitive's, C += is its sum post-op. Primitives, memory objects and argument lists are made
+ * at open; a run sets the data handles and executes, with scratch that the caller gave.
+ * One form does better with help: the bf16 weight gradient (TN) spends its time repacking B for
+ * each slice of rows, so B is first put into the layout that the primitive asks for (measured:
+ * 50257 x 768 x 256 from 260 to 350 GFLOP/s on two Zen 4 cores, the others a few per cent). For NN
+ * and NT the primitive's own packing is as good.
+ * Where the caller keeps B for many runs (pack_b), matmul_pack does that instead, once, if the
+ * primitive asks for another layout than the plain one.
  * The library's global cache of primitives is turned off: it would keep closed ones alive. */
 #include "kernels/matmul_engine.h"
 
@@ -50,7 +51,8 @@ static size_t align_up(size_t n)
 }
 
 // A matrix of `rows` x `cols` as the product sees it; `transposed`: it lies in memory as (cols, rows).
-static dnnl_status_t matrix_desc(dnnl_memory_desc_t *d, size_t rows, size_t cols, int transposed, enum dtype dt)
+static dnnl_status_t matrix_desc(dnnl_memory_desc_t *d, size_t rows, size_t cols, int transposed,
+                                 enum dtype dt)
 {
     dnnl_dims_t dims    = { (dnnl_dim_t)rows, (dnnl_dim_t)cols };
     dnnl_dims_t strides = { (dnnl_dim_t)(transposed ? 1 : cols), (dnnl_dim_t)(transposed ? rows : 1) };
@@ -76,8 +78,8 @@ static dnnl_status_t attr_make(dnnl_primitive_attr_t *attr, int accumulate)
     return rc;
 }
 
-/* The reorder of B from `from` to `to`. Plain reorders need no scratchpad; one that did would be refused here,
- * since a run must not allocate. */
+/* The reorder of B from `from` to `to`. Plain reorders need no scratchpad; one that did would be
+ * refused here, since a run must not allocate. */
 static dnnl_status_t pack_make(struct pack *p, dnnl_engine_t engine, const dnnl_memory_desc_t *from,
                                const dnnl_memory_desc_t *to)
 {
@@ -234,8 +236,8 @@ static int onednn_refuse(struct dnnl_impl *di, const struct matmul_shape *s, dnn
     return rc == dnnl_out_of_memory ? -ENOMEM : -ENOTSUP;
 }
 
-static int onednn_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes, int threads,
-                       char *why, size_t why_size)
+static int onednn_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes,
+                       int threads, char *why, size_t why_size)
 {
     const dnnl_version_t *v  = dnnl_version();
     struct dnnl_impl     *di = calloc(1, sizeof *di);

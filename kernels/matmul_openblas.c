@@ -1,7 +1,8 @@
-/* matmul_openblas.c: the products on OpenBLAS's sgemm. It has no bf16 product here, so bf16 operands are widened into
- * scratch, panel by panel, so that scratch stays small beside a vocabulary-sized operand. Panels have a fixed
- * size and the sums over k go panel by panel in order, into C itself or an fp32 panel of it: at one number of
- * threads the bits are always the same. */
+/* matmul_openblas.c: the products on OpenBLAS's sgemm. It has no bf16 product here, so bf16
+ * operands are widened into scratch, panel by panel, so that scratch stays small beside a
+ * vocabulary-sized operand. Panels have a fixed size and the sums over k go panel by panel in
+ * order, into C itself or an fp32 panel of it: at one number of threads the bits are always the
+ * same. */
 #include "kernels/matmul_engine.h"
 #include "kernels/simd.h"
 
@@ -43,7 +44,8 @@ static void blas_close(struct matmul_impl *impl)
     free(bi);
 }
 
-// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." says more than a row should hold: keep the version, add the core.
+// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." says more than a row should hold: keep the version,
+// add the core.
 static void describe(char *out, size_t size)
 {
     const char *config = openblas_get_config();
@@ -73,8 +75,8 @@ const char *matmul_better_core(const char *chosen)
     return simd_avx512() ? "SkylakeX" : "Haswell";
 }
 
-static int blas_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes, int threads,
-                     char *why, size_t why_size)
+static int blas_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes,
+                     int threads, char *why, size_t why_size)
 {
     struct blas_impl *bi = calloc(1, sizeof *bi);
 
@@ -115,7 +117,8 @@ static void narrow(bf16 *out, size_t ld, const float *x, size_t rows, size_t col
 }
 
 // Each row of c = bias[first..first + cols).
-static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size_t first, size_t rows, size_t cols)
+static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size_t first,
+                      size_t rows, size_t cols)
 {
     #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < rows; i++)

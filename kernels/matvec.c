@@ -51,7 +51,8 @@ SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype 
     for (; j < j1; j++)
         for (size_t r = 0; r < m; r++)
             for (size_t d = 0; d < depth; d++)
-                sum[r * n + j] = __builtin_fmaf(a[r * k + i + d], dtype_get(b, dt, (i + d) * n + j), sum[r * n + j]);
+                sum[r * n + j] = __builtin_fmaf(a[r * k + i + d], dtype_get(b, dt, (i + d) * n + j),
+                                                sum[r * n + j]);
 }
 
 /* Columns [j0, j1) of the whole product, into sum. */

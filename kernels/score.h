@@ -13,9 +13,9 @@ void score_forward(float *logits, const void *x, const void *w, enum dtype dt, s
 void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w, enum dtype dt,
                     size_t n, size_t L, size_t C);
 
-/* losses (n): (predicted - value)^2; dpredicted (n): its gradient times scale, or NULL; may be `predicted`. A row of
- * label < 0 does not count: 0 and 0. */
-void score_squares(float *losses, float *dpredicted, const float *predicted, const float *value, const int32_t *label,
-                   size_t n, float scale);
+/* losses (n): (predicted - value)^2; dpredicted (n): its gradient times scale, or NULL; may be
+ * `predicted`. A row of label < 0 does not count: 0 and 0. */
+void score_squares(float *losses, float *dpredicted, const float *predicted, const float *value,
+                   const int32_t *label, size_t n, float scale);
 
 #endif

@@ -8,7 +8,8 @@
 #define KERNELS_SIMD_H
 
 /* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader resolves. */
-#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    !defined(__x86_64__)
 #define SIMD_CLONES
 #else
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))

@@ -1,8 +1,8 @@
 /* topk.c: exact Top-K by magnitude in about one reading of the vector.
  *
- * The key of an element is its bits without the sign: for floats that are not NaN, keys order as magnitudes
- * do, subnormals and infinities included. What is looked for is the k-th largest key, `at`; the answer is then
- * every key above it and the first (lowest index) of those equal to it.
+ * The key of an element is its bits without the sign: for floats that are not NaN, keys order as
+ * magnitudes do, subnormals and infinities included. What is looked for is the k-th largest key,
+ * `at`; the answer is then every key above it and the first (lowest index) of those equal to it.
  *
  *   1. A sample gives a lower bound of `at` that almost surely holds and lets little more than k pass.
  *   2. One pass collects the elements at or above the bound, block by block. If at least k came, and they
@@ -163,9 +163,10 @@ static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n
                           sample_rank(n, k, s->n_sample)).at;
 }
 
-/* Positions of the elements of x[0..n) whose key is at least `bound`, n <= BLOCK: 64 comparisons into the bits
- * of a word, then the bits that are set. A branch for each eight elements would be guessed wrong at every
- * candidate; here it is once in 64. Keys, and so a bound less one, are in the range of signed integers. */
+/* Positions of the elements of x[0..n) whose key is at least `bound`, n <= BLOCK: 64 comparisons
+ * into the bits of a word, then the bits that are set. A branch for each eight elements would be
+ * guessed wrong at every candidate; here it is once in 64. Keys, and so a bound less one, are in
+ * the range of signed integers. */
 static size_t block_filter(uint16_t *at, const float *x, size_t n, uint32_t bound)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), below = _mm256_set1_epi32((int32_t)(bound - 1));

@@ -15,7 +15,8 @@ struct topk_pair {
 void   topk_select(struct topk_pair *out, const float *x, size_t n, size_t k, void *scratch);
 size_t topk_scratch(size_t n, size_t k);
 
-/* How many pairs a block of n elements keeps at `ratio` (bytes of pairs over bytes of fp32): max(1, floor(ratio / 2 * n)). */
+/* How many pairs a block of n elements keeps at `ratio` (bytes of pairs over bytes of fp32):
+ * max(1, floor(ratio / 2 * n)). */
 size_t topk_count(size_t n, double ratio);
 
 /* x[0..n) = 0, then x[pair.index] = pair.value. Pairs out of range are a programmer's error. */
