@@ -81,7 +81,8 @@ static void lay_backward(struct cursor *c, struct acts_work *w, const struct act
     w->dfc   = take(c, R * 4 * C * e);
     w->dattn = take(c, N * C * e);
     w->dqkv  = take(c, N * 3 * C * e);
-    w->sums  = take(c, sums_bytes(R > o->batch ? R : o->batch, C)); // a classifier's head has a row a sequence
+    // a classifier's head has a row a sequence
+    w->sums  = take(c, sums_bytes(R > o->batch ? R : o->batch, C));
 }
 
 static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared,

@@ -24,7 +24,8 @@ static struct rows rows_of(const struct model *m, size_t micro, const void *wire
     struct acts_shape       shape = model_shape(m, micro);
     size_t                  at = micro * m->o.batch;
 
-    return (struct rows){ .m = m, .n = shape.rows, .seq = shape.seq, .C = m->o.gpt.n_embd, .L = m->o.gpt.n_labels,
+    return (struct rows){ .m = m, .n = shape.rows, .seq = shape.seq,
+                          .C = m->o.gpt.n_embd, .L = m->o.gpt.n_labels,
                           .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro), .last = w->last + at,
                           .label = w->label + at, .value = w->value + at, .wire = wire };
 }

@@ -151,15 +151,17 @@ static int check(const struct decode_options *o, struct err *err)
         return err_misuse(err, "1 to %d sequences can be generated at once, not %zu", CHUNK_ROWS, o->batch);
     if (o->piece == 0 || o->piece > o->positions || o->positions > o->gpt.n_positions)
         return err_misuse(err,
-                          "a text of %zu tokens, %zu of them at once, does not fit: the model has %zu positions",
+                          "a text of %zu tokens, %zu of them at once, does not fit: "
+                          "the model has %zu positions",
                           o->positions, o->piece, o->gpt.n_positions);
     return 0;
 }
 
 struct products_options decode_products(const struct decode_options *o)
 {
-    return (struct products_options){ .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine, .threads = threads_of(o),
-                                      .tokens = decode_rows(o), .no_head = 1, .unit = UNIT };
+    return (struct products_options){ .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine,
+                                      .threads = threads_of(o), .tokens = decode_rows(o),
+                                      .no_head = 1, .unit = UNIT };
 }
 
 static int open_products(struct decode *d, struct err *err)
@@ -415,7 +417,8 @@ static size_t gather(struct decode *d)
 
     for (size_t b = 0; b < d->o.batch; b++)
         n += d->now[b] > 0;
-    for (size_t b = d->o.batch, row = n; b-- > 0;) { // from the end, so that nothing is overwritten before it is moved
+    // from the end, so that nothing is overwritten before it is moved
+    for (size_t b = d->o.batch, row = n; b-- > 0;) {
         if (!d->now[b])
             continue;
         row--;

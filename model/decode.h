@@ -5,7 +5,8 @@
  *     decode_open(&d, &options, stream, &err);
  *     decode_feed(d, ids, n, &logits, &err);             the prompts: logits of what follows each
  *     next[b] = sampling_pick(&sampling, logits + b * vocab, ...);             for every sequence
- *     decode_feed(d, ids, n, &logits, &err);             one token each, n[b] = 0 for those that have ended */
+ *     decode_feed(d, ids, n, &logits, &err);             one token each, n[b] = 0 for those that
+ *                                                        have ended */
 #ifndef MODEL_DECODE_H
 #define MODEL_DECODE_H
 
@@ -18,7 +19,8 @@ struct decode_options {
     struct gpt_config  gpt;
     size_t             batch;     // sequences, 1..CHUNK_ROWS
     size_t             positions; // of a sequence, prompt and continuation together, at most n_positions
-    size_t             piece;     // tokens of a sequence that one pass takes, at most: longer texts take several
+    size_t             piece;     // tokens of a sequence that one pass takes, at most: longer texts
+                                  // take several
     enum dtype         dtype;
     enum matmul_engine engine;
     int                threads;   // 0: as many as OpenMP has
@@ -49,7 +51,8 @@ void   decode_rewind(struct decode *d, size_t sequence, size_t length);
 struct sampling {
     double   temperature; // 0: greedy, the largest logit, ties to the lower id
     size_t   top_k;       // only the k largest logits (and those equal to the k-th); 0: all
-    double   top_p;       // of those the smallest set of the likeliest with this probability at least; 0 or 1: all
+    double   top_p;       // of those the smallest set of the likeliest with this probability at
+                          // least; 0 or 1: all
     uint64_t seed;
 };
 

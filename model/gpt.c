@@ -26,7 +26,8 @@ const struct gpt_param gpt_params[GPT_TENSORS] = {
     [GPT_MLP_PROJ_B]  = { "mlp.c_proj.bias",    GPT_LAYER,      '1', 'C', GPT_INIT_ZERO,     0 },
     [GPT_LNF_W]       = { "ln_f.weight",        GPT_FINAL,      '1', 'C', GPT_INIT_ONE,      0 },
     [GPT_LNF_B]       = { "ln_f.bias",          GPT_FINAL,      '1', 'C', GPT_INIT_ZERO,     0 },
-    [GPT_SCORE_W]     = { "score.weight",       GPT_FINAL,      'L', 'C', GPT_INIT_NORMAL,   1 }, // as torch's Linear: (out, in)
+    // as torch's Linear: (out, in)
+    [GPT_SCORE_W]     = { "score.weight",       GPT_FINAL,      'L', 'C', GPT_INIT_NORMAL,   1 },
 };
 
 static const struct { const char *name; size_t n_layer, n_head, n_embd; } presets[] = {

@@ -14,8 +14,10 @@
 struct gpt_config {
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: rows of wpe
     float  norm_eps;                                    // 1e-5
-    size_t n_labels;                                    // 0: a language model; 1: a regressor; more: a classifier of so many classes
-    float  drop_embd, drop_attn, drop_resid;            // config.json's dropout: embd_pdrop attn_pdrop resid_pdrop
+    size_t n_labels;                                    // 0: a language model; 1: a regressor;
+                                                        // more: a classifier of so many classes
+    float  drop_embd, drop_attn, drop_resid;            // dropout, config.json's embd_pdrop,
+                                                        // attn_pdrop, resid_pdrop
 };
 
 /* Tensors, in order of their blocks. */
@@ -33,7 +35,9 @@ enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_RESIDUAL, GPT_INIT_ZERO, GPT_INIT_ONE 
 struct gpt_param {
     const char         *name;  // Hugging Face's, without "transformer." and, in layers, without "h.N."
     enum gpt_block_kind block;
-    char                rows, cols; // a dimension by letter: V vocab, P positions, C width, 3 3C, 4 4C, L labels, 1 one (a vector has rows '1')
+    /* A dimension by letter: V vocab, P positions, C width, 3 3C, 4 4C, L labels, 1 one (a vector
+     * has rows '1'). */
+    char                rows, cols;
     enum gpt_init       init;
     int                 decay; // whether --decay matrices decays it
 };

@@ -146,7 +146,8 @@ static int is_classifier(const json_t *config, const char *dir)
 
     if (name)
         return !strcmp(name, CLASSIFIER);
-    found = safetensors_open(&st, dir, &unreadable) == 0 && safetensors_find(st, gpt_params[GPT_SCORE_W].name);
+    found = safetensors_open(&st, dir, &unreadable) == 0 &&
+            safetensors_find(st, gpt_params[GPT_SCORE_W].name);
     safetensors_close(st);
     return found;
 }
@@ -271,8 +272,8 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
     for (; !rc && out->n < g.n_labels; out->n++) {
         out->name[out->n] = label_name(json_object_get(config, "id2label"), out->n);
         if (!out->name[out->n])
-            rc = err_misuse(err, "%s: \"id2label\" must name every label from \"0\" to \"%zu\", but \"%zu\" has no name", path,
-                            g.n_labels - 1, out->n);
+            rc = err_misuse(err, "%s: \"id2label\" must name every label from \"0\" to \"%zu\", "
+                            "but \"%zu\" has no name", path, g.n_labels - 1, out->n);
     }
     if (rc)
         hf_labels_free(out);
@@ -480,8 +481,9 @@ static int copy_file(const char *from, const char *to, struct err *err)
 
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe",
-                                         "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" };
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
+                                         "vocab.bpe", "tokenizer_config.json",
+                                         "special_tokens_map.json", "added_tokens.json" };
     int rc = 0;
 
     *copied = 0;
@@ -552,15 +554,22 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 {
     const struct gpt_config *g = &x->gpt;
     char                     path[PATH_BYTES];
-    json_t *config = json_pack("{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o}",
-        "model_type", "gpt2", "architectures", g->n_labels ? CLASSIFIER : "GPT2LMHeadModel", "activation_function", "gelu_new",
-        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd", (json_int_t)g->n_embd, "n_inner",
+    json_t *config = json_pack(
+        "{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, "
+        "s:s, s:o, s:o}",
+        "model_type", "gpt2", "architectures", g->n_labels ? CLASSIFIER : "GPT2LMHeadModel",
+        "activation_function", "gelu_new",
+        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head,
+        "n_embd", (json_int_t)g->n_embd, "n_inner",
         "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
         "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
-        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd), "resid_pdrop", decimal(g->drop_resid),
+        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd),
+        "resid_pdrop", decimal(g->drop_resid),
         "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
-        "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext), "eos_token_id", token_id(x->endoftext));
-    json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1, "bos_token_id", token_id(x->endoftext),
+        "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext),
+        "eos_token_id", token_id(x->endoftext));
+    json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1,
+                                   "bos_token_id", token_id(x->endoftext),
                                    "eos_token_id", token_id(x->endoftext));
     int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
@@ -639,8 +648,9 @@ static int write_folder(const char *dir, const struct hf_export *x, struct err *
 /* Remove what write_folder made in a folder that nobody else knows. */
 static void remove_folder(const char *dir)
 {
-    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "vocab.json",
-                                         "merges.txt", "encoder.json", "vocab.bpe", "tokenizer_config.json",
+    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json",
+                                         "tokenizer.json", "vocab.json", "merges.txt",
+                                         "encoder.json", "vocab.bpe", "tokenizer_config.json",
                                          "special_tokens_map.json", "added_tokens.json" };
     char path[PATH_BYTES];
 

@@ -18,7 +18,8 @@ struct model_options {
     int                threads;  // of OpenMP; 0: as many as it has
     size_t             kept;     // layers whose activations stay in RAM (acts.h)
     int                training; // 0: no backward
-    int                varying;  // micro-batches of any shape up to batch x seq (struct batch); else of exactly that
+    int                varying;  // micro-batches of any shape up to batch x seq (struct batch);
+                                 // else of exactly that
     struct model_dropout { float embd, attn, resid; uint64_t seed; } dropout; // training only; 0: none
 };
 
@@ -49,7 +50,8 @@ float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
                    const void *b, const void *bias);
 
-static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; } // of a micro-batch, at most
+// of a micro-batch, at most
+static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; }
 
 /* What stands in a micro-batch now. */
 static inline struct acts_shape model_shape(const struct model *m, size_t micro)

@@ -51,7 +51,8 @@ struct step_result {
     uint64_t tokens;
 };
 
-struct eval_result { double loss_sum; uint64_t tokens; }; // mean loss: loss_sum / tokens (a classifier's rows)
+// mean loss: loss_sum / tokens (a classifier's rows)
+struct eval_result { double loss_sum; uint64_t tokens; };
 
 struct trainer; // opaque
 
