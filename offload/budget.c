@@ -1,10 +1,12 @@
-/* budget.c: the arithmetic of the memory plan. Parts that have one size are summed first; what is left buys, in order of what it
- * gains: a second gradient buffer (writing beside computing), a third frame (reading beside computing), the residual of error
- * feedback (of 8 bytes a parameter over the host link 4 are left), kept activations (no recomputing), and at last more frames (a
+/* budget.c: the arithmetic of the memory plan. Parts that have one size are summed first; what is
+ * left buys, in order of what it gains: a second gradient buffer (writing beside computing), a
+ * third frame (reading beside computing), the residual of error feedback (of 8 bytes a parameter
+ * over the host link 4 are left), kept activations (no recomputing), and at last more frames (a
  * cache of wire parameters).
  *
- * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas stand beside it, outside the limit,
- * but for a limit that is taken from the machine, which has to hold them too. */
+ * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas
+ * stand beside it, outside the limit, but for a limit that is taken from the machine, which has to
+ * hold them too. */
 #include "offload/budget.h"
 
 #include <assert.h>
@@ -27,7 +29,8 @@ uint64_t budget_available(void)
     if (f)
         fclose(f);
     if (!kib) // a kernel without it
-        kib = (unsigned long long)sysconf(_SC_AVPHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE) / 1024;
+        kib = (unsigned long long)sysconf(_SC_AVPHYS_PAGES) *
+              (unsigned long long)sysconf(_SC_PAGESIZE) / 1024;
     return (uint64_t)kib * 1024 / 10 * 9;
 }
 
@@ -36,7 +39,8 @@ struct choice { size_t frames, grad_buffers, kept; int residual_in_ram; };
 
 static struct choice choose_minimum(const struct budget_request *r)
 {
-    struct choice c = { .frames = r->n_layer < 2 ? r->n_layer : 2, .grad_buffers = r->training && r->n_layer ? 1 : 0 };
+    struct choice c = { .frames = r->n_layer < 2 ? r->n_layer : 2,
+                        .grad_buffers = r->training && r->n_layer ? 1 : 0 };
 
     if (r->in_memory) {
         c.frames = r->n_layer;
@@ -50,8 +54,9 @@ static struct choice choose_minimum(const struct budget_request *r)
 
 static uint64_t fixed_bytes(const struct budget_request *r)
 {
-    return r->process + r->fixed_streams + r->block_inputs + r->work + r->head + r->products + r->compress + r->spans + r->tokens +
-           r->tables + r->kv_cache + r->predictions + r->host_update;
+    return r->process + r->fixed_streams + r->block_inputs + r->work + r->head + r->products +
+           r->compress + r->spans + r->tokens + r->tables + r->kv_cache + r->predictions +
+           r->host_update;
 }
 
 static uint64_t residual_bytes(const struct budget_request *r, const struct choice *c)
@@ -61,7 +66,8 @@ static uint64_t residual_bytes(const struct budget_request *r, const struct choi
 
 static uint64_t choice_bytes(const struct budget_request *r, const struct choice *c)
 {
-    return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad + c->kept * r->kept_per_layer + residual_bytes(r, c);
+    return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad +
+           c->kept * r->kept_per_layer + residual_bytes(r, c);
 }
 
 /* As many more of one thing, up to `most`, as `room` has space for. */
@@ -98,7 +104,8 @@ static void choose_rest(const struct budget_request *r, struct choice *c, uint64
     choose_more(&c->frames, r->n_layer, r->layer_frame, &room);
 }
 
-static void add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 static void add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...)
 {
@@ -141,10 +148,13 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
 
     add(b, "the program and its libraries", r->process, "with the database");
     add(b, "the embeddings and the final norm", r->fixed_streams, "%s", ends);
-    add(b, "layer frames", c->frames * r->layer_frame, "%zu of %zu layers; %s", c->frames, r->n_layer, frames_note(r, c));
-    add(b, "layer gradients", c->grad_buffers * r->layer_grad, "%zu of %zu layers", c->grad_buffers, r->n_layer);
+    add(b, "layer frames", c->frames * r->layer_frame, "%zu of %zu layers; %s", c->frames,
+        r->n_layer, frames_note(r, c));
+    add(b, "layer gradients", c->grad_buffers * r->layer_grad, "%zu of %zu layers", c->grad_buffers,
+        r->n_layer);
     add(b, "error feedback", residual_bytes(r, c), "%s", residual_note(r, c));
-    add(b, "kept activations", c->kept * r->kept_per_layer, "%zu of %zu layers; the others are recomputed", c->kept, r->n_layer);
+    add(b, "kept activations", c->kept * r->kept_per_layer,
+        "%zu of %zu layers; the others are recomputed", c->kept, r->n_layer);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
     add(b, "head chunks", r->head, "logits and their gradient");
@@ -190,10 +200,12 @@ static int refuse(const struct budget *b, const struct budget_request *r, struct
     else if (r->in_memory)
         snprintf(hint, sizeof hint, "; --mode su+o needs less");
     if (r->host_mem)
-        return err_misuse(err, "--host-mem %s is too small: this run needs at least %s, of which %s take %s%s", has, needs,
-                          most->name, part, hint);
-    return err_misuse(err, "this machine has %s of memory to spare: this run needs at least %s, of which %s take %s%s", has, needs,
-                      most->name, part, hint);
+        return err_misuse(err, "--host-mem %s is too small: "
+                          "this run needs at least %s, of which %s take %s%s",
+                          has, needs, most->name, part, hint);
+    return err_misuse(err, "this machine has %s of memory to spare: "
+                      "this run needs at least %s, of which %s take %s%s",
+                      has, needs, most->name, part, hint);
 }
 
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err)
@@ -214,7 +226,8 @@ static void print_line(char *buf, size_t size, const char *name, uint64_t bytes,
 {
     size_t used = strlen(buf);
 
-    snprintf(buf + used, size - used, "%-34s %10.1f MiB%s%s\n", name, (double)bytes / (double)MIB, note[0] ? "  " : "", note);
+    snprintf(buf + used, size - used, "%-34s %10.1f MiB%s%s\n", name, (double)bytes / (double)MIB,
+             note[0] ? "  " : "", note);
 }
 
 void budget_print(const struct budget *b, char *buf, size_t size)

@@ -1,5 +1,5 @@
-/* budget.h: the memory plan: what a command will hold, decided before anything is allocated, so that --host-mem is kept or
- * refused. Pure arithmetic: sizes in, a table out. */
+/* budget.h: the memory plan: what a command will hold, decided before anything is allocated, so
+ * that --host-mem is kept or refused. Pure arithmetic: sizes in, a table out. */
 #ifndef OFFLOAD_BUDGET_H
 #define OFFLOAD_BUDGET_H
 
@@ -24,8 +24,8 @@ struct budget_request {
     uint64_t compress, spans, tokens, kv_cache;
     uint64_t predictions;     // of the labelled rows that are evaluated
     uint64_t tables;          // of subgroups on devices: some 4 KiB each
-    /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the embeddings' and final norm's, and one
-     * for each gradient buffer. */
+    /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the
+     * embeddings' and final norm's, and one for each gradient buffer. */
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
     uint64_t arenas;          // of emulated devices; on top of host_mem
@@ -37,16 +37,19 @@ struct budget {
     struct budget_item items[24];
     size_t   n_items;
     uint64_t total, limit, arenas;
-    size_t   frames, grad_buffers, kept; // layer frames, layer gradient buffers, layers whose activations are kept
+    size_t   frames, grad_buffers, kept; // layer frames, layer gradient buffers, layers whose
+                                         // activations are kept
     int      residual_in_ram; // error feedback does not stream
 };
 
-/* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept. Then, while there is room: a second gradient buffer, a third
- * frame, what error feedback keeps (it else crosses the host link twice), kept layers, more frames (a cache). If the minimum does not fit: -EINVAL, misuse, a sentence naming the largest part and the smallest
- * --host-mem that would do. */
+/* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept. Then, while there is room: a
+ * second gradient buffer, a third frame, what error feedback keeps (it else crosses the host link
+ * twice), kept layers, more frames (a cache). If the minimum does not fit: -EINVAL, misuse, a
+ * sentence naming the largest part and the smallest --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 
-/* What the machine has available, less a tenth: the limit where host_mem is 0 (less the arenas, which it has to hold as well). */
+/* What the machine has available, less a tenth: the limit where host_mem is 0 (less the arenas,
+ * which it has to hold as well). */
 uint64_t budget_available(void);
 
 /* The table as text, one line an item, into buf (for `plan` and for refusals). */

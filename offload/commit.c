@@ -1,7 +1,8 @@
 /* commit.c: when a commit is due, and what it writes (DESIGN.md, Storage: commits A and B).
  *
- * One commit is on its way at a time. It begins with a flush of every device, submitted after the writes it covers were reaped; when all
- * flushes are back it is one transaction in run.db. Without durability the flushes are left out. */
+ * One commit is on its way at a time. It begins with a flush of every device, submitted after the
+ * writes it covers were reaped; when all flushes are back it is one transaction in run.db. Without
+ * durability the flushes are left out. */
 #include "offload/scheduler.h"
 
 #include "data/clock.h"
@@ -16,8 +17,9 @@ static uint64_t peak_rss(void)
     return (uint64_t)u.ru_maxrss * 1024;
 }
 
-/* A: all gradients of the step are on the devices (or it is skipped), and the step before is committed. Of what
- * was speculated on in vain nothing is out any more: it reads gradients that the step after may write. */
+/* A: all gradients of the step are on the devices (or it is skipped), and the step before is
+ * committed. Of what was speculated on in vain nothing is out any more: it reads gradients that the
+ * step after may write. */
 static int due_a(const struct scheduler *s)
 {
     if (s->ask != ASK_WAITING || s->to_commit > 0 || s->dropping > 0)
@@ -70,8 +72,8 @@ static int put_covered(struct scheduler *s, struct err *err)
     return rc;
 }
 
-/* With what was updated before: none of it is committed yet, all that is covered is now. last: there is nothing
- * left, or never was. */
+/* With what was updated before: none of it is committed yet, all that is covered is now. last:
+ * there is nothing left, or never was. */
 static int write_a(struct scheduler *s, int last, struct err *err)
 {
     struct runlog *log = s->cfg.log;

@@ -13,7 +13,8 @@
 int devices_layout(struct store *s, const struct run_config *cfg, struct err *err)
 {
     struct store_config layout = {
-        .n_blocks = cfg->n_blocks, .block_params = cfg->block_params, .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem,
+        .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
+        .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem,
         .moments = optim_moments(cfg->optim), .wire_dt = cfg->wire_dt, .compress = cfg->compress,
         .error_feedback = cfg->error_feedback, .spares = cfg->spares,
     };
@@ -61,14 +62,16 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
         return path_in_run(out, cfg, i, create, err);
     if (stat(given, &st)) {
         if (errno != ENOENT || !create)
-            return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device", given, strerror(errno));
+            return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device",
+                              given, strerror(errno));
         n = asprintf(out, "%s", given); // a new file
     } else if (S_ISDIR(st.st_mode)) {
         n = asprintf(out, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "", layout, i);
     } else if (S_ISBLK(st.st_mode) || !create) {
         n = asprintf(out, "%s", given);
     } else {
-        return err_misuse(err, "--device %s exists; expected a folder, a block device or the name of a new file", given);
+        return err_misuse(err, "--device %s exists; expected a folder, a block device "
+                          "or the name of a new file", given);
     }
     return n < 0 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
 }
@@ -89,10 +92,13 @@ static int stored_row(void *ctx, int n, const char **values, const char **names)
 static int refuse_fake(const struct run_config *cfg, struct err *err)
 {
     int stored = 0;
-    int rc = runlog_query(cfg->log, "SELECT 1 FROM devices WHERE backend != 'null' AND disk != 'null'", stored_row, &stored, err);
+    int rc = runlog_query(cfg->log,
+                          "SELECT 1 FROM devices WHERE backend != 'null' AND disk != 'null'",
+                          stored_row, &stored, err);
 
     if (!rc && stored)
-        rc = err_misuse(err, "%s stores its states on its devices: --csd null and --disk null are for runs that were made with them", cfg->dir);
+        rc = err_misuse(err, "%s stores its states on its devices: --csd null and --disk null "
+                        "are for runs that were made with them", cfg->dir);
     return rc;
 }
 
@@ -111,7 +117,8 @@ static int links_open(struct devices *d, const struct run_config *cfg, struct er
             return err_set(err, -ENOMEM, "out of memory for the host link");
     }
     for (size_t i = 0; i < d->n && (cfg->csd_read_bw > 0 || cfg->csd_write_bw > 0); i++) {
-        d->internal[i] = link_new((double[LINK_DIRS]){ [LINK_READ] = cfg->csd_read_bw, [LINK_WRITE] = cfg->csd_write_bw }, NULL);
+        d->internal[i] = link_new((double[LINK_DIRS]){ [LINK_READ] = cfg->csd_read_bw,
+                                                       [LINK_WRITE] = cfg->csd_write_bw }, NULL);
         if (!d->internal[i])
             return err_set(err, -ENOMEM, "out of memory for the internal links");
     }
@@ -143,8 +150,10 @@ int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job 
 
 int devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
 {
-    struct store_super super = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
-    struct csd_job     job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
+    struct store_super super = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
+                                 .bytes = d->store.device_bytes[i] };
+    struct csd_job     job = { .kind = CSD_WRITE, .cls = CLASS_STATES,
+                               .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
 
     super_name(&super, cfg);
     store_super_pack(d->page, &super);
@@ -154,8 +163,10 @@ int devices_super_write(struct devices *d, const struct run_config *cfg, size_t 
 /* A superblock tells whose device this is; on a block device about to be taken, that it is nobody's. */
 static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create, struct err *err)
 {
-    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
-    struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES, .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
+    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
+                                .bytes = d->store.device_bytes[i] };
+    struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES,
+                               .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
     int                rc;
 
     if (devices_fake(cfg))
@@ -166,7 +177,8 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->paths[i], err);
         if (store_super_present(d->page) && !cfg->force_device)
-            return err_misuse(err, "%s already holds the states of a siTrain run; --force-device takes it for this one", d->paths[i]);
+            return err_misuse(err, "%s already holds the states of a siTrain run; "
+                              "--force-device takes it for this one", d->paths[i]);
     }
     return devices_super_write(d, cfg, i, err);
 }
@@ -174,7 +186,8 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
 /* One that cannot be opened as it should: if it is another's, that is said instead of what it lacks. */
 static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc, struct err *err)
 {
-    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n, .bytes = d->store.device_bytes[i] };
+    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
+                                .bytes = d->store.device_bytes[i] };
     struct err         why = { 0 };
     int                fd = open(d->paths[i], O_RDONLY | O_CLOEXEC), other = 0;
 
@@ -203,20 +216,24 @@ int devices_present(const struct devices *d, const struct run_config *cfg, struc
         struct stat st;
 
         if (stat(d->paths[i], &st))
-            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to it; bring it back and go on with --resume", i,
-                           d->paths[i], strerror(errno));
+            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to it; "
+                           "bring it back and go on with --resume", i, d->paths[i], strerror(errno));
         if (st.st_dev != d->files[i].dev || st.st_ino != d->files[i].ino)
-            return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run was writing to; bring that one back and go "
-                           "on with --resume", i, d->paths[i]);
+            return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
+                           "was writing to; bring that one back and go on with --resume",
+                           i, d->paths[i]);
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
-            return err_set(err, -ENODEV, "device %zu: %s was cut to %llu bytes, this run needs %llu", i, d->paths[i],
-                           (unsigned long long)st.st_size, (unsigned long long)d->store.device_bytes[i]);
+            return err_set(err, -ENODEV,
+                           "device %zu: %s was cut to %llu bytes, this run needs %llu", i,
+                           d->paths[i], (unsigned long long)st.st_size,
+                           (unsigned long long)d->store.device_bytes[i]);
     }
     return 0;
 }
 
-static int device_open(struct devices *d, const struct run_config *cfg, size_t i, enum devices_how how, const struct iovec *buffers,
-                       unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
+static int device_open(struct devices *d, const struct run_config *cfg, size_t i,
+                       enum devices_how how, const struct iovec *buffers, unsigned n_buffers,
+                       char *notice, size_t notice_size, struct err *err)
 {
     int create = how == DEVICES_CREATE;
     int rc = devices_path(&d->paths[i], cfg, i, create, err);
@@ -230,11 +247,14 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     }
     struct csd_config c = {
         .id = (int)i, .path = d->paths[i], .bytes = d->store.device_bytes[i],
-        .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ, .disk = cfg->disk,
-        .mem = cfg->csd_mem, .update_params = how == DEVICES_TRAIN ? d->store.max_pad : CSD_ALIGN_PARAMS, // only training updates
+        .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
+        .disk = cfg->disk, .mem = cfg->csd_mem,
+        // only training updates
+        .update_params = how == DEVICES_TRAIN ? d->store.max_pad : CSD_ALIGN_PARAMS,
         .moments = d->store.moments, .wire_dt = cfg->wire_dt,
         .naive = cfg->mode == RUN_SU, .update_on_host = cfg->mode == RUN_BASE, .host = d->host_link,
-        .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell, .timeout_ns = cfg->io_timeout_ns,
+        .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell,
+        .timeout_ns = cfg->io_timeout_ns,
     };
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
     if (rc)
@@ -262,8 +282,9 @@ static void device_forget(struct devices *d, size_t i)
 }
 
 /* each: NULL, or where what is wrong with a device goes instead of ending it all. */
-static int open_all(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers, unsigned n_buffers,
-                    char *notice, size_t notice_size, struct err *each, struct err *err)
+static int open_all(struct devices *d, const struct run_config *cfg, enum devices_how how,
+                    const struct iovec *buffers, unsigned n_buffers, char *notice,
+                    size_t notice_size, struct err *each, struct err *err)
 {
     size_t opened = 0;
     int    rc;
@@ -303,7 +324,8 @@ static int open_all(struct devices *d, const struct run_config *cfg, enum device
 
 out:
     if (rc) {
-        for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) { // one that failed removes what it made itself, unless it was open
+        // one that failed removes what it made itself, unless it was open
+        for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) {
             if (d->csd[i] && !is_block_device(d->paths[i]) && !devices_fake(cfg))
                 unlink(d->paths[i]);
             folder_remove(cfg, i);
@@ -313,13 +335,15 @@ out:
     return rc;
 }
 
-int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how, const struct iovec *buffers,
-                 unsigned n_buffers, char *notice, size_t notice_size, struct err *err)
+int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
+                 const struct iovec *buffers, unsigned n_buffers, char *notice, size_t notice_size,
+                 struct err *err)
 {
     return open_all(d, cfg, how, buffers, n_buffers, notice, notice_size, NULL, err);
 }
 
-int devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how, struct err *each, struct err *err)
+int devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how,
+                      struct err *each, struct err *err)
 {
     return open_all(d, cfg, how, NULL, 0, NULL, 0, each, err);
 }

@@ -55,11 +55,12 @@ static void residual_settle(struct grads_part *parts, const struct store *s, siz
         residual[pairs[i].index] = 0.0f;
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = first; i < end; i++)
-        parts[i - first].residual_crc = crc32c(0, residual + s->subs[i].first, store_residual_bytes(s->subs[i].n_pad));
+        parts[i - first].residual_crc = crc32c(0, residual + s->subs[i].first,
+                                               store_residual_bytes(s->subs[i].n_pad));
 }
 
-int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad, float *residual, void *pack,
-                 void *scratch)
+int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad,
+                float *residual, void *pack, void *scratch)
 {
     size_t            n = s->block_params[block];
     size_t            k = topk_count(n, s->compress);

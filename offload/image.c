@@ -1,8 +1,9 @@
-/* image.c: the files and the rows behind image.h. A file is nothing but floats, block after block, without header or padding: sizes
- * come from the run's configuration, checksums from the journal.
+/* image.c: the files and the rows behind image.h. A file is nothing but floats, block after block,
+ * without header or padding: sizes come from the run's configuration, checksums from the journal.
  *
- * Invariants: a file is complete and, if the run is durable, on stable storage before a row names it; rows of an area change all
- * together, in one transaction; the area that the newest rows name is never written to. */
+ * Invariants: a file is complete and, if the run is durable, on stable storage before a row names
+ * it; rows of an area change all together, in one transaction; the area that the newest rows name
+ * is never written to. */
 #include "offload/image.h"
 
 #include "data/crc32c.h"
@@ -59,20 +60,23 @@ static int db_fail(const struct run_config *cfg, const char *what, struct err *e
     return err_set(err, -EIO, "run.db in %s: %s: %s", cfg->dir, what, sqlite3_errmsg(runlog_db(cfg->log)));
 }
 
-static uint32_t row_checksum(unsigned area, size_t block, size_t params, const struct image_state *s, uint32_t crc)
+static uint32_t row_checksum(unsigned area, size_t block, size_t params,
+                             const struct image_state *s, uint32_t crc)
 {
     uint64_t row[6] = { area, block, params, s->step, s->applied, crc };
 
     return crc32c(0, row, sizeof row);
 }
 
-int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc, struct err *err)
+int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
+                 struct err *err)
 {
     sqlite3_stmt *put = NULL;
     int           rc = 0;
 
     if (sqlite3_prepare_v2(runlog_db(cfg->log),
-                           "INSERT OR REPLACE INTO journal_image(area, block, step, applied, crc, row_crc) VALUES(?,?,?,?,?,?)",
+                           "INSERT OR REPLACE INTO journal_image"
+                           "(area, block, step, applied, crc, row_crc) VALUES(?,?,?,?,?,?)",
                            -1, &put, NULL))
         return db_fail(cfg, "journal of images", err);
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
@@ -90,16 +94,18 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
     return rc;
 }
 
-static int row_read(const struct run_config *cfg, sqlite3_stmt *get, unsigned area, size_t row, struct area *out, struct err *err)
+static int row_read(const struct run_config *cfg, sqlite3_stmt *get, unsigned area, size_t row,
+                    struct area *out, struct err *err)
 {
     struct image_state s = { .area = area, .step = (uint64_t)sqlite3_column_int64(get, 1),
                              .applied = (uint64_t)sqlite3_column_int64(get, 2) };
     uint32_t           crc = (uint32_t)sqlite3_column_int64(get, 3);
 
-    if (row >= cfg->n_blocks || (uint64_t)sqlite3_column_int64(get, 0) != row || (row > 0 && s.step != out->step) ||
-        sqlite3_column_int64(get, 3) != crc || sqlite3_column_int64(get, 4) != row_checksum(area, row, cfg->block_params[row], &s, crc))
-        return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%u in the journal is damaged or of another run", cfg->dir, row,
-                       area);
+    if (row >= cfg->n_blocks || (uint64_t)sqlite3_column_int64(get, 0) != row ||
+        (row > 0 && s.step != out->step) || sqlite3_column_int64(get, 3) != crc ||
+        sqlite3_column_int64(get, 4) != row_checksum(area, row, cfg->block_params[row], &s, crc))
+        return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%u in the journal "
+                       "is damaged or of another run", cfg->dir, row, area);
     out->found = 1;
     out->step = s.step;
     out->applied = s.applied;
@@ -118,15 +124,17 @@ static int area_read(const struct run_config *cfg, unsigned area, struct area *o
     if (!out->crc)
         return err_set(err, -ENOMEM, "out of memory for the journal of images");
     if (sqlite3_prepare_v2(runlog_db(cfg->log),
-                           "SELECT block, step, applied, crc, row_crc FROM journal_image WHERE area = ? ORDER BY block", -1, &get,
-                           NULL))
+                           "SELECT block, step, applied, crc, row_crc "
+                           "FROM journal_image WHERE area = ? ORDER BY block", -1, &get, NULL))
         return db_fail(cfg, "journal of images", err);
     sqlite3_bind_int64(get, 1, area);
     while (!rc && (s = sqlite3_step(get)) != SQLITE_DONE)
-        rc = s == SQLITE_ROW ? row_read(cfg, get, area, rows++, out, err) : db_fail(cfg, "journal of images", err);
+        rc = s == SQLITE_ROW ? row_read(cfg, get, area, rows++, out, err)
+                             : db_fail(cfg, "journal of images", err);
     sqlite3_finalize(get);
     if (!rc && rows != 0 && rows != cfg->n_blocks)
-        rc = err_set(err, -EBADMSG, "run.db in %s: the journal has %zu of %zu blocks of image%u", cfg->dir, rows, cfg->n_blocks, area);
+        rc = err_set(err, -EBADMSG, "run.db in %s: the journal has %zu of %zu blocks of image%u",
+                     cfg->dir, rows, cfg->n_blocks, area);
     return rc;
 }
 
@@ -142,7 +150,8 @@ static int table_check(const struct run_config *cfg, struct err *err)
     sqlite3_stmt *st = NULL;
     int           rc = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st, NULL) || sqlite3_step(st) != SQLITE_ROW)
+    if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st, NULL) ||
+        sqlite3_step(st) != SQLITE_ROW)
         rc = db_fail(cfg, "journal of images", err);
     else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
         rc = err_set(err, -EBADMSG, "run.db in %s: the journal of images is damaged: %s", cfg->dir,
@@ -152,7 +161,8 @@ static int table_check(const struct run_config *cfg, struct err *err)
 }
 
 /* Both areas' rows; *newest is the committed one. */
-static int areas_read(const struct run_config *cfg, struct area areas[IMAGE_AREAS], unsigned *newest, struct err *err)
+static int areas_read(const struct run_config *cfg, struct area areas[IMAGE_AREAS],
+                      unsigned *newest, struct err *err)
 {
     int rc = table_check(cfg, err), found = 0;
 
@@ -166,7 +176,9 @@ static int areas_read(const struct run_config *cfg, struct area areas[IMAGE_AREA
         found = 1;
     }
     if (!rc && !found)
-        rc = err_set(err, -ENOENT, "run.db in %s: the journal names no image: this run has no committed state", cfg->dir);
+        rc = err_set(err, -ENOENT,
+                     "run.db in %s: the journal names no image: this run has no committed state",
+                     cfg->dir);
     return rc;
 }
 
@@ -183,7 +195,8 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
     int         rc = areas_read(cfg, areas, &newest, err);
 
     if (!rc)
-        *out = (struct image_state){ .area = newest, .step = areas[newest].step, .applied = areas[newest].applied };
+        *out = (struct image_state){ .area = newest, .step = areas[newest].step,
+                                     .applied = areas[newest].applied };
     areas_release(areas);
     return rc;
 }
@@ -201,15 +214,15 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
         uint64_t end = image_block_offset(cfg, b + 1);
 
         if ((uint64_t)st.st_size < end)
-            return err_set(err, -EBADMSG, "%s: block %zu is cut off at offset %" PRIu64 ", it should end at %" PRIu64, path, b,
-                           (uint64_t)st.st_size, end);
+            return err_set(err, -EBADMSG, "%s: block %zu is cut off at offset %" PRIu64
+                           ", it should end at %" PRIu64, path, b, (uint64_t)st.st_size, end);
     }
     return 0;
 }
 
 /* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */
-static int block_load(const struct run_config *cfg, int fd, const char *path, size_t b, uint32_t expected, float *out, float *piece,
-                      struct err *err)
+static int block_load(const struct run_config *cfg, int fd, const char *path, size_t b,
+                      uint32_t expected, float *out, float *piece, struct err *err)
 {
     size_t   floats = image_block_floats(cfg, b);
     uint64_t off = image_block_offset(cfg, b);
@@ -225,12 +238,13 @@ static int block_load(const struct run_config *cfg, int fd, const char *path, si
         crc = crc32c(crc, to, n * sizeof *to);
     }
     if (crc != expected)
-        return err_set(err, -EBADMSG, "%s: block %zu at offset %" PRIu64 " is damaged: its checksum is %08x, the journal has %08x",
-                       path, b, off, crc, expected);
+        return err_set(err, -EBADMSG, "%s: block %zu at offset %" PRIu64 " is damaged: "
+                       "its checksum is %08x, the journal has %08x", path, b, off, crc, expected);
     return 0;
 }
 
-static int area_load(const struct run_config *cfg, unsigned index, const struct area *a, float *const *states, struct err *err)
+static int area_load(const struct run_config *cfg, unsigned index, const struct area *a,
+                     float *const *states, struct err *err)
 {
     char   path[PATH_MAX];
     float *piece = states ? NULL : malloc(PIECE * sizeof *piece);
@@ -252,8 +266,10 @@ static int area_load(const struct run_config *cfg, unsigned index, const struct 
     return rc;
 }
 
-/* Add to the sentence what is left of the run: silently going back would lose steps that were reported as committed. */
-static int say_what_is_left(const struct run_config *cfg, unsigned damaged, struct area areas[IMAGE_AREAS], int rc, struct err *err)
+/* Add to the sentence what is left of the run: silently going back would lose steps that were
+ * reported as committed. */
+static int say_what_is_left(const struct run_config *cfg, unsigned damaged,
+                            struct area areas[IMAGE_AREAS], int rc, struct err *err)
 {
     unsigned   other = 1 - damaged;
     char       text[sizeof err->text];
@@ -263,8 +279,8 @@ static int say_what_is_left(const struct run_config *cfg, unsigned damaged, stru
         return rc;
     memcpy(text, err->text, sizeof text);
     if (areas[other].found && area_load(cfg, other, &areas[other], NULL, &ignored) == 0)
-        return err_set(err, rc, "%.800s; the last whole committed state is that before step %" PRIu64 ", in image%u", text,
-                       areas[other].step, other);
+        return err_set(err, rc, "%.800s; the last whole committed state is that before step %" PRIu64
+                       ", in image%u", text, areas[other].step, other);
     return err_set(err, rc, "%.800s; no other whole committed state is left", text);
 }
 
@@ -278,7 +294,8 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
         rc = area_load(cfg, newest, &areas[newest], states, err);
         if (rc)
             rc = say_what_is_left(cfg, newest, areas, rc, err);
-        *out = (struct image_state){ .area = newest, .step = areas[newest].step, .applied = areas[newest].applied };
+        *out = (struct image_state){ .area = newest, .step = areas[newest].step,
+                                     .applied = areas[newest].applied };
     }
     areas_release(areas);
     return rc;
@@ -319,11 +336,13 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
     char sql[96];
 
     snprintf(sql, sizeof sql, "DELETE FROM journal_image WHERE area = %u", area);
-    return sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL) ? db_fail(cfg, "journal of images", err) : 0;
+    if (sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL))
+        return db_fail(cfg, "journal of images", err);
+    return 0;
 }
 
-static int block_write(const struct run_config *cfg, int fd, const char *path, size_t b, const float *states, uint32_t *crc,
-                       struct err *err)
+static int block_write(const struct run_config *cfg, int fd, const char *path, size_t b,
+                       const float *states, uint32_t *crc, struct err *err)
 {
     size_t   floats = image_block_floats(cfg, b);
     uint64_t off = image_block_offset(cfg, b);
@@ -331,7 +350,8 @@ static int block_write(const struct run_config *cfg, int fd, const char *path, s
     *crc = 0;
     for (size_t i = 0; i < floats; i += PIECE) {
         size_t n = floats - i < PIECE ? floats - i : PIECE;
-        int    rc = file_pwrite(fd, states + i, n * sizeof *states, off + (uint64_t)i * sizeof *states, path, err);
+        int    rc = file_pwrite(fd, states + i, n * sizeof *states,
+                                off + (uint64_t)i * sizeof *states, path, err);
 
         if (rc)
             return rc;
@@ -340,7 +360,8 @@ static int block_write(const struct run_config *cfg, int fd, const char *path, s
     return 0;
 }
 
-int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc, struct err *err)
+int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc,
+                struct err *err)
 {
     char path[PATH_MAX];
     int  fd, rc = 0;
@@ -361,8 +382,9 @@ int image_write(const struct run_config *cfg, unsigned area, float *const *state
 }
 
 /* Masters from init, then zeros. */
-static int block_format(const struct run_config *cfg, const struct file_new *f, size_t b, const struct params_source *init,
-                        float *piece, uint32_t *crc, struct err *err)
+static int block_format(const struct run_config *cfg, const struct file_new *f, size_t b,
+                        const struct params_source *init, float *piece, uint32_t *crc,
+                        struct err *err)
 {
     size_t   params = cfg->block_params[b], floats = image_block_floats(cfg, b), n;
     uint64_t off = image_block_offset(cfg, b);
@@ -378,7 +400,8 @@ static int block_format(const struct run_config *cfg, const struct file_new *f, 
         else
             memset(piece, 0, n * sizeof *piece);
         if (!rc)
-            rc = file_pwrite(f->fd, piece, n * sizeof *piece, off + (uint64_t)i * sizeof *piece, f->path, err);
+            rc = file_pwrite(f->fd, piece, n * sizeof *piece, off + (uint64_t)i * sizeof *piece,
+                             f->path, err);
         *crc = crc32c(*crc, piece, n * sizeof *piece);
     }
     return rc;
@@ -391,8 +414,9 @@ static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct
     if (rc)
         return rc;
     if (sqlite3_exec(runlog_db(cfg->log),
-                     "CREATE TABLE journal_image(area INTEGER, block INTEGER, step INTEGER, applied INTEGER, crc INTEGER, "
-                     "row_crc INTEGER, PRIMARY KEY(area, block)) WITHOUT ROWID",
+                     "CREATE TABLE journal_image(area INTEGER, block INTEGER, step INTEGER, "
+                     "applied INTEGER, crc INTEGER, row_crc INTEGER, "
+                     "PRIMARY KEY(area, block)) WITHOUT ROWID",
                      NULL, NULL, NULL))
         rc = db_fail(cfg, "journal of images", err);
     if (!rc)

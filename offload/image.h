@@ -1,5 +1,6 @@
-/* image.h: what the mem mode commits: RUN/image0 and RUN/image1, each the masters and moments (with error feedback the residuals,
- * too) of all blocks, written in turn, and the journal's rows that say which step each holds. The newest area with rows is the run's state; the other one is what is
+/* image.h: what the mem mode commits: RUN/image0 and RUN/image1, each the masters and moments (with
+ * error feedback the residuals, too) of all blocks, written in turn, and the journal's rows that
+ * say which step each holds. The newest area with rows is the run's state; the other one is what is
  * overwritten next, so a crash while writing loses nothing. */
 #ifndef OFFLOAD_IMAGE_H
 #define OFFLOAD_IMAGE_H
@@ -26,21 +27,25 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
 /* The committed state, by the journal alone. */
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err);
 
-/* Read the committed image into states[block] (image_block_floats each; states NULL: only verify) and check every block. A damaged
- * one is an error that names file, block, offset and the last whole state there is. */
+/* Read the committed image into states[block] (image_block_floats each; states NULL: only verify)
+ * and check every block. A damaged one is an error that names file, block, offset and the last
+ * whole state there is. */
 int image_load(const struct run_config *cfg, struct image_state *out, float *const *states, struct err *err);
 
-/* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit, which puts the rows into the
- * caller's transaction. */
-int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc, struct err *err);
-int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc, struct err *err);
+/* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit,
+ * which puts the rows into the caller's transaction. */
+int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc,
+                struct err *err);
+int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
+                 struct err *err);
 
-/* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are damaged, a sentence about the first. -errno
- * where the journal itself is damaged. */
+/* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are
+ * damaged, a sentence about the first. -errno where the journal itself is damaged. */
 struct image_check { int named; uint64_t step, bytes, damaged; struct err why; };
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err);
 
-/* Take an area's rows out of the journal, in a transaction of its own: the run is at the other one's state then. */
+/* Take an area's rows out of the journal, in a transaction of its own: the run is at the other
+ * one's state then. */
 int image_forget(const struct run_config *cfg, unsigned area, struct err *err);
 
 #endif

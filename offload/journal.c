@@ -16,11 +16,14 @@ struct journal {
 };
 
 static const char schema[] =
-    "CREATE TABLE journal_state(id INTEGER PRIMARY KEY CHECK(id = 1), next_step INTEGER, applied INTEGER, optim BLOB, sum INTEGER);"
-    "CREATE TABLE journal_subs(sub INTEGER PRIMARY KEY, slot INTEGER, version INTEGER, states_crc INTEGER, wire_crc INTEGER, sum INTEGER);"
+    "CREATE TABLE journal_state(id INTEGER PRIMARY KEY CHECK(id = 1), next_step INTEGER, "
+    "applied INTEGER, optim BLOB, sum INTEGER);"
+    "CREATE TABLE journal_subs(sub INTEGER PRIMARY KEY, slot INTEGER, version INTEGER, "
+    "states_crc INTEGER, wire_crc INTEGER, sum INTEGER);"
     "CREATE TABLE journal_grads(sub INTEGER PRIMARY KEY, crc INTEGER, pairs INTEGER, sum INTEGER);";
 
-static const char residual_schema[] = "CREATE TABLE journal_residuals(sub INTEGER PRIMARY KEY, crc INTEGER, sum INTEGER);";
+static const char residual_schema[] =
+    "CREATE TABLE journal_residuals(sub INTEGER PRIMARY KEY, crc INTEGER, sum INTEGER);";
 
 static const char *const put_sql[STATEMENTS] = {
     [PUT_STATE] = "INSERT OR REPLACE INTO journal_state VALUES(1, ?, ?, ?, ?)",
@@ -34,7 +37,8 @@ static int sql_error(struct runlog *log, const char *doing, struct err *err)
     sqlite3 *db = runlog_db(log);
     int      code = sqlite3_errcode(db);
 
-    return err_set(err, code == SQLITE_FULL ? -ENOSPC : -EIO, "%s: %s: %s", sqlite3_db_filename(db, "main"), doing, sqlite3_errmsg(db));
+    return err_set(err, code == SQLITE_FULL ? -ENOSPC : -EIO, "%s: %s: %s",
+                   sqlite3_db_filename(db, "main"), doing, sqlite3_errmsg(db));
 }
 
 /* The checksum of a row: its numbers, key included, in the order of its columns. */
@@ -99,7 +103,9 @@ int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g
 
 int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, struct err *err)
 {
-    return put(j, PUT_SUB, (uint64_t[]){ sub, s->slot, s->version, s->states_crc, s->wire_crc, sub_sum(sub, s) }, 6, err);
+    uint64_t row[] = { sub, s->slot, s->version, s->states_crc, s->wire_crc, sub_sum(sub, s) };
+
+    return put(j, PUT_SUB, row, 6, err);
 }
 
 int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err)
@@ -111,7 +117,8 @@ int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err
 static int prepare(struct journal *j, int first, int end, struct err *err)
 {
     for (int i = first; i < end; i++)
-        if (sqlite3_prepare_v3(runlog_db(j->log), put_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &j->put[i], NULL) != SQLITE_OK)
+        if (sqlite3_prepare_v3(runlog_db(j->log), put_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                               &j->put[i], NULL) != SQLITE_OK)
             return sql_error(j->log, "prepare the journal", err);
     return 0;
 }
@@ -174,21 +181,24 @@ static uint32_t columns_sum(sqlite3_stmt *st, int n)
 }
 
 /* Is the row under st the one that is due? Says which is missing or damaged otherwise. */
-static int row_check(struct runlog *log, const char *table, size_t due, uint64_t found, int sum_holds, struct err *err)
+static int row_check(struct runlog *log, const char *table, size_t due, uint64_t found,
+                     int sum_holds, struct err *err)
 {
     const char *path = sqlite3_db_filename(runlog_db(log), "main");
 
     if (found != due)
         return err_set(err, -EBADMSG, "%s: table %s: row %zu is missing", path, table, due);
     if (!sum_holds)
-        return err_set(err, -EBADMSG, "%s: table %s: row %zu is damaged (checksum differs)", path, table, due);
+        return err_set(err, -EBADMSG, "%s: table %s: row %zu is damaged (checksum differs)", path,
+                       table, due);
     return 0;
 }
 
 /* There was no row where `due` should be: it is missing, or it could not be read. */
 static int row_absent(struct runlog *log, const char *table, int got, size_t due, size_t n, struct err *err)
 {
-    return got == SQLITE_DONE ? row_check(log, table, due, n, 0, err) : sql_error(log, "read the journal", err);
+    return got == SQLITE_DONE ? row_check(log, table, due, n, 0, err)
+                              : sql_error(log, "read the journal", err);
 }
 
 static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, struct err *err)
@@ -197,11 +207,13 @@ static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, str
     int           rc = 0, got = SQLITE_ROW;
     size_t        i = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_subs ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_subs ORDER BY sub",
+                           -1, &st, NULL) != SQLITE_OK)
         return sql_error(log, "read the journal", err);
     for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         subs[i] = (struct journal_sub){ .slot = (uint32_t)column(st, 1), .version = column(st, 2),
-                                        .states_crc = (uint32_t)column(st, 3), .wire_crc = (uint32_t)column(st, 4) };
+                                        .states_crc = (uint32_t)column(st, 3),
+                                        .wire_crc = (uint32_t)column(st, 4) };
         rc = row_check(log, "journal_subs", i, column(st, 0), columns_sum(st, 5) == column(st, 5), err);
     }
     if (!rc && i < n)
@@ -216,7 +228,8 @@ static int read_grads(struct runlog *log, size_t n, struct journal_grad *grads, 
     int           rc = 0, got = SQLITE_ROW;
     size_t        i = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_grads ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_grads ORDER BY sub",
+                           -1, &st, NULL) != SQLITE_OK)
         return sql_error(log, "read the journal", err);
     for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         grads[i] = (struct journal_grad){ .crc = (uint32_t)column(st, 1), .pairs = column(st, 2) };
@@ -234,7 +247,8 @@ static int read_state(struct runlog *log, struct journal_state *s, struct err *e
     int           rc = 0, got;
 
     memset(s, 0, sizeof *s);
-    if (sqlite3_prepare_v2(runlog_db(log), "SELECT next_step, applied, optim, sum FROM journal_state", -1, &st, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(runlog_db(log), "SELECT next_step, applied, optim, sum FROM journal_state",
+                           -1, &st, NULL) != SQLITE_OK)
         return sql_error(log, "read the journal", err);
     got = sqlite3_step(st);
     if (got == SQLITE_ROW && sqlite3_column_bytes(st, 2) == (int)sizeof s->optim) {
@@ -293,11 +307,13 @@ int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, stru
     int           rc = 0, got = SQLITE_ROW;
     size_t        i = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(j->log), "SELECT * FROM journal_residuals ORDER BY sub", -1, &st, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(runlog_db(j->log), "SELECT * FROM journal_residuals ORDER BY sub",
+                           -1, &st, NULL) != SQLITE_OK)
         return sql_error(j->log, "read the journal", err);
     for (; !rc && i < n_subs && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         crc[i] = (uint32_t)column(st, 1);
-        rc = row_check(j->log, "journal_residuals", i, column(st, 0), columns_sum(st, 2) == column(st, 2), err);
+        rc = row_check(j->log, "journal_residuals", i, column(st, 0),
+                       columns_sum(st, 2) == column(st, 2), err);
     }
     if (!rc && i < n_subs)
         rc = row_absent(j->log, "journal_residuals", got, i, n_subs, err);
@@ -305,10 +321,12 @@ int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, stru
     return rc ? rc : prepare(j, PUT_RESIDUAL, STATEMENTS, err);
 }
 
-int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs, const uint32_t *residuals, struct err *err)
+int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs,
+                    const uint32_t *residuals, struct err *err)
 {
     struct journal j = { .log = log };
-    const char    *drop = residuals ? "DELETE FROM journal_subs; DELETE FROM journal_grads; DELETE FROM journal_residuals"
+    const char    *drop = residuals ? "DELETE FROM journal_subs; DELETE FROM journal_grads; "
+                                      "DELETE FROM journal_residuals"
                                     : "DELETE FROM journal_subs; DELETE FROM journal_grads";
     int            rc;
 

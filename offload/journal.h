@@ -1,11 +1,13 @@
-/* journal.h: the commits. The journal's tables in run.db say, for each subgroup, which slot holds its newest committed state and
- * at which version, and what the last commit A decided. Every row carries a checksum of its own. DESIGN.md, Storage, states the
- * protocol; the caller keeps it (flush before commit), this file keeps the rows.
+/* journal.h: the commits. The journal's tables in run.db say, for each subgroup, which slot holds
+ * its newest committed state and at which version, and what the last commit A decided. Every row
+ * carries a checksum of its own. DESIGN.md, Storage, states the protocol; the caller keeps it
+ * (flush before commit), this file keeps the rows.
  *
  * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be updated with.
- * Commit B: these subgroups are at version `applied` now. A step that is skipped is one A that leaves nothing pending.
- * With error feedback an A also says what the residuals are from now on: their area is that of `applied` (store.h), their checksums
- * are rows of a table that other runs do not have. */
+ * Commit B: these subgroups are at version `applied` now. A step that is skipped is one A that
+ * leaves nothing pending.
+ * With error feedback an A also says what the residuals are from now on: their area is that of
+ * `applied` (store.h), their checksums are rows of a table that other runs do not have. */
 #ifndef OFFLOAD_JOURNAL_H
 #define OFFLOAD_JOURNAL_H
 
@@ -33,20 +35,23 @@ int  journal_open(struct journal **out, struct runlog *log, size_t n_subs, struc
                   struct journal_sub *subs, struct journal_grad *grads, struct err *err);
 void journal_close(struct journal *j);
 
-/* The table of the residuals' checksums, with error feedback: made after journal_format, read and made writable after journal_open.
- * crc: (n_subs). */
+/* The table of the residuals' checksums, with error feedback: made after journal_format, read and
+ * made writable after journal_open. crc: (n_subs). */
 int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc, struct err *err);
 int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, struct err *err);
 
 /* All inside the caller's transaction. */
 int journal_put_state(struct journal *j, const struct journal_state *state, struct err *err);
 int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g, struct err *err);
-int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err); // after journal_open_residuals
+// after journal_open_residuals
+int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err);
 int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, struct err *err);
 
-/* Other subgroups instead of all there are, with nothing to be updated from a gradient: the run was moved to another layout
- * (inside the caller's transaction). residuals: with error feedback, else NULL. */
-int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs, const uint32_t *residuals, struct err *err);
+/* Other subgroups instead of all there are, with nothing to be updated from a gradient: the run was
+ * moved to another layout (inside the caller's transaction). residuals: with error feedback, else
+ * NULL. */
+int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs,
+                    const uint32_t *residuals, struct err *err);
 
 /* The position alone. */
 int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);

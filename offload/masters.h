@@ -1,5 +1,5 @@
-/* masters.h: fp32 masters on devices, read a subgroup's states at a time, for exports: of a run that is closed (run_reader), or of one
- * in training, between two steps (stream_masters). */
+/* masters.h: fp32 masters on devices, read a subgroup's states at a time, for exports: of a run
+ * that is closed (run_reader), or of one in training, between two steps (stream_masters). */
 #ifndef OFFLOAD_MASTERS_H
 #define OFFLOAD_MASTERS_H
 

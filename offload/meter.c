@@ -1,9 +1,10 @@
-/* meter.c: what a step did and when, in memory taken once. Two steps may be open: the one that computes and the one whose
- * updates still run. A step's place is taken when it is first named and given back by meter_flush; a third step would push out the
- * oldest, which is a mistake of the caller, asserted.
+/* meter.c: what a step did and when, in memory taken once. Two steps may be open: the one that
+ * computes and the one whose updates still run. A step's place is taken when it is first named and
+ * given back by meter_flush; a third step would push out the oldest, which is a mistake of the
+ * caller, asserted.
  *
- * Spans beyond the bound are not lost: they add to a total per phase, written as one row (block and device -1, start 0), as a folded
- * step has them. Traffic is kept as sums, so it is always exact.
+ * Spans beyond the bound are not lost: they add to a total per phase, written as one row (block and
+ * device -1, start 0), as a folded step has them. Traffic is kept as sums, so it is always exact.
  *
  * One mutex guards all; it is held for a few stores. */
 #include "offload/meter.h"
@@ -126,8 +127,8 @@ static struct meter_step *step_get(struct meter *m, uint64_t step)
 
 static int phase_is_io(enum runlog_phase phase)
 {
-    return phase == PHASE_PARAM_READ || phase == PHASE_GRAD_WRITE || phase == PHASE_UPDATE || phase == PHASE_OPTIMIZER_WAIT ||
-           phase == PHASE_ACT_READ || phase == PHASE_ACT_WRITE;
+    return phase == PHASE_PARAM_READ || phase == PHASE_GRAD_WRITE || phase == PHASE_UPDATE ||
+           phase == PHASE_OPTIMIZER_WAIT || phase == PHASE_ACT_READ || phase == PHASE_ACT_WRITE;
 }
 
 /* On the host (device -1) these phases are waiting; on a device they are work. */
@@ -170,7 +171,8 @@ void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int blo
     pthread_mutex_unlock(&m->mutex);
 }
 
-void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device, const struct link_meter *moved)
+void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device,
+                   const struct link_meter *moved)
 {
     size_t             cell = (size_t)phase * (1 + m->n_devices) + (size_t)(device + 1);
     struct meter_step *s;
@@ -196,7 +198,8 @@ uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase)
 }
 
 /* The non-zero sums of one cell as rows. */
-static size_t rows_of_cell(struct runlog_traffic *rows, const struct link_meter *t, uint64_t step, enum runlog_phase phase, int device)
+static size_t rows_of_cell(struct runlog_traffic *rows, const struct link_meter *t, uint64_t step,
+                           enum runlog_phase phase, int device)
 {
     size_t n = 0;
 
@@ -204,8 +207,9 @@ static size_t rows_of_cell(struct runlog_traffic *rows, const struct link_meter 
         for (int c = 0; c < LINK_CLASSES; c++)
             for (int d = 0; d < LINK_DIRS; d++)
                 if (t->bytes[k][c][d] || t->padding[k][c][d])
-                    rows[n++] = (struct runlog_traffic){ step, phase, link_kind_names[k], device, link_class_names[c],
-                                                         link_dir_names[d], t->bytes[k][c][d], t->padding[k][c][d] };
+                    rows[n++] = (struct runlog_traffic){
+                        step, phase, link_kind_names[k], device, link_class_names[c],
+                        link_dir_names[d], t->bytes[k][c][d], t->padding[k][c][d] };
     return n;
 }
 
@@ -215,12 +219,14 @@ static size_t step_rows(struct meter *m, const struct meter_step *s)
 
     for (size_t cell = 0; cell < meter_cells(m); cell++)
         if (s->touched[cell])
-            n += rows_of_cell(m->rows + n, &s->traffic[cell], s->step, (enum runlog_phase)(cell / (1 + m->n_devices)),
+            n += rows_of_cell(m->rows + n, &s->traffic[cell], s->step,
+                              (enum runlog_phase)(cell / (1 + m->n_devices)),
                               (int)(cell % (1 + m->n_devices)) - 1);
     return n;
 }
 
-/* The step is taken out under the lock and written without it: SQLite may wait for the disk, recorders must not. */
+/* The step is taken out under the lock and written without it: SQLite may wait for the disk,
+ * recorders must not. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err)
 {
     struct meter_step *s, *f = &m->flushing;
@@ -240,7 +246,8 @@ int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *
         return 0;
     for (int p = 0; p < PHASES; p++)
         if (f->over_ns[p] || f->over_bytes[p])
-            f->spans[f->n_spans++] = (struct runlog_span){ step, (enum runlog_phase)p, -1, -1, 0, f->over_ns[p], f->over_bytes[p] };
+            f->spans[f->n_spans++] = (struct runlog_span){
+                step, (enum runlog_phase)p, -1, -1, 0, f->over_ns[p], f->over_bytes[p] };
     n_traffic = step_rows(m, f);
     rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, n_traffic, err);
     step_clear(f, meter_cells(m));

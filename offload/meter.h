@@ -1,6 +1,7 @@
-/* meter.h: what a step did and when, collected in bounded memory until the step's last commit writes it to run.db. Two steps are
- * open at once at most (updates of step t run beside the forward of t + 1). Thread-safe; recording never fails and never allocates: spans
- * beyond the bound are folded into a total per phase. */
+/* meter.h: what a step did and when, collected in bounded memory until the step's last commit
+ * writes it to run.db. Two steps are open at once at most (updates of step t run beside the forward
+ * of t + 1). Thread-safe; recording never fails and never allocates: spans beyond the bound are
+ * folded into a total per phase. */
 #ifndef OFFLOAD_METER_H
 #define OFFLOAD_METER_H
 
@@ -16,13 +17,15 @@ void meter_free(struct meter *m);
 void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
                 uint64_t start_ns, uint64_t end_ns, uint64_t bytes);
 /* One thing that crossed links. */
-void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device, const struct link_meter *moved);
+void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device,
+                   const struct link_meter *moved);
 
 /* Total nanoseconds of a phase in step, so far. */
 uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase);
 
-/* Since the meter was made: how long devices moved parameters, gradients or states (the union of their spans, as far as these are recorded
- * in order of their ends), and how long the computing thread waited for them. */
+/* Since the meter was made: how long devices moved parameters, gradients or states (the union of
+ * their spans, as far as these are recorded in order of their ends), and how long the computing
+ * thread waited for them. */
 void meter_io(struct meter *m, uint64_t *busy_ns, uint64_t *wait_ns);
 
 /* Write a step's rows (inside the caller's transaction) and forget them. */

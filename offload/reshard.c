@@ -1,8 +1,10 @@
-/* reshard.c: in the order of what happens: what is listed for removal, the checks before anything is made, the copy, the switch.
+/* reshard.c: in the order of what happens: what is listed for removal, the checks before anything
+ * is made, the copy, the switch.
  *
- * Old and new subgroups rise alike by block and parameter, so each old one is read once, whole (its checksum covers all of it), and held
- * until the last new one that needs a part of it. A new one is written while the next is put together: two buffers for it, one for the
- * old, whatever the size of the run. */
+ * Old and new subgroups rise alike by block and parameter, so each old one is read once, whole (its
+ * checksum covers all of it), and held until the last new one that needs a part of it. A new one is
+ * written while the next is put together: two buffers for it, one for the old, whatever the size of
+ * the run. */
 #include "offload/reshard.h"
 
 #include "data/crc32c.h"
@@ -26,7 +28,8 @@
 
 enum { OUTS = 2 };
 
-#define REMOVE_KEY "reshard.remove" // a line with the layout's name, then a path a line, those in RUN relative to it
+// a line with the layout's name, then a path a line, those in RUN relative to it
+#define REMOVE_KEY "reshard.remove"
 
 /* ---- what is listed for removal */
 
@@ -38,7 +41,8 @@ static const char *layout_of(const struct run_config *cfg)
 static int db_exec(const struct run_config *cfg, const char *sql, struct err *err)
 {
     return sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL)
-               ? err_set(err, -EIO, "%s/run.db: %s: %s", cfg->dir, sql, sqlite3_errmsg(runlog_db(cfg->log))) : 0;
+               ? err_set(err, -EIO, "%s/run.db: %s: %s", cfg->dir, sql,
+                         sqlite3_errmsg(runlog_db(cfg->log))) : 0;
 }
 
 /* List these files, which are of cfg's layout. A path with a line break would be two. */
@@ -55,7 +59,8 @@ static int list_put(const struct run_config *cfg, char *const *paths, size_t n, 
         return err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", n);
     at = (size_t)sprintf(text, "%s\n", layout_of(cfg));
     for (size_t i = 0; i < n; i++) {
-        const char *p = !strncmp(paths[i], cfg->dir, own) && paths[i][own] == '/' ? paths[i] + own + 1 : paths[i];
+        int         in_run = !strncmp(paths[i], cfg->dir, own) && paths[i][own] == '/';
+        const char *p = in_run ? paths[i] + own + 1 : paths[i];
 
         if (strchr(p, '\n')) {
             free(text);
@@ -74,7 +79,8 @@ static void left(char *notice, size_t size, const char *path, const char *why)
         snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path, why);
 }
 
-/* Whether what begins with this page is of that layout of this run, or was made for it and is still without a superblock. */
+/* Whether what begins with this page is of that layout of this run, or was made for it and is still
+ * without a superblock. */
 static int page_is(const char *page, const struct run_config *cfg, const char *layout)
 {
     static const char  zeros[STORE_SUPERBLOCK];
@@ -106,7 +112,8 @@ static int take_away(int fd, const struct stat *st, const char *path, int in_run
     return rc;
 }
 
-static void remove_one(const struct run_config *cfg, const char *layout, const char *listed, char *notice, size_t size)
+static void remove_one(const struct run_config *cfg, const char *layout, const char *listed,
+                       char *notice, size_t size)
 {
     char        page[STORE_SUPERBLOCK] = { 0 }, *path = NULL;
     int         in_run = *listed != '/', fd = -1;
@@ -121,8 +128,8 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
             rmdir(dirname(path)); // cut: it is not used below
     } else if (fd < 0) {
         left(notice, size, path, strerror(errno));
-    } else if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) || pread(fd, page, sizeof page, 0) < 0 ||
-               !page_is(page, cfg, layout)) {
+    } else if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) ||
+               pread(fd, page, sizeof page, 0) < 0 || !page_is(page, cfg, layout)) {
         left(notice, size, path, "what it holds is something else");
     } else if (file_lock(fd, 0)) {
         left(notice, size, path, "another process uses it");
@@ -144,7 +151,8 @@ static int take_text(void *ctx, int n, const char **values, const char **names)
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
     char *text = NULL, *rest, *layout, *path;
-    int   rc = runlog_query(cfg->log, "SELECT value FROM runs WHERE key = '" REMOVE_KEY "'", take_text, &text, err);
+    int   rc = runlog_query(cfg->log, "SELECT value FROM runs WHERE key = '" REMOVE_KEY "'",
+                            take_text, &text, err);
 
     if (notice_size)
         *notice = '\0';
@@ -188,7 +196,8 @@ static int room_check(const struct run_config *to, struct err *err)
     struct store  st;
     struct place *places = calloc(to->n_devices, sizeof *places);
     size_t        n = 0, p;
-    int           rc = places ? devices_layout(&st, to, err) : err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
+    int           rc = places ? devices_layout(&st, to, err)
+                              : err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
 
     if (rc) {
         free(places);
@@ -211,8 +220,10 @@ static int room_check(const struct run_config *to, struct err *err)
                 places[n++] = (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
             places[p].need += st.device_bytes[i];
             if (places[p].need > places[p].free)
-                rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; the devices up to %zu of %zu need %" PRIu64
-                             " there, beside what the run has now", dir, places[p].free, i + 1, to->n_devices, places[p].need);
+                rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
+                             "the devices up to %zu of %zu need %" PRIu64
+                             " there, beside what the run has now",
+                             dir, places[p].free, i + 1, to->n_devices, places[p].need);
         }
         free(dir);
     }
@@ -228,8 +239,10 @@ static int others_check(char *const *old, size_t n_old, char *const *new_, size_
         for (size_t j = 0; j < n_old; j++) {
             struct stat a, b;
 
-            if (stat(new_[i], &a) == 0 && stat(old[j], &b) == 0 && S_ISBLK(a.st_mode) && S_ISBLK(b.st_mode) && a.st_rdev == b.st_rdev)
-                return err_misuse(err, "--device %s holds the run now; its states cannot be moved onto the same drive", new_[i]);
+            if (stat(new_[i], &a) == 0 && stat(old[j], &b) == 0 &&
+                S_ISBLK(a.st_mode) && S_ISBLK(b.st_mode) && a.st_rdev == b.st_rdev)
+                return err_misuse(err, "--device %s holds the run now; "
+                                  "its states cannot be moved onto the same drive", new_[i]);
         }
     return 0;
 }
@@ -286,13 +299,16 @@ static int old_map(struct move *m, struct err *err)
 
     m->old_subs = calloc(n, sizeof *m->old_subs);
     m->old_residuals = calloc(n, sizeof *m->old_residuals);
-    rc = grads && m->old_subs && m->old_residuals ? journal_open(&j, from->log, n, &m->state, m->old_subs, grads, err)
-                                                  : err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
+    if (grads && m->old_subs && m->old_residuals)
+        rc = journal_open(&j, from->log, n, &m->state, m->old_subs, grads, err);
+    else
+        rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
     if (!rc && from->error_feedback)
         rc = journal_open_residuals(j, n, m->old_residuals, err);
     for (size_t i = 0; i < n && !rc; i++)
         if (m->old_subs[i].version != m->state.applied)
-            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step; its states can be moved when that is finished", from->dir);
+            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step; "
+                         "its states can be moved when that is finished", from->dir);
     journal_close(j);
     free(grads);
     return rc;
@@ -302,7 +318,8 @@ static int buffers_open(struct move *m, struct err *err)
 {
     const struct store *o = &m->old.store, *n = &m->new_.store;
     int                 feedback = m->r->to.error_feedback;
-    size_t              old = store_state_bytes(o, o->max_pad) + (feedback ? store_residual_bytes(o->max_pad) : 0);
+    size_t              old = store_state_bytes(o, o->max_pad) +
+                              (feedback ? store_residual_bytes(o->max_pad) : 0);
     size_t              new_ = store_state_bytes(n, n->max_pad) + store_wire_bytes(n, n->max_pad) +
                                (feedback ? store_residual_bytes(n->max_pad) : 0);
     int                 missing = 0;
@@ -315,19 +332,22 @@ static int buffers_open(struct move *m, struct err *err)
     for (size_t i = 0; i < OUTS; i++)
         missing |= !(m->out[i].buf = aligned_alloc(4096, new_));
     return missing || !m->old_buf || !m->new_subs || !m->new_residuals || !m->next_slot
-               ? err_set(err, -ENOMEM, "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad, n->max_pad) : 0;
+               ? err_set(err, -ENOMEM, "out of memory for moving subgroups of %zu and %zu parameters",
+                         o->max_pad, n->max_pad) : 0;
 }
 
-static int old_read(struct move *m, size_t i, void *buf, size_t bytes, uint64_t off, enum link_class cls, uint32_t crc, const char *what,
-                    struct err *err)
+static int old_read(struct move *m, size_t i, void *buf, size_t bytes, uint64_t off,
+                    enum link_class cls, uint32_t crc, const char *what, struct err *err)
 {
     const struct store_sub *u = &m->old.store.subs[i];
-    struct csd_job          job = { .kind = CSD_READ, .cls = cls, .buf = buf, .bytes = bytes, .payload = bytes, .off = off };
+    struct csd_job          job = { .kind = CSD_READ, .cls = cls, .buf = buf,
+                                    .bytes = bytes, .payload = bytes, .off = off };
     int                     rc = devices_run_block(&m->old, u->device, u->block, &job, err);
 
     if (!rc && crc32c(0, buf, bytes) != crc)
-        rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64 " is damaged (checksum differs); nothing was "
-                     "moved", u->device, m->old.paths[u->device], what, u->block, off);
+        rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64
+                     " is damaged (checksum differs); nothing was moved",
+                     u->device, m->old.paths[u->device], what, u->block, off);
     return rc;
 }
 
@@ -341,11 +361,12 @@ static int old_hold(struct move *m, size_t i, struct err *err)
     if (m->held == i)
         return 0;
     m->held = SIZE_MAX;
-    rc = old_read(m, i, m->old_buf, states, store_slot_off(st, u->class_, m->old_subs[i].slot), CLASS_STATES, m->old_subs[i].states_crc,
-                  "master or a moment", err);
+    rc = old_read(m, i, m->old_buf, states, store_slot_off(st, u->class_, m->old_subs[i].slot),
+                  CLASS_STATES, m->old_subs[i].states_crc, "master or a moment", err);
     if (!rc && st->error_feedback)
-        rc = old_read(m, i, m->old_buf + states, store_residual_bytes(u->n_pad), store_residual_off(u, m->state.applied), CLASS_RESIDUAL,
-                      m->old_residuals[i], "residual", err);
+        rc = old_read(m, i, m->old_buf + states, store_residual_bytes(u->n_pad),
+                      store_residual_off(u, m->state.applied), CLASS_RESIDUAL, m->old_residuals[i],
+                      "residual", err);
     if (!rc)
         m->held = i;
     return rc;
@@ -355,7 +376,8 @@ static int old_hold(struct move *m, size_t i, struct err *err)
 static size_t old_find(const struct move *m, size_t block, size_t at)
 {
     const struct store *st = &m->old.store;
-    size_t              i = m->held != SIZE_MAX && st->subs[m->held].block == block ? m->held : st->block_sub[block];
+    int                 near = m->held != SIZE_MAX && st->subs[m->held].block == block;
+    size_t              i = near ? m->held : st->block_sub[block];
 
     while (at >= st->subs[i].first + st->subs[i].n)
         i++;
@@ -363,7 +385,8 @@ static size_t old_find(const struct move *m, size_t block, size_t at)
     return i;
 }
 
-/* The states of a new subgroup, and behind its wire its residual, from the old ones that hold its parameters. */
+/* The states of a new subgroup, and behind its wire its residual, from the old ones that hold its
+ * parameters. */
 static int gather(struct move *m, const struct store_sub *u, char *states, char *residual, struct err *err)
 {
     const struct store *o = &m->old.store;
@@ -385,11 +408,13 @@ static int gather(struct move *m, const struct store_sub *u, char *states, char 
     return 0;
 }
 
-static void out_submit(struct move *m, struct out *o, enum link_class cls, void *buf, size_t bytes, uint64_t off)
+static void out_submit(struct move *m, struct out *o, enum link_class cls, void *buf, size_t bytes,
+                       uint64_t off)
 {
     struct csd_job *job = &o->job[o->flying++];
 
-    *job = (struct csd_job){ .kind = CSD_WRITE, .cls = cls, .buf = buf, .bytes = bytes, .payload = bytes, .off = off, .user = o };
+    *job = (struct csd_job){ .kind = CSD_WRITE, .cls = cls, .buf = buf,
+                             .bytes = bytes, .payload = bytes, .off = off, .user = o };
     m->r->bytes += bytes;
     m->new_.csd[o->device]->ops->submit(m->new_.csd[o->device], job);
 }
@@ -434,7 +459,8 @@ static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
         return rc;
     convert(o->buf + states, st->wire_dt, o->buf, DT_F32, u->n_pad);
     m->new_subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++, .version = m->state.applied,
-                                           .states_crc = crc32c(0, o->buf, states), .wire_crc = crc32c(0, o->buf + states, wire) };
+                                           .states_crc = crc32c(0, o->buf, states),
+                                           .wire_crc = crc32c(0, o->buf + states, wire) };
     o->device = u->device;
     out_submit(m, o, CLASS_STATES, o->buf, states + wire, store_slot_off(st, u->class_, m->new_subs[i].slot));
     if (residual) {
@@ -466,7 +492,8 @@ static int copy_all(struct move *m, struct err *err)
 
 /* ---- the switch */
 
-/* One transaction: before it the run is on the old devices and the new ones are listed, after it the other way round. */
+/* One transaction: before it the run is on the old devices and the new ones are listed, after it
+ * the other way round. */
 static int switch_over(struct move *m, char *const *old_paths, struct err *err)
 {
     const struct run_config *to = &m->r->to;
@@ -474,11 +501,13 @@ static int switch_over(struct move *m, char *const *old_paths, struct err *err)
 
     if (rc)
         return rc;
-    rc = journal_replace(to->log, m->new_.store.n_subs, m->new_subs, to->error_feedback ? m->new_residuals : NULL, err);
+    rc = journal_replace(to->log, m->new_.store.n_subs, m->new_subs,
+                         to->error_feedback ? m->new_residuals : NULL, err);
     if (!rc)
         rc = db_exec(to, "DELETE FROM devices", err);
     for (size_t i = 0; i < m->new_.n && !rc; i++)
-        rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk, m->new_.store.device_bytes[i], err);
+        rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk,
+                           m->new_.store.device_bytes[i], err);
     if (!rc)
         rc = list_put(&m->r->from, old_paths, m->old.n, err);
     if (!rc)
@@ -496,7 +525,8 @@ static int move_run(struct move *m, char *const *old_paths, struct err *err)
     char              notice[512];
     int               rc;
 
-    from.link_bw = from.csd_read_bw = from.csd_write_bw = to.link_bw = to.csd_read_bw = to.csd_write_bw = 0; // the drives' own speed
+    from.link_bw = from.csd_read_bw = from.csd_write_bw = 0; // the drives' own speed
+    to.link_bw = to.csd_read_bw = to.csd_write_bw = 0;
     rc = devices_open(&m->old, &from, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
     if (!rc)
         rc = old_map(m, err);
@@ -534,9 +564,11 @@ int reshard_run(struct reshard *r, struct err *err)
     int         rc;
 
     if (r->from.mode == RUN_MEM)
-        return err_misuse(err, "%s is in mode mem: its images are in the run's folder, which can be moved as it is", r->from.dir);
+        return err_misuse(err, "%s is in mode mem: its images are in the run's folder, "
+                          "which can be moved as it is", r->from.dir);
     if (devices_fake(&r->from))
-        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, so there is nothing to move", r->from.dir);
+        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
+                          "so there is nothing to move", r->from.dir);
     assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
     r->bytes = 0;
     rc = paths_of(&old_paths, &r->from, 0, err);
@@ -546,8 +578,8 @@ int reshard_run(struct reshard *r, struct err *err)
         rc = paths_of(&new_paths, &r->to, 1, err);
     if (!rc)
         rc = others_check(old_paths, r->from.n_devices, new_paths, r->to.n_devices, err);
-    if (!rc)
-        rc = db_exec(&r->to, "PRAGMA synchronous=FULL", err); // whatever the run's own durability: the old devices go after this
+    if (!rc) // whatever the run's own durability: the old devices go after this
+        rc = db_exec(&r->to, "PRAGMA synchronous=FULL", err);
     if (!rc)
         rc = list_put(&r->to, new_paths, r->to.n_devices, err);
     if (!rc) {

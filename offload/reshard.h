@@ -1,16 +1,19 @@
-/* reshard.h: a run's states moved to other devices, or another number of them, each subgroup cut anew as if the run had been made
- * with these. Masters, moments and residuals are copied, wire parameters made again from the masters; no bit of the run changes.
+/* reshard.h: a run's states moved to other devices, or another number of them, each subgroup cut
+ * anew as if the run had been made with these. Masters, moments and residuals are copied, wire
+ * parameters made again from the masters; no bit of the run changes.
  *
- * Nothing is lost by a kill: the old devices are only read, and one transaction in run.db makes the run live on the new ones. Files that
- * are not the run's, not yet or no more, stand in run.db (reshard.remove, with the name of their layout) before they are made and until
- * they are gone; reshard_clean, at each opening of a run for writing, removes them. */
+ * Nothing is lost by a kill: the old devices are only read, and one transaction in run.db makes the
+ * run live on the new ones. Files that are not the run's, not yet or no more, stand in run.db
+ * (reshard.remove, with the name of their layout) before they are made and until they are gone;
+ * reshard_clean, at each opening of a run for writing, removes them. */
 #ifndef OFFLOAD_RESHARD_H
 #define OFFLOAD_RESHARD_H
 
 #include "offload/run.h"
 
 struct reshard {
-    struct run_config from, to; // the same run: to has other n_devices, device_paths, csd_mem, force_device, and a layout of its own
+    struct run_config from, to; // the same run: to has other n_devices, device_paths, csd_mem,
+                                // force_device, and a layout of its own
     /* Store what the run's settings say from now on, inside the transaction that switches. */
     int  (*settings)(void *ctx, struct err *err);
     /* After each subgroup, of n; not 0: stop (-EINTR). May be NULL. */
@@ -19,13 +22,14 @@ struct reshard {
     uint64_t bytes; // out: states, wire parameters and residuals written
 };
 
-/* -EBUSY where a step is half done (run_train and stream_drain finish it); nothing may be listed (reshard_clean). After a failure the run
- * is where it was; after success and reshard_clean(&r->to) it is on the new devices alone. */
+/* -EBUSY where a step is half done (run_train and stream_drain finish it); nothing may be listed
+ * (reshard_clean). After a failure the run is where it was; after success and reshard_clean(&r->to)
+ * it is on the new devices alone. */
 int reshard_run(struct reshard *r, struct err *err);
 
-/* Remove the device files, and take the superblocks off the block devices, that run.db lists as not the run's: only those that say
- * themselves that they are of this run and that layout, or say nothing yet. notice: a sentence where one could not be removed and was
- * left, else "". */
+/* Remove the device files, and take the superblocks off the block devices, that run.db lists as not
+ * the run's: only those that say themselves that they are of this run and that layout, or say
+ * nothing yet. notice: a sentence where one could not be removed and was left, else "". */
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* run.c: makes the states of a run, says where it stands, and opens it for training or reading, whichever its mode. */
+/* run.c: makes the states of a run, says where it stands, and opens it for training or reading,
+ * whichever its mode. */
 #include "offload/run.h"
 
 #include "data/crc32c.h"
@@ -29,7 +30,8 @@ static int residual_format(struct devices *d, size_t i, char *buf, uint32_t *crc
 {
     const struct store_sub *u = &d->store.subs[i];
     size_t                  bytes = store_residual_bytes(u->n_pad);
-    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_RESIDUAL, .buf = buf, .bytes = bytes, .payload = 4 * u->n,
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_RESIDUAL, .buf = buf,
+                                    .bytes = bytes, .payload = 4 * u->n,
                                     .off = store_residual_off(u, 0) };
 
     memset(buf, 0, bytes);
@@ -44,8 +46,9 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
     const struct store     *st = &d->store;
     const struct store_sub *u = &st->subs[i];
     size_t                  states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
-    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = buf, .bytes = states + wire,
-                                    .payload = states + wire, .off = store_slot_off(st, u->class_, slot) };
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = buf,
+                                    .bytes = states + wire, .payload = states + wire,
+                                    .off = store_slot_off(st, u->class_, slot) };
     int                     rc;
 
     memset(buf, 0, states + wire);
@@ -53,18 +56,22 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
     if (rc)
         return rc;
     convert(buf + states, st->wire_dt, buf, DT_F32, u->n_pad);
-    *row = (struct journal_sub){ .slot = slot, .states_crc = crc32c(0, buf, states), .wire_crc = crc32c(0, buf + states, wire) };
+    *row = (struct journal_sub){ .slot = slot, .states_crc = crc32c(0, buf, states),
+                                 .wire_crc = crc32c(0, buf + states, wire) };
     return devices_run_block(d, u->device, u->block, &job, err);
 }
 
 /* What the journal is to say of each subgroup. residuals: with error feedback. */
 struct format_rows { struct journal_sub *subs; uint32_t *residuals; };
 
-static int all_format(struct devices *d, const struct params_source *init, struct format_rows *rows, struct err *err)
+static int all_format(struct devices *d, const struct params_source *init, struct format_rows *rows,
+                      struct err *err)
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
     char     *buf = slot_buffer(&d->store, err);
-    int       rc = buf && next ? 0 : err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters", d->store.max_pad);
+    int       rc = buf && next ? 0
+                               : err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters",
+                                         d->store.max_pad);
 
     for (size_t i = 0; !rc && i < d->store.n_subs; i++) {
         rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows->subs[i], err);
@@ -81,7 +88,8 @@ static int all_format(struct devices *d, const struct params_source *init, struc
     return rc;
 }
 
-static int rows_format(const struct run_config *cfg, struct devices *d, const struct format_rows *rows, struct err *err)
+static int rows_format(const struct run_config *cfg, struct devices *d,
+                       const struct format_rows *rows, struct err *err)
 {
     int rc = runlog_begin(cfg->log, err);
 
@@ -91,7 +99,8 @@ static int rows_format(const struct run_config *cfg, struct devices *d, const st
     if (!rc && d->store.error_feedback)
         rc = journal_format_residuals(cfg->log, d->store.n_subs, rows->residuals, err);
     for (size_t i = 0; !rc && i < d->n; i++)
-        rc = runlog_device(cfg->log, (int)i, d->paths[i], cfg->csd->name, cfg->disk, d->store.device_bytes[i], err);
+        rc = runlog_device(cfg->log, (int)i, d->paths[i], cfg->csd->name, cfg->disk,
+                           d->store.device_bytes[i], err);
     if (!rc)
         rc = runlog_commit(cfg->log, err);
     if (rc)
@@ -111,7 +120,8 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
     rows.subs = calloc(d.store.n_subs, sizeof *rows.subs);
     rows.residuals = calloc(d.store.n_subs, sizeof *rows.residuals);
     rc = rows.subs && rows.residuals ? all_format(&d, init, &rows, err)
-                                     : err_set(err, -ENOMEM, "out of memory for %zu subgroups", d.store.n_subs);
+                                     : err_set(err, -ENOMEM, "out of memory for %zu subgroups",
+                                               d.store.n_subs);
     if (!rc)
         rc = rows_format(cfg, &d, &rows, err);
     free(rows.subs);
@@ -130,7 +140,8 @@ struct run_reader {
     struct mem_reader *mem; // instead of both, in mem
 };
 
-static int csd_reader(struct run_reader *r, struct params_source *source, const struct run_config *cfg, struct err *err)
+static int csd_reader(struct run_reader *r, struct params_source *source,
+                      const struct run_config *cfg, struct err *err)
 {
     struct journal      *journal = NULL;
     struct journal_state state;
@@ -139,7 +150,8 @@ static int csd_reader(struct run_reader *r, struct params_source *source, const 
     int                  rc;
 
     if (devices_fake(cfg))
-        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, so there are no parameters to read", cfg->dir);
+        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
+                          "so there are no parameters to read", cfg->dir);
     rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
     if (rc)
         return rc;
@@ -151,8 +163,9 @@ static int csd_reader(struct run_reader *r, struct params_source *source, const 
         rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->masters.subs, grads, err);
     for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
         if (r->masters.subs[i].version != state.applied)
-            rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; `siTrain pretrain --resume` finishes it", cfg->dir,
-                         (unsigned long long)state.next_step - 1);
+            rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
+                         "`siTrain pretrain --resume` finishes it",
+                         cfg->dir, (unsigned long long)state.next_step - 1);
     journal_close(journal);
     free(grads);
     *source = (struct params_source){ .read = masters_read, .ctx = &r->masters };
@@ -172,7 +185,8 @@ int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *ap
                                 : journal_position(cfg->log, next_step, applied, err);
 }
 
-int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
+int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size,
+              struct err *err)
 {
     uint64_t next_step, applied;
     int      rc = run_position(cfg, &next_step, &applied, err);
@@ -183,7 +197,8 @@ int run_train(struct stream **out, const struct run_config *cfg, char *notice, s
         rc = runlog_check_steps(cfg->log, next_step, err);
     if (rc)
         return rc;
-    return cfg->mode == RUN_MEM ? stream_mem_open(out, cfg, err) : stream_csd_open(out, cfg, notice, notice_size, err);
+    return cfg->mode == RUN_MEM ? stream_mem_open(out, cfg, err)
+                                : stream_csd_open(out, cfg, notice, notice_size, err);
 }
 
 int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
@@ -195,14 +210,16 @@ int run_memory(const struct run_config *cfg, struct run_memory *out, struct err 
     return 0;
 }
 
-int run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg, struct err *err)
+int run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg,
+               struct err *err)
 {
     struct run_reader *r = calloc(1, sizeof *r);
     int                rc;
 
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
-    rc = cfg->mode == RUN_MEM ? stream_mem_reader(&r->mem, source, cfg, err) : csd_reader(r, source, cfg, err);
+    rc = cfg->mode == RUN_MEM ? stream_mem_reader(&r->mem, source, cfg, err)
+                              : csd_reader(r, source, cfg, err);
     if (rc)
         run_reader_close(r);
     else

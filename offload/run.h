@@ -1,6 +1,7 @@
-/* run.h: a run's parameters and states where they live: on devices (base, su, su+o) or in images (mem). Made once
- * (run_format), then opened for training (run_train: recovers what a crash left, gives the stream) or for reading (run_reader).
- * Everything here works on one struct run_config, which cmd/ derives from the run's stored options each time. */
+/* run.h: a run's parameters and states where they live: on devices (base, su, su+o) or in images
+ * (mem). Made once (run_format), then opened for training (run_train: recovers what a crash left,
+ * gives the stream) or for reading (run_reader). Everything here works on one struct run_config,
+ * which cmd/ derives from the run's stored options each time. */
 #ifndef OFFLOAD_RUN_H
 #define OFFLOAD_RUN_H
 
@@ -18,7 +19,8 @@ struct run_config {
     enum run_mode  mode;
     size_t         n_blocks;
     const size_t  *block_params;  // parameters of each block
-    /* Weight decay of parameters [first, first + n) of a block, in pieces: emit(ectx, offset, count, weight_decay). */
+    /* Weight decay of parameters [first, first + n) of a block, in pieces: emit(ectx, offset,
+     * count, weight_decay). */
     void (*decay)(void *ctx, size_t block, size_t first, size_t n,
                   void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx);
     void          *decay_ctx;
@@ -26,14 +28,19 @@ struct run_config {
     enum optim_kind optim;
     double         compress;      // 0: dense; else bytes of pairs over bytes of fp32, e.g. 0.02
     int            error_feedback; // what is not sent is added to the next step's gradient; with compress
-    int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is written only. Changes no bit
-    int            spares;        // the devices were made with slots for all that --speculate may update before a commit
-    int            speculate;     // base, su+o: updates begin before the norm is known (scheduler.h). Changes no bit
+    int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is
+                                    // written only. Changes no bit
+    int            spares;        // the devices were made with slots for all that --speculate may
+                                  // update before a commit
+    int            speculate;     // base, su+o: updates begin before the norm is known
+                                  // (scheduler.h). Changes no bit
     size_t         n_devices;     // base, su, su+o
-    const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or block devices
+    const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or
+                                     // block devices
     const struct csd_ops *csd;
     const char    *disk;          // "uring", "sync", "null"
-    const char    *layout;        // NULL or "": the devices it was made with; else the name of those it was moved to (reshard.h)
+    const char    *layout;        // NULL or "": the devices it was made with; else the name of
+                                  // those it was moved to (reshard.h)
     int            force_device;  // take block devices that carry a signature or another run
     size_t         csd_mem;
     double         link_bw, csd_read_bw, csd_write_bw; // bytes/s, 0 unlimited
@@ -50,40 +57,49 @@ struct params_source {
     void *ctx;
 };
 
-/* Make devices or images and the journal's rows (inside a transaction of its own), with masters from `init`, moments zero.
- * On failure nothing that was made is left, and nothing that was there before is touched. */
+/* Make devices or images and the journal's rows (inside a transaction of its own), with masters
+ * from `init`, moments zero. On failure nothing that was made is left, and nothing that was there
+ * before is touched. */
 int run_format(const struct run_config *cfg, const struct params_source *init, struct err *err);
 
 /* The last committed state: the step that comes next and how many updates were applied. */
 int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied, struct err *err);
 
-/* Open for training. Finishes the step of the last commit A first. `notice` gets a sentence if a fall-back was taken, else "". */
-int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err);
+/* Open for training. Finishes the step of the last commit A first. `notice` gets a sentence if a
+ * fall-back was taken, else "". */
+int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size,
+              struct err *err);
 
-/* Bytes of host memory that run_train will allocate for cfg, by part (for the memory plan), and the arenas of emulated devices. */
+/* Bytes of host memory that run_train will allocate for cfg, by part (for the memory plan), and the
+ * arenas of emulated devices. */
 struct run_memory {
-    uint64_t frames, grads, wire_cache, states, compress, spans, tables, arenas, layer_frame, layer_grad, device_bytes;
-    /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or the buffers that it streams through,
-     * the embeddings' and final norm's and that of one layer gradient. mem: residual_ram alone. */
+    uint64_t frames, grads, wire_cache, states, compress, spans, tables, arenas;
+    uint64_t layer_frame, layer_grad, device_bytes;
+    /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or
+     * the buffers that it streams through, the embeddings' and final norm's and that of one layer
+     * gradient. mem: residual_ram alone. */
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t masters; // beside the others: what stream_masters holds between its calls
 };
 int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 
-/* Open for reading masters; the caller has made sure that no step is half done (run_train, stream_drain, stream_close).
- * fp32 masters through *source; run_reader_close when done. */
+/* Open for reading masters; the caller has made sure that no step is half done (run_train,
+ * stream_drain, stream_close). fp32 masters through *source; run_reader_close when done. */
 struct run_reader;
-int  run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg, struct err *err);
+int  run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg,
+                struct err *err);
 void run_reader_close(struct run_reader *r);
 
-/* A stream for evaluation and generation over any source (a Hugging Face folder, a run): blocks are read and converted to dt as
- * they are needed, by a thread that reads ahead; with frames == n_blocks - 2 everything stays in memory after the first pass. */
-int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks, const size_t *block_params,
-                     enum dtype dt, size_t frames, struct err *err);
+/* A stream for evaluation and generation over any source (a Hugging Face folder, a run): blocks are
+ * read and converted to dt as they are needed, by a thread that reads ahead; with frames ==
+ * n_blocks - 2 everything stays in memory after the first pass. */
+int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
+                     const size_t *block_params, enum dtype dt, size_t frames, struct err *err);
 
 /* Used by run.c. */
 int stream_mem_open(struct stream **out, const struct run_config *cfg, struct err *err);
-int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err);
+int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice,
+                    size_t notice_size, struct err *err);
 int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 
 #endif

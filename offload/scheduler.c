@@ -1,15 +1,17 @@
-/* scheduler.c: THE scheduler: one thread that moves blocks between devices and buffers. Each turn it reaps what is done, then
- * submits whatever has become possible, and otherwise sleeps on the bell of the devices:
+/* scheduler.c: THE scheduler: one thread that moves blocks between devices and buffers. Each turn
+ * it reaps what is done, then submits whatever has become possible, and otherwise sleeps on the
+ * bell of the devices:
  *
- *   updates    once asked for, block 0 first, as long as a slot of the class is free: beside commit A, as no slot that
- *              is committed is overwritten; with speculation, before that too
+ *   updates    once asked for, block 0 first, as long as a slot of the class is free: beside commit
+ *              A, as no slot that is committed is overwritten; with speculation, before that too
  *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
  *   residuals  (error feedback) of blocks whose gradients the model has begun
- *   gradients  as soon as the model has sent them and the block's last update is committed (its redo would need
- *              the old ones)
+ *   gradients  as soon as the model has sent them and the block's last update is committed (its
+ *              redo would need the old ones)
  *   commits    (commit.c)
  *
- * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept, and every call returns it. */
+ * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept,
+ * and every call returns it. */
 #include "offload/scheduler.h"
 
 #include "data/clock.h"
@@ -90,8 +92,8 @@ static int queue_advance(struct scheduler *s, size_t d)
     return progress;
 }
 
-/* Speculation, in the order in which gradients come, the embeddings left out. Few at a time: block 0 is next when
- * the norm is known. */
+/* Speculation, in the order in which gradients come, the embeddings left out. Few at a time: block
+ * 0 is next when the norm is known. */
 static int ahead_advance(struct scheduler *s, size_t d)
 {
     enum { AHEAD = 2 };
@@ -254,7 +256,8 @@ static int reads_advance(struct scheduler *s)
                 break;
             *f = (struct frame){ .wire = f->wire, .block = use->block, .version = s->applied, .users = 1,
                                  .next_sub = s->dev.store.block_sub[use->block],
-                                 .unread = s->dev.store.block_sub[use->block + 1] - s->dev.store.block_sub[use->block] };
+                                 .unread = s->dev.store.block_sub[use->block + 1] -
+                                           s->dev.store.block_sub[use->block] };
         }
         progress = 1;
     }
@@ -281,7 +284,8 @@ static void residual_read(struct scheduler *s, struct gbuf *g, size_t i)
     *t = (struct task){ .kind = TASK_RESIDUAL_READ, .sub = i, .step = g->step,
                         .phase = s->cfg.residual_in_ram ? PHASE_SETUP : PHASE_GRAD_WRITE };
     t->job = (struct csd_job){ .kind = CSD_READ, .cls = CLASS_RESIDUAL, .buf = g->residual + u->first,
-                               .off = store_residual_off(u, s->state.applied), .bytes = store_residual_bytes(u->n_pad),
+                               .off = store_residual_off(u, s->state.applied),
+                               .bytes = store_residual_bytes(u->n_pad),
                                .payload = sizeof(float) * u->n, .tag = s->subs[i].residual_crc, .user = g };
     submit(s, u->device, t);
 }
@@ -323,7 +327,8 @@ static void residual_write(struct scheduler *s, struct gbuf *g, size_t i, uint32
     g->unwritten++;
     *t = (struct task){ .kind = TASK_RESIDUAL_WRITE, .sub = i, .step = g->step, .phase = PHASE_GRAD_WRITE };
     t->job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_RESIDUAL, .buf = g->residual + u->first,
-                               .off = store_residual_off(u, s->state.applied + 1), .bytes = store_residual_bytes(u->n_pad),
+                               .off = store_residual_off(u, s->state.applied + 1),
+                               .bytes = store_residual_bytes(u->n_pad),
                                .payload = sizeof(float) * u->n, .user = g };
     submit(s, u->device, t);
 }
@@ -355,10 +360,11 @@ static int grads_advance(struct scheduler *s)
             struct sub              *u = &s->subs[k];
 
             u->grad = (struct journal_grad){ .crc = p->crc, .pairs = p->pairs };
-            u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = g->step, .phase = PHASE_GRAD_WRITE };
+            u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = g->step,
+                                      .phase = PHASE_GRAD_WRITE };
             u->write.job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,
-                                             .off = s->dev.store.subs[k].grad_off, .bytes = p->n_bytes, .payload = p->payload,
-                                             .user = g };
+                                             .off = s->dev.store.subs[k].grad_off,
+                                             .bytes = p->n_bytes, .payload = p->payload, .user = g };
             submit(s, s->dev.store.subs[k].device, &u->write);
             if (s->cfg.error_feedback)
                 residual_write(s, g, k, p->residual_crc);
@@ -388,23 +394,28 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
 {
     const struct csd_job *j = &t->job;
     static const enum runlog_phase part_phase[CSD_SPANS] = {
-        [SPAN_READ] = PHASE_UPDATE_READ, [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE, [SPAN_WRITE] = PHASE_UPDATE_WRITE,
+        [SPAN_READ]    = PHASE_UPDATE_READ,
+        [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE,
+        [SPAN_WRITE]   = PHASE_UPDATE_WRITE,
     };
     int block = t->kind == TASK_FLUSH ? -1 : (int)s->dev.store.subs[t->sub].block; // a flush names a device
     int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !devices_fake(&s->cfg);
 
     if (j->status)
         return t->kind == TASK_FLUSH ? err_set(err, j->status, "%s", j->why)
-                                     : err_set(err, j->status, "%s (block %d, step %llu)", j->why, block, (unsigned long long)t->step);
+                                     : err_set(err, j->status, "%s (block %d, step %llu)", j->why,
+                                               block, (unsigned long long)t->step);
     if (t->kind == TASK_FLUSH)
         return 0;
     meter_traffic(s->meter, t->step, t->phase, device, &j->meter);
-    meter_span(s->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB], j->end_ns[SPAN_JOB], j->payload);
+    meter_span(s->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB],
+               j->end_ns[SPAN_JOB], j->payload);
     for (int p = SPAN_READ; t->kind == TASK_UPDATE && t->phase != PHASE_REDO && p < CSD_SPANS; p++)
         meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p], 0);
     if (checked && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
-        return err_set(err, -EBADMSG, "device %d (%s): the %s of block %d at offset %llu %s damaged (checksum differs)", device,
-                       s->dev.paths[device], t->kind == TASK_READ ? "wire parameters" : "residual", block,
+        return err_set(err, -EBADMSG, "device %d (%s): the %s of block %d at offset %llu %s damaged "
+                       "(checksum differs)", device, s->dev.paths[device],
+                       t->kind == TASK_READ ? "wire parameters" : "residual", block,
                        (unsigned long long)j->off, t->kind == TASK_READ ? "are" : "is");
     return 0;
 }

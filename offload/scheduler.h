@@ -1,23 +1,30 @@
-/* scheduler.h: the state of a training stream over devices, private to scheduler.c (its thread: what is submitted when),
- * commit.c (what is durable when) and stream_csd.c (the model's side).
+/* scheduler.h: the state of a training stream over devices, private to scheduler.c (its thread:
+ * what is submitted when), commit.c (what is durable when) and stream_csd.c (the model's side).
  *
- * Division of labour. The model's thread asks (acquire, send_grad, update) and waits on `changed`; the scheduler's thread alone talks
- * to the devices and to run.db. All fields below `mutex` are guarded by it, but for buffers that a state gives to one side.
+ * Division of labour. The model's thread asks (acquire, send_grad, update) and waits on `changed`;
+ * the scheduler's thread alone talks to the devices and to run.db. All fields below `mutex` are
+ * guarded by it, but for buffers that a state gives to one side.
  *
- * Versions. A subgroup's version is the number of updates in it. `applied` counts the updates that stream_update asked for, and is the version
- * that a pass reads of everything; state.applied those that a commit A has decided on. A subgroup's newest version is
+ * Versions. A subgroup's version is the number of updates in it. `applied` counts the updates that
+ * stream_update asked for, and is the version that a pass reads of everything; state.applied those
+ * that a commit A has decided on. A subgroup's newest version is
  *     applied      in all but the following cases
  *     applied - 1  the update asked for last has not come to it yet: whoever wants to read it waits
- *     applied + 1  it was speculated on: of the step under way the gradient is on its device, the norm is not known
- * The committed version of a subgroup is state.applied or one less: nothing of a step is committed before its A.
+ *     applied + 1  it was speculated on: of the step under way the gradient is on its device, the
+ *                  norm is not known
+ * The committed version of a subgroup is state.applied or one less: nothing of a step is committed
+ * before its A.
  *
- * Speculation (cfg.speculate). The model says with which numbers the update will be asked for if nothing is clipped (stream_expect); from then
- * on a subgroup is updated as soon as its gradient is written. No pass sees it: its parameters were needed last for that very gradient,
- * and block 0, which stays in its frame, is left out. When the update is asked for, its numbers are the expected ones to the last bit, and
- * then what was speculated on stands; or they are not, and the new slots are dropped.
+ * Speculation (cfg.speculate). The model says with which numbers the update will be asked for if
+ * nothing is clipped (stream_expect); from then on a subgroup is updated as soon as its gradient is
+ * written. No pass sees it: its parameters were needed last for that very gradient, and block 0,
+ * which stays in its frame, is left out. When the update is asked for, its numbers are the expected
+ * ones to the last bit, and then what was speculated on stands; or they are not, and the new slots
+ * are dropped.
  *
- * No update waits for commit A, speculated on or not: the fate of the step is known, only not durable, and what is committed is
- * overwritten by nothing. A covers what is updated by then, as a B does. */
+ * No update waits for commit A, speculated on or not: the fate of the step is known, only not
+ * durable, and what is committed is overwritten by nothing. A covers what is updated by then, as a
+ * B does. */
 #ifndef OFFLOAD_SCHEDULER_H
 #define OFFLOAD_SCHEDULER_H
 
@@ -41,7 +48,8 @@ struct task {
     enum runlog_phase phase;
 };
 
-/* A buffer that blocks stream through. `users`: uses in the current pass that have been given it and not released it. */
+/* A buffer that blocks stream through. `users`: uses in the current pass that have been given it
+ * and not released it. */
 struct frame {
     void    *wire;
     size_t   block;      // whose parameters it holds or is getting; SIZE_MAX: none
@@ -54,8 +62,8 @@ struct frame {
 /* The residual beside a gradient: ASKED (model) -> READING (scheduler) -> READY. */
 enum residual_ask { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING };
 
-/* What RAM holds of a block's residual, where all of it stays in RAM: nothing, the committed one, or that of the step under way, which
- * a skip drops: it is read again then. */
+/* What RAM holds of a block's residual, where all of it stays in RAM: nothing, the committed one,
+ * or that of the step under way, which a skip drops: it is read again then. */
 enum residual_held { HELD_NONE, HELD_COMMITTED, HELD_NEXT };
 struct residual { float *values; enum residual_held held; };
 
@@ -67,15 +75,17 @@ struct gbuf {
     enum gbuf_state state;
     size_t          block;
     uint64_t        step;
-    float          *residual; // of its block, with error feedback: in a buffer of its own, or all of the time in RAM
+    float          *residual; // of its block, with error feedback: in a buffer of its own, or all
+                              // of the time in RAM
     enum residual_ask residual_ask;
     size_t          unread;    // subgroups of it
     size_t          unwritten; // writes
     struct grads_part *parts; // one for each subgroup of its block
 };
 
-/* A subgroup: CLEAN (newest slot committed) -> UPDATING (job out, to a free slot) -> UPDATED (newest slot not committed) -> COVERED (a commit of it
- * is on its way) -> CLEAN. Speculation that failed takes UPDATED back to CLEAN, and UPDATING to DROPPED (job still out) -> CLEAN. */
+/* A subgroup: CLEAN (newest slot committed) -> UPDATING (job out, to a free slot) -> UPDATED
+ * (newest slot not committed) -> COVERED (a commit of it is on its way) -> CLEAN. Speculation that
+ * failed takes UPDATED back to CLEAN, and UPDATING to DROPPED (job still out) -> CLEAN. */
 enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED, SUB_DROPPED };
 struct sub {
     enum sub_state      state;
@@ -91,7 +101,8 @@ struct sub {
 
 struct class_free { uint32_t *slots; size_t n, uncommitted; };
 
-/* An update that was asked for: WAITING until commit A, which comes when all gradients are on the devices, then RUNNING until its last commit B. */
+/* An update that was asked for: WAITING until commit A, which comes when all gradients are on the
+ * devices, then RUNNING until its last commit B. */
 enum ask_state { ASK_NONE, ASK_WAITING, ASK_RUNNING };
 
 enum commit_kind { COMMIT_NONE, COMMIT_A, COMMIT_B };
@@ -134,7 +145,8 @@ struct scheduler {
     struct sub       *subs;
     struct class_free *free;
     uint32_t         *free_slots;   // backing of all free lists
-    size_t           *queue, *queue_first; // subgroups of each device in order of blocks: queue[queue_first[d]..queue_first[d+1])
+    size_t           *queue, *queue_first; // subgroups of each device in order of blocks:
+                                           // queue[queue_first[d]..queue_first[d+1])
     size_t           *queue_next;   // (n devices)
     size_t           *updating;     // (n devices): updates that are out
     enum ask_state    ask;
@@ -149,8 +161,10 @@ struct scheduler {
     // speculation
     int               expecting;    // subgroups may be updated to version applied + 1 with `expected`
     struct optim_step expected;
-    int               clipped;      // the last step that was not skipped: no speculation until one was not clipped
-    size_t           *ahead_next;   // (n devices): of queue, from its end; ahead_next[d] - 1 is the next to be speculated on
+    int               clipped;      // the last step that was not skipped: no speculation until one
+                                    // was not clipped
+    size_t           *ahead_next;   // (n devices): of queue, from its end; ahead_next[d] - 1 is the
+                                    // next to be speculated on
     size_t            dropping;     // subgroups in state DROPPED
 
     // the commit on its way: its flushes are out
@@ -160,17 +174,23 @@ struct scheduler {
     uint64_t          commit_ns;
 };
 
-/* scheduler.c */
+/* scheduler.c; all but the thread itself with the mutex held. */
 void *scheduler_thread(void *scheduler);
-void  scheduler_fail(struct scheduler *s, int rc, const struct err *err); // mutex held
-size_t scheduler_version_lag(const struct scheduler *s, size_t block); // subgroups of block not yet at `applied`; mutex held
-void scheduler_count(struct scheduler *s); // to_update, to_commit, of running_version; mutex held
-void scheduler_slot_free(struct scheduler *s, size_t i, uint32_t slot); // of subgroup i's class; mutex held
-void scheduler_queue(struct scheduler *s); // the running update begins, or begins again, with block 0; mutex held
-void scheduler_judge(struct scheduler *s, const struct stream_step *step); // step is asked for: does speculation stand? mutex held
+void  scheduler_fail(struct scheduler *s, int rc, const struct err *err);
+/* Subgroups of block that are not yet at `applied`. */
+size_t scheduler_version_lag(const struct scheduler *s, size_t block);
+/* to_update and to_commit, of running_version. */
+void scheduler_count(struct scheduler *s);
+/* A slot of subgroup i's class is free. */
+void scheduler_slot_free(struct scheduler *s, size_t i, uint32_t slot);
+/* The running update begins, or begins again, with block 0. */
+void scheduler_queue(struct scheduler *s);
+/* The step is asked for: does speculation stand? */
+void scheduler_judge(struct scheduler *s, const struct stream_step *step);
 
 /* commit.c; all with the mutex held. */
-int  commit_advance(struct scheduler *s, int *progress, struct err *err); // start the next due commit, or end the one whose flushes are back
+/* Start the next due commit, or end the one whose flushes are back. */
+int  commit_advance(struct scheduler *s, int *progress, struct err *err);
 int  commit_due_b(const struct scheduler *s);
 
 #endif

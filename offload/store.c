@@ -64,12 +64,12 @@ static size_t blocks_cut(struct store *s, size_t max)
 
         s->block_sub[b] = s->n_subs;
         for (size_t d = 0; d < s->n_devices && d * shard < n; d++) {
-            size_t end = (d + 1) * shard < n ? (d + 1) * shard : n;
+            size_t end = (d + 1) * shard < n ? (d + 1) * shard : n, here = end - d * shard;
 
             if (s->subs)
                 shard_cut(s, b, d, d * shard, end, max);
             else
-                count += ceil_div(end - d * shard, store_pad(ceil_div(end - d * shard, ceil_div(end - d * shard, max))));
+                count += ceil_div(here, store_pad(ceil_div(here, ceil_div(here, max))));
         }
     }
     s->block_sub[s->n_blocks] = s->n_subs;
@@ -120,7 +120,8 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
                          .error_feedback = cfg->error_feedback,
                          .spares = cfg->spares };
     if (max == 0)
-        return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes", cfg->csd_mem,
+        return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes",
+                          cfg->csd_mem,
                           csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0));
     s->block_params = malloc(s->n_blocks * sizeof *s->block_params);
     s->block_sub = calloc(s->n_blocks + 1, sizeof *s->block_sub);
@@ -131,8 +132,9 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
     count = blocks_cut(s, max);
     if (count > STORE_MAX_SUBGROUPS) {
         store_release(s);
-        return err_misuse(err, "--csd-mem of %zu bytes is too small for this model (or --n-layer, --n-embd and --vocab too large): it makes "
-                          "%zu subgroups, and at most %d are expected", cfg->csd_mem, count, STORE_MAX_SUBGROUPS);
+        return err_misuse(err, "--csd-mem of %zu bytes is too small for this model "
+                          "(or --n-layer, --n-embd and --vocab too large): it makes %zu subgroups, "
+                          "and at most %d are expected", cfg->csd_mem, count, STORE_MAX_SUBGROUPS);
     }
     s->subs = calloc(count, sizeof *s->subs);
     s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes);
@@ -167,8 +169,9 @@ void store_super_pack(void *page, const struct store_super *s)
     uint32_t crc;
 
     memset(p, 0, STORE_SUPERBLOCK);
-    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s", super_magic, s->id, s->device, s->n_devices,
-             (unsigned long long)s->bytes, *s->layout ? "layout " : "", s->layout, *s->layout ? "\n" : "");
+    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s", super_magic, s->id, s->device,
+             s->n_devices, (unsigned long long)s->bytes, *s->layout ? "layout " : "", s->layout,
+             *s->layout ? "\n" : "");
     crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
     memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
 }
@@ -196,8 +199,8 @@ int store_super_read(const void *page, struct store_super *out)
     if (memcmp(p, super_magic, sizeof super_magic - 1) != 0 || !store_super_whole(page))
         return -EBADMSG;
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, p + sizeof super_magic - 1);
-    if (sscanf(text, "run %32s device %u of %u bytes %llu layout %16s", out->id, &out->device, &out->n_devices, &bytes,
-               out->layout) < 4)
+    if (sscanf(text, "run %32s device %u of %u bytes %llu layout %16s",
+               out->id, &out->device, &out->n_devices, &bytes, out->layout) < 4)
         return -EBADMSG;
     out->bytes = bytes;
     return 0;
@@ -220,8 +223,10 @@ int store_super_check(const void *page, const struct store_super *want, const ch
     if (store_super_read(page, &found))
         return err_set(err, -EBADMSG, "%s: the superblock is damaged (it is not as siTrain writes it)", path);
     if (!strcmp(found.id, want->id) && strcmp(found.layout, want->layout))
-        return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: siTrain reshard has moved its states elsewhere", path,
-                       found.device, found.n_devices);
-    return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: found run %s device %u of %u, expected run %s device "
-                   "%u of %u", path, found.id, found.device, found.n_devices, want->id, want->device, want->n_devices);
+        return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: "
+                       "siTrain reshard has moved its states elsewhere",
+                       path, found.device, found.n_devices);
+    return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: "
+                   "found run %s device %u of %u, expected run %s device %u of %u", path,
+                   found.id, found.device, found.n_devices, want->id, want->device, want->n_devices);
 }

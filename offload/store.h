@@ -1,16 +1,22 @@
-/* store.h: where everything lies on the devices: blocks -> shards -> subgroups -> slots and gradient areas. Pure arithmetic from
- * a run's settings; fixed when the run is created, the same every time after.
+/* store.h: where everything lies on the devices: blocks -> shards -> subgroups -> slots and
+ * gradient areas. Pure arithmetic from a run's settings; fixed when the run is created, the same
+ * every time after.
  *
- * A device: [superblock | slots of each size class | a gradient area for each subgroup, with error feedback two areas for its
- * residual behind it]. Everything starts at multiples of 4 KiB; a subgroup's range starts at a multiple of CSD_ALIGN_PARAMS
- * parameters of its block. */
+ * A device: [superblock | slots of each size class | a gradient area for each subgroup, with error
+ * feedback two areas for its residual behind it]. Everything starts at multiples of 4 KiB; a
+ * subgroup's range starts at a multiple of CSD_ALIGN_PARAMS parameters of its block. */
 #ifndef OFFLOAD_STORE_H
 #define OFFLOAD_STORE_H
 
 #include "csd/csd.h"
 #include "data/err.h"
 
-enum { STORE_SUPERBLOCK = 4096, STORE_MAX_SUBGROUP = 4 << 20, STORE_MIN_SPARES = 4, STORE_MAX_SUBGROUPS = 1 << 22 };
+enum {
+    STORE_SUPERBLOCK    = 4096,
+    STORE_MAX_SUBGROUP  = 4 << 20,
+    STORE_MIN_SPARES    = 4,
+    STORE_MAX_SUBGROUPS = 1 << 22,
+};
 
 struct store_sub {
     size_t   block, device;
@@ -36,7 +42,8 @@ struct store {
     double   compress;
     int      error_feedback, spares;
     size_t  *block_params; // (n_blocks)
-    size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b], block_sub[b+1]), rising by first
+    size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b],
+                           // block_sub[b+1]), rising by first
     struct store_sub   *subs;
     struct store_class *classes;
     uint64_t *device_bytes; // (n_devices)
@@ -52,10 +59,12 @@ struct store_config {
     enum dtype wire_dt;
     double compress; // 0: dense
     int    error_feedback;
-    int    spares;   // a spare slot more for every subgroup outside block 0: what --speculate fills before a commit
+    int    spares;   // a spare slot more for every subgroup outside block 0: what --speculate fills
+                     // before a commit
 };
 
-int  store_init(struct store *s, const struct store_config *cfg, struct err *err); // misuse: csd_mem too small
+// misuse: csd_mem too small
+int  store_init(struct store *s, const struct store_config *cfg, struct err *err);
 void store_release(struct store *s);
 
 static inline uint64_t store_slot_off(const struct store *s, size_t class_, size_t slot)
@@ -74,7 +83,8 @@ static inline size_t store_wire_bytes(const struct store *s, size_t n_pad)
     return dtype_bytes(s->wire_dt) * n_pad;
 }
 
-/* After `applied` updates area applied % 2 is the committed one: the next update that is not skipped writes the other. */
+/* After `applied` updates area applied % 2 is the committed one: the next update that is not
+ * skipped writes the other. */
 static inline size_t store_residual_bytes(size_t n_pad)
 {
     return sizeof(float) * n_pad;
@@ -90,14 +100,16 @@ static inline size_t store_pad(size_t n)
     return (n + CSD_ALIGN_PARAMS - 1) / CSD_ALIGN_PARAMS * CSD_ALIGN_PARAMS;
 }
 
-/* The superblock of a device: who it belongs to. layout: "" for the devices that the run was made with, else a name of each set of
- * devices that it was moved to (reshard.h), so that those it has left do not pass for its own. */
+/* The superblock of a device: who it belongs to. layout: "" for the devices that the run was made
+ * with, else a name of each set of devices that it was moved to (reshard.h), so that those it has
+ * left do not pass for its own. */
 enum { STORE_LAYOUT = 17 };
 struct store_super { char id[33], layout[STORE_LAYOUT]; uint32_t device, n_devices; uint64_t bytes; };
 void store_super_pack(void *page, const struct store_super *s);                  // STORE_SUPERBLOCK bytes
 int  store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err);
 int  store_super_present(const void *page); // whether it is one of ours at all
-int  store_super_read(const void *page, struct store_super *out); // 0; -EBADMSG: damaged, or not one of this version
+// 0; -EBADMSG: damaged, or not one of this version
+int  store_super_read(const void *page, struct store_super *out);
 int  store_super_whole(const void *page);   // whether its checksum holds: then it says truly whose it is
 
 #endif

@@ -1,5 +1,5 @@
-/* stream.c: the calls of stream.h, each handed to the backend behind the stream. No state, no arithmetic: what a pass
- * means stands in stream.h, how it is done in the backends. */
+/* stream.c: the calls of stream.h, each handed to the backend behind the stream. No state, no
+ * arithmetic: what a pass means stands in stream.h, how it is done in the backends. */
 #include "offload/stream.h"
 
 #include <assert.h>

@@ -1,10 +1,13 @@
-/* stream.h: how the model sees its parameters: blocks lent and taken back, gradients handed over, updates asked for. What
- * stands behind it, memory or devices in any mode, changes no bit of what is computed.
+/* stream.h: how the model sees its parameters: blocks lent and taken back, gradients handed over,
+ * updates asked for. What stands behind it, memory or devices in any mode, changes no bit of what
+ * is computed.
  *
- * A pass (stream_begin) uses blocks in a fixed order that both sides know (offload/order.h): the stream reads ahead. In a
- * training pass: acquire 0 (embedding), 1..L, then L+1 and 0 again (the head; both held at once), then L..1; gradients are sent
- * L+1, L..1, 0. In an evaluating pass: 0, 1..L, L+1 and 0. Block 0 is released after the embedding and after the head.
- * One thread calls all of this; waiting happens only where it says so. After an error only stream_close is legal. */
+ * A pass (stream_begin) uses blocks in a fixed order that both sides know (offload/order.h): the
+ * stream reads ahead. In a training pass: acquire 0 (embedding), 1..L, then L+1 and 0 again (the
+ * head; both held at once), then L..1; gradients are sent L+1, L..1, 0. In an evaluating pass: 0,
+ * 1..L, L+1 and 0. Block 0 is released after the embedding and after the head.
+ * One thread calls all of this; waiting happens only where it says so. After an error only
+ * stream_close is legal. */
 #ifndef OFFLOAD_STREAM_H
 #define OFFLOAD_STREAM_H
 
@@ -14,12 +17,14 @@
 #include "kernels/optim.h"
 #include "offload/meter.h"
 
-struct stream { const struct stream_ops *ops; }; // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
+struct stream { const struct stream_ops *ops; }; // first member of every backend: stream_mem.c,
+                                                 // stream_csd.c, stream_read.c
 
 enum stream_pass { STREAM_TRAIN, STREAM_EVAL };
 
-/* Of a step's gradients, in the order in which they were sent. nonfinite: a value is NaN or infinite, or became so with what steps before
- * did not send (error feedback); block: the first with one. */
+/* Of a step's gradients, in the order in which they were sent. nonfinite: a value is NaN or
+ * infinite, or became so with what steps before did not send (error feedback); block: the first
+ * with one. */
 struct stream_norm { double sumsq; int nonfinite; size_t block; };
 
 static inline void stream_norm_flag(struct stream_norm *norm, size_t block)
@@ -29,41 +34,46 @@ static inline void stream_norm_flag(struct stream_norm *norm, size_t block)
     norm->nonfinite = 1;
 }
 
-/* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step is the step, row.seconds its time so
- * far: stream_update adds what it takes itself. */
+/* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step
+ * is the step, row.seconds its time so far: stream_update adds what it takes itself. */
 struct stream_step {
     struct runlog_step row;
     struct optim_step  optim;
     int                skip;
 };
 
-/* Announce the next pass, of step `step`: reads of its first blocks start as their updates end. Does not wait. */
+/* Announce the next pass, of step `step`: reads of its first blocks start as their updates end.
+ * Does not wait. */
 int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
 
-/* In a training pass, before its first gradient: the numbers that stream_update will give if nothing is clipped or skipped. Updates may begin with
- * them; where stream_update gives others, they are done again. May be left out. */
+/* In a training pass, before its first gradient: the numbers that stream_update will give if
+ * nothing is clipped or skipped. Updates may begin with them; where stream_update gives others,
+ * they are done again. May be left out. */
 void stream_expect(struct stream *s, const struct optim_step *optim);
 
-/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order, 64-byte aligned, of the
- * run's dtype) until stream_release. */
+/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order,
+ * 64-byte aligned, of the run's dtype) until stream_release. */
 int  stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err);
 void stream_release(struct stream *s, size_t block);
 
-/* Lend the fp32 gradient of `block`, flat, zeroed when first asked for in a step; the same buffer until it is sent.
- * May wait for a buffer to become free. */
+/* Lend the fp32 gradient of `block`, flat, zeroed when first asked for in a step; the same buffer
+ * until it is sent. May wait for a buffer to become free. */
 int stream_grad(struct stream *s, size_t block, float **grad, struct err *err);
 
-/* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start writing it to its devices. */
+/* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
+ * writing it to its devices. */
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
 
-/* All gradients were sent: commit A as soon as they are durable, then update, block 0 first. Does not wait. */
+/* All gradients were sent: commit A as soon as they are durable, then update, block 0 first. Does
+ * not wait. */
 int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
 
 /* Wait until everything asked for is done and committed. */
 int stream_drain(struct stream *s, struct err *err);
 
-/* fp32 masters of a drained stream (in mem: between any two steps), for an export: until stream_masters_end no other call. What is read counts as the evaluation of
- * `step`. Streams that only read have none. */
+/* fp32 masters of a drained stream (in mem: between any two steps), for an export: until
+ * stream_masters_end no other call. What is read counts as the evaluation of `step`. Streams that
+ * only read have none. */
 struct params_source;
 int stream_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
 int stream_masters_end(struct stream *s, struct err *err);

@@ -1,4 +1,5 @@
-/* stream_csd.c: the training stream over devices (base, su, su+o): the model's side of the scheduler, and its set-up. */
+/* stream_csd.c: the training stream over devices (base, su, su+o): the model's side of the
+ * scheduler, and its set-up. */
 #include "offload/scheduler.h"
 
 #include "data/clock.h"
@@ -33,7 +34,8 @@ static int failed(struct scheduler *s, struct err *err)
 
 /* ---- what the model calls */
 
-/* A training pass reads every parameter anew, even after an evaluation or a skip: each step moves what the table says. */
+/* A training pass reads every parameter anew, even after an evaluation or a skip: each step moves
+ * what the table says. */
 static void frames_forget(struct scheduler *s)
 {
     for (size_t i = 0; i < s->n_frames + 2; i++)
@@ -88,7 +90,10 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
     *wire = f->wire;
     pthread_mutex_unlock(&s->mutex);
     if (waited) // an evaluation's waits are no part of a step
-        meter_span(s->meter, s->pass_step, s->pass == STREAM_EVAL ? PHASE_EVAL : lagged ? PHASE_OPTIMIZER_WAIT : PHASE_PARAM_READ,
+        meter_span(s->meter, s->pass_step,
+                   s->pass == STREAM_EVAL ? PHASE_EVAL
+                   : lagged               ? PHASE_OPTIMIZER_WAIT
+                                          : PHASE_PARAM_READ,
                    (int)block, -1, start, clock_ns(), 0);
     return failed(s, err);
 }
@@ -112,7 +117,8 @@ static struct gbuf *gbuf_of(struct scheduler *s, size_t block)
     return &s->gbufs[block % s->n_gbufs];
 }
 
-/* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is to be read. Mutex held. */
+/* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
+ * to be read. Mutex held. */
 static int residual_ask(struct scheduler *s, struct gbuf *g)
 {
     struct residual *r = s->cfg.residual_in_ram ? &s->residuals[g->block] : NULL;
@@ -162,7 +168,8 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, struct er
 
     pthread_mutex_lock(&s->mutex);
     if (g->state != GBUF_LENT || g->block != block) {
-        while (!s->failed && (g->state != GBUF_FREE || s->ask == ASK_WAITING)) { // nothing of a step before A of the one before
+        // nothing of a step before A of the one before
+        while (!s->failed && (g->state != GBUF_FREE || s->ask == ASK_WAITING)) {
             pthread_cond_wait(&s->changed, &s->mutex);
             waited = 1;
         }
@@ -199,12 +206,14 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     if (rc)
         return rc;
     if (!norm->nonfinite && s->cfg.compress > 0)
-        overflow = grads_pairs(g->parts, &s->dev.store, block, g->grad, s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch);
+        overflow = grads_pairs(g->parts, &s->dev.store, block, g->grad,
+                               s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch);
     else if (!norm->nonfinite)
         grads_dense(g->parts, &s->dev.store, block, g->grad);
     if (overflow)
         stream_norm_flag(norm, block);
-    meter_span(s->meter, s->pass_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), 4 * s->cfg.block_params[block]);
+    meter_span(s->meter, s->pass_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
+               4 * s->cfg.block_params[block]);
 
     pthread_mutex_lock(&s->mutex);
     s->grads_sent++;
@@ -330,7 +339,8 @@ static size_t round_up(size_t n, size_t to)
 
 /* Of one frame, gradient buffer, packed gradient and streamed residual for the blocks [first, end). */
 struct buffer_sizes { size_t wire, grad, pack, residual; };
-static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct store *st, size_t first, size_t end)
+static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct store *st,
+                                      size_t first, size_t end)
 {
     struct buffer_sizes b = { 0 };
 
@@ -357,10 +367,13 @@ static size_t residual_ram_bytes(const struct run_config *cfg)
 static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
 {
     size_t L = cfg->n_blocks - 2;
-    struct buffer_sizes e = buffers_of(cfg, st, 0, 1), l = buffers_of(cfg, st, 1, L + 1), f = buffers_of(cfg, st, L + 1, L + 2);
+    struct buffer_sizes e = buffers_of(cfg, st, 0, 1);
+    struct buffer_sizes l = buffers_of(cfg, st, 1, L + 1);
+    struct buffer_sizes f = buffers_of(cfg, st, L + 1, L + 2);
 
-    return e.wire + e.grad + e.pack + e.residual + f.wire + f.grad + f.pack + f.residual + cfg->frames * l.wire +
-           cfg->grad_buffers * (l.grad + l.pack + l.residual) + (cfg->residual_in_ram ? residual_ram_bytes(cfg) : 0);
+    return e.wire + e.grad + e.pack + e.residual + f.wire + f.grad + f.pack + f.residual +
+           cfg->frames * l.wire + cfg->grad_buffers * (l.grad + l.pack + l.residual) +
+           (cfg->residual_in_ram ? residual_ram_bytes(cfg) : 0);
 }
 
 static void *carve(char **at, size_t bytes)
@@ -371,19 +384,22 @@ static void *carve(char **at, size_t bytes)
     return p;
 }
 
-/* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final norm's), and residuals. */
+/* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final
+ * norm's), and residuals. */
 static int arena_open(struct scheduler *s, struct err *err)
 {
     const struct run_config *cfg = &s->cfg;
     struct store            *st = &s->dev.store;
     size_t                   L = s->n_layer;
-    struct buffer_sizes kind[3] = { buffers_of(cfg, st, 1, L + 1), buffers_of(cfg, st, 0, 1), buffers_of(cfg, st, L + 1, L + 2) };
+    struct buffer_sizes kind[3] = { buffers_of(cfg, st, 1, L + 1), buffers_of(cfg, st, 0, 1),
+                                    buffers_of(cfg, st, L + 1, L + 2) };
     char *at;
 
     s->arena = mmap(NULL, s->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s->arena == MAP_FAILED) {
         s->arena = NULL;
-        return err_set(err, -ENOMEM, "out of memory for %zu bytes of frames and gradient buffers", s->arena_bytes);
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of frames and gradient buffers",
+                       s->arena_bytes);
     }
     madvise(s->arena, s->arena_bytes, MADV_HUGEPAGE);
     at = s->arena;
@@ -413,11 +429,13 @@ static size_t slots_total(const struct store *st)
     return slots;
 }
 
-/* About what the tables hold: it matters where --csd-mem is so small that there are a great many subgroups. */
+/* About what the tables hold: it matters where --csd-mem is so small that there are a great many
+ * subgroups. */
 static size_t tables_bytes(const struct store *st)
 {
-    size_t each = sizeof(struct sub) + sizeof(struct store_sub) + sizeof(struct grads_part) + 2 * sizeof(struct csd_segment) +
-                  sizeof(struct journal_sub) + sizeof(struct journal_grad);
+    size_t each = sizeof(struct sub) + sizeof(struct store_sub) + sizeof(struct grads_part) +
+                  2 * sizeof(struct csd_segment) + sizeof(struct journal_sub) +
+                  sizeof(struct journal_grad);
 
     return st->n_subs * each + slots_total(st) * (sizeof(uint32_t) + 1);
 }
@@ -427,8 +445,11 @@ static int tables_open(struct scheduler *s, struct err *err)
     const struct store *st = &s->dev.store;
     size_t              slots = slots_total(st), most_subs = 0;
 
-    for (size_t b = 0; b < st->n_blocks; b++)
-        most_subs = st->block_sub[b + 1] - st->block_sub[b] > most_subs ? st->block_sub[b + 1] - st->block_sub[b] : most_subs;
+    for (size_t b = 0; b < st->n_blocks; b++) {
+        size_t subs = st->block_sub[b + 1] - st->block_sub[b];
+
+        most_subs = subs > most_subs ? subs : most_subs;
+    }
     s->uses = calloc(order_max(s->n_layer), sizeof *s->uses);
     s->frames = calloc(s->n_frames + 2, sizeof *s->frames);
     s->gbufs = calloc(s->n_gbufs + 2, sizeof *s->gbufs);
@@ -444,9 +465,9 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->flushes = calloc(st->n_devices, sizeof *s->flushes);
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
-    if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots || !s->queue || !s->queue_first ||
-        !s->queue_next || !s->ahead_next || !s->updating || !s->flushes || !s->scratch || !s->meter ||
-        (s->cfg.residual_in_ram && !s->residuals))
+    if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots ||
+        !s->queue || !s->queue_first || !s->queue_next || !s->ahead_next || !s->updating ||
+        !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         s->gbufs[i].parts = calloc(most_subs, sizeof *s->gbufs[i].parts);
@@ -517,7 +538,8 @@ static int free_fill(struct scheduler *s, const struct journal_sub *subs, struct
         size_t c = st->subs[i].class_, base = (size_t)(s->free[c].slots - s->free_slots);
 
         if (subs[i].slot >= st->classes[c].slots || taken[base + subs[i].slot]++)
-            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u of device %zu, which is another's or not there",
+            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u "
+                         "of device %zu, which is another's or not there",
                          s->cfg.dir, i, subs[i].slot, st->subs[i].device);
     }
     for (size_t c = 0; !rc && c < st->n_classes; c++)
@@ -544,8 +566,10 @@ static int map_fill(struct scheduler *s, struct err *err)
         s->subs[i].newest = s->subs[i].committed = subs[i];
         s->subs[i].grad = grads[i];
         if (subs[i].version > s->state.applied || subs[i].version + 1 < s->state.applied)
-            rc = err_set(err, -EBADMSG, "%s/run.db: subgroup %zu is at version %llu, but the last commit at %llu", s->cfg.dir, i,
-                         (unsigned long long)subs[i].version, (unsigned long long)s->state.applied);
+            rc = err_set(err, -EBADMSG,
+                         "%s/run.db: subgroup %zu is at version %llu, but the last commit at %llu",
+                         s->cfg.dir, i, (unsigned long long)subs[i].version,
+                         (unsigned long long)s->state.applied);
     }
     free(subs);
     free(grads);
@@ -556,7 +580,8 @@ static int residuals_fill(struct scheduler *s, struct err *err)
 {
     size_t    n = s->dev.store.n_subs;
     uint32_t *crc = calloc(n, sizeof *crc);
-    int       rc = crc ? journal_open_residuals(s->journal, n, crc, err) : err_set(err, -ENOMEM, "out of memory for the journal");
+    int       rc = crc ? journal_open_residuals(s->journal, n, crc, err)
+                       : err_set(err, -ENOMEM, "out of memory for the journal");
 
     for (size_t i = 0; !rc && i < n; i++)
         s->subs[i].residual_crc = crc[i];
@@ -614,10 +639,12 @@ static void csd_close(struct stream *stream)
 static const struct stream_ops csd_ops_ = {
     .name = "csd", .begin = csd_begin, .expect = csd_expect, .acquire = csd_acquire, .release = csd_release,
     .grad = csd_grad, .send_grad = csd_send_grad, .update = csd_update, .drain = csd_drain,
-    .masters = csd_masters, .masters_end = csd_masters_end, .applied = csd_applied, .meter = csd_meter, .close = csd_close,
+    .masters = csd_masters, .masters_end = csd_masters_end, .applied = csd_applied,
+    .meter = csd_meter, .close = csd_close,
 };
 
-int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
+int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice,
+                    size_t notice_size, struct err *err)
 {
     struct scheduler *s = calloc(1, sizeof *s);
     struct iovec      buffers;

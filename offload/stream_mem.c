@@ -1,11 +1,14 @@
-/* stream_mem.c: the stream whose devices are RAM: masters, moments, gradients and wire copies of every block lie in one arena, a step
- * waits for nothing, and an update is done when stream_update returns. It is the reference of all other modes, and the fast path for
- * models that fit. What outlives the process are images (image.h).
+/* stream_mem.c: the stream whose devices are RAM: masters, moments, gradients and wire copies of
+ * every block lie in one arena, a step waits for nothing, and an update is done when stream_update
+ * returns. It is the reference of all other modes, and the fast path for models that fit. What
+ * outlives the process are images (image.h).
  *
- * Invariants: the wire copy always is the rounded master (in fp32 it is the master); pieces of an update never cross a change of
- * weight decay, and since the update is element-wise, where they are cut changes no bit; nothing is allocated after open. A step's
- * row is committed with every step but not flushed; images are, and the rows that name them. A residual changes with the update, so
- * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual together, its pairs beside it. */
+ * Invariants: the wire copy always is the rounded master (in fp32 it is the master); pieces of an
+ * update never cross a change of weight decay, and since the update is element-wise, where they are
+ * cut changes no bit; nothing is allocated after open. A step's row is committed with every step
+ * but not flushed; images are, and the rows that name them. A residual changes with the update, so
+ * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual
+ * together, its pairs beside it. */
 #include "offload/stream_mem.h"
 
 #include "data/clock.h"
@@ -26,7 +29,8 @@
 #include <unistd.h>
 
 enum {
-    PIECE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and wire pass through L2 once
+    PIECE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and
+                          // wire pass through L2 once
     ALIGN        = 64,
     MAX_SPANS    = 8192,
     SPAN_BYTES   = 64,    // about what the meter holds for one
@@ -212,7 +216,8 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
         if (!b->residual)
             keep_pairs(b, b->pairs, k);
     }
-    meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(), b->params * sizeof(float));
+    meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
+               b->params * sizeof(float));
     return 0;
 }
 
@@ -257,7 +262,8 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
 static int set_synchronous(struct stream_mem *m, const char *sql, struct err *err)
 {
     if (m->cfg.durable && sqlite3_exec(runlog_db(m->cfg.log), sql, NULL, NULL, NULL))
-        return err_set(err, -EIO, "run.db in %s: %s: %s", m->cfg.dir, sql, sqlite3_errmsg(runlog_db(m->cfg.log)));
+        return err_set(err, -EIO, "run.db in %s: %s: %s", m->cfg.dir, sql,
+                       sqlite3_errmsg(runlog_db(m->cfg.log)));
     return 0;
 }
 
@@ -275,8 +281,10 @@ static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct
     return rc;
 }
 
-/* One transaction: a step's row, if there is one, and the rows of the image that was just written, if there is one. */
-static int commit_rows(struct stream_mem *m, const struct runlog_step *row, const struct image_state *image, struct err *err)
+/* One transaction: a step's row, if there is one, and the rows of the image that was just written,
+ * if there is one. */
+static int commit_rows(struct stream_mem *m, const struct runlog_step *row,
+                       const struct image_state *image, struct err *err)
 {
     int rc = runlog_begin(m->cfg.log, err);
 
@@ -469,8 +477,8 @@ static int open_arena(struct stream_mem *m, struct err *err)
     m->arena = mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->arena == MAP_FAILED) {
         m->arena = NULL;
-        return err_set(err, -ENOMEM, "out of memory: --mode mem needs %zu MiB for parameters, states and gradients",
-                       (m->arena_bytes >> 20) + 1);
+        return err_set(err, -ENOMEM, "out of memory: --mode mem needs %zu MiB for parameters, "
+                       "states and gradients", (m->arena_bytes >> 20) + 1);
     }
     madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
     for (size_t b = 0; b < cfg->n_blocks; b++) {
@@ -491,7 +499,8 @@ static int open_arena(struct stream_mem *m, struct err *err)
     return 0;
 }
 
-/* The committed image; then wire copies and gradients are touched here, so that the first step takes no page faults. */
+/* The committed image; then wire copies and gradients are touched here, so that the first step
+ * takes no page faults. */
 static int load_states(struct stream_mem *m, struct err *err)
 {
     int rc = image_load(&m->cfg, &m->committed, m->states, err);
@@ -565,10 +574,13 @@ static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *o
     const struct mem_reader *r = ctx;
 
     assert(block < r->cfg.n_blocks && first + n <= r->cfg.block_params[block]);
-    return file_pread(r->fd, out, n * sizeof *out, image_block_offset(&r->cfg, block) + (uint64_t)first * sizeof *out, r->path, err);
+    return file_pread(r->fd, out, n * sizeof *out,
+                      image_block_offset(&r->cfg, block) + (uint64_t)first * sizeof *out,
+                      r->path, err);
 }
 
-int stream_mem_reader(struct mem_reader **out, struct params_source *source, const struct run_config *cfg, struct err *err)
+int stream_mem_reader(struct mem_reader **out, struct params_source *source,
+                      const struct run_config *cfg, struct err *err)
 {
     struct mem_reader *r = calloc(1, sizeof *r);
     struct image_state s;

@@ -1,13 +1,15 @@
-/* stream_read.c: the stream for evaluation and generation: masters of any source, read and converted by one thread that works ahead
- * of the pass.
+/* stream_read.c: the stream for evaluation and generation: masters of any source, read and
+ * converted by one thread that works ahead of the pass.
  *
- * Frames: layer b uses frame (b - 1) % frames; the embeddings and the final norm have frames of their own and are read once. A
- * frame is claimed by the reader for a use of the announced pass and refilled for a later use only when that one was released.
- * What a frame holds is never stale, since no version changes: a claim that finds its block there reads nothing, so with a frame for
- * every layer nothing is read twice.
+ * Frames: layer b uses frame (b - 1) % frames; the embeddings and the final norm have frames of
+ * their own and are read once. A frame is claimed by the reader for a use of the announced pass and
+ * refilled for a later use only when that one was released.
+ * What a frame holds is never stale, since no version changes: a claim that finds its block there
+ * reads nothing, so with a frame for every layer nothing is read twice.
  *
- * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the reader while it is `filling`, to
- * the caller while it is claimed and ready. After an error the reader ends, and acquire gives its sentence. */
+ * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the
+ * reader while it is `filling`, to the caller while it is claimed and ready. After an error the
+ * reader ends, and acquire gives its sentence. */
 #include "data/clock.h"
 #include "kernels/elementwise.h"
 #include "offload/run.h"
@@ -71,7 +73,8 @@ static struct frame *frame_of(struct stream_read *r, size_t block)
 /* The reader. */
 
 /* Without the mutex: the frame is the reader's alone. */
-static int fill_frame(struct stream_read *r, const struct frame *f, size_t block, uint64_t step, struct err *err)
+static int fill_frame(struct stream_read *r, const struct frame *f, size_t block, uint64_t step,
+                      struct err *err)
 {
     uint64_t start = clock_ns();
     size_t   params = r->block_params[block];
@@ -86,7 +89,8 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
         if (r->dt != DT_F32)
             convert(f->bytes + i * dtype_bytes(r->dt), r->dt, fp32, DT_F32, n);
     }
-    meter_span(r->meter, step, PHASE_PARAM_READ, (int)block, -1, start, clock_ns(), (uint64_t)params * dtype_bytes(r->dt));
+    meter_span(r->meter, step, PHASE_PARAM_READ, (int)block, -1, start, clock_ns(),
+               (uint64_t)params * dtype_bytes(r->dt));
     return 0;
 }
 
@@ -184,7 +188,8 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
     return rc;
 }
 
-/* Layers give their claim back; the embeddings and the final norm keep theirs, being used again in the pass, and needing none. */
+/* Layers give their claim back; the embeddings and the final norm keep theirs, being used again in
+ * the pass, and needing none. */
 static void read_release(struct stream *s, size_t block)
 {
     struct stream_read *r = of(s);
@@ -291,17 +296,20 @@ static int open_frames(struct stream_read *r, const size_t *block_params, struct
     for (size_t b = 1; b + 1 < r->n_blocks; b++)
         layer = block_params[b] > layer ? block_params[b] : layer;
     for (size_t i = 0; i < r->n_frames + 2; i++) {
-        size_t params = i == 0 ? block_params[0] : i == r->n_frames + 1 ? block_params[r->n_blocks - 1] : layer;
+        size_t params = i == 0               ? block_params[0]
+                      : i == r->n_frames + 1 ? block_params[r->n_blocks - 1]
+                                             : layer;
 
         r->frames[i] = (struct frame){ .bytes = frame_alloc(r, params), .holds = NO_BLOCK };
         if (!r->frames[i].bytes)
-            return err_set(err, -ENOMEM, "out of memory for %zu frames of %zu parameters", r->n_frames, layer);
+            return err_set(err, -ENOMEM, "out of memory for %zu frames of %zu parameters",
+                           r->n_frames, layer);
     }
     return 0;
 }
 
-int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks, const size_t *block_params,
-                     enum dtype dt, size_t frames, struct err *err)
+int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
+                     const size_t *block_params, enum dtype dt, size_t frames, struct err *err)
 {
     struct stream_read *r = calloc(1, sizeof *r);
     int                 rc;

@@ -1,5 +1,6 @@
-/* traffic.c: the table of DESIGN.md's "Traffic" as arithmetic: payload alone, in one step without a crash. What is measured is
- * compared with this, byte for byte, so nothing here may be an estimate. */
+/* traffic.c: the table of DESIGN.md's "Traffic" as arithmetic: payload alone, in one step
+ * without a crash. What is measured is compared with this, byte for byte, so nothing here may be
+ * an estimate. */
 #include "offload/traffic.h"
 
 #include "kernels/topk.h"
@@ -27,8 +28,9 @@ static uint64_t gradient_bytes(const struct traffic_config *c)
     return bytes;
 }
 
-/* Embeddings and final norm have frames of their own and are read once. A layer is read in forward and in backward, but those
- * that forward used last are still in their frames when backward begins. */
+/* Embeddings and final norm have frames of their own and are read once. A layer is read in
+ * forward and in backward, but those that forward used last are still in their frames when
+ * backward begins. */
 static uint64_t wire_read_bytes(const struct traffic_config *c)
 {
     size_t   layers = c->n_blocks - 2, kept = c->frames < layers ? c->frames : layers;

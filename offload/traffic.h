@@ -1,4 +1,5 @@
-/* traffic.h: what a step must move, computed (DESIGN.md, Traffic): bytes of payload per link, class and direction. */
+/* traffic.h: what a step must move, computed (DESIGN.md, Traffic): bytes of payload per link, class
+ * and direction. */
 #ifndef OFFLOAD_TRAFFIC_H
 #define OFFLOAD_TRAFFIC_H
 
