@@ -335,7 +335,8 @@ static int measure_apart(struct bench *b, unsigned asked)
     sigaddset(&watched, SIGQUIT);
     sigaddset(&watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &watched, &before);
-    signal(SIGCHLD, SIG_DFL); // ignored by who started this program, it would take the child's exit code along
+    // ignored by who started this program, it would take the child's exit code along
+    signal(SIGCHLD, SIG_DFL);
     fflush(stdout);
     pid = fork();
     if (pid == 0) {

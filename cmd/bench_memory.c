@@ -35,7 +35,8 @@ struct memory_run {
 
 static volatile float sink; // what is read must be used
 
-/* How long each of STREAMS parts of n vectors is, and so how far apart they begin; what remains comes after. */
+/* How long each of STREAMS parts of n vectors is, and so how far apart they begin;
+ * what remains comes after. */
 static size_t stream_length(size_t n)
 {
     size_t each = n / STREAMS;

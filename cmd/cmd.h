@@ -1,5 +1,6 @@
-/* cmd.h: the commands. To add one: a file cmd/NAME.c with `const struct opt_command NAME_command` and `cmd_NAME`, their two lines here,
- * and a line in main.c's table. A command returns its exit code: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop. */
+/* cmd.h: the commands. To add one: a file cmd/NAME.c with `const struct opt_command NAME_command`
+ * and `cmd_NAME`, their two lines here, and a line in main.c's table. A command returns its exit
+ * code: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop. */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
@@ -7,8 +8,9 @@
 
 #define SITRAIN_VERSION "0.1.0"
 
-extern const struct opt_command pretrain_command, finetune_command, eval_command, generate_command, prepare_command, import_command, export_command,
-                                plan_command, report_command, check_command, reshard_command, devices_command,
+extern const struct opt_command pretrain_command, finetune_command, eval_command, generate_command,
+                                prepare_command, import_command, export_command, plan_command,
+                                report_command, check_command, reshard_command, devices_command,
                                 bench_command;
 
 int cmd_pretrain(int argc, char **argv); // argv[0] is the command's name

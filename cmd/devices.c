@@ -1,6 +1,7 @@
-/* devices.c: what this machine has for siTrain: processor, memory, engines, ways to reach a disk, kinds of devices, NVMe drives. Whatever
- * can be tried is tried (a disk opens a small file, an engine a small product), so that "available" is a fact. Drives are read about
- * in /sys and /proc alone: nothing is opened or written on them. */
+/* devices.c: what this machine has for siTrain: processor, memory, engines, ways to reach a disk,
+ * kinds of devices, NVMe drives. Whatever can be tried is tried (a disk opens a small file, an
+ * engine a small product), so that "available" is a fact. Drives are read about in /sys and /proc
+ * alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
 #include "cmd/train_opts.h"
 #include "csd/csd.h"
@@ -18,14 +19,16 @@
 struct devices_opts { const char *dir; };
 
 static const struct opt_row rows[] = {
-    { "dir", OPT_STRING, offsetof(struct devices_opts, dir), ".", .arg = "DIR", .help = "where to try the disks, with a file of 64K that is removed" },
+    { "dir", OPT_STRING, offsetof(struct devices_opts, dir), ".", .arg = "DIR",
+      .help = "where to try the disks, with a file of 64K that is removed" },
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command devices_command = {
-    "devices", "[--dir DIR]", "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives", NULL, parts,
-    sizeof(struct devices_opts), NULL, NULL
+    "devices", "[--dir DIR]",
+    "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives", NULL,
+    parts, sizeof(struct devices_opts), NULL, NULL
 };
 
 /* ---- small files of the kernel ---- */
@@ -80,7 +83,8 @@ static int has_word(const char *text, const char *word)
 
 static void print_cpu(void)
 {
-    static const char *const features[] = { "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_bf16" };
+    static const char *const features[] = { "avx2", "fma", "f16c", "avx512f", "avx512bw",
+                                            "avx512_vnni", "avx512_bf16", "amx_bf16" };
     char                     name[256], flags[8192];
     cpu_set_t                set;
     int                      threads = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
@@ -98,16 +102,18 @@ static void print_memory(void)
 {
     char          text[64], size[32];
     double        total = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemTotal"), NULL) * 1024;
-    double        available = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL) * 1024;
+    double        left = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL) * 1024;
     struct rlimit lock;
 
     printf("\nMemory\n  %s", opt_size_text(size, sizeof size, total));
-    printf(", %s available", opt_size_text(size, sizeof size, available));
+    printf(", %s available", opt_size_text(size, sizeof size, left));
     line_of(text, sizeof text, "/sys/fs/cgroup/memory.max");
     if (text[0] >= '0' && text[0] <= '9')
-        printf(", limited to %s for this control group", opt_size_text(size, sizeof size, strtod(text, NULL)));
+        printf(", limited to %s for this control group",
+               opt_size_text(size, sizeof size, strtod(text, NULL)));
     if (!getrlimit(RLIMIT_MEMLOCK, &lock) && lock.rlim_cur != RLIM_INFINITY)
-        printf("\n  %s may be locked, as registered buffers are", opt_size_text(size, sizeof size, (double)lock.rlim_cur));
+        printf("\n  %s may be locked, as registered buffers are",
+               opt_size_text(size, sizeof size, (double)lock.rlim_cur));
     printf("\n");
 }
 
@@ -123,7 +129,8 @@ static void print_engine(enum matmul_engine e)
         char                why[256] = "";
         int                 rc = matmul_open(&mm, e, &shape, 1, 1, why, sizeof why);
 
-        printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtypes[i] == DT_F32 ? "fp32" : "bf16", rc ? why : matmul_describe(mm));
+        printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtypes[i] == DT_F32 ? "fp32" : "bf16",
+               rc ? why : matmul_describe(mm));
         matmul_close(rc ? NULL : mm);
     }
 }
@@ -169,7 +176,9 @@ static void print_csds(void)
         const struct csd_ops *ops = csd_find(train_csd_names[i]);
 
         printf("  %-9s %s%s\n", train_csd_names[i], ops ? "available" : "not in this build",
-               ops && (ops->flags & CSD_FAKE) ? ", stores nothing" : ops ? ", emulated: its own worker, ring and memory" : "");
+               !ops                      ? ""
+               : (ops->flags & CSD_FAKE) ? ", stores nothing"
+                                         : ", emulated: its own worker, ring and memory");
     }
     printf("  %-9s not in this version\n", "xrt");
 }
@@ -261,7 +270,8 @@ int cmd_devices(int argc, char **argv)
     if (asprintf(&folder, "%s/.siTrain-devices.XXXXXX", o.dir) < 0)
         rc = err_set(&err, -ENOMEM, "out of memory");
     else if (!mkdtemp(folder))
-        rc = err_set(&err, -errno, "make a folder in %s: %s; name one that can be written with --dir", o.dir, strerror(errno));
+        rc = err_set(&err, -errno, "make a folder in %s: %s; name one that can be written with --dir",
+                     o.dir, strerror(errno));
     else
         rc = 0;
     if (!rc) {

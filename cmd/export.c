@@ -20,7 +20,8 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command export_command = {
     "export", "RUN HFDIR [--dtype fp32|bf16|fp16]", "write a folder that Hugging Face's transformers loads",
-    "The same parameters give the same model.safetensors, byte for byte.", parts, sizeof(struct export_opts), NULL, NULL
+    "The same parameters give the same model.safetensors, byte for byte.",
+    parts, sizeof(struct export_opts), NULL, NULL
 };
 
 /* Where to go on from, should the run be damaged. */
@@ -35,10 +36,12 @@ static int record(struct reader *r, const char *dir, struct err *err)
 static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)
 {
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
-    struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source, .endoftext = -1 };
+    struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
+                                     .endoftext = -1 };
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
-    int                        rc = r->hf ? hf_labels(&labels, o->run, err) : session_labels(&r->run, &labels, err);
+    int                        rc = r->hf ? hf_labels(&labels, o->run, err)
+                                          : session_labels(&r->run, &labels, err);
 
     if (labels.n)
         x.labels = &labels;

@@ -1,5 +1,5 @@
-/* feed.h: where a run's batches come from, and how it is evaluated: rows of a token file (feed_lm.c), or labelled examples
- * (feed_examples.c). training.c drives either through this. */
+/* feed.h: where a run's batches come from, and how it is evaluated: rows of a token file
+ * (feed_lm.c), or labelled examples (feed_examples.c). training.c drives either through this. */
 #ifndef CMD_FEED_H
 #define CMD_FEED_H
 
@@ -22,9 +22,12 @@ struct feed { const struct feed_ops *ops; }; // first member of every backend
 
 struct feed_ops {
     const char *counts; // "tokens" or "rows": what values.count counts
-    int  (*batch)(struct feed *f, uint64_t step, size_t micro, struct batch *b, struct err *err); // as struct batch_source's
-    /* With the trainer's parameters as they are, where feed_has_eval; step: under which spans are recorded. */
-    int  (*evaluate)(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out, struct err *err);
+    /* As struct batch_source's. */
+    int  (*batch)(struct feed *f, uint64_t step, size_t micro, struct batch *b, struct err *err);
+    /* With the trainer's parameters as they are, where feed_has_eval; step: under which spans are
+     * recorded. */
+    int  (*evaluate)(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
+                     struct err *err);
     void (*close)(struct feed *f);
 };
 

@@ -66,10 +66,9 @@ const struct opt_command finetune_command = {
     "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN [--epochs N] "
     "| --resume RUN",
     "train a classifier or regressor: a GLUE task, or your own rows",
-    "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their longest row. "
-    "The development set is evaluated after each epoch, if --eval-every does not say otherwise. RUN gets the "
-    "files that Hugging Face's run_glue.py writes, and its "
-    "options are taken.",
+    "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their "
+    "longest row. The development set is evaluated after each epoch, if --eval-every does not say "
+    "otherwise. RUN gets the files that Hugging Face's run_glue.py writes, and its options are taken.",
     parts,
     sizeof(struct finetune_opts),
     run_glue_aliases,
@@ -226,8 +225,8 @@ static void pick_steps(struct finetune_opts *o, const struct opt_given *given, u
     o->train.threads = session_threads(o->train.threads);
 }
 
-/* A classifier to begin with keeps its head, its rows in the order of the task's classes; one for another number of
- * classes gets a new head. */
+/* A classifier to begin with keeps its head, its rows in the order of the task's classes; one for
+ * another number of classes gets a new head. */
 static int take_head(struct material *m, const char *init, struct err *err)
 {
     size_t have = m->init.gpt.n_labels, want = m->task->n_labels;
@@ -237,8 +236,8 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (have == 0)
         return 0;
     if (have != want) {
-        snprintf(m->notice, sizeof m->notice, "the head of %.300s has %zu class%s, not %zu: a new one is made", init, have,
-                 have == 1 ? "" : "es", want);
+        snprintf(m->notice, sizeof m->notice, "the head of %.300s has %zu class%s, not %zu: a new "
+                 "one is made", init, have, have == 1 ? "" : "es", want);
         return 0;
     }
     rc = classes_open(&m->classes, &m->init, init, err);
@@ -247,8 +246,9 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is kept in its order, %.60s is %.60s",
-                 init, m->task->labels[0], m->classes.names.name[0]);
+        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is "
+                 "kept in its order, %.60s is %.60s", init, m->task->labels[0],
+                 m->classes.names.name[0]);
     return 0;
 }
 
@@ -351,9 +351,9 @@ static int resume_check(const struct finetune_opts *o, struct err *err)
 {
     if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init || o->tokenizer ||
         o->regression || o->predict || o->max_train || o->max_eval || o->max_predict)
-        return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, --tokenizer, --task, "
-                               "--data, the files, "
-                               "--regression, --predict and the limits of rows out");
+        return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
+                          "--tokenizer, --task, --data, the files, --regression, --predict and the "
+                          "limits of rows out");
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data FILE --steps N` trains it. */
+/* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data
+ * FILE --steps N` trains it. */
 #include "cmd/cmd.h"
 #include "cmd/newrun.h"
 #include "cmd/tokenise.h"
@@ -21,22 +22,26 @@ static const struct opt_part parts[] = {
 };
 
 const struct opt_command import_command = {
-    "import", "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]", "make a run from a Hugging Face folder",
-    "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data FILE --steps N trains it. Where states live, their "
-    "precision and the optimizer are fixed here; other options may be given with the first --resume.",
+    "import", "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]",
+    "make a run from a Hugging Face folder",
+    "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data FILE "
+    "--steps N trains it. Where states live, their precision and the optimizer are fixed here; "
+    "other options may be given with the first --resume.",
     parts, sizeof(struct import_opts), NULL, NULL
 };
 
 static void print_classifier(const char *run, const struct gpt_config *g, const struct hf_labels *labels)
 {
-    printf("%s: %.4g million parameters, %s", run, (double)gpt_total(g) / 1e6, labels->n == 1 ? "a regressor:" : "a classifier:");
+    printf("%s: %.4g million parameters, %s", run, (double)gpt_total(g) / 1e6,
+           labels->n == 1 ? "a regressor:" : "a classifier:");
     for (size_t i = 0; i < labels->n; i++)
         printf(" %s%s", labels->name[i], i + 1 < labels->n ? "," : "\n");
 }
 
 static int import(struct import_opts *o, int argc, char **argv, struct err *err)
 {
-    struct newrun    n = { .dir = o->run, .o = &o->train, .init = o->dir, .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+    struct newrun    n = { .dir = o->run, .o = &o->train, .init = o->dir,
+                           .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
                            .argc = argc, .argv = argv };
     struct hf_labels labels = { 0 };
     int              rc = train_opts_check(&o->train, err);
@@ -51,8 +56,8 @@ static int import(struct import_opts *o, int argc, char **argv, struct err *err)
     if (!rc && labels.n)
         print_classifier(o->run, &n.gpt, &labels);
     else if (!rc)
-        printf("%s: %.4g million parameters; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run,
-               (double)gpt_total(&n.gpt) / 1e6, o->run);
+        printf("%s: %.4g million parameters; train with: siTrain pretrain --resume %s --data FILE "
+               "--steps N\n", o->run, (double)gpt_total(&n.gpt) / 1e6, o->run);
     hf_labels_free(&labels);
     return rc;
 }

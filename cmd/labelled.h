@@ -1,7 +1,8 @@
 /* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files and their
  * checksums. Of run.db:
  *     task           cola, ..., or custom
- *     NAME.sum       examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm, those there are
+ *     NAME.sum       examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm,
+ *                    those there are
  *     NAME.rows      its rows
  *     NAME.seconds   of dev and dev_mm: how long the last evaluation took
  *     epochs         asked for */
@@ -33,7 +34,8 @@ int labelled_open_file(struct examples **out, const char *path, uint32_t sum, co
 uint64_t labelled_rows(struct session *s, const char *name);
 uint64_t labelled_most_rows(struct session *s, const char *name);
 
-/* Tokens that a row of a model may have: what was asked for, or where that is 0, 128 if the model has as many. */
+/* Tokens that a row of a model may have: what was asked for, or where that is 0, 128
+ * if the model has as many. */
 uint64_t labelled_seq(uint64_t asked, size_t positions);
 
 /* Steps of an epoch. */

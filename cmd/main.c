@@ -1,4 +1,5 @@
-/* main.c: the table of commands, and what is said about the program as a whole. A command's own file does the rest. */
+/* main.c: the table of commands, and what is said about the program as a whole. A
+ * command's own file does the rest. */
 #include "cmd/cmd.h"
 #include "kernels/matmul.h"
 
@@ -16,7 +17,8 @@ struct command {
     int (*run)(int argc, char **argv); // NULL: about->summary says what would work
 };
 
-#define LATER(name_, instead) &(const struct opt_command){ .name = name_, .usage = "", .summary = instead }, NULL
+#define LATER(name_, instead) \
+    &(const struct opt_command){ .name = name_, .usage = "", .summary = instead }, NULL
 
 static const struct command commands[] = {
     { &pretrain_command, cmd_pretrain },
@@ -49,13 +51,16 @@ static size_t commands_present(const struct opt_command **out)
 
 static void print_help(FILE *out)
 {
-    fputs("siTrain trains GPT models that do not fit in memory: parameters, gradients and optimizer states live on NVMe drives,\n"
-          "layers stream through a fixed amount of memory, and the drives' own accelerators (or emulated ones) do the update.\n\n"
+    fputs("siTrain trains GPT models that do not fit in memory: parameters, gradients and optimizer "
+          "states live on NVMe drives,\n"
+          "layers stream through a fixed amount of memory, and the drives' own accelerators (or "
+          "emulated ones) do the update.\n\n"
           "Usage: siTrain COMMAND ...\n\n", out);
     for (size_t i = 0; i < COMMANDS; i++)
         if (commands[i].run)
             fprintf(out, "  %-10s %s\n", commands[i].about->name, commands[i].about->summary);
-    fputs("\nsiTrain COMMAND --help says what a command takes. siTrain --version; siTrain --man; siTrain --completion (bash).\n"
+    fputs("\nsiTrain COMMAND --help says what a command takes. siTrain --version; siTrain --man; "
+          "siTrain --completion (bash).\n"
           "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
@@ -64,9 +69,11 @@ static void print_man(FILE *out)
     const struct opt_command *present[COMMANDS];
     size_t                    n = commands_present(present);
 
-    fputs(".TH SITRAIN 1 \"\" \"siTrain " SITRAIN_VERSION "\"\n.SH NAME\nsiTrain \\- train GPT models that do not fit in memory\n"
+    fputs(".TH SITRAIN 1 \"\" \"siTrain " SITRAIN_VERSION "\"\n"
+          ".SH NAME\nsiTrain \\- train GPT models that do not fit in memory\n"
           ".SH SYNOPSIS\n.B siTrain\n.I COMMAND\n.RI [ options ]\n.SH DESCRIPTION\n"
-          "Parameters, gradients and optimizer states live on NVMe drives; layers stream through a fixed amount of memory; the\n"
+          "Parameters, gradients and optimizer states live on NVMe drives; layers stream through a fixed "
+          "amount of memory; the\n"
           "optimizer update runs on computational storage devices, emulated ones where there are none.\n"
           "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n", out);
     for (size_t i = 0; i < n; i++)
@@ -117,9 +124,10 @@ static int finish(int rc)
     return 1;
 }
 
-/* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and other programs share these cores, and
- * a thread that spins keeps the one it waits for from running. But waking one costs 0.1 ms, and a step has hundreds of short loops:
- * so they spin for about as long as that, then sleep (both measured in docs/performance.md). 1: set now. */
+/* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and
+ * other programs share these cores, and a thread that spins keeps the one it waits for from
+ * running. But waking one costs 0.1 ms, and a step has hundreds of short loops: so they spin for
+ * about as long as that, then sleep (both measured in docs/performance.md). 1: set now. */
 static int wait_without_spinning(void)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
@@ -134,7 +142,8 @@ static int openblas_core(void)
     return core && !setenv("OPENBLAS_CORETYPE", core, 1);
 }
 
-/* Libraries read their settings when they are loaded, so the program begins once more with better ones. What the user has set stands. */
+/* Libraries read their settings when they are loaded, so the program begins once more with better
+ * ones. What the user has set stands. */
 static void set_libraries(char **argv)
 {
     char    self[4096];
@@ -150,8 +159,8 @@ static void set_libraries(char **argv)
     execv(self, argv); // where it cannot, the only loss is speed
 }
 
-/* A standard stream that is closed would be the number of the next file opened, and a line printed would go into a run's database:
- * the number is taken by a file that refuses what the stream is for. */
+/* A standard stream that is closed would be the number of the next file opened, and a line printed
+ * would go into a run's database: the number is taken by a file that refuses what the stream is for. */
 static void take_closed_streams(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -164,7 +173,8 @@ int main(int argc, char **argv)
     const struct opt_command *present[COMMANDS];
 
     take_closed_streams();
-    signal(SIGPIPE, SIG_IGN); // a reader that went away is an error of the writing; training stops for it (training.c)
+    // a reader that went away is an error of the writing; training stops for it (training.c)
+    signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
     set_libraries(argv);
 

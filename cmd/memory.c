@@ -1,5 +1,6 @@
-/* memory.c: fills the request of budget.h. The program itself is measured: its resident size before anything is opened, and what grows when
- * the products are (code that oneDNN generates; they are opened here once and closed again, to know their scratch). */
+/* memory.c: fills the request of budget.h. The program itself is measured: its resident size before
+ * anything is opened, and what grows when the products are (code that oneDNN generates; they are
+ * opened here once and closed again, to know their scratch). */
 #include "cmd/memory.h"
 
 #include "cmd/evaluate.h"
@@ -11,7 +12,8 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* What comes after the measurement and has no size of its own in the plan: stacks of threads, SQLite's cache and log, rings, the heap. */
+/* What comes after the measurement and has no size of its own in the plan: stacks of threads,
+ * SQLite's cache and log, rings, the heap. */
 enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
 
 /* What is measured is rounded up to these, so that `plan` and the run come to the same. */
@@ -36,7 +38,8 @@ uint64_t memory_rss(void)
 
 uint64_t memory_baseline(void)
 {
-    static uint64_t first; // a second plan of the same process must not count what the first one's command has opened since
+    // a second plan of the same process must not count what the first one's command has opened since
+    static uint64_t first;
 
     if (!first)
         first = memory_rss();
@@ -65,7 +68,8 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
     grown = memory_rss() > before ? memory_rss() - before : 0;
     most = grown > most ? grown : most;
     *out = products_scratch(p) +
-           (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB) : PRODUCTS_LEAST_MIB * MIB);
+           (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
+                                            : PRODUCTS_LEAST_MIB * MIB);
     products_close(p);
     return 0;
 }
@@ -113,8 +117,9 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
 {
     struct acts_options   ao = model_acts(&r->model);
     struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
-    struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer, .block_inputs = acts.inputs,
-                                .kept_per_layer = acts.kept_per_layer, .work = acts.work, .head = acts.head,
+    struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer,
+                                .block_inputs = acts.inputs, .kept_per_layer = acts.kept_per_layer,
+                                .work = acts.work, .head = acts.head,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0, .keep = r->keep };
     int                   rc = 0;
 

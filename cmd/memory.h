@@ -1,4 +1,5 @@
-/* memory.h: the memory plan of a command: what it will hold is asked of those who will allocate it, before anything is allocated. */
+/* memory.h: the memory plan of a command: what it will hold is asked of those who will allocate it,
+ * before anything is allocated. */
 #ifndef CMD_MEMORY_H
 #define CMD_MEMORY_H
 
@@ -15,14 +16,16 @@ struct memory_request {
     int                  exporting; // training: masters are read between steps
     uint64_t             rows;      // of labelled examples that are evaluated at once, at most
     uint64_t             reader;    // reading: what the source itself holds
-    const struct decode_options *decode; // generation, whose cache and workspaces stand for activations; else NULL
+    // generation, whose cache and workspaces stand for activations; else NULL
+    const struct decode_options *decode;
 };
 
-/* Make the plan; on success frames, grad_buffers and residual_in_ram are set in *r->run. -EINVAL and a sentence if it does not fit: then *out
- * is the minimum that was refused. */
+/* Make the plan; on success frames, grad_buffers and residual_in_ram are set in *r->run. -EINVAL
+ * and a sentence if it does not fit: then *out is the minimum that was refused. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 
-/* Resident size of the program itself: measured at the first call, which a command makes before it opens anything large. */
+/* Resident size of the program itself: measured at the first call, which a command makes before
+ * it opens anything large. */
 uint64_t memory_baseline(void);
 
 uint64_t memory_rss(void);      // of this process, now

@@ -1,8 +1,9 @@
-/* opt.c: option rows to values and back. A first pass over the command line (opt_scan) finds what is wrong with its options, so that
- * the sentence can name the option and what would work; argtable2 then takes it apart, and each value is read by its row.
+/* opt.c: option rows to values and back. A first pass over the command line (opt_scan) finds what
+ * is wrong with its options, so that the sentence can name the option and what would work;
+ * argtable2 then takes it apart, and each value is read by its row.
  *
- * Invariants: strings in an options struct are always malloc'd, also defaults, so that opt_release frees them all; a value's text
- * (value_text) is taken back by value_parse with the same result. */
+ * Invariants: strings in an options struct are always malloc'd, also defaults, so that opt_release
+ * frees them all; a value's text (value_text) is taken back by value_parse with the same result. */
 #include "cmd/opt_alias.h"
 
 #include <argtable2.h>
@@ -223,7 +224,8 @@ static int parse_uint(const struct opt_row *r, const char *text, uint64_t *out, 
 
 static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
 {
-    const char *units = "KMGT", *what = "a size in bytes, or with K, M, G or T (powers of 1024),", *end, *unit;
+    const char *what = "a size in bytes, or with K, M, G or T (powers of 1024),";
+    const char *units = "KMGT", *end, *unit;
     double      v;
 
     end = decimal(text, &v);
@@ -272,7 +274,8 @@ static int parse_warmup(const struct opt_row *r, const char *text, struct opt_wa
         return 0;
     }
     if (!end || *end || out->value != floor(out->value) || out->value > 1e15)
-        return err_misuse(err, "--%s %s: expected a number of steps, or a part of them from 0%% to 100%%", r->name, text);
+        return err_misuse(err, "--%s %s: expected a number of steps, or a part of them from 0%% to 100%%",
+                          r->name, text);
     return 0;
 }
 
@@ -397,7 +400,8 @@ static void value_text(const struct opt_row *r, const void *field, char *buf, si
     }
 }
 
-static int strings_each(const struct opt_row *r, const struct opt_strings *s, int (*each)(void *, const char *, const char *), void *ctx)
+static int strings_each(const struct opt_row *r, const struct opt_strings *s,
+                        int (*each)(void *, const char *, const char *), void *ctx)
 {
     size_t len = 1;
     char  *text, *at;
@@ -416,7 +420,8 @@ static int strings_each(const struct opt_row *r, const struct opt_strings *s, in
     return rc;
 }
 
-int opt_each(const struct opt_command *cmd, const void *options, int (*each)(void *ctx, const char *name, const char *text), void *ctx)
+int opt_each(const struct opt_command *cmd, const void *options,
+             int (*each)(void *ctx, const char *name, const char *text), void *ctx)
 {
     const struct opt_row *r;
     size_t                offset;
@@ -506,7 +511,8 @@ static int refuse_missing(const struct opt_row *r, const char *next, struct err 
 }
 
 /* One option at argv[i]: 0 or how many further arguments it takes (1), or the refusal. */
-static int scan_option(const struct opt_command *cmd, int argc, char **argv, int i, struct opt_given *given, struct err *err)
+static int scan_option(const struct opt_command *cmd, int argc, char **argv, int i,
+                       struct opt_given *given, struct err *err)
 {
     const char           *name = argv[i] + 2, *value = strchr(name, '=');
     size_t                len = value ? (size_t)(value - name) : strlen(name);
@@ -535,7 +541,8 @@ static int scan_option(const struct opt_command *cmd, int argc, char **argv, int
 }
 
 /* The options of the command line: 0, 1 if help is asked for, or the refusal. */
-static int opt_scan(const struct opt_command *cmd, int argc, char **argv, struct opt_given *given, struct err *err)
+static int opt_scan(const struct opt_command *cmd, int argc, char **argv, struct opt_given *given,
+                    struct err *err)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
         int rc;
@@ -545,7 +552,8 @@ static int opt_scan(const struct opt_command *cmd, int argc, char **argv, struct
         if (argv[i][0] != '-' || !argv[i][1])
             continue;
         if (argv[i][1] != '-')
-            return err_misuse(err, "there is no option %s; options are written --name, and siTrain %s --help lists them", argv[i], cmd->name);
+            return err_misuse(err, "there is no option %s; options are written --name, and siTrain "
+                              "%s --help lists them", argv[i], cmd->name);
         rc = scan_option(cmd, argc, argv, i, given, err);
         if (rc < 0)
             return rc;
@@ -554,7 +562,8 @@ static int opt_scan(const struct opt_command *cmd, int argc, char **argv, struct
     return 0;
 }
 
-/* argtable2's table for the rows; ends with arg_end. NULL entries for later options are not there: they were refused. */
+/* argtable2's table for the rows; ends with arg_end. NULL entries for later options are not
+ * there: they were refused. */
 static int table_make(const struct opt_command *cmd, int argc, void **table, size_t *n, struct err *err)
 {
     const struct opt_row *r;
@@ -567,7 +576,8 @@ static int table_make(const struct opt_command *cmd, int argc, void **table, siz
         if (r->type == OPT_FLAG || r->type == OPT_LATER)
             table[at++] = arg_lit0(NULL, r->name, NULL);
         else
-            table[at++] = arg_strn(NULL, row_is_arg(r) ? NULL : r->name, NULL, row_is_arg(r), many ? argc + 1 : 1, NULL);
+            table[at++] = arg_strn(NULL, row_is_arg(r) ? NULL : r->name, NULL, row_is_arg(r),
+                                   many ? argc + 1 : 1, NULL);
     }
     table[at++] = arg_end(4);
     *n = at;
@@ -575,14 +585,17 @@ static int table_make(const struct opt_command *cmd, int argc, void **table, siz
 }
 
 /* What is left to go wrong after opt_scan: too many positional arguments, or too few. */
-static int refuse_positional(const struct opt_command *cmd, void *const *table, const struct arg_end *end, struct err *err)
+static int refuse_positional(const struct opt_command *cmd, void *const *table,
+                             const struct arg_end *end, struct err *err)
 {
     const struct opt_row *r;
 
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
         if (row_is_arg(r) && !((const struct arg_str *)table[i])->count)
-            return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name, r->help, cmd->name, cmd->usage);
-    return err_misuse(err, "%s was not expected; usage: siTrain %s %s", end->argval[0] ? end->argval[0] : "an argument", cmd->name, cmd->usage);
+            return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name, r->help,
+                              cmd->name, cmd->usage);
+    return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
+                      end->argval[0] ? end->argval[0] : "an argument", cmd->name, cmd->usage);
 }
 
 static int row_fill(const struct opt_row *r, const char *def, const void *entry, void *field, struct err *err)
@@ -619,7 +632,8 @@ static int opt_fill(const struct opt_command *cmd, int argc, char **argv, char *
 }
 
 /* The command line in the names of rows. */
-static int parse_rows(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err)
+static int parse_rows(const struct opt_command *cmd, int argc, char **argv, void *options,
+                      struct opt_given *given, struct err *err)
 {
     int rc = opt_scan(cmd, argc, argv, given, err);
 
@@ -631,7 +645,8 @@ static int parse_rows(const struct opt_command *cmd, int argc, char **argv, void
     return rc;
 }
 
-int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err)
+int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options,
+              struct opt_given *given, struct err *err)
 {
     struct opt_given   unused, *g = given ? given : &unused;
     struct opt_rewrite w;

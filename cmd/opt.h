@@ -1,14 +1,17 @@
-/* opt.h: the command line as rows. A row (name, type, where the value goes, default, limits, help) is all there is to an option:
- * from it come parsing, the refusals, --help, the man page, the shell completion and the run's database rows. argtable2 stands behind
- * it and nobody else includes it.
+/* opt.h: the command line as rows. A row (name, type, where the value goes, default, limits, help) is
+ * all there is to an option: from it come parsing, the refusals, --help, the man page, the shell
+ * completion and the run's database rows. argtable2 stands behind it and nobody else includes it.
  *
- * A command is `struct opt_command`: parts (groups of rows with a title, each writing into a struct at an offset of the options struct).
+ * A command is `struct opt_command`: parts (groups of rows with a title, each writing into a struct at an
+ * offset of the options struct).
  *     static const struct opt_row rows[] = {
  *         { "RUN",   OPT_ARG,  offsetof(struct x_opts, run), .help = "the run's folder" },
- *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .min = 1, .help = "how many to write" },
+ *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .min = 1, .help = "how many" },
  *         { 0 } };
- *     static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct x_opts, read) }, { 0 } };
- *     const struct opt_command x_command = { "x", "RUN [--tokens N]", "what it does in a line", "more text", parts, sizeof(struct x_opts) };
+ *     static const struct opt_part parts[] = {
+ *         { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct x_opts, read) }, { 0 } };
+ *     const struct opt_command x_command = {
+ *         "x", "RUN [--tokens N]", "what it does in a line", "more text", parts, sizeof(struct x_opts) };
  *     int cmd_x(int argc, char **argv)
  *     {
  *         struct x_opts    o;
@@ -65,17 +68,21 @@ struct opt_part {
     size_t                offset; // of the part's struct in the options struct
 };
 
-/* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE) stands for --row VALUE. row NULL: accepted,
- * with a line of notice that it changes nothing here (help says why; help NULL: without a line). A flag of theirs that gives one of our
- * options a value has `value`. One whose value is written otherwise has `translate`, which writes ours into out and returns 0; or
- * returns 1 where this value changes nothing, with the reason for the notice in out ("": without a line); or -EINVAL with a misuse
- * sentence. A name that is also a row's is the row. */
+/* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE)
+ * stands for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing
+ * here (help says why; help NULL: without a line). A flag of theirs that gives one of our
+ * options a value has `value`. One whose value is written otherwise has `translate`, which
+ * writes ours into out and returns 0; or returns 1 where this value changes nothing, with the
+ * reason for the notice in out ("": without a line); or -EINVAL with a misuse sentence. A name
+ * that is also a row's is the row. */
 struct opt_alias {
     const char *name;   // without "--", as typed there; a hyphen is taken for each underscore
     const char *row;
-    int         flag;   // 1: takes no value (but True, true, False and false are taken where they follow; False: as if not given)
+    int         flag;   // 1: takes no value (but True, true, False and false are taken where they follow;
+                        // False: as if not given)
     const char *value;  // with flag: what --row gets; NULL: --row is a flag itself
-    int       (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err); // value NULL: a flag without
+    /* value NULL: a flag without. */
+    int       (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err);
     const char *help;   // of an alias with a row: a line of notice that says what is other here, or NULL
 };
 /* A default of a shared row that is another one in this command. */
@@ -85,8 +92,10 @@ struct opt_command {
     const char            *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
     const struct opt_part *parts; // ends with { 0 }; NULL: a later command
     size_t                 size;  // of the options struct
-    const struct opt_alias   *aliases;  // end with { 0 }; NULL: none. One line of --help says they are taken; the man page lists them
-    const struct opt_default *defaults; // end with { 0 }; NULL: none. --help, the man page and opt_parse use them
+    /* Both end with { 0 }; NULL: none. One line of --help says that aliases are taken; the man page lists
+     * them. --help, the man page and opt_parse use the defaults. */
+    const struct opt_alias   *aliases;
+    const struct opt_default *defaults;
 };
 
 enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
@@ -94,10 +103,11 @@ enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
 /* Which rows were on the command line, in the order of parts and rows. */
 struct opt_given { unsigned char row[OPT_MAX_ROWS]; };
 
-/* Fill *options: defaults, then the command line (argv[0] is the command's name). 0; 1 if --help was asked for; or -EINVAL with a
- * misuse sentence that names what would work (then there is nothing to release). given may be NULL. Notices of aliases go to stderr once
- * all is accepted. */
-int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given, struct err *err);
+/* Fill *options: defaults, then the command line (argv[0] is the command's name). 0; 1 if --help
+ * was asked for; or -EINVAL with a misuse sentence that names what would work (then there is
+ * nothing to release). given may be NULL. Notices of aliases go to stderr once all is accepted. */
+int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options,
+              struct opt_given *given, struct err *err);
 /* opt_parse, and print help or the refusal: -1 to go on, else the exit code. */
 int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given);
 /* Free the strings. Accepts what opt_parse filled, once. */
@@ -108,9 +118,12 @@ int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, 
 /* Treat it as given: what another option's value stands for. */
 void opt_mark_given(const struct opt_command *cmd, struct opt_given *given, const char *name);
 /* Set one option from its text, as read back from run.db; a misuse sentence if it does not take it. */
-int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text, struct err *err);
-/* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: ""). A non-zero return stops and is passed on. */
-int opt_each(const struct opt_command *cmd, const void *options, int (*each)(void *ctx, const char *name, const char *text), void *ctx);
+int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text,
+            struct err *err);
+/* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: "").
+ * A non-zero return stops and is passed on. */
+int opt_each(const struct opt_command *cmd, const void *options,
+             int (*each)(void *ctx, const char *name, const char *text), void *ctx);
 
 uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 
@@ -129,8 +142,8 @@ int opt_row_find(const struct opt_command *cmd, const char *name, size_t n);
 const char *opt_row_default(const struct opt_command *cmd, const struct opt_row *r);
 
 void opt_help(const struct opt_command *cmd, FILE *out);
-void opt_man(const struct opt_command *cmd, FILE *out);                              // the command's section of the man page
-void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out);     // bash
+void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
+void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out); // bash
 
 /* "a, b or c" from "a|b|c". */
 const char *opt_words_text(char *buf, size_t size, const char *words);

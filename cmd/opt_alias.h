@@ -15,7 +15,8 @@ struct opt_rewrite {
 
 /* Rewrite argv up to "--" or --help; options that are no alias are copied. 0, or a misuse sentence: an alias
  * beside its row or a second time, a value that a translation refuses. To be released in every case. */
-int  opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv, struct err *err);
+int  opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv,
+                 struct err *err);
 void opt_rewrite_release(struct opt_rewrite *w);
 
 /* A refusal that names a row says also by which name the row was given. */

@@ -1,5 +1,5 @@
-/* opt_doc.c: what the option rows say to people: --help, the man page, the shell completion. Nothing is written here that a row or a
- * command does not hold. */
+/* opt_doc.c: what the option rows say to people: --help, the man page, the shell completion.
+ * Nothing is written here that a row or a command does not hold. */
 #include "cmd/opt.h"
 
 #include <string.h>
@@ -44,8 +44,8 @@ static void row_help(const struct opt_command *cmd, const struct opt_row *r, cha
     const char *def = opt_row_default(cmd, r);
     int         shown = def && *def;
 
-    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "", shown ? " (default " : "", shown ? def : "",
-             shown ? ")" : "");
+    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "",
+             shown ? " (default " : "", shown ? def : "", shown ? ")" : "");
 }
 
 /* Print words from column `from` on, broken before HELP_WIDTH, after `at` columns that are there already. */
@@ -115,7 +115,8 @@ void opt_help(const struct opt_command *cmd, FILE *out)
                 help_row(cmd, r, out);
     }
     if (cmd->aliases)
-        fprintf(out, "\nNames of another program's options that are taken too are listed by siTrain --man.\n");
+        fprintf(out, "\nNames of another program's options that are taken too are listed by "
+                "siTrain --man.\n");
     help_later(cmd, out);
 }
 
@@ -145,7 +146,8 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
     for (const struct opt_alias *a = cmd->aliases; a->name; a++) {
         if (!a->row)
             continue;
-        snprintf(buf, sizeof buf, "--%s: --%s%s%s", a->name, a->row, a->value ? " " : "", a->value ? a->value : "");
+        snprintf(buf, sizeof buf, "--%s: --%s%s%s", a->name, a->row, a->value ? " " : "",
+                 a->value ? a->value : "");
         fputs(".br\n", out);
         man_text(out, buf);
         fputc('\n', out);
@@ -212,7 +214,8 @@ static void completion_command(const struct opt_command *cmd, FILE *out)
             fprintf(out, "        --%s) words=\"", r->name);
             completion_words(r->words, out);
             fputs("\" ;;\n", out);
-        } else if (r->type == OPT_UINT || r->type == OPT_SIZE || r->type == OPT_DOUBLE || r->type == OPT_RATIO || r->type == OPT_WARMUP) {
+        } else if (r->type == OPT_UINT || r->type == OPT_SIZE || r->type == OPT_DOUBLE ||
+                   r->type == OPT_RATIO || r->type == OPT_WARMUP) {
             fprintf(out, "        --%s) words=\" \" ;;\n", r->name);
         } else if (r->type == OPT_STRING || r->type == OPT_STRINGS) {
             fprintf(out, "        --%s) files=1 ;;\n", r->name);
@@ -224,12 +227,14 @@ void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
 {
     fputs("# bash completion of siTrain: source it, or put it into /etc/bash_completion.d/\n"
           "_siTrain() {\n"
-          "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" options=\"\" words=\"\" files=\"\"\n"
+          "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\""
+          " options=\"\" words=\"\" files=\"\"\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W \"", out);
     for (size_t i = 0; i < n; i++)
         fprintf(out, "%s ", cmds[i]->name);
-    fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]}\" in\n", out);
+    fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n"
+          "    case \"${COMP_WORDS[1]}\" in\n", out);
     for (size_t i = 0; i < n; i++)
         if (cmds[i]->parts)
             completion_command(cmds[i], out);

@@ -1,12 +1,14 @@
-/* pick.h: which model and which sizes the options mean, for pretrain and plan: everything that is not given is filled in. */
+/* pick.h: which model and which sizes the options mean, for pretrain and plan: everything that
+ * is not given is filled in. */
 #ifndef CMD_PICK_H
 #define CMD_PICK_H
 
 #include "cmd/train_opts.h"
 #include "model/gpt.h"
 
-/* Fill *gpt; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and that folder has one. Refuses what does
- * not go together, before anything is made. */
-int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m, struct train_opts *o, struct err *err);
+/* Fill *gpt; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and
+ * that folder has one. Refuses what does not go together, before anything is made. */
+int pick_model(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m,
+               struct train_opts *o, struct err *err);
 
 #endif

@@ -17,12 +17,16 @@ struct prepare_opts {
 };
 
 static const struct opt_row rows[] = {
-    { "FILE", OPT_ARGS, offsetof(struct prepare_opts, files), .help = "texts: valid UTF-8 without NUL bytes" },
-    { "out", OPT_STRING, offsetof(struct prepare_opts, out), .arg = "PATH", .help = "the token file, or with --train-tokenizer the folder, to write" },
+    { "FILE", OPT_ARGS, offsetof(struct prepare_opts, files),
+      .help = "texts: valid UTF-8 without NUL bytes" },
+    { "out", OPT_STRING, offsetof(struct prepare_opts, out), .arg = "PATH",
+      .help = "the token file, or with --train-tokenizer the folder, to write" },
     { "tokenizer", OPT_STRING, offsetof(struct prepare_opts, tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, or vocab.json and merges.txt" },
-    { "train-tokenizer", OPT_FLAG, offsetof(struct prepare_opts, train), .help = "train a byte-level BPE on the texts instead" },
-    { "vocab", OPT_UINT, offsetof(struct prepare_opts, vocab), "8192", .min = 257, .max = 65536, .help = "ids of the tokenizer to train" },
+    { "train-tokenizer", OPT_FLAG, offsetof(struct prepare_opts, train),
+      .help = "train a byte-level BPE on the texts instead" },
+    { "vocab", OPT_UINT, offsetof(struct prepare_opts, vocab), "8192", .min = 257, .max = 65536,
+      .help = "ids of the tokenizer to train" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -30,7 +34,8 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 const struct opt_command prepare_command = {
     "prepare", "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out DIR",
     "write a token file, or train a tokenizer",
-    "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a text, one <|endoftext|> between two files.",
+    "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a text, one "
+    "<|endoftext|> between two files.",
     parts, sizeof(struct prepare_opts), NULL, NULL
 };
 
@@ -44,9 +49,10 @@ static int check_folder(const char *dir, struct err *err)
     if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
         return err_misuse(err, "%s is there and is not a folder: choose another name", dir);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir, models[i]) < (int)sizeof path && access(path, F_OK) == 0)
-            return err_misuse(err, "%s holds a model (%s), whose tokenizer would be lost: choose another folder",
-                              dir, models[i]);
+        if (snprintf(path, sizeof path, "%s/%s", dir, models[i]) < (int)sizeof path &&
+            access(path, F_OK) == 0)
+            return err_misuse(err, "%s holds a model (%s), whose tokenizer would be lost: choose "
+                              "another folder", dir, models[i]);
     return 0;
 }
 
@@ -90,7 +96,8 @@ static int write_tokens(const struct prepare_opts *o, struct err *err)
 static int prepare(const struct prepare_opts *o, struct err *err)
 {
     if (!o->out)
-        return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the folder, to write");
+        return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the "
+                          "folder, to write");
     if (o->train && o->tokenizer)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)

@@ -1,4 +1,5 @@
-/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at the rate since the start. */
+/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at
+ * the rate since the start. */
 #include "cmd/progress.h"
 
 #include "cmd/opt.h"
@@ -14,8 +15,9 @@ enum { BAR_CELLS = 24 };
 
 void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every, int quiet)
 {
-    *p = (struct progress){ .first = first, .steps = steps, .log_every = log_every ? log_every : 1, .quiet = quiet,
-                            .terminal = isatty(STDOUT_FILENO), .start_ns = clock_ns(), .last_step = first };
+    *p = (struct progress){ .first = first, .steps = steps, .log_every = log_every ? log_every : 1,
+                            .quiet = quiet, .terminal = isatty(STDOUT_FILENO),
+                            .start_ns = clock_ns(), .last_step = first };
     p->last_ns = p->start_ns;
 }
 
@@ -31,11 +33,12 @@ static const char *time_text(char *buf, size_t size, double seconds)
     return buf;
 }
 
-static void describe(char *buf, size_t size, const struct progress *p, uint64_t step, const struct step_result *r, double hidden,
-                     uint64_t rss)
+static void describe(char *buf, size_t size, const struct progress *p, uint64_t step,
+                     const struct step_result *r, double hidden, uint64_t rss)
 {
     uint64_t now = clock_ns(), done = step + 1 - p->first;
-    double   seconds = (double)(now - p->last_ns) / 1e9, each = (double)(now - p->start_ns) / 1e9 / (double)done;
+    double   seconds = (double)(now - p->last_ns) / 1e9;
+    double   each = (double)(now - p->start_ns) / 1e9 / (double)done;
     double   rate = seconds > 0 ? (double)r->tokens * (double)(step + 1 - p->last_step) / seconds : 0;
     char     left[32], ram[32], io[32] = "";
 
@@ -67,14 +70,16 @@ static void draw_bar(struct progress *p, uint64_t step, const char *text)
     for (int i = 0; i < BAR_CELLS; i++)
         cells[i] = i < full ? '#' : '.';
     cells[BAR_CELLS] = '\0';
-    snprintf(line, sizeof line, "[%s] %llu/%llu  %s", cells, (unsigned long long)step + 1, (unsigned long long)p->steps, text);
+    snprintf(line, sizeof line, "[%s] %llu/%llu  %s", cells, (unsigned long long)step + 1,
+             (unsigned long long)p->steps, text);
     clear_bar(p);
     printf("%.*s", width, line);
     fflush(stdout);
     p->drawn = 1;
 }
 
-void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden, uint64_t rss)
+void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden,
+                   uint64_t rss)
 {
     char text[256];
     int  due = (step + 1) % p->log_every == 0 || step + 1 == p->steps;

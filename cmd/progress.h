@@ -1,4 +1,5 @@
-/* progress.h: what a person sees of a training run: a line a step on stdout, or on a terminal a bar that is drawn over. */
+/* progress.h: what a person sees of a training run: a line a step on stdout, or on a terminal
+ * a bar that is drawn over. */
 #ifndef CMD_PROGRESS_H
 #define CMD_PROGRESS_H
 
@@ -15,8 +16,10 @@ struct progress {
 
 void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every, int quiet);
 
-/* A step is over. hidden: share of the I/O's time that computing did not wait for, 0..1, or negative where there was none. */
-void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden, uint64_t rss);
+/* A step is over. hidden: share of the I/O's time that computing did not wait for, 0..1, or
+ * negative where there was none. */
+void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden,
+                   uint64_t rss);
 
 /* Something else took time (an evaluation): the next rate begins here. */
 void progress_pause(struct progress *p, uint64_t step);

@@ -57,7 +57,8 @@ int reader_open(struct reader *r, const char *path, const char *disk, struct err
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);
     else
-        rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)", path);
+        rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)",
+                        path);
     if (rc)
         return rc;
     if (!tokenise_has_files(r->tokenizer))
@@ -110,5 +111,6 @@ int reader_stream(struct stream **out, const struct reader *r, const struct mode
 
     if (rc)
         return rc;
-    return stream_read_open(out, &r->source, gpt_blocks(&r->gpt), r->block_params, m->dtype, plan.frames, err);
+    return stream_read_open(out, &r->source, gpt_blocks(&r->gpt), r->block_params, m->dtype,
+                            plan.frames, err);
 }

@@ -19,8 +19,8 @@ struct reader {
     struct run_reader   *masters;
 };
 
-/* A run is first brought to its last commit where a crash left a step half done. disk: NULL for the run's own. Closed by
- * reader_close also after a failure. */
+/* A run is first brought to its last commit where a crash left a step half done. disk: NULL for the
+ * run's own. Closed by reader_close also after a failure. */
 int  reader_open(struct reader *r, const char *path, const char *disk, struct err *err);
 void reader_close(struct reader *r);
 
@@ -34,8 +34,8 @@ int reader_tokenizer(struct tokenizer **out, const struct reader *r, const char 
  * Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
 long reader_pad(const struct reader *r, const char *path, long endoftext);
 
-/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the source. rows: of labelled
- * examples that will be predicted at once, at most. */
+/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the
+ * source. rows: of labelled examples that will be predicted at once, at most. */
 int reader_stream(struct stream **out, const struct reader *r, const struct model_options *m, uint64_t rows,
                   uint64_t host_mem, struct err *err);
 

@@ -1,6 +1,8 @@
-/* report.c: what happened in a run, from its database alone. Everything is gathered into one JSON value (gather_*), and printed from it as
- * text, CSV or JSON: the three cannot disagree. Times come from the steps kept whole; traffic from all steps that were applied and not
- * done again, beside what model and mode say it must be (offload/traffic.h). A figure that is not in the database is not printed. */
+/* report.c: what happened in a run, from its database alone. Everything is gathered into one JSON
+ * value (gather_*), and printed from it as text, CSV or JSON: the three cannot disagree. Times
+ * come from the steps kept whole; traffic from all steps that were applied and not done again,
+ * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
+ * database is not printed. */
 #include "cmd/cmd.h"
 #include "cmd/train_opts.h"
 #include "cmd/wear.h"
@@ -30,8 +32,8 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command report_command = {
     "report", "RUN [--json | --csv]", "what happened in a run: times, traffic, overlap, bandwidth",
-    "Works while the run is under way. Times are of the steps whose spans are kept whole: the first and last 100 and every 1,000th. "
-    "Everything printed comes from RUN/run.db, which sqlite3 opens.",
+    "Works while the run is under way. Times are of the steps whose spans are kept whole: the first and "
+    "last 100 and every 1,000th. Everything printed comes from RUN/run.db, which sqlite3 opens.",
     parts, sizeof(struct report_opts), NULL, NULL
 };
 
@@ -47,7 +49,8 @@ static json_t *text_json(const char *text)
 
 static json_t *value_json(const char *name, const char *text)
 {
-    static const char *const words[] = { "phase", "link", "class", "direction", "where", "path", "backend", "disk" };
+    static const char *const words[] = { "phase", "link", "class", "direction", "where", "path",
+                                         "backend", "disk" };
     char                    *end;
     double                   v;
 
@@ -74,7 +77,8 @@ static int row_json(void *ctx, int n, const char **values, const char **names)
 }
 
 /* Add the rows of a query to the report as an array, or, with `one`, its only row as an object. */
-static int gather(json_t *report, const char *section, struct runlog *log, const char *sql, int one, struct err *err)
+static int gather(json_t *report, const char *section, struct runlog *log, const char *sql, int one,
+                  struct err *err)
 {
     json_t *all = json_array();
     int     rc = all ? runlog_query(log, sql, row_json, all, err) : -ENOMEM;
@@ -125,7 +129,8 @@ static int setting_number(struct runlog *log, const char *name, size_t *out)
     return 1;
 }
 
-/* The traffic of the run's settings. 0 if they are not all there. *frames_known: whether the reads of parameters are known, too. */
+/* The traffic of the run's settings. 0 if they are not all there. *frames_known: whether the reads
+ * of parameters are known, too. */
 static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
 {
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
@@ -135,9 +140,10 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     int                   kind;
 
     if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
-        !setting(log, "optimizer", optimizer, sizeof optimizer) || !setting_number(log, "n_layer", &g.n_layer) ||
-        !setting_number(log, "n_embd", &g.n_embd) || !setting_number(log, "vocab", &g.vocab) ||
-        !setting_number(log, "n_positions", &g.n_positions) || !setting_number(log, "n_head", &g.n_head))
+        !setting(log, "optimizer", optimizer, sizeof optimizer) ||
+        !setting_number(log, "n_layer", &g.n_layer) || !setting_number(log, "n_embd", &g.n_embd) ||
+        !setting_number(log, "vocab", &g.vocab) || !setting_number(log, "n_positions", &g.n_positions) ||
+        !setting_number(log, "n_head", &g.n_head))
         return 0;
     setting_number(log, "n_labels", &g.n_labels);
     setting(log, "compress", compress, sizeof compress);
@@ -158,7 +164,8 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     c.wire_dt = strcmp(dtype, "fp32") ? DT_BF16 : DT_F32;
     c.moments = optim_moments((enum optim_kind)kind);
     c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
-    c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram; // read or not: the plan's choice, as the frames
+    // read or not: the plan's choice, as the frames
+    c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram;
     traffic_computed(out, &c);
     free(sizes);
     return 1;
@@ -168,9 +175,11 @@ static const char traffic_sql[] =
     "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN steps USING (step) WHERE NOT skipped"
     "    AND step NOT IN (SELECT step FROM traffic WHERE phase = 'redo')),"
     "  n AS (SELECT count(*) AS n FROM s)"
-    " SELECT link, class, direction, n AS steps, 1.0 * sum(bytes) / n AS bytes_per_step, iif(count(*) < n, 0, min(bytes)) AS least,"
+    " SELECT link, class, direction, n AS steps, 1.0 * sum(bytes) / n AS bytes_per_step,"
+    " iif(count(*) < n, 0, min(bytes)) AS least,"
     "  max(bytes) AS most, 1.0 * sum(padding_bytes) / n AS padding_bytes_per_step"
-    " FROM traffic_per_step JOIN s USING (step), n GROUP BY link, class, direction ORDER BY link, class, direction";
+    " FROM traffic_per_step JOIN s USING (step), n"
+    " GROUP BY link, class, direction ORDER BY link, class, direction";
 
 static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
 {
@@ -178,10 +187,12 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
     size_t  i;
 
     json_array_foreach(all, i, row)
-        if (!strcmp(str(row, "link"), link) && !strcmp(str(row, "class"), cls) && !strcmp(str(row, "direction"), dir))
+        if (!strcmp(str(row, "link"), link) && !strcmp(str(row, "class"), cls) &&
+            !strcmp(str(row, "direction"), dir))
             return row;
-    row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}", "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0, "least", 0,
-                    "most", 0, "padding_bytes_per_step", 0.0);
+    row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}",
+                    "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0,
+                    "least", 0, "most", 0, "padding_bytes_per_step", 0.0);
     json_array_append_new(all, row);
     return row;
 }
@@ -197,10 +208,13 @@ static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
     for (int k = 0; k < LINK_KINDS; k++)
         for (int c = 0; c < LINK_CLASSES; c++)
             for (int d = 0; d < LINK_DIRS; d++) {
-                int     planned = k == LINK_HOST && (c == CLASS_WIRE || c == CLASS_RESIDUAL) && d == LINK_READ;
+                int     planned = k == LINK_HOST && (c == CLASS_WIRE || c == CLASS_RESIDUAL) &&
+                                  d == LINK_READ;
                 int     unknown = planned && !frames_known;
                 int     nothing = !m.bytes[k][c][d] || unknown;
-                json_t *row = nothing ? NULL : traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
+                json_t *row = nothing ? NULL
+                                      : traffic_row(all, link_kind_names[k], link_class_names[c],
+                                                    link_dir_names[d]);
 
                 if (row)
                     json_object_set_new(row, "computed", json_integer((json_int_t)m.bytes[k][c][d]));
@@ -212,40 +226,53 @@ static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
 
 /* Of the steps that are kept device by device. Padding is written, too. */
 static const char written_sql[] =
-    "WITH kept AS (SELECT DISTINCT step FROM traffic WHERE device >= 0 AND phase IN ('update', 'grad_write')) "
-    "SELECT t.device, d.path, 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
+    "WITH kept AS (SELECT DISTINCT step FROM traffic"
+    " WHERE device >= 0 AND phase IN ('update', 'grad_write'))"
+    " SELECT t.device, d.path,"
+    " 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
     " FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)"
-    " WHERE t.device >= 0 AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval') GROUP BY t.device";
+    " WHERE t.device >= 0 AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval')"
+    " GROUP BY t.device";
 
 static const char steps_sql[] =
-    "SELECT count(*) AS steps, min(step) AS first, max(step) AS last, sum(skipped) AS skipped, sum(clipped) AS clipped,"
+    "SELECT count(*) AS steps, min(step) AS first, max(step) AS last,"
+    " sum(skipped) AS skipped, sum(clipped) AS clipped,"
     "  sum(tokens) AS tokens, avg(nullif(seconds, 0)) AS seconds_per_step,"
     "  sum(tokens) FILTER (WHERE seconds > 0) / nullif(sum(seconds), 0) AS tokens_per_second,"
-    "  (SELECT loss FROM steps ORDER BY step LIMIT 1) AS first_loss, (SELECT loss FROM steps ORDER BY step DESC LIMIT 1) AS last_loss,"
+    "  (SELECT loss FROM steps ORDER BY step LIMIT 1) AS first_loss,"
+    " (SELECT loss FROM steps ORDER BY step DESC LIMIT 1) AS last_loss,"
     "  max(peak_rss) AS peak_rss FROM steps";
 
 static const char breakdown_sql[] =
-    "SELECT count(*) AS steps, avg(seconds) AS seconds, avg(fw) AS forward, avg(bw_grad) AS backward_and_gradient_offload,"
+    "SELECT count(*) AS steps, avg(seconds) AS seconds, avg(fw) AS forward,"
+    " avg(bw_grad) AS backward_and_gradient_offload,"
     "  avg(\"update\") AS update_and_optimizer_transfers, avg(other) AS other FROM breakdown";
 
 static const char phases_sql[] =
-    "WITH n AS (SELECT count(DISTINCT step) AS n, (SELECT avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans)"
-    " SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase, sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,"
+    "WITH n AS (SELECT count(DISTINCT step) AS n,"
+    " (SELECT avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans)"
+    " SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase,"
+    " sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,"
     "  sum(seconds) / n / count(DISTINCT device) / step_seconds AS share FROM phase_wall, n"
     " WHERE phase NOT IN ('setup', 'redo') GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC";
 
 static const char overlap_sql[] =
-    "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds FROM (SELECT step, start_ns, end_ns,"
-    "    max(end_ns) OVER (PARTITION BY step ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
-    "    FROM whole_spans WHERE device >= 0 AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write'))),"
+    "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds"
+    " FROM (SELECT step, start_ns, end_ns,"
+    "    max(end_ns) OVER (PARTITION BY step ORDER BY start_ns, end_ns"
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
+    "    FROM whole_spans WHERE device >= 0"
+    " AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write'))),"
     "  w AS (SELECT coalesce(sum(seconds), 0) AS seconds FROM host_spans"
     "    WHERE phase IN ('optimizer_wait', 'param_read', 'grad_write', 'act_read', 'act_write')),"
     "  n AS (SELECT count(DISTINCT step) AS n FROM whole_spans)"
-    " SELECT io.seconds / n AS io_seconds_per_step, w.seconds / n AS wait_seconds_per_step, max(0, 1 - w.seconds / io.seconds) AS hidden"
+    " SELECT io.seconds / n AS io_seconds_per_step, w.seconds / n AS wait_seconds_per_step,"
+    " max(0, 1 - w.seconds / io.seconds) AS hidden"
     " FROM io, w, n WHERE io.seconds > 0";
 
 static const char rate_sql[] =
-    "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, r.busy_seconds, r.bytes_per_second FROM device_rate r"
+    "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, r.busy_seconds, r.bytes_per_second"
+    " FROM device_rate r"
     " LEFT JOIN devices d USING (device) ORDER BY r.device, r.link, r.phase, r.direction";
 
 static int gather_all(json_t *report, struct runlog *log, struct err *err)
@@ -283,13 +310,14 @@ static void text_steps(const json_t *report)
 
     if (num(report, "compress") > 0)
         snprintf(sent, sizeof sent, ", gradients compressed to %g %%", 100 * num(report, "compress"));
-    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"), sent, num(s, "steps"), num(s, "skipped"),
-           num(s, "clipped"), num(s, "tokens"));
+    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"),
+           sent, num(s, "steps"), num(s, "skipped"), num(s, "clipped"), num(s, "tokens"));
     if (json_is_number(json_object_get(s, "last_loss")))
-        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first"), num(s, "last_loss"), num(s, "last"));
+        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first"),
+               num(s, "last_loss"), num(s, "last"));
     if (num(s, "seconds_per_step") > 0)
-        printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"), num(s, "tokens_per_second"),
-               opt_size_text(rss, sizeof rss, num(s, "peak_rss")));
+        printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"),
+               num(s, "tokens_per_second"), opt_size_text(rss, sizeof rss, num(s, "peak_rss")));
 }
 
 static void text_breakdown(const json_t *report)
@@ -305,11 +333,13 @@ static void text_breakdown(const json_t *report)
         return;
     printf("\nBreakdown of a step, as the training thread saw it (mean of %.0f steps)\n", num(b, "steps"));
     for (i = 0; i < sizeof lines / sizeof *lines; i++)
-        printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], num(b, lines[i][0]), 100 * num(b, lines[i][0]) / num(b, "seconds"));
+        printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], num(b, lines[i][0]),
+               100 * num(b, lines[i][0]) / num(b, "seconds"));
     printf("  %-36s %10.4f s\n", "step", num(b, "seconds"));
     printf("\nPhases (devices: mean of all; they run beside the host)\n");
     json_array_foreach(json_object_get(report, "phases"), i, p)
-        printf("  %-8s %-27s %10.4f s %6.1f %%\n", str(p, "where"), str(p, "phase"), num(p, "seconds_per_step"), 100 * num(p, "share"));
+        printf("  %-8s %-27s %10.4f s %6.1f %%\n", str(p, "where"), str(p, "phase"),
+               num(p, "seconds_per_step"), 100 * num(p, "share"));
 }
 
 static void text_traffic(const json_t *report)
@@ -319,7 +349,8 @@ static void text_traffic(const json_t *report)
 
     if (!json_array_size(all))
         return;
-    printf("\nTraffic, bytes a step (all devices)\n  %-9s %-11s %-6s %18s %18s %14s\n", "link", "class", "", "measured", "computed", "padding");
+    printf("\nTraffic, bytes a step (all devices)\n  %-9s %-11s %-6s %18s %18s %14s\n",
+           "link", "class", "", "measured", "computed", "padding");
     json_array_foreach(all, i, t)
     {
         char computed[32] = "-", note[80] = "";
@@ -328,14 +359,16 @@ static void text_traffic(const json_t *report)
             snprintf(computed, sizeof computed, "%.0f", num(t, "computed"));
         if (num(t, "least") < num(t, "most"))
             snprintf(note, sizeof note, "  (%.0f to %.0f)", num(t, "least"), num(t, "most"));
-        printf("  %-9s %-11s %-6s %18.0f %18s %14.0f%s\n", str(t, "link"), str(t, "class"), str(t, "direction"), num(t, "bytes_per_step"),
-               computed, num(t, "padding_bytes_per_step"), note);
+        printf("  %-9s %-11s %-6s %18.0f %18s %14.0f%s\n", str(t, "link"), str(t, "class"),
+               str(t, "direction"), num(t, "bytes_per_step"), computed,
+               num(t, "padding_bytes_per_step"), note);
     }
 }
 
 static void text_wear(const json_t *report)
 {
-    double        seconds = num(json_object_get(report, "steps"), "seconds_per_step"), endurance = num(report, "endurance");
+    double        seconds = num(json_object_get(report, "steps"), "seconds_per_step");
+    double        endurance = num(report, "endurance");
     const json_t *w;
     size_t        i;
     char          day[32];
@@ -346,7 +379,8 @@ static void text_wear(const json_t *report)
     json_array_foreach(json_object_get(report, "written"), i, w) {
         double bytes = num(w, "bytes_per_step");
 
-        printf("  %-3.0f %18.0f bytes a step  %10s a day", num(w, "device"), bytes, opt_size_text(day, sizeof day, wear_day(bytes, seconds)));
+        printf("  %-3.0f %18.0f bytes a step  %10s a day", num(w, "device"), bytes,
+               opt_size_text(day, sizeof day, wear_day(bytes, seconds)));
         if (endurance > 0 && bytes > 0)
             printf("  worn out in %.3g years", wear_years(bytes, seconds, endurance));
         printf("  %s\n", str(w, "path"));
@@ -355,21 +389,25 @@ static void text_wear(const json_t *report)
 
 static void text_rates(const json_t *report)
 {
-    const json_t *o = json_array_get(json_object_get(report, "overlap"), 0), *all = json_object_get(report, "bandwidth"), *r;
+    const json_t *o = json_array_get(json_object_get(report, "overlap"), 0);
+    const json_t *all = json_object_get(report, "bandwidth"), *r;
     size_t        i;
 
     if (o)
-        printf("\nOverlap: devices were busy %.4f s a step, the training thread waited %.4f s for them: %.1f %% was hidden\n",
-               num(o, "io_seconds_per_step"), num(o, "wait_seconds_per_step"), 100 * num(o, "hidden"));
+        printf("\nOverlap: devices were busy %.4f s a step, the training thread waited %.4f s for "
+               "them: %.1f %% was hidden\n", num(o, "io_seconds_per_step"),
+               num(o, "wait_seconds_per_step"), 100 * num(o, "hidden"));
     if (!json_array_size(all))
         return;
     printf("\nBandwidth per device, while a transfer of the kind was under way\n");
     json_array_foreach(all, i, r)
-        printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", num(r, "device"), str(r, "link"), str(r, "phase"), str(r, "direction"),
-               num(r, "bytes_per_second") / 1e6, str(r, "path"));
+        printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", num(r, "device"), str(r, "link"),
+               str(r, "phase"), str(r, "direction"), num(r, "bytes_per_second") / 1e6,
+               str(r, "path"));
 }
 
-/* Control characters become question marks: what a stranger put into the database does not speak to the terminal. */
+/* Control characters become question marks: what a stranger put into the database does
+ * not speak to the terminal. */
 static void tame(json_t *v)
 {
     const char *key;
@@ -490,7 +528,8 @@ int cmd_report(int argc, char **argv)
         json_decref(report);
         return rc;
     }
-    rc = o.json && o.csv ? err_misuse(&err, "--json and --csv exclude each other; give one of them") : report_open(&log, o.run, &err);
+    rc = o.json && o.csv ? err_misuse(&err, "--json and --csv exclude each other; give one of them")
+                         : report_open(&log, o.run, &err);
     if (!rc)
         rc = gather_all(report, log, &err);
     if (!rc && o.json) {

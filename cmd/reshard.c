@@ -1,5 +1,5 @@
-/* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses nothing, is in offload/reshard.h; here
- * it is said where to, and stored. */
+/* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
+ * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
 #include "cmd/session.h"
 #include "data/clock.h"
@@ -24,20 +24,26 @@ struct reshard_opts {
 
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "the run" },
-    { "device", OPT_STRINGS, AT(device), .arg = "PATH", .help = "a folder, new file or block device for one device; repeated" },
+    { "device", OPT_STRINGS, AT(device), .arg = "PATH",
+      .help = "a folder, new file or block device for one device; repeated" },
     { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024, .help = "or: how many, as folders in RUN" },
-    { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072, .help = "accelerator memory of a device, if not as before" },
-    { "force-device", OPT_FLAG, AT(force_device), .help = "take block devices that carry a signature or another run" },
+    { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072,
+      .help = "accelerator memory of a device, if not as before" },
+    { "force-device", OPT_FLAG, AT(force_device),
+      .help = "take block devices that carry a signature or another run" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "print nothing" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command reshard_command = {
-    "reshard", "RUN (--device PATH... | --devices N) [--csd-mem SIZE]", "move a run onto other drives, or another number of them",
-    "The run's bits stay: what is trained from here on, and what is exported, is as if it had never moved. The new devices are filled beside the "
-    "old ones, then one transaction switches over, then the old ones' files are removed; a kill anywhere leaves the run whole, on the one set "
-    "or the other. A run whose devices were only moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them there.",
+    "reshard", "RUN (--device PATH... | --devices N) [--csd-mem SIZE]",
+    "move a run onto other drives, or another number of them",
+    "The run's bits stay: what is trained from here on, and what is exported, is as if it had "
+    "never moved. The new devices are filled beside the old ones, then one transaction switches "
+    "over, then the old ones' files are removed; a kill anywhere leaves the run whole, on the one "
+    "set or the other. A run whose devices were only moved to other paths needs no reshard: "
+    "--resume RUN --device NEWPATH... finds them there.",
     parts, sizeof(struct reshard_opts), NULL, NULL
 };
 
@@ -132,7 +138,8 @@ static int move_run(struct moving *m, struct err *err)
 {
     const struct reshard_opts *o = m->o;
     struct session            *s = m->s;
-    struct reshard             r = { .from = s->run, .to = s->run, .settings = settings, .progress = progress, .ctx = m };
+    struct reshard             r = { .from = s->run, .to = s->run, .settings = settings,
+                                     .progress = progress, .ctx = m };
     char                       notice[512] = "", size[32];
     uint64_t                   start = clock_ns();
     int                        rc;
@@ -153,8 +160,9 @@ static int move_run(struct moving *m, struct err *err)
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)
-        printf("%s is on %zu device%s now: %s written in %.1f s\n", o->run, r.to.n_devices, r.to.n_devices > 1 ? "s" : "",
-               opt_size_text(size, sizeof size, (double)r.bytes), (double)(clock_ns() - start) * 1e-9);
+        printf("%s is on %zu device%s now: %s written in %.1f s\n", o->run, r.to.n_devices,
+               r.to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r.bytes),
+               (double)(clock_ns() - start) * 1e-9);
     return rc;
 }
 
@@ -165,7 +173,8 @@ static int reshard(const struct reshard_opts *o, struct err *err)
     int            rc;
 
     if (!o->device.n == !o->devices)
-        return err_misuse(err, "where to? give --device PATH for each device, or --devices N for folders in RUN");
+        return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
+                          "folders in RUN");
     rc = session_open(&s, o->run, err);
     if (!rc)
         rc = make_layout(&m, err);

@@ -1,5 +1,5 @@
-/* session.c: a run's stored settings and what follows from them. The database's keys stand in session.h; run_config is derived anew at
- * each open, so that the stored options are the one truth. */
+/* session.c: a run's stored settings and what follows from them. The database's keys stand in
+ * session.h; run_config is derived anew at each open, so that the stored options are the one truth. */
 #include "cmd/session.h"
 
 #include "data/file.h"
@@ -139,7 +139,8 @@ int session_labels(struct session *s, struct hf_labels *out, struct err *err)
     snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
     rc = json_parse(&list, text, strlen(text), what, err);
     if (!rc && json_array_size(list) != s->gpt.n_labels)
-        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what, json_array_size(list), s->gpt.n_labels);
+        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what,
+                     json_array_size(list), s->gpt.n_labels);
     if (!rc && !(out->name = calloc(s->gpt.n_labels + 1, sizeof *out->name)))
         rc = err_set(err, -ENOMEM, "%s: out of memory", what);
     for (; !rc && out->n < s->gpt.n_labels; out->n++) {
@@ -227,15 +228,16 @@ static int load_options(struct session *s, struct err *err)
         free(text);
     }
     if (!rc && s->o.mode == TRAIN_SU_O_C)
-        rc = err_set(err, -EBADMSG, "%s/run.db: option.mode is su+o+c, which no run stores: it is su+o with compress", s->dir);
+        rc = err_set(err, -EBADMSG, "%s/run.db: option.mode is su+o+c, which no run stores: it is "
+                     "su+o with compress", s->dir);
     return rc;
 }
 
 /* What the places on the devices depend on: fixed when the run is made, trained or not. */
 static int is_layout(const char *name)
 {
-    static const char *const names[] = { "mode", "csd", "devices", "device", "csd-mem", "optimizer", "dtype", "compress",
-                                         "error-feedback" };
+    static const char *const names[] = { "mode", "csd", "devices", "device", "csd-mem", "optimizer",
+                                         "dtype", "compress", "error-feedback" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
@@ -303,11 +305,12 @@ static int overlay_option(void *ctx, const char *name, const char *text)
     if (!same && (moved || may_change(c, name, old, text)))
         rc = opt_set(&stored, &c->s->o, name, text, c->err);
     else if (!same && !strcmp(name, "devices"))
-        rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain reshard %s --devices %s moves it", old ? old : "not set",
-                        c->s->dir, text);
+        rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain "
+                        "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, text);
     else if (!same)
-        rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option out, or make a new run with --%s %s",
-                        name, old && *old ? old : "not set", name, text);
+        rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option "
+                        "out, or make a new run with --%s %s", name, old && *old ? old : "not set",
+                        name, text);
     free(old);
     free(lines);
     return rc;
@@ -316,7 +319,8 @@ static int overlay_option(void *ctx, const char *name, const char *text)
 int session_store_devices(struct session *s, struct err *err)
 {
     char number[32], *lines = join(&s->o.device);
-    int  rc = lines ? session_set(s, "option.device", lines, err) : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    int  rc = lines ? session_set(s, "option.device", lines, err)
+                    : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
 
     free(lines);
     snprintf(number, sizeof number, "%" PRIu64, s->o.devices);
@@ -336,8 +340,9 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     int            rc;
 
     if (s->o.device.n != had)
-        return err_misuse(err, "%s has %zu device%s, but --device was given %zu times: each is named in its order; siTrain reshard moves the run "
-                          "onto another number", s->dir, had, had > 1 ? "s" : "", s->o.device.n);
+        return err_misuse(err, "%s has %zu device%s, but --device was given %zu times: each is "
+                          "named in its order; siTrain reshard moves the run onto another number",
+                          s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     rc = session_config(s, err);
     if (!rc)
         rc = devices_open(&d, &s->run, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
@@ -347,7 +352,8 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     if (!rc)
         rc = session_store_devices(s, err);
     for (size_t i = 0; i < d.n && !rc; i++)
-        rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk, d.store.device_bytes[i], err);
+        rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk,
+                           d.store.device_bytes[i], err);
     if (!rc)
         rc = runlog_commit(s->log, err);
     if (rc)
@@ -356,8 +362,8 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     return rc;
 }
 
-int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given, const void *opts, int first,
-                    struct err *err)
+int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
+                    const void *opts, int first, struct err *err)
 {
     struct overlay_ctx c = { s, cmd, given, first, 0, err };
     size_t             had = s->run.n_devices;
@@ -408,14 +414,18 @@ int session_config(struct session *s, struct err *err)
     for (size_t b = 0; b < n; b++)
         s->block_params[b] = gpt_block_size(&s->gpt, b);
     s->run = (struct run_config){
-        .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode), .n_blocks = n, .block_params = s->block_params,
-        .decay = run_decay, .decay_ctx = s, .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
-        .compress = o->compress, .error_feedback = o->error_feedback, .n_devices = o->device.n ? o->device.n : o->devices,
+        .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode),
+        .n_blocks = n, .block_params = s->block_params, .decay = run_decay, .decay_ctx = s,
+        .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
+        .compress = o->compress, .error_feedback = o->error_feedback,
+        .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
         .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
         .spares = s->spares, .speculate = o->speculate, .layout = s->layout, .force_device = o->force_device,
-        .link_bw = (double)o->link_bw, .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
-        .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9), .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
+        .link_bw = (double)o->link_bw,
+        .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
+        .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9),
+        .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
         .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
     };
     if (!s->run.csd)
@@ -468,7 +478,8 @@ static int open_as(struct session *s, const char *dir, int reading, struct err *
     memset(s, 0, sizeof *s);
     if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full)) {
         free(full);
-        return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain --run or import makes it", dir);
+        return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
+                          "--run or import makes it", dir);
     }
     snprintf(s->dir, sizeof s->dir, "%s", full);
     free(full);
@@ -528,8 +539,9 @@ int session_recover(struct session *s, struct err *err)
     if (s->run.mode == RUN_MEM) // a committed image is whole
         return 0;
     if (s->read_only)
-        return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written here: `siTrain pretrain --resume` (or finetune) "
-                       "finishes the step where it may", s->dir);
+        return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written "
+                       "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "
+                       "may", s->dir);
     rc = run_train(&stream, &s->run, notice, sizeof notice, err);
     if (!rc)
         rc = stream_drain(stream, err);
@@ -628,7 +640,8 @@ static int expect_sums(struct session *s, const char *what, struct tokens *t, st
         memcpy(part, hex + 8 * i, 8);
         sums[i] = (uint32_t)strtoul(part, NULL, 16);
     }
-    rc = hex && sums ? tokens_expect(t, sums, n, err) : err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, key);
+    rc = hex && sums ? tokens_expect(t, sums, n, err)
+                     : err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, key);
     free(hex);
     free(sums);
     return rc;

@@ -1,5 +1,6 @@
-/* tokenise.c: text to token files, a piece of each file at a time. What the ids are is the tokenizer's business, what the file looks like
- * is tokens.c's; here is only the loop between them, which prepare, pretrain and eval share. */
+/* tokenise.c: text to token files, a piece of each file at a time. What the ids are is the
+ * tokenizer's business, what the file looks like is tokens.c's; here is only the loop between them,
+ * which prepare, pretrain and eval share. */
 #include "cmd/tokenise.h"
 
 #include "data/tokens.h"
@@ -67,7 +68,8 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
 static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
 {
     if (tokenizer_vocab(tok) > 65536)
-        return err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most 65536", tokenizer_vocab(tok));
+        return err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
+                          tokenizer_vocab(tok));
     if (n > 1 && tokenizer_endoftext(tok) < 0)
         return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
     for (size_t i = 0; i < n; i++) {
@@ -82,10 +84,12 @@ static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t 
     return 0;
 }
 
-int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out, uint64_t *count, struct err *err)
+int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
+                   uint64_t *count, struct err *err)
 {
     struct tokenise t = { .piece = malloc(PIECE_BYTES) };
-    int             rc = t.piece ? check_inputs(tok, texts, n, err) : err_set(err, -ENOMEM, "%s: out of memory", out);
+    int             rc = t.piece ? check_inputs(tok, texts, n, err)
+                                 : err_set(err, -ENOMEM, "%s: out of memory", out);
 
     if (!rc)
         rc = tokenizer_stream_open(&t.stream, tok, err);

@@ -1,4 +1,5 @@
-/* tokenise.h: text files into one token file, and what --data names into something that can be read as tokens. */
+/* tokenise.h: text files into one token file, and what --data names into something
+ * that can be read as tokens. */
 #ifndef CMD_TOKENISE_H
 #define CMD_TOKENISE_H
 
@@ -8,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, nothing before or after a text, one <|endoftext|> between
- * two. In pieces: memory does not grow with the files. *count gets the number of tokens. */
-int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out, uint64_t *count, struct err *err);
+/* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, nothing before or
+ * after a text, one <|endoftext|> between two. In pieces: memory does not grow with the files.
+ * *count gets the number of tokens. */
+int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
+                   uint64_t *count, struct err *err);
 
 /* A folder with a tokenizer's files? */
 int tokenise_has_files(const char *dir);

@@ -1,12 +1,14 @@
-/* train_opts.h: the options of training and of reading a model, shared by the commands that have them. The rows are in train_opts.c;
- * words are numbers in the order of the enum beside them. Checks that concern two options at once are in train_opts_check. */
+/* train_opts.h: the options of training and of reading a model, shared by the commands that have
+ * them. The rows are in train_opts.c; words are numbers in the order of the enum beside them.
+ * Checks that concern two options at once are in train_opts_check. */
 #ifndef CMD_TRAIN_OPTS_H
 #define CMD_TRAIN_OPTS_H
 
 #include "cmd/opt.h"
 #include "kernels/dtype.h"
 
-enum train_mode        { TRAIN_MEM, TRAIN_BASE, TRAIN_SU, TRAIN_SU_O, TRAIN_SU_O_C }; // "mem" "base" "su" "su+o" "su+o+c"
+// --mode mem, base, su, su+o, su+o+c
+enum train_mode        { TRAIN_MEM, TRAIN_BASE, TRAIN_SU, TRAIN_SU_O, TRAIN_SU_O_C };
 enum train_schedule    { TRAIN_COSINE, TRAIN_LINEAR, TRAIN_CONSTANT };
 enum train_decay       { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
 enum train_order       { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
@@ -25,7 +27,9 @@ struct model_opts {
 struct train_opts {
     // how long, how much
     uint64_t steps, schedule_steps;         // schedule_steps 0: steps
-    uint64_t batch, seq, grad_accum;        // rows, tokens a row (0: the model's positions), micro-batches a step
+    uint64_t batch;                         // rows of a micro-batch
+    uint64_t seq;                           // tokens of a row; 0: the model's positions
+    uint64_t grad_accum;                    // micro-batches of a step
     // the rule
     double   lr, min_lr;
     struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)
@@ -37,7 +41,7 @@ struct train_opts {
     uint64_t seed;
     int      order;                         // enum train_order
     int      dtype;                         // enum dtype: DT_F32 or DT_BF16
-    double   dropout;                       // 0: none; a classifier's where it was not asked for: config.json's (struct gpt_config)
+    double   dropout;                       // 0: none; a classifier's, where not asked for: config.json's
     // where
     int      mode;                          // enum train_mode; never TRAIN_SU_O_C after train_opts_check
     int      csd;                           // index in train_csd_names
@@ -80,8 +84,8 @@ extern const char *const train_mode_names[];  // "mem" "base" "su" "su+o" "su+o+
 extern const char *const train_csd_names[];   // "emu" "null": what csd_find takes
 extern const char *const train_disk_names[];  // "uring" "sync" "null": what disk_open takes
 
-/* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr; warm-up within the horizon; --devices
- * or --device; error feedback needs compress; ... */
+/* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr;
+ * warm-up within the horizon; --devices or --device; error feedback needs compress; ... */
 int train_opts_check(struct train_opts *o, struct err *err);
 /* Exactly one way to say which model. */
 int model_opts_check(const struct model_opts *o, struct err *err);

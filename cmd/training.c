@@ -254,7 +254,8 @@ static int training_open(struct training *t, struct err *err)
     o.model.kept = t->plan.kept;
     rc = run_train(&t->stream, &s->run, notice, sizeof notice, err);
     if (!rc)
-        rc = stream_drain(t->stream, err); // what a crash left is done: the database is ours until the first step
+        // what a crash left is done: the database is ours until the first step
+        rc = stream_drain(t->stream, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && s->o.speculate && !s->spares)
@@ -285,9 +286,9 @@ static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
     return t->feed->ops->batch(t->feed, step, micro, b, err);
 }
 
-/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there or
- * missing. What an evaluation took is measured as the next step's, and comes with its rows; after the last step,
- * with these. */
+/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there
+ * or missing. What an evaluation took is measured as the next step's, and comes with its rows;
+ * after the last step, with these. */
 static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best,
                         struct err *err)
 {

@@ -1,6 +1,7 @@
-/* wear.c: bytes written to drives. Every byte that is written over a link ends on an SSD, whichever link it crossed. run.db is another
- * matter: SQLite writes whole pages, twice (the log, then the database), so its share is an estimate: what was measured with
- * --durability step, rounded up, is a fixed part a step and one for each subgroup. */
+/* wear.c: bytes written to drives. Every byte that is written over a link ends on an SSD, whichever
+ * link it crossed. run.db is another matter: SQLite writes whole pages, twice (the log, then the
+ * database), so its share is an estimate: what was measured with --durability step, rounded up, is
+ * a fixed part a step and one for each subgroup. */
 #include "cmd/wear.h"
 
 #include "cmd/opt.h"
@@ -24,8 +25,9 @@ static int of_images(struct wear *w, const struct run_config *run, struct err *e
 
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
 {
-    struct traffic_config c = { .on_host = run->mode == RUN_BASE, .n_blocks = run->n_blocks, .block_params = run->block_params,
-                                .frames = run->frames, .wire_dt = run->wire_dt, .moments = optim_moments(run->optim),
+    struct traffic_config c = { .on_host = run->mode == RUN_BASE, .n_blocks = run->n_blocks,
+                                .block_params = run->block_params, .frames = run->frames,
+                                .wire_dt = run->wire_dt, .moments = optim_moments(run->optim),
                                 .compress = run->compress, .error_feedback = run->error_feedback,
                                 .residual_in_ram = run->residual_in_ram };
     struct link_meter     m;
@@ -75,13 +77,15 @@ void wear_print(const struct wear *w, uint64_t steps, double endurance)
     for (int k = 0; k < LINK_CLASSES; k++)
         if (w->device[k] > 0)
             printf("  %-10s %18.0f bytes\n", link_class_names[k], w->device[k]);
-    printf("  %-10s %18.0f bytes: %s in %llu steps\n", "all", total, opt_size_text(text, sizeof text, total * (double)steps),
-           (unsigned long long)steps);
+    printf("  %-10s %18.0f bytes: %s in %llu steps\n", "all", total,
+           opt_size_text(text, sizeof text, total * (double)steps), (unsigned long long)steps);
     if (w->journal > 0)
-        printf("  and about %s in a step to the drive of RUN, for run.db\n", opt_size_text(text, sizeof text, w->journal));
+        printf("  and about %s in a step to the drive of RUN, for run.db\n",
+               opt_size_text(text, sizeof text, w->journal));
     if (endurance > 0)
-        printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n", opt_size_text(all, sizeof all, endurance),
-               endurance / total / 1e6, 100 * total * (double)steps / endurance);
+        printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n",
+               opt_size_text(all, sizeof all, endurance), endurance / total / 1e6,
+               100 * total * (double)steps / endurance);
 }
 
 void wear_warn(const struct wear *w, double step_seconds, double endurance)
@@ -93,6 +97,8 @@ void wear_warn(const struct wear *w, double step_seconds, double endurance)
         return;
     years = wear_years(total, step_seconds, endurance);
     if (years < 1)
-        fprintf(stderr, "siTrain: warning: at %.3g s a step each device is written %s a day: a drive of --endurance %s is worn out in %.3g days\n",
-                step_seconds, opt_size_text(a, sizeof a, wear_day(total, step_seconds)), opt_size_text(b, sizeof b, endurance), years * 365.25);
+        fprintf(stderr, "siTrain: warning: at %.3g s a step each device is written %s a day: a "
+                "drive of --endurance %s is worn out in %.3g days\n", step_seconds,
+                opt_size_text(a, sizeof a, wear_day(total, step_seconds)),
+                opt_size_text(b, sizeof b, endurance), years * 365.25);
 }

@@ -17,8 +17,9 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
 /* Of all classes. */
 double wear_device(const struct wear *w);
 
-double wear_day(double step_bytes, double step_seconds);              // bytes a day
-double wear_years(double step_bytes, double step_seconds, double endurance); // until a drive that may be written `endurance` is worn out
+/* Bytes a day; and years until a drive that may be written `endurance` is worn out. */
+double wear_day(double step_bytes, double step_seconds);
+double wear_years(double step_bytes, double step_seconds, double endurance);
 
 /* For plan, on stdout. endurance: 0 if it was not said. */
 void wear_print(const struct wear *w, uint64_t steps, double endurance);
