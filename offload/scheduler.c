@@ -225,19 +225,46 @@ static void read_submit(struct scheduler *s, struct frame *f, size_t i)
     submit(s, g->device, &u->read);
 }
 
-/* Read on into a frame: its block's subgroups that are updated by now. */
+/* Read on into a frame: its block's subgroups that are updated by now, whichever device is ahead. */
 static int frame_read(struct scheduler *s, struct frame *f)
 {
-    size_t end, before = f->next_sub;
+    size_t before = f->unasked;
 
-    if (f->block == SIZE_MAX)
-        return 0;
-    for (end = s->dev.store.block_sub[f->block + 1]; f->next_sub < end; f->next_sub++) {
-        if (s->subs[f->next_sub].newest.version < f->version)
-            break;
-        read_submit(s, f, f->next_sub);
+    for (size_t d = 0; f->unasked > 0 && d < s->dev.n; d++)
+        for (struct shard_read *r = &f->shards[d]; r->next < r->end; r->next++, f->unasked--) {
+            if (s->subs[r->next].newest.version < f->version)
+                break;
+            read_submit(s, f, r->next);
+        }
+    return f->unasked != before;
+}
+
+/* Nothing that a frame holds is used any more: it is for another block. */
+static void frame_begin(struct scheduler *s, struct frame *f, size_t block)
+{
+    const struct store *st = &s->dev.store;
+    size_t              first = st->block_sub[block], end = st->block_sub[block + 1];
+
+    *f = (struct frame){ .wire = f->wire, .block = block, .version = s->applied, .unread = end - first,
+                         .unasked = end - first, .shards = f->shards, .users = 1 };
+    for (size_t d = 0; d < s->dev.n; d++) { // each device's lie together
+        while (first < end && st->subs[first].device < d)
+            first++;
+        f->shards[d].next = first;
+        while (first < end && st->subs[first].device == d)
+            first++;
+        f->shards[d].end = first;
     }
-    return f->next_sub != before;
+    s->unread_bytes += st->block_params[block] * dtype_bytes(st->wire_dt);
+}
+
+/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model waiting for what it
+ * needs next, be it a read, a gradient's write or block 0's update. */
+int scheduler_reads_enough(const struct scheduler *s)
+{
+    enum { AHEAD_BLOCKS = 2, AHEAD_BYTES = 64 << 20 };
+
+    return s->next_read >= s->next_acquire + AHEAD_BLOCKS && s->unread_bytes >= AHEAD_BYTES;
 }
 
 /* Give frames to the pass's next uses, in order, as far as they are free. */
@@ -245,7 +272,7 @@ static int reads_advance(struct scheduler *s)
 {
     int progress = 0;
 
-    for (; s->next_read < s->n_uses; s->next_read++) {
+    for (; s->next_read < s->n_uses && !scheduler_reads_enough(s); s->next_read++) {
         const struct order_use *use = &s->uses[s->next_read];
         struct frame           *f = &s->frames[use->frame];
 
@@ -254,10 +281,7 @@ static int reads_advance(struct scheduler *s)
         } else {
             if (f->users > 0 || f->unread > 0)
                 break;
-            *f = (struct frame){ .wire = f->wire, .block = use->block, .version = s->applied, .users = 1,
-                                 .next_sub = s->dev.store.block_sub[use->block],
-                                 .unread = s->dev.store.block_sub[use->block + 1] -
-                                           s->dev.store.block_sub[use->block] };
+            frame_begin(s, f, use->block);
         }
         progress = 1;
     }
@@ -268,9 +292,10 @@ static int reads_advance(struct scheduler *s)
 
 static void read_done(struct scheduler *s, const struct task *t)
 {
-    size_t block = s->dev.store.subs[t->sub].block;
+    const struct store_sub *u = &s->dev.store.subs[t->sub];
 
-    s->frames[order_frame(block, s->n_layer, s->n_frames)].unread--;
+    s->frames[order_frame(u->block, s->n_layer, s->n_frames)].unread--;
+    s->unread_bytes -= u->n * dtype_bytes(s->dev.store.wire_dt);
 }
 
 /* ---- residuals */

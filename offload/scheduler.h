@@ -48,6 +48,9 @@ struct task {
     enum runlog_phase phase;
 };
 
+/* Subgroups [next, end) of a block, one device's, are not yet submitted. */
+struct shard_read { size_t next, end; };
+
 /* A buffer that blocks stream through. `users`: uses in the current pass that have been given it
  * and not released it. */
 struct frame {
@@ -55,7 +58,8 @@ struct frame {
     size_t   block;      // whose parameters it holds or is getting; SIZE_MAX: none
     uint64_t version;
     size_t   unread;     // subgroups still to be read
-    size_t   next_sub;   // the next of them to be submitted
+    size_t   unasked;    // of them not submitted yet
+    struct shard_read *shards; // (n devices)
     unsigned users;
 };
 
@@ -132,7 +136,9 @@ struct scheduler {
     uint64_t          pass_step;
     struct order_use *uses;
     size_t            n_uses, next_read, next_acquire;
+    size_t            unread_bytes; // of all frames
     struct frame     *frames; // n_frames layer frames, embeddings, final norm
+    struct shard_read *shard_reads; // backing of all of theirs
     size_t            n_frames;
 
     // gradients of the current step
@@ -179,6 +185,8 @@ void *scheduler_thread(void *scheduler);
 void  scheduler_fail(struct scheduler *s, int rc, const struct err *err);
 /* Subgroups of block that are not yet at `applied`. */
 size_t scheduler_version_lag(const struct scheduler *s, size_t block);
+/* Nothing further is read ahead until the model acquires, or more of it is there. */
+int  scheduler_reads_enough(const struct scheduler *s);
 /* to_update and to_commit, of running_version. */
 void scheduler_count(struct scheduler *s);
 /* A slot of subgroup i's class is free. */

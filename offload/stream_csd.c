@@ -76,7 +76,7 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
     struct scheduler *s = of(stream);
     struct frame     *f;
     uint64_t          start = clock_ns();
-    int               waited = 0, lagged;
+    int               waited = 0, lagged, more;
 
     pthread_mutex_lock(&s->mutex);
     assert(s->next_acquire < s->n_uses && s->uses[s->next_acquire].block == block);
@@ -86,9 +86,12 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
         pthread_cond_wait(&s->changed, &s->mutex);
         waited = 1;
     }
+    more = scheduler_reads_enough(s);
     s->next_acquire++;
     *wire = f->wire;
     pthread_mutex_unlock(&s->mutex);
+    if (more)
+        csd_bell_ring(&s->dev.bell);
     if (waited) // an evaluation's waits are no part of a step
         meter_span(s->meter, s->pass_step,
                    s->pass == STREAM_EVAL ? PHASE_EVAL
@@ -406,7 +409,8 @@ static int arena_open(struct scheduler *s, struct err *err)
     for (size_t i = 0; i < s->n_frames + 2; i++) {
         const struct buffer_sizes *k = &kind[i < s->n_frames ? 0 : i - s->n_frames + 1];
 
-        s->frames[i] = (struct frame){ .wire = carve(&at, k->wire), .block = SIZE_MAX };
+        s->frames[i] = (struct frame){ .wire = carve(&at, k->wire), .block = SIZE_MAX,
+                                       .shards = s->shard_reads + i * st->n_devices };
     }
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         const struct buffer_sizes *k = &kind[i < s->n_gbufs ? 0 : i - s->n_gbufs + 1];
@@ -452,6 +456,7 @@ static int tables_open(struct scheduler *s, struct err *err)
     }
     s->uses = calloc(order_max(s->n_layer), sizeof *s->uses);
     s->frames = calloc(s->n_frames + 2, sizeof *s->frames);
+    s->shard_reads = calloc((s->n_frames + 2) * st->n_devices, sizeof *s->shard_reads);
     s->gbufs = calloc(s->n_gbufs + 2, sizeof *s->gbufs);
     s->residuals = s->cfg.residual_in_ram ? calloc(st->n_blocks, sizeof *s->residuals) : NULL;
     s->subs = calloc(st->n_subs, sizeof *s->subs);
@@ -465,7 +470,7 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->flushes = calloc(st->n_devices, sizeof *s->flushes);
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
-    if (!s->uses || !s->frames || !s->gbufs || !s->subs || !s->free || !s->free_slots ||
+    if (!s->uses || !s->frames || !s->shard_reads || !s->gbufs || !s->subs || !s->free || !s->free_slots ||
         !s->queue || !s->queue_first || !s->queue_next || !s->ahead_next || !s->updating ||
         !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
@@ -620,6 +625,7 @@ static void csd_close(struct stream *stream)
     free(s->segments);
     free(s->uses);
     free(s->frames);
+    free(s->shard_reads);
     free(s->gbufs);
     free(s->residuals);
     free(s->subs);
