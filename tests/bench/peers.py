@@ -13,6 +13,7 @@ round to round, warm, where memory allows: starts and compilation are then paid 
 
 Needs torch (2.11 or later); DeepSpeed compiles its parts once, some minutes; and 10 GB (355M: 25 GB) of disk in --dir. Environment: SITRAIN the program."""
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -96,7 +97,8 @@ class Peer:
         return json.loads(self.line())
 
     def close(self):
-        os.killpg(self.child.pid, signal.SIGKILL)  # with the compilers that it began
+        with contextlib.suppress(ProcessLookupError):  # it may have ended: out of memory, say
+            os.killpg(self.child.pid, signal.SIGKILL)  # with the compilers that it began
         self.child.wait()
         self.folder.cleanup()
 
