@@ -63,7 +63,7 @@ int  gpt_check(const struct gpt_config *g, struct err *err);
 /* FLOPs a token of forward and backward: 6 x parameters + 6 x layers x width x seq. */
 double gpt_flops_per_token(const struct gpt_config *g, size_t seq);
 
-/* Initial values of parameters [first, first + n) of a block: any part alone, in any order (DESIGN.md, Exact
+/* Initial values of parameters [first, first + n) of a block: any part alone, in any order (docs/design.md, Exact
  * meanings). */
 void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
                      uint64_t seed);

@@ -1,4 +1,4 @@
-/* schedule.h: the learning rate of a step and the clip factor, exactly as DESIGN.md's Exact meanings have
+/* schedule.h: the learning rate of a step and the clip factor, exactly as docs/design.md's Exact meanings have
  * them, in double. */
 #ifndef MODEL_SCHEDULE_H
 #define MODEL_SCHEDULE_H

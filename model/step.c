@@ -76,7 +76,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     out->tokens = p.tokens;
     step_scale(t, step, &norm, out, &update);
     update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    return stream_update(t->stream, &update, err); // commit A; devices update, block 0 first
+    return stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside it
 }
 
 static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, size_t block, uint64_t start_ns)

@@ -1,4 +1,4 @@
-/* commit.c: when a commit is due, and what it writes (DESIGN.md, Storage: commits A and B).
+/* commit.c: when a commit is due, and what it writes (docs/design.md, Storage and commits).
  *
  * One commit is on its way at a time. It begins with a flush of every device, submitted after the
  * writes it covers were reaped; when all flushes are back it is one transaction in run.db. Without
@@ -73,7 +73,7 @@ static int put_covered(struct scheduler *s, struct err *err)
 }
 
 /* With what was updated before: none of it is committed yet, all that is covered is now. last:
- * there is nothing left, or never was. */
+ * there will be no B. */
 static int write_a(struct scheduler *s, int last, struct err *err)
 {
     struct runlog *log = s->cfg.log;

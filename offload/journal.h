@@ -1,6 +1,6 @@
 /* journal.h: the commits. The journal's tables in run.db say, for each subgroup, which slot holds
  * its newest committed state and at which version, and what the last commit A decided. Every row
- * carries a checksum of its own. DESIGN.md, Storage, states the protocol; the caller keeps it
+ * carries a checksum of its own. docs/design.md, Storage and commits, states the protocol; the caller keeps it
  * (flush before commit), this file keeps the rows.
  *
  * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be updated with.

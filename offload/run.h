@@ -49,6 +49,8 @@ struct run_config {
     uint64_t       commit_every;  // mem: steps between images; 0 only at the end
     size_t         frames;        // layer frames (2 or more, at most n_blocks - 2)
     size_t         grad_buffers;  // layer gradient buffers (1 or more)
+    size_t         read_ahead;    // bytes of parameters asked for at once, where two blocks are less;
+                                  // 0: 64 MiB. Changes no bit
 };
 
 /* Where values come from: [first, first + n) of a block, as fp32. */

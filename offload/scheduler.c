@@ -4,7 +4,8 @@
  *
  *   updates    once asked for, block 0 first, as long as a slot of the class is free: beside commit
  *              A, as no slot that is committed is overwritten; with speculation, before that too
- *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released
+ *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released,
+ *              not far ahead of the model
  *   residuals  (error feedback) of blocks whose gradients the model has begun
  *   gradients  as soon as the model has sent them and the block's last update is committed (its
  *              redo would need the old ones)
@@ -248,8 +249,6 @@ static void frame_begin(struct scheduler *s, struct frame *f, size_t block)
     *f = (struct frame){ .wire = f->wire, .block = block, .version = s->applied, .unread = end - first,
                          .unasked = end - first, .shards = f->shards, .users = 1 };
     for (size_t d = 0; d < s->dev.n; d++) { // each device's lie together
-        while (first < end && st->subs[first].device < d)
-            first++;
         f->shards[d].next = first;
         while (first < end && st->subs[first].device == d)
             first++;
@@ -258,13 +257,14 @@ static void frame_begin(struct scheduler *s, struct frame *f, size_t block)
     s->unread_bytes += st->block_params[block] * dtype_bytes(st->wire_dt);
 }
 
-/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model waiting for what it
- * needs next, be it a read, a gradient's write or block 0's update. */
+/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model waiting for
+ * what it needs next, be it a read, a gradient's write or block 0's update. */
 int scheduler_reads_enough(const struct scheduler *s)
 {
     enum { AHEAD_BLOCKS = 2, AHEAD_BYTES = 64 << 20 };
+    size_t bytes = s->cfg.read_ahead ? s->cfg.read_ahead : AHEAD_BYTES;
 
-    return s->next_read >= s->next_acquire + AHEAD_BLOCKS && s->unread_bytes >= AHEAD_BYTES;
+    return s->next_read >= s->next_acquire + AHEAD_BLOCKS && s->unread_bytes >= bytes;
 }
 
 /* Give frames to the pass's next uses, in order, as far as they are free. */

@@ -161,7 +161,7 @@ struct scheduler {
     uint64_t          applied;      // asked for, the running one included
     struct optim_step running;      // the numbers of the running update, and the version that it makes
     uint64_t          running_version;
-    size_t            to_update, to_commit; // subgroups of the running update, since A
+    size_t            to_update, to_commit; // subgroups of the running update, since its A
     int               redo;
 
     // speculation
@@ -185,7 +185,7 @@ void *scheduler_thread(void *scheduler);
 void  scheduler_fail(struct scheduler *s, int rc, const struct err *err);
 /* Subgroups of block that are not yet at `applied`. */
 size_t scheduler_version_lag(const struct scheduler *s, size_t block);
-/* Nothing further is read ahead until the model acquires, or more of it is there. */
+/* Nothing is read further ahead until the model acquires a block, or what was asked for is there. */
 int  scheduler_reads_enough(const struct scheduler *s);
 /* to_update and to_commit, of running_version. */
 void scheduler_count(struct scheduler *s);

@@ -64,8 +64,8 @@ int stream_grad(struct stream *s, size_t block, float **grad, struct err *err);
  * writing it to its devices. */
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
 
-/* All gradients were sent: commit A as soon as they are durable, then update, block 0 first. Does
- * not wait. */
+/* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are durable.
+ * Does not wait. */
 int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
 
 /* Wait until everything asked for is done and committed. */

@@ -76,7 +76,7 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
     struct scheduler *s = of(stream);
     struct frame     *f;
     uint64_t          start = clock_ns();
-    int               waited = 0, lagged, more;
+    int               waited = 0, lagged, held_back;
 
     pthread_mutex_lock(&s->mutex);
     assert(s->next_acquire < s->n_uses && s->uses[s->next_acquire].block == block);
@@ -86,11 +86,11 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
         pthread_cond_wait(&s->changed, &s->mutex);
         waited = 1;
     }
-    more = scheduler_reads_enough(s);
+    held_back = scheduler_reads_enough(s);
     s->next_acquire++;
     *wire = f->wire;
     pthread_mutex_unlock(&s->mutex);
-    if (more)
+    if (held_back)
         csd_bell_ring(&s->dev.bell);
     if (waited) // an evaluation's waits are no part of a step
         meter_span(s->meter, s->pass_step,
@@ -441,7 +441,8 @@ static size_t tables_bytes(const struct store *st)
                   2 * sizeof(struct csd_segment) + sizeof(struct journal_sub) +
                   sizeof(struct journal_grad);
 
-    return st->n_subs * each + slots_total(st) * (sizeof(uint32_t) + 1);
+    return st->n_subs * each + slots_total(st) * (sizeof(uint32_t) + 1) +
+           st->n_blocks * st->n_devices * sizeof(struct shard_read);
 }
 
 static int tables_open(struct scheduler *s, struct err *err)

@@ -1,4 +1,4 @@
-/* traffic.c: the table of DESIGN.md's "Traffic" as arithmetic: payload alone, in one step
+/* traffic.c: the table of docs/design.md (run.db) as arithmetic: payload alone, in one step
  * without a crash. What is measured is compared with this, byte for byte, so nothing here may be
  * an estimate. */
 #include "offload/traffic.h"

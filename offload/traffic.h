@@ -1,4 +1,4 @@
-/* traffic.h: what a step must move, computed (DESIGN.md, Traffic): bytes of payload per link, class
+/* traffic.h: what a step must move, computed (docs/design.md, run.db): bytes of payload per link, class
  * and direction. */
 #ifndef OFFLOAD_TRAFFIC_H
 #define OFFLOAD_TRAFFIC_H

@@ -10,6 +10,7 @@
 #include "offload/devices.h"
 #include "offload/run.h"
 #include "offload/traffic.h"
+#include "tests/csd_hold.h"
 #include "tests/disk_fault.h"
 #include "tests/tempdir.h"
 #include "tests/toy.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { LAYERS = 4, BLOCKS = LAYERS + 2, STEPS = 6 };
 static const size_t sizes[BLOCKS] = { 30011, 17000, 17000, 17000, 17000, 77 };
@@ -119,6 +121,7 @@ static void toy_create(struct toy *t, const struct variant *v, enum speculation 
         .disk = v->disk, .csd_mem = v->csd_mem, .frames = v->frames, .grad_buffers = v->grad_buffers, .commit_every = 1, .durable = 1,
         .error_feedback = v->feedback != SENT_IS_ALL, .residual_in_ram = v->feedback == IN_RAM,
         .speculate = speculation != WAIT, .spares = speculation == SPECULATE,
+        .read_ahead = v->devices % 2, // one byte, or 64 MiB: more than the model has
     };
     must(t, run_format(&t->cfg, &toy_init, &t->err));
 }
@@ -390,6 +393,43 @@ static void updates_do_not_wait(void **state)
     }
 }
 
+/* A commit A that is on its way keeps no update waiting, few as the spare slots are, and the bits are the same. */
+static void updates_do_not_wait_for_commit_a(void **state)
+{
+    (void)state;
+    const struct variant v[] = {
+        { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
+        { RUN_SU, 1, 128 << 10, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
+        { RUN_BASE, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, STREAMED, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        struct outcome want = toy_run(&v[i]);
+        char          *dir = tempdir_new(), notice[512];
+        struct toy     t;
+        struct stream *s;
+
+        toy_create(&t, &v[i], WAIT, dir);
+        t.cfg.csd = &csd_hold;
+        must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
+        for (uint64_t step = 0; step < STEPS; step++) {
+            if (step == 1)
+                must(&t, stream_drain(s, &t.err)); // its own A alone is to wait
+            csd_hold_set(step == 1 ? 1u << CSD_FLUSH : 0);
+            assert_true(step_of(&t, s, step, 0, 0) == want.loss[step]);
+            for (int ms = 0; step == 1 && meter_total(stream_meter(s), step, PHASE_UPDATE) == 0; ms++) {
+                assert_true(ms < 20000);
+                nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+            }
+        }
+        must(&t, stream_drain(s, &t.err));
+        stream_close(s);
+        assert_int_equal(params_sum(&t), want.params);
+        runlog_close(t.cfg.log);
+        tempdir_remove(dir);
+    }
+}
+
 /* Evaluations between the steps change no bit, and no step's traffic (toy_run checks it): not where all layers stay in frames either. */
 static void evaluations_between_steps(void **state)
 {
@@ -526,6 +566,7 @@ int main(void)
         cmocka_unit_test(damaged_residual_is_named),
         cmocka_unit_test(skipped_steps_leave_states_alone),
         cmocka_unit_test(updates_do_not_wait),
+        cmocka_unit_test(updates_do_not_wait_for_commit_a),
         cmocka_unit_test(evaluations_between_steps),
         cmocka_unit_test(more_devices_than_subgroups),
         cmocka_unit_test(nothing_is_stored),

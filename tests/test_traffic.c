@@ -1,4 +1,4 @@
-/* The computed traffic against the table of DESIGN.md, written out by hand for a small model. */
+/* The computed traffic against the table of docs/design.md, written out by hand for a small model. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -13,7 +13,7 @@
 #include "offload/image.h"
 #include "offload/journal.h"
 #include "offload/verify.h"
-#include "tests/disk_fault.h"
+#include "tests/csd_hold.h"
 #include "tests/tempdir.h"
 #include "tests/toy.h"
 
@@ -44,17 +44,7 @@ struct scene {
     struct err        err;
 };
 
-static struct csd_ops faulty;
 static unsigned       turned;
-
-static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
-                       struct err *err)
-{
-    struct csd_config c = *cfg;
-
-    c.disk_ops = &disk_fault;
-    return csd_emu.open(out, &c, notice, size, err);
-}
 
 static void must(const struct scene *s, int rc)
 {
@@ -180,22 +170,25 @@ static uint32_t content(const char *dir)
     return sum;
 }
 
-/* Slots, not gradients: the step's commit A is written, none of its updates. */
+/* The step's commit A is written, none of its updates is begun. */
 static void stop_half_way(struct scene *s)
 {
-    struct disk_fault_plan plan = {
-        .inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .from = STORE_SUPERBLOCK};
-    struct store st;
+    struct stream *st;
+    char           notice[512];
+    uint64_t       step, applied;
+    double         loss;
+    float         *grad;
 
-    must(s, devices_layout(&st, &s->cfg, &s->err));
-    plan.to = st.device_bytes[0];
-    for (size_t i = 0; i < st.n_subs; i++)
-        plan.to = st.subs[i].grad_off < plan.to ? st.subs[i].grad_off : plan.to;
-    store_release(&st);
-    disk_fault_set(&plan);
-    s->cfg.csd = &faulty;
-    assert_int_equal(train(s, STOP + 1), -EIO);
+    s->cfg.csd = &csd_hold;
+    csd_hold_set(1u << CSD_UPDATE);
+    must(s, run_train(&st, &s->cfg, notice, sizeof notice, &s->err));
+    must(s, toy_step(&s->cfg, st, STOP, 0, 0, &loss, &s->err));
+    must(s, stream_grad(st, BLOCKS - 1, &grad, &s->err)); // waits for A
+    stream_close(st);
+    csd_hold_set(0);
     s->cfg.csd = &csd_emu;
+    must(s, run_position(&s->cfg, &step, &applied, &s->err));
+    assert_int_equal(step, STOP + 1);
 }
 
 static struct scene *scene_new(const struct variant *v)
@@ -203,8 +196,6 @@ static struct scene *scene_new(const struct variant *v)
     struct scene *s = calloc(1, sizeof *s);
     char         *root = tempdir_new(), path[96];
 
-    faulty = csd_emu;
-    faulty.open = faulty_open;
     snprintf(s->root, sizeof s->root, "%s", root);
     free(root);
     snprintf(s->base, sizeof s->base, "%s/base", s->root);
@@ -402,8 +393,7 @@ static void turn_all(struct scene *s)
         };
 
         for (size_t k = 0; k < sizeof spots / sizeof *spots; k++) {
-            int waits = subs[i].version <
-                        state.applied; // its update reads states and gradient, and makes the wire anew
+            int waits = subs[i].version < state.applied; // its update reads states and gradient, makes the wire
 
             if ((spots[k].kind == VERIFY_RESIDUAL && !s->cfg.error_feedback) ||
                 (spots[k].kind == VERIFY_GRADIENT && !waits))
