@@ -2,6 +2,7 @@
  * not know a new processor and takes slow ones. Its variable OPENBLAS_CORETYPE says otherwise. So the program
  * starts itself once with each that this processor can run, and lets it run the model's products in fp32. */
 #include "cmd/bench.h"
+#include "cmd/cmd.h"
 
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
@@ -102,8 +103,8 @@ int bench_cores(struct bench *b, json_t **rows, struct err *err)
     int         rc = 0;
 
     *rows = json_array();
-    if (getenv("OPENBLAS_CORETYPE") || !openblas_row(b->report)) // it is the user's choice already
-        return 0;
+    if ((getenv("OPENBLAS_CORETYPE") && !getenv(CMD_CORE_IS_OURS)) || !openblas_row(b->report))
+        return 0; // it is the user's choice already
     for (size_t t = 0; t < turns; t++)
         for (size_t i = 0; i < n && !rc; i++)
             rc = core_rate(&rates[i][t], b, names[i], err);

@@ -393,7 +393,7 @@ static void conclude_cores(const json_t *cores)
                bench_text(best, "core"),
                bench_number(best, "flops_per_second") / bench_number(used, "flops_per_second"));
     else
-        printf("=> no other OPENBLAS_CORETYPE is surely faster than %s, which OpenBLAS chose\n",
+        printf("=> no other OPENBLAS_CORETYPE is surely faster than %s, the one in use\n",
                bench_text(used, "core"));
 }
 

@@ -8,6 +8,9 @@
 
 #define SITRAIN_VERSION "0.1.0"
 
+/* In the environment beside an OPENBLAS_CORETYPE that main.c set, not the user. */
+#define CMD_CORE_IS_OURS "SITRAIN_CORE_IS_OURS"
+
 extern const struct opt_command pretrain_command, finetune_command, eval_command, generate_command,
                                 prepare_command, import_command, export_command, plan_command,
                                 report_command, check_command, reshard_command, devices_command,

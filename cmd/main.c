@@ -139,7 +139,7 @@ static int openblas_core(void)
 {
     const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
 
-    return core && !setenv("OPENBLAS_CORETYPE", core, 1);
+    return core && !setenv("OPENBLAS_CORETYPE", core, 1) && !setenv(CMD_CORE_IS_OURS, "1", 1);
 }
 
 /* Libraries read their settings when they are loaded, so the program begins once more with better

@@ -92,8 +92,9 @@ class Peer:
         return line
 
     def steps(self, count):
-        self.child.stdin.write(b"%d\n" % count)
-        self.child.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # line() says how it ended
+            self.child.stdin.write(b"%d\n" % count)
+            self.child.stdin.flush()
         return json.loads(self.line())
 
     def close(self):
