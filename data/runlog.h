@@ -1,6 +1,6 @@
-/* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). This file owns the
+/* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). The files of runlog own the
  * connection, the schema of the measuring tables and their bounded size; offload/journal.c adds the
- * journal's own tables through runlog_db. One thread uses a runlog at a time. DESIGN.md's tables: runs,
+ * journal's own tables through runlog_db. One thread uses a runlog at a time. docs/design.md has the tables: runs,
  * steps, spans, traffic, evals, devices; views for the paper's breakdown. */
 #ifndef DATA_RUNLOG_H
 #define DATA_RUNLOG_H

@@ -107,15 +107,6 @@ static double column_real(sqlite3_stmt *st, int i)
     return sqlite3_column_type(st, i) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(st, i);
 }
 
-int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
-{
-    const struct runlog_step none = {
-        .step = step, .loss = (double)NAN, .lr = (double)NAN, .grad_norm = (double)NAN
-    };
-
-    return runlog_step(log, &none, err);
-}
-
 /* The rows of steps [from, end). */
 static void steps_forget(struct checking *c, uint64_t from, uint64_t end)
 {
@@ -193,7 +184,7 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
 {
     struct checking c = { log, out, say, ctx, mend };
     struct stat     st;
-    int             sums = runlog_db_has_sums(log, "steps");
+    int             sums = runlog_db_has_sums(log, "evals");
 
     *out = (struct runlog_check){ 0 };
     if (stat(log->path, &st))

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,15 @@ int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err
                          (sqlite3_int64)s->tokens, s->loss, s->lr, s->grad_norm, (sqlite3_int64)s->clipped,
                          (sqlite3_int64)s->skipped, s->seconds, (sqlite3_int64)s->peak_rss,
                          (sqlite3_int64)runlog_step_sum(s));
+}
+
+int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
+{
+    const struct runlog_step none = {
+        .step = step, .loss = (double)NAN, .lr = (double)NAN, .grad_norm = (double)NAN
+    };
+
+    return runlog_step(log, &none, err);
 }
 
 int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss, struct err *err)
