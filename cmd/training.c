@@ -108,17 +108,20 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
     return memory_plan(out, &r, err);
 }
 
-/* `plan` may be asked about another machine; what trains here must fit here, whatever --host-mem says. */
+/* `plan` may be asked about another machine; what trains here must fit into its RAM (a container's limit is not
+ * looked at), whatever --host-mem says. */
 static int machine_holds(const struct budget *plan, struct err *err)
 {
     uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    char     needs[32], has[32];
+    char     needs[32], has[32], most[32];
 
     if (plan->total + plan->arenas <= ram)
         return 0;
-    return err_misuse(err, "within this --host-mem the run would take %s of memory, and this machine has %s",
+    return err_misuse(err, "within this --host-mem the run would take %s of memory, and this machine has %s: "
+                      "expected --host-mem of %s at most",
                       opt_size_text(needs, sizeof needs, (double)(plan->total + plan->arenas)),
-                      opt_size_text(has, sizeof has, (double)ram));
+                      opt_size_text(has, sizeof has, (double)ram),
+                      opt_size_text(most, sizeof most, ram > plan->arenas ? (double)(ram - plan->arenas) : 0));
 }
 
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
