@@ -119,7 +119,7 @@ static void test_lengths(void **state)
     }
 }
 
-static void test_residual(void **state)
+static void test_residual_and_zero(void **state)
 {
     uint64_t seed = 6;
 
@@ -134,6 +134,9 @@ static void test_residual(void **state)
             assert_true(out[i] == a[i] + b[i]);
         residual_add(a, a, b, n);
         assert_memory_equal(a, out, n * 4);
+        floats_zero(a, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(a[i] == 0 && !signbit(a[i]));
         guard_free(a);
         guard_free(b);
         guard_free(out);
@@ -206,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_residual),
+        cmocka_unit_test(test_residual_and_zero),
         cmocka_unit_test(test_colsum),
     };
 
