@@ -19,20 +19,14 @@ static size_t cores_possible(const char *names[CORES])
 {
     size_t n = 0;
 
-#ifdef __x86_64__
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-
-    if (avx2) {
+    if (simd_avx2()) {
         names[n++] = "Haswell";
         names[n++] = "Zen";
     }
     if (simd_avx512())
         names[n++] = "SkylakeX";
-    if (simd_avx512() && __builtin_cpu_supports("avx512bf16"))
+    if (simd_avx512_bf16())
         names[n++] = "Cooperlake";
-#else
-    (void)names;
-#endif
     return n;
 }
 
@@ -105,6 +99,7 @@ int bench_cores(struct bench *b, json_t **rows, struct err *err)
     *rows = json_array();
     if ((getenv("OPENBLAS_CORETYPE") && !getenv(CMD_CORE_IS_OURS)) || !openblas_row(b->report))
         return 0; // it is the user's choice already
+    unsetenv(CMD_CORE_IS_OURS); // what a child runs with is chosen here: it compares no further
     for (size_t t = 0; t < turns; t++)
         for (size_t i = 0; i < n && !rc; i++)
             rc = core_rate(&rates[i][t], b, names[i], err);

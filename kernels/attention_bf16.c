@@ -108,7 +108,7 @@ static void narrow(word *rows, word *cols, const float *s)
 
 static int runs(enum dtype dt)
 {
-    return dt == DT_BF16 && simd_avx512() && __builtin_cpu_supports("avx512bf16");
+    return dt == DT_BF16 && simd_avx512_bf16();
 }
 
 const struct attention_form attention_bf16 = {

@@ -61,12 +61,8 @@ const char *matmul_better_core(const char *chosen)
     static const char *const with_avx2[] = {"Haswell", "Zen", "Excavator", "SkylakeX",
                                             "Cooperlake", "SapphireRapids"};
 
-#ifdef __x86_64__
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    if (!simd_avx2())
         return NULL;
-#else
-    return NULL;
-#endif
     if (!chosen)
         chosen = openblas_get_corename();
     for (size_t i = 0; i < sizeof with_avx2 / sizeof *with_avx2; i++)

@@ -15,12 +15,30 @@
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
 #endif
 
-/* Whether this CPU has the AVX-512 of x86-64-v4. */
+/* Whether this CPU has AVX2 with fused multiply-adds; the AVX-512 of x86-64-v4; that and products of bf16. */
+static inline int simd_avx2(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
+
 static inline int simd_avx512(void)
 {
 #ifdef __x86_64__
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return 0;
+#endif
+}
+
+static inline int simd_avx512_bf16(void)
+{
+#ifdef __x86_64__
+    return simd_avx512() && __builtin_cpu_supports("avx512bf16");
 #else
     return 0;
 #endif

@@ -91,6 +91,16 @@ result $? "it is JSON alone, with those sections and what they go by"
 works "--mode base, compressed" bench $small --mode base --compress 2% --only steps
 nothing_left "after parts"
 
+# OpenBLAS's cores are compared, once, where the program chose the one in use; not where the user did.
+# shellcheck disable=SC2086
+OPENBLAS_CORETYPE=Haswell SITRAIN_CORE_IS_OURS=1 timeout 60 "$bin" bench $small --only products >"$tmp/out" 2>"$tmp/err" &&
+    [ "$(grep -c '^  Haswell .* in use' "$tmp/out")" = 1 ]
+result $? "OpenBLAS's cores beside the one that the program chose"
+# shellcheck disable=SC2086
+OPENBLAS_CORETYPE=Haswell "$bin" bench $small --only products >"$tmp/out" 2>"$tmp/err" && ! grep -q "OPENBLAS_CORETYPE" "$tmp/out"
+result $? "none beside the one that the user chose"
+nothing_left "after them"
+
 # ---- refusals ----
 
 # shellcheck disable=SC2086
