@@ -124,6 +124,14 @@ static int machine_holds(const struct budget *plan, struct err *err)
                       opt_size_text(most, sizeof most, ram > plan->arenas ? (double)(ram - plan->arenas) : 0));
 }
 
+/* training_plan, of a run that trains on this machine. */
+static int plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    int rc = training_plan(out, s, rows, err);
+
+    return rc ? rc : machine_holds(out, err);
+}
+
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
                         uint64_t rows, struct err *err)
 {
@@ -134,9 +142,7 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     snprintf(s.dir, sizeof s.dir, "%s", dir);
     rc = session_config(&s, err);
     if (!rc)
-        rc = training_plan(&plan, &s, rows, err);
-    if (!rc)
-        rc = machine_holds(&plan, err);
+        rc = plan_here(&plan, &s, rows, err);
     session_close(&s);
     return rc;
 }
@@ -248,9 +254,7 @@ static int training_open(struct training *t, struct err *err)
     if (rc)
         return rc;
     keep_engine(s);
-    rc = training_plan(&t->plan, s, labelled_most_rows(s, "dev"), err);
-    if (!rc)
-        rc = machine_holds(&t->plan, err);
+    rc = plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err);
     if (rc)
         return rc;
     o = training_options(s);

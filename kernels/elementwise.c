@@ -112,19 +112,19 @@ void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_
                       (const char *)x + i * dtype_bytes(x_dt), x_dt, n - i < CHUNK ? n - i : CHUNK);
 }
 
+void floats_zero(float *x, size_t n)
+{
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (size_t i = 0; i < n; i += CHUNK)
+        memset(x + i, 0, (n - i < CHUNK ? n - i : CHUNK) * sizeof *x);
+}
+
 SIMD_CLONES
 static void residual_chunk(float *out, const float *a, const float *b, size_t n)
 {
 #pragma omp simd // out may be a or b, which no vector minds
     for (size_t i = 0; i < n; i++)
         out[i] = a[i] + b[i];
-}
-
-void floats_zero(float *x, size_t n)
-{
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (size_t i = 0; i < n; i += CHUNK)
-        memset(x + i, 0, (n - i < CHUNK ? n - i : CHUNK) * sizeof *x);
 }
 
 void residual_add(float *out, const float *a, const float *b, size_t n)

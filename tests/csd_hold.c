@@ -31,27 +31,28 @@ static void hold_submit(struct csd *c, struct csd_job *job)
     held[n_held++].job = job;
 }
 
-static int hold_reap(struct csd *c, struct csd_job **done, int max)
+/* Jobs that are not held any more go to the device; all of them are dropped where it is closed. */
+static void let_go(struct csd *c, int closes)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < n_held; i++)
-        if (held[i].device == c && !is_held(held[i].job))
-            csd_emu.submit(c, held[i].job);
-        else
+        if (held[i].device != c || (!closes && is_held(held[i].job)))
             held[kept++] = held[i];
+        else if (!closes)
+            csd_emu.submit(c, held[i].job);
     n_held = kept;
+}
+
+static int hold_reap(struct csd *c, struct csd_job **done, int max)
+{
+    let_go(c, 0);
     return csd_emu.reap(c, done, max);
 }
 
 static int hold_close(struct csd *c)
 {
-    size_t kept = 0;
-
-    for (size_t i = 0; i < n_held; i++)
-        if (held[i].device != c)
-            held[kept++] = held[i];
-    n_held = kept;
+    let_go(c, 1);
     return csd_emu.close(c);
 }
 
