@@ -43,7 +43,7 @@ struct product_run {
     const struct operands *operands;
     enum product           which;
     size_t                 rows;
-    int                    bias;
+    int                    bias, add;
 };
 
 static void product_run(void *ctx, size_t call)
@@ -52,7 +52,10 @@ static void product_run(void *ctx, size_t call)
     const struct operands    *x = p->operands;
 
     (void)call;
-    products_run(p->products, p->which, p->rows, x->c, x->a, x->b, p->bias ? x->bias : NULL, x->scratch);
+    if (p->add)
+        products_add(p->products, p->which, p->rows, x->c, x->a, x->b, x->scratch);
+    else
+        products_run(p->products, p->which, p->rows, x->c, x->a, x->b, p->bias ? x->bias : NULL, x->scratch);
 }
 
 /* ---- operands ---- */
@@ -124,14 +127,19 @@ static void operands_close(struct operands *x)
 
 /* ---- what a step has ---- */
 
-/* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut into. */
-static double times_a_step(const struct bench *b, enum product which, size_t rows)
+/* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut into. Of a
+ * gradient the first chunk writes, all others add. */
+static double times_a_step(const struct bench *b, enum product which, size_t rows,
+                           const struct matmul_shape *s)
 {
     size_t tokens = b->o->train.batch * b->o->train.seq,
-           chunk = which < PRODUCT_LOGITS ? CHUNK_ROWS : HEAD_ROWS;
-    size_t pieces = rows == chunk ? tokens / chunk : 1;
+           chunk = which < PRODUCT_LOGITS ? CHUNK_ROWS : HEAD_ROWS,
+           chunks = b->o->train.grad_accum * (rows == chunk ? tokens / chunk : 1);
+    int    first = rows == products_rows(tokens, chunk, 0); // the first chunk has this size
 
-    return (double)(pieces * b->o->train.grad_accum * (which < PRODUCT_LOGITS ? b->gpt.n_layer : 1));
+    if (s->form == MATMUL_TN && first)
+        chunks = s->accumulate ? chunks - 1 : 1;
+    return (double)(chunks * (which < PRODUCT_LOGITS ? b->gpt.n_layer : 1));
 }
 
 static double flops_of(const struct matmul_shape *s)
@@ -141,7 +149,7 @@ static double flops_of(const struct matmul_shape *s)
 
 static const char *form_of(const struct matmul_shape *s)
 {
-    return s->form == MATMUL_NN ? "A B" : s->form == MATMUL_NT ? "A B'" : "A' B";
+    return s->form == MATMUL_NN ? "A B" : s->form == MATMUL_NT ? "A B'" : s->accumulate ? "+ A' B" : "A' B";
 }
 
 /* ---- engines ---- */
@@ -200,7 +208,7 @@ static void engine_report(const struct bench *b, const struct engine *e, const s
     }
     json_object_set_new(row, "library", json_string(matmul_describe(products_matmul(e->products))));
     for (size_t i = 0; (s = products_shape(e->products, i, &which, &rows)); i++) {
-        double rate = flops_of(s) / items[i].seconds, times = times_a_step(b, which, rows);
+        double rate = flops_of(s) / items[i].seconds, times = times_a_step(b, which, rows, s);
 
         json_object_set_new(json_array_get(shapes, i), e->kind->title, json_real(rate));
         flops += times * flops_of(s);
@@ -226,7 +234,7 @@ static json_t *shapes_of(const struct bench *b, const struct products *p)
         json_array_append_new(rows_json, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product",
                                                    products_name(which), "form", form_of(s), "size", size,
                                                    "m", (int)s->m, "n", (int)s->n, "k", (int)s->k,
-                                                   "times_a_step", times_a_step(b, which, rows)));
+                                                   "times_a_step", times_a_step(b, which, rows, s)));
     }
     return rows_json;
 }
@@ -250,6 +258,7 @@ static struct bench_item *items_of(const struct engine *engines, const struct op
             r->products = engines[e].products;
             r->operands = x;
             r->bias = s->bias;
+            r->add = s->accumulate;
             items[*n] = (struct bench_item){product_run, r, 0};
         }
     return items;

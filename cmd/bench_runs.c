@@ -5,6 +5,7 @@
 #include "cmd/newrun.h"
 #include "cmd/training.h"
 #include "data/clock.h"
+#include "kernels/elementwise.h"
 #include "kernels/rng.h"
 
 #include <errno.h>
@@ -180,11 +181,15 @@ int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, j
 
 /* ---- without the model ---- */
 
-static int send(struct stream *st, size_t block, struct stream_norm *norm, struct err *err)
+/* Zeros. */
+static int send(const struct gpt_config *g, struct stream *st, size_t block, struct stream_norm *norm,
+                struct err *err)
 {
     float *grad;
-    int    rc = stream_grad(st, block, &grad, err);
+    int    fresh, rc = stream_grad(st, block, &grad, &fresh, err);
 
+    if (!rc && fresh)
+        floats_zero(grad, gpt_block_size(g, block));
     return rc ? rc : stream_send_grad(st, block, norm, err);
 }
 
@@ -212,14 +217,14 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     if (!rc)
         rc = pass_block(st, 0, err);
     if (!rc)
-        rc = send(st, last, &norm, err);
+        rc = send(&s->gpt, st, last, &norm, err);
     for (size_t b = last - 1; b >= 1 && !rc; b--) {
         rc = pass_block(st, b, err);
         if (!rc)
-            rc = send(st, b, &norm, err);
+            rc = send(&s->gpt, st, b, &norm, err);
     }
     if (!rc)
-        rc = send(st, 0, &norm, err);
+        rc = send(&s->gpt, st, 0, &norm, err);
     optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2, s->o.eps, 1,
                   stream_applied(st) + 1);
     up.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;

@@ -53,6 +53,7 @@ struct layer {
     struct acts_layer       a;
     const void *wire;
     float      *grad;        // backward only
+    int         fresh;       // its matrices are written first
     float      *x, *x_out;   // (N, C): in and out of the residual stream
     float      *dx;          // (N, C): backward only
     size_t      rows, seq, N, C; // N = rows x seq
@@ -111,6 +112,13 @@ static void drop_rows(const struct layer *l, float *out, const float *x, size_t 
 {
     if (drop->p > 0)
         dropout_rows(out, x, n, l->C, i, drop);
+}
+
+/* A matrix's gradient from tokens [i, i + n): x' dy. */
+static void dmatrix(const struct layer *l, enum product which, enum gpt_tensor t, size_t i, size_t n,
+                    const void *x, const void *dy)
+{
+    model_gradient(l->m, which, n, dparam(l, t), x, dy, l->fresh && i == 0);
 }
 
 /* Tokens [i, i + n): qkv = ln_1(x) Wqkv + bqkv. */
@@ -206,11 +214,11 @@ static void mlp_backward(const struct layer *l, size_t i, size_t n)
     model_product(l->m, PRODUCT_D_GELU, n, w->dgelu, dy, param(l, GPT_MLP_PROJ_W), NULL);
     gelu_backward(w->gelu, w->dfc, dparam(l, GPT_FC_B), w->dgelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n,
                   4 * l->C, w->sums);
-    model_product(l->m, PRODUCT_D_MLP_PROJ_W, n, dparam(l, GPT_MLP_PROJ_W), w->gelu, dy, NULL);
+    dmatrix(l, PRODUCT_D_MLP_PROJ_W, GPT_MLP_PROJ_W, i, n, w->gelu, dy);
 
     layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n,
                     l->C);
-    model_product(l->m, PRODUCT_D_FC_W, n, dparam(l, GPT_FC_W), w->ln, w->dfc, NULL);
+    dmatrix(l, PRODUCT_D_FC_W, GPT_FC_W, i, n, w->ln, w->dfc);
     model_product(l->m, PRODUCT_D_LN2, n, w->proj, w->dfc, param(l, GPT_FC_W), NULL);
     layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid,
                        param(l, GPT_LN2_W), l->dt, mean, rstd, n, l->C, w->sums);
@@ -221,8 +229,7 @@ static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
 {
     const void *dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
 
-    model_product(l->m, PRODUCT_D_ATTN_PROJ_W, n, dparam(l, GPT_ATTN_PROJ_W), row(l, l->a.attn, i, l->C), dy,
-                  NULL);
+    dmatrix(l, PRODUCT_D_ATTN_PROJ_W, GPT_ATTN_PROJ_W, i, n, row(l, l->a.attn, i, l->C), dy);
     model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy, param(l, GPT_ATTN_PROJ_W), NULL);
 }
 
@@ -235,18 +242,19 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
 
     colsum_add(dparam(l, GPT_QKV_B), dqkv, l->dt, n, 3 * l->C, w->sums);
     layernorm_apply(w->ln, l->dt, mean, rstd, x, param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C);
-    model_product(l->m, PRODUCT_D_QKV_W, n, dparam(l, GPT_QKV_W), w->ln, dqkv, NULL);
+    dmatrix(l, PRODUCT_D_QKV_W, GPT_QKV_W, i, n, w->ln, dqkv);
     model_product(l->m, PRODUCT_D_LN1, n, w->proj, dqkv, param(l, GPT_QKV_W), NULL);
     layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, x,
                        param(l, GPT_LN1_W), l->dt, mean, rstd, n, l->C, w->sums);
 }
 
-void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
+void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad, int fresh)
 {
     struct layer l = layer_of(m, layer, micro, wire, grad);
     size_t       n;
 
     assert(m->o.training);
+    l.fresh = fresh;
     if (!acts_holds(m->acts, layer, micro)) {
         layer_forward(&l, 0);
         acts_hold(m->acts, layer, micro);

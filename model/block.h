@@ -16,7 +16,8 @@ void block_begin(struct model *m);
 /* Layer `layer`, 1..n_layer. */
 void block_forward(struct model *m, size_t layer, size_t micro, const void *wire);
 /* dx: of the layer's output on entry, of its input on return. Computes the layer's activations again if they
- * were not kept. */
-void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad);
+ * were not kept. fresh: the first micro-batch since model_grad_begin, whose products write the gradient's
+ * matrices. */
+void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad, int fresh);
 
 #endif

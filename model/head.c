@@ -49,12 +49,12 @@ static void chunk_logits(const struct chunk *c)
     model_product(m, PRODUCT_LOGITS, c->n, h->logits, h->ln, model_wire(m, c->embed_wire, GPT_WTE), NULL);
 }
 
-static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad)
+static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad, int fresh)
 {
     const struct acts_head *h = acts_head(c->m->acts);
     const struct model     *m = c->m;
 
-    model_product(m, PRODUCT_D_WTE, c->n, model_grad(m, embed_grad, GPT_WTE), h->dlogits, h->ln, NULL);
+    model_gradient(m, PRODUCT_D_WTE, c->n, model_grad(m, embed_grad, GPT_WTE), h->dlogits, h->ln, fresh);
     model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, model_wire(m, c->embed_wire, GPT_WTE), NULL);
     memset(c->dx, 0, c->n * c->C * sizeof(float));
     layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B), h->dln, c->x,
@@ -93,7 +93,7 @@ double head_loss(struct model *m, size_t micro, const void *wire, const void *em
 }
 
 double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *grad,
-                 float *embed_grad, float scale)
+                 float *embed_grad, int fresh, float scale)
 {
     const struct acts_head *h = acts_head(m->acts);
     struct acts_shape shape = model_shape(m, micro);
@@ -109,7 +109,7 @@ double head_step(struct model *m, size_t micro, const void *wire, const void *em
         chunk_logits(&c);
         softmax_xent(h->losses, h->dlogits, m->o.dtype, h->logits, c.targets, c.n, c.V, scale);
         sum = sum_losses(sum, &c, h->losses, &counted);
-        chunk_backward(&c, grad, embed_grad);
+        chunk_backward(&c, grad, embed_grad, fresh && i == 0);
     }
     return sum;
 }

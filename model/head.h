@@ -12,8 +12,9 @@ double head_loss(struct model *m, size_t micro, const void *wire, const void *em
                  uint64_t *counted);
 
 /* The same with gradients of sum x scale: dx of the residual stream is written to acts_work()->dx; added to
- * grad (block n_layer + 1) and embed_grad (block 0). */
+ * grad (block n_layer + 1) and embed_grad (block 0). fresh: the first micro-batch since model_grad_begin,
+ * which writes wte's. */
 double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *grad,
-                 float *embed_grad, float scale);
+                 float *embed_grad, int fresh, float scale);
 
 #endif

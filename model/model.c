@@ -1,6 +1,8 @@
 /* model.c: opens the products and the activations of a model once, before the first pass. */
 #include "model/model.h"
 
+#include "kernels/elementwise.h"
+
 #include <errno.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -132,10 +134,35 @@ float *model_grad(const struct model *m, float *grad, enum gpt_tensor t)
     return grad + gpt_offset(&m->o.gpt, t);
 }
 
+/* Whether model_gradient makes it. A classifier has no product with wte. */
+static int is_product(const struct model *m, enum gpt_tensor t)
+{
+    return t == GPT_QKV_W || t == GPT_ATTN_PROJ_W || t == GPT_FC_W || t == GPT_MLP_PROJ_W ||
+           (t == GPT_WTE && !m->o.gpt.n_labels);
+}
+
+void model_grad_begin(const struct model *m, size_t block, float *grad, int products)
+{
+    enum gpt_tensor t, end;
+
+    for (gpt_block_tensors(&m->o.gpt, block, &t, &end); t < end; t++)
+        if (!products || !is_product(m, t))
+            floats_zero(model_grad(m, grad, t), gpt_size(&m->o.gpt, t));
+}
+
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
                    const void *b, const void *bias)
 {
     products_run(m->products, which, rows, c, a, b, bias, m->scratch);
+}
+
+void model_gradient(const struct model *m, enum product which, size_t rows, float *c, const void *a,
+                    const void *b, int fresh)
+{
+    if (fresh)
+        products_run(m->products, which, rows, c, a, b, NULL, m->scratch);
+    else
+        products_add(m->products, which, rows, c, a, b, m->scratch);
 }
 
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)

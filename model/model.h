@@ -46,9 +46,16 @@ void model_close(struct model *m);
 const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor t);
 float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
 
+/* A block's gradient came fresh (offload/stream.h): zero all that backward adds to. Where `products` are to
+ * come, the matrices that model_gradient makes are left out: its first one of each writes them. */
+void model_grad_begin(const struct model *m, size_t block, float *grad, int products);
+
 /* Product `which` on rows tokens. */
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
                    const void *b, const void *bias);
+/* A gradient of parameters: fresh: written into c, which is undefined, else added to it. */
+void model_gradient(const struct model *m, enum product which, size_t rows, float *c, const void *a,
+                    const void *b, int fresh);
 
 // of a micro-batch, at most
 static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; }

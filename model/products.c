@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_CLASSES = 11, MAX_SHAPES = PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
+enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
 
 struct products {
     struct matmul *matmul;
@@ -43,8 +43,7 @@ static struct matmul_shape back_through(size_t rows, size_t n, size_t k, enum dt
 
 static struct matmul_shape gradient(size_t m, size_t n, size_t rows, enum dtype dt)
 {
-    return (struct matmul_shape){.form = MATMUL_TN, .m = m, .n = n, .k = rows, .ab_dt = dt, .c_dt = DT_F32,
-                                 .accumulate = 1};
+    return (struct matmul_shape){.form = MATMUL_TN, .m = m, .n = n, .k = rows, .ab_dt = dt, .c_dt = DT_F32};
 }
 
 static int is_backward(enum product which)
@@ -73,21 +72,30 @@ static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, s
     }
 }
 
-/* Parameters of a layer in its largest chunk, of which there are several. */
-static int packs(const struct products_options *o, enum product which, size_t rows)
-{
-    size_t largest = products_rows(o->tokens, CHUNK_ROWS, o->unit);
-
-    return which < PRODUCT_D_MLP_PROJ_W && rows == largest && o->micros * (o->tokens / largest) > 1;
-}
-
-static void add(struct products *p, const struct products_options *o, enum product which, size_t rows)
+static void announce(struct products *p, enum product which, size_t rows, struct matmul_shape shape)
 {
     assert(p->n < MAX_SHAPES);
     p->key[p->n].which = which;
     p->key[p->n].rows = rows;
-    p->shape[p->n] = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
-    p->shape[p->n++].pack_b = packs(o, which, rows);
+    p->shape[p->n++] = shape;
+}
+
+/* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first chunk is one
+ * of the largest; where they vary, any can be. Parameters are packed for a layer's largest chunk, where there
+ * are several. */
+static void add(struct products *p, const struct products_options *o, enum product which, size_t rows,
+                size_t chunk)
+{
+    struct matmul_shape shape = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
+    size_t              largest = products_rows(o->tokens, chunk, o->unit);
+    int                 several = o->micros * (o->tokens / largest) > 1, dw = shape.form == MATMUL_TN;
+
+    shape.pack_b = which < PRODUCT_D_MLP_PROJ_W && rows == largest && several;
+    if (!dw || rows == largest || o->unit)
+        announce(p, which, rows, shape);
+    shape.accumulate = 1;
+    if (dw && (rows != largest || several))
+        announce(p, which, rows, shape);
 }
 
 /* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
@@ -96,12 +104,12 @@ static void add_chunked(struct products *p, const struct products_options *o, en
 {
     for (enum product which = first; which < end; which++) {
         if (o->tokens >= chunk)
-            add(p, o, which, chunk);
+            add(p, o, which, chunk, chunk);
         for (size_t rows = chunk / 2; o->unit && rows >= o->unit; rows /= 2)
             if (rows <= o->tokens)
-                add(p, o, which, rows);
+                add(p, o, which, rows, chunk);
         if (!o->unit && o->tokens % chunk)
-            add(p, o, which, o->tokens % chunk);
+            add(p, o, which, o->tokens % chunk, chunk);
     }
 }
 
@@ -208,15 +216,29 @@ static const void *packed(struct products *p, size_t id, const void *b, void *sc
     return at;
 }
 
-void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
-                  const void *b, const void *bias, void *scratch)
+static size_t id_of(const struct products *p, enum product which, size_t rows, int accumulate)
 {
     size_t id = 0;
 
-    while (id < p->n && (p->key[id].which != which || p->key[id].rows != rows))
+    while (id < p->n && (p->key[id].which != which || p->key[id].rows != rows ||
+                         p->shape[id].accumulate != accumulate))
         id++;
     assert(id < p->n);
+    return id;
+}
+
+void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
+                  const void *b, const void *bias, void *scratch)
+{
+    size_t id = id_of(p, which, rows, 0);
+
     if (matmul_packed(p->matmul, id))
         b = packed(p, id, b, scratch);
     matmul_run(p->matmul, id, c, a, b, bias, scratch);
+}
+
+void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,
+                  const void *b, void *scratch)
+{
+    matmul_run(p->matmul, id_of(p, which, rows, 1), c, a, b, NULL, scratch);
 }

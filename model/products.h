@@ -14,7 +14,7 @@ enum { CHUNK_ROWS = 1024, HEAD_ROWS = 256 };
 enum product {
     PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,                      // forward: y = x W + b
     PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,                      // dx = dy W'
-    PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W,      // dW += x' dy
+    PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W,      // dW = x' dy
     PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE,                                      // the tied head
     PRODUCTS
 };
@@ -51,7 +51,8 @@ int  products_open(struct products **out, const struct products_options *o, stru
 void products_close(struct products *p);
 struct matmul *products_matmul(const struct products *p);
 
-/* The i-th of all that were announced, in the order of enum product; NULL past the end. */
+/* The i-th of all that were announced, in the order of enum product; NULL past the end. Gradients that are
+ * written and those that are added (accumulate) are two. */
 const struct matmul_shape *products_shape(const struct products *p, size_t i, enum product *which,
                                           size_t *rows);
 const char *products_name(enum product which); // "qkv", "attn_proj", ... "d_wte"
@@ -66,5 +67,9 @@ void products_begin(struct products *p);
 /* Run product `which` on `rows` rows, one of the numbers that the options announced. */
 void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);
+
+/* The same of a gradient of parameters (dW), added to what c has: every one in a step but the first. */
+void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,
+                  const void *b, void *scratch);
 
 #endif

@@ -90,6 +90,26 @@ static int is_empty(const struct trainer *t, size_t micro)
     return model_shape(t->model, micro).rows == 0;
 }
 
+static int all_empty(const struct trainer *t)
+{
+    size_t a = 0;
+
+    while (a < t->o.model.grad_accum && is_empty(t, a))
+        a++;
+    return a == t->o.model.grad_accum;
+}
+
+/* A block's gradient, ready to be added to. *fresh: all but the matrices that products make, which the first
+ * micro-batch that is not empty is to write. */
+static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh, struct err *err)
+{
+    int rc = stream_grad(t->stream, block, grad, fresh, err);
+
+    if (!rc && *fresh)
+        model_grad_begin(t->model, block, *grad, !all_empty(t));
+    return rc;
+}
+
 static void count_batch(const struct trainer *t, struct pass *p, const struct batch *b)
 {
     if (t->o.model.gpt.n_labels == 0) {
@@ -189,12 +209,12 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss, stru
     const void *wire, *embed_wire;
     float      *grad, *embed_grad = NULL;
     uint64_t    start_ns;
-    int         rc = head_acquire(t, &wire, &embed_wire, err);
+    int         fresh, rc = head_acquire(t, &wire, &embed_wire, err);
 
     if (!rc)
-        rc = stream_grad(t->stream, final, &grad, err);
+        rc = grad_begin(t, final, &grad, &fresh, err);
     if (!rc && !classifier)
-        rc = stream_grad(t->stream, 0, &embed_grad, err);
+        rc = grad_begin(t, 0, &embed_grad, &fresh, err);
     if (rc)
         return rc;
     start_ns = clock_ns();
@@ -204,7 +224,8 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss, stru
         if (classifier)
             sum += classify_step(t->model, a, wire, grad, scale);
         else
-            sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, scale);
+            sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, fresh, scale);
+        fresh = 0;
     }
     *loss = sum / (double)p->counted;
     record(t, p->step, PHASE_LOSS, final, start_ns);
@@ -218,17 +239,20 @@ static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *n
         const void *wire;
         float      *grad;
         uint64_t    start_ns;
-        int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
+        int         fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
 
         if (!rc)
-            rc = stream_grad(t->stream, b, &grad, err);
+            rc = grad_begin(t, b, &grad, &fresh, err);
         if (rc)
             return rc;
         start_ns = clock_ns();
         block_begin(t->model);
-        for (size_t a = 0; a < t->o.model.grad_accum; a++)
-            if (!is_empty(t, a))
-                block_backward(t->model, b, a, wire, grad);
+        for (size_t a = 0; a < t->o.model.grad_accum; a++) {
+            if (is_empty(t, a))
+                continue;
+            block_backward(t->model, b, a, wire, grad, fresh);
+            fresh = 0;
+        }
         record(t, step, PHASE_BACKWARD, b, start_ns);
         stream_release(t->stream, b);
         rc = stream_send_grad(t->stream, b, norm, err); // norm, Top-K, write
@@ -242,7 +266,7 @@ static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm
 {
     uint64_t start_ns;
     float   *grad;
-    int      rc = stream_grad(t->stream, 0, &grad, err);
+    int      fresh, rc = grad_begin(t, 0, &grad, &fresh, err); // a language model's head had it before
 
     if (rc)
         return rc;

@@ -26,9 +26,9 @@ void stream_release(struct stream *s, size_t block)
     s->ops->release(s, block);
 }
 
-int stream_grad(struct stream *s, size_t block, float **grad, struct err *err)
+int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
-    return s->ops->grad(s, block, grad, err);
+    return s->ops->grad(s, block, grad, fresh, err);
 }
 
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)

@@ -56,9 +56,10 @@ void stream_expect(struct stream *s, const struct optim_step *optim);
 int  stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err);
 void stream_release(struct stream *s, size_t block);
 
-/* Lend the fp32 gradient of `block`, flat, zeroed when first asked for in a step; the same buffer
- * until it is sent. May wait for a buffer to become free. */
-int stream_grad(struct stream *s, size_t block, float **grad, struct err *err);
+/* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first asked
+ * for in a step; its values are undefined then, and whoever asked writes all of them. May wait for a
+ * buffer to become free. */
+int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
 
 /* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
  * writing it to its devices. */
@@ -92,7 +93,7 @@ struct stream_ops {
     void (*expect)(struct stream *s, const struct optim_step *optim); // NULL: makes no use of it
     int  (*acquire)(struct stream *s, size_t block, const void **wire, struct err *err);
     void (*release)(struct stream *s, size_t block);
-    int  (*grad)(struct stream *s, size_t block, float **grad, struct err *err);
+    int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
     int  (*drain)(struct stream *s, struct err *err);

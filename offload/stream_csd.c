@@ -162,13 +162,15 @@ static void residuals_settle(struct scheduler *s, int skip)
             s->residuals[b].held = skip ? HELD_NONE : HELD_COMMITTED;
 }
 
-static int csd_grad(struct stream *stream, size_t block, float **grad, struct err *err)
+static int csd_grad(struct stream *stream, size_t block, float **grad, int *fresh, struct err *err)
 {
     struct scheduler *s = of(stream);
     struct gbuf      *g = gbuf_of(s, block);
     uint64_t          start = clock_ns();
-    int               waited = 0, fresh = 0, asked = 0;
+    size_t            n = s->cfg.block_params[block];
+    int               waited = 0, asked = 0;
 
+    *fresh = 0;
     pthread_mutex_lock(&s->mutex);
     if (g->state != GBUF_LENT || g->block != block) {
         // nothing of a step before A of the one before
@@ -181,7 +183,7 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, struct er
             g->block = block;
             g->step = s->pass_step;
             asked = residual_ask(s, g);
-            fresh = 1;
+            *fresh = 1;
         }
     }
     pthread_mutex_unlock(&s->mutex);
@@ -189,8 +191,8 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, struct er
         csd_bell_ring(&s->dev.bell);
     if (waited)
         meter_span(s->meter, s->pass_step, PHASE_GRAD_WRITE, (int)block, -1, start, clock_ns(), 0);
-    if (fresh)
-        floats_zero(g->grad, store_pad(s->cfg.block_params[block]));
+    if (*fresh) // what devices get behind its end; the rest is written by whoever asked
+        floats_zero(g->grad + n, store_pad(n) - n);
     *grad = g->grad;
     return failed(s, err);
 }

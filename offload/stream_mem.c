@@ -48,7 +48,7 @@ struct mem_block {
     float *residual; // error feedback: what steps before did not send; NULL without
     struct topk_pair *pairs; // and what this one sends
     void  *wire;   // the master itself in fp32
-    int    zeroed; // grad was handed out in this step
+    int    lent;   // grad was handed out in this step
 };
 
 struct stream_mem {
@@ -171,15 +171,14 @@ static void mem_release(struct stream *s, size_t block)
     (void)s, (void)block;
 }
 
-static int mem_grad(struct stream *s, size_t block, float **grad, struct err *err)
+static int mem_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
     struct mem_block *b = &of(s)->blocks[block];
 
     (void)err;
     assert(block < of(s)->cfg.n_blocks);
-    if (!b->zeroed)
-        floats_zero(b->grad, b->params);
-    b->zeroed = 1;
+    *fresh = !b->lent;
+    b->lent = 1;
     *grad = b->grad;
     return 0;
 }
@@ -201,7 +200,7 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     int                nonfinite = 0;
 
     (void)err;
-    assert(b->zeroed && "a gradient is sent that was never asked for");
+    assert(b->lent && "a gradient is sent that was never asked for");
     norm->sumsq += reduce_sumsq(b->grad, b->params, &nonfinite, m->scratch);
     if (nonfinite)
         stream_norm_flag(norm, block);
@@ -330,7 +329,7 @@ static int mem_update(struct stream *s, const struct stream_step *step, struct e
     if (!step->skip)
         update_all(m, step);
     for (size_t b = 0; b < m->cfg.n_blocks; b++)
-        m->blocks[b].zeroed = 0;
+        m->blocks[b].lent = 0;
     m->next_step++;
     if (m->cfg.commit_every && m->next_step - m->committed.step >= m->cfg.commit_every)
         return commit_image(m, &step->row, err);

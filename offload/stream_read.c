@@ -204,9 +204,9 @@ static void read_release(struct stream *s, size_t block)
     pthread_mutex_unlock(&r->mutex);
 }
 
-static int read_grad(struct stream *s, size_t block, float **grad, struct err *err)
+static int read_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
-    (void)s, (void)block, (void)grad;
+    (void)s, (void)block, (void)grad, (void)fresh;
     return no_training(err);
 }
 

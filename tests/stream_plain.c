@@ -6,6 +6,7 @@
 #include "kernels/reduce.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,15 +84,17 @@ static void plain_release(struct stream *s, size_t block)
     p->lent[block] = NULL;
 }
 
-static int plain_grad(struct stream *s, size_t block, float **grad, struct err *err)
+/* Fresh: NaN, so that what the model does not write is seen. */
+static int plain_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
     struct stream_plain *p = plain(s);
 
     (void)err;
     assert(!p->sent[block]);
     *grad = p->grads + p->first[block];
-    if (!p->asked[block])
-        memset(*grad, 0, (p->first[block + 1] - p->first[block]) * sizeof(float));
+    *fresh = !p->asked[block];
+    for (size_t i = p->first[block]; *fresh && i < p->first[block + 1]; i++)
+        p->grads[i] = NAN;
     p->asked[block] = 1;
     return 0;
 }

@@ -524,15 +524,15 @@ static int large_step(struct toy *t, struct stream *s, uint64_t step, struct str
     const void        *wire[BLOCKS];
     struct stream_step up = { .row = { .step = step } };
     float             *grad;
-    int                rc = toy_forward(&t->cfg, s, step, wire, &t->loss[step], &t->err);
+    int                fresh, rc = toy_forward(&t->cfg, s, step, wire, &t->loss[step], &t->err);
 
     *norm = (struct stream_norm){ 0 };
     for (size_t b = BLOCKS; b-- > 0 && !rc;) {
         rc = b > 0 && b < BLOCKS - 1 ? stream_acquire(s, b, &wire[b], &t->err) : 0;
         if (!rc)
-            rc = stream_grad(s, b, &grad, &t->err);
+            rc = stream_grad(s, b, &grad, &fresh, &t->err);
         for (size_t i = 0; !rc && i < sizes[b]; i++)
-            grad[i] += b == 1 && i % 5 == 0 && step < 2 ? 2e38f : 0.001f * (float)((i + step) % 17);
+            grad[i] = b == 1 && i % 5 == 0 && step < 2 ? 2e38f : 0.001f * (float)((i + step) % 17);
         if (b > 0)
             stream_release(s, b);
         if (b == BLOCKS - 1)

@@ -415,6 +415,64 @@ static void test_eval_between_steps(void **state)
     fixture_close(steps);
 }
 
+/* ---- gradients that come with anything in them --------------------------------------------------------- */
+
+enum { SLOTS = 4 };
+
+/* A step in which micro-batch a has this many rows of a fixture's wide batch, from where the one before it
+ * ended. */
+struct spread { const int32_t *x, *y; size_t rows[SLOTS]; };
+
+static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
+{
+    const struct spread *s = ctx;
+    size_t               first = 0;
+
+    (void)step, (void)err;
+    for (size_t a = 0; a < micro; a++)
+        first += s->rows[a];
+    b->rows = s->rows[micro];
+    memcpy(b->x, s->x + first * b->seq, b->rows * b->seq * sizeof *b->x);
+    memcpy(b->y, s->y + first * b->seq, b->rows * b->seq * sizeof *b->y);
+    return 0;
+}
+
+/* A step over the stream, which lends gradients full of NaN: every value is written before it is added to,
+ * by the first chunk of the first micro-batch that is not empty; with none, all are 0. */
+static void test_fresh_gradients(void **state)
+{
+    static const size_t rows[][SLOTS] = { { 50 }, { 0, 0, 50, 0 }, { 0, 7, 0, 43 }, { 45, 0, 4, 1 }, { 0 } };
+    struct fixture        *f = fixture_open("tests/fixtures/gpt_a.fix");
+    size_t                 batch, seq;
+    struct gpt_config      gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, 50, 24, DT_F32, MATMUL_AUTO);
+    const float           *want = fixture_f32(f, "wide_grads", gpt_total(&gpt));
+
+    (void)state;
+    o.model.grad_accum = SLOTS;
+    o.model.varying = 1;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct spread      s = { fixture_i32(f, "wide_x", 0), fixture_i32(f, "wide_y", 0), { 0 } };
+        struct rig         rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
+        const float       *grads = stream_plain_grads(rig.stream);
+        int                none = i == sizeof rows / sizeof rows[0] - 1;
+        struct step_result result;
+        struct err         err = { 0 };
+
+        memcpy(s.rows, rows[i], sizeof s.rows);
+        assert_int_equal(
+            train_step(rig.trainer, 0, &(struct batch_source){ spread_batch, &s }, &result, &err), 0);
+        assert_int_equal(result.skipped, none);
+        assert_true(result.skip_block == SIZE_MAX);
+        if (!none)
+            compare_tensors(&gpt, grads, want, max_distance, 1e-5);
+        for (size_t k = 0; none && k < gpt_total(&gpt); k++)
+            assert_true(grads[k] == 0.0f);
+        rig_close(&rig);
+    }
+    fixture_close(f);
+}
+
 static void test_not_finite_is_skipped(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
@@ -496,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_eval),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_sites),
+        cmocka_unit_test(test_fresh_gradients),
         cmocka_unit_test(test_not_finite_is_skipped),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes),

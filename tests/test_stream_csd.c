@@ -303,7 +303,7 @@ static void damaged_residual_is_named(void **state)
     float             *grad;
     double             loss;
     FILE              *f;
-    int                rc;
+    int                fresh, rc;
 
     toy_create(&t, &v, WAIT, dir);
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
@@ -321,7 +321,7 @@ static void damaged_residual_is_named(void **state)
 
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
     must(&t, toy_forward(&t.cfg, s, 1, wire, &loss, &t.err));
-    rc = stream_grad(s, BLOCKS - 1, &grad, &t.err); // it is being read by now, and may be known
+    rc = stream_grad(s, BLOCKS - 1, &grad, &fresh, &t.err); // it is being read by now, and may be known
     assert_int_equal(rc ? rc : stream_send_grad(s, BLOCKS - 1, &norm, &t.err), -EBADMSG);
     assert_non_null(strstr(t.err.text, "the residual of block 5 at offset"));
     stream_close(s);

@@ -157,11 +157,11 @@ static void test_errors(void **state)
     struct stream_norm norm;
     struct stream_step step = { 0 };
     struct err         err = { 0 };
-    int                rc = 0;
+    int                fresh, rc = 0;
 
     (void)state;
     assert_int_equal(stream_begin(s, STREAM_TRAIN, 0, &err), -ENOTSUP);
-    assert_int_equal(stream_grad(s, 0, &grad, &err), -ENOTSUP);
+    assert_int_equal(stream_grad(s, 0, &grad, &fresh, &err), -ENOTSUP);
     assert_int_equal(stream_send_grad(s, 0, &norm, &err), -ENOTSUP);
     assert_int_equal(stream_update(s, &step, &err), -ENOTSUP);
     assert_int_equal(stream_drain(s, &err), 0);

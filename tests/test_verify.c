@@ -178,12 +178,13 @@ static void stop_half_way(struct scene *s)
     uint64_t       step, applied;
     double         loss;
     float         *grad;
+    int            fresh;
 
     s->cfg.csd = &csd_hold;
     csd_hold_set(1u << CSD_UPDATE);
     must(s, run_train(&st, &s->cfg, notice, sizeof notice, &s->err));
     must(s, toy_step(&s->cfg, st, STOP, 0, 0, &loss, &s->err));
-    must(s, stream_grad(st, BLOCKS - 1, &grad, &s->err)); // waits for A
+    must(s, stream_grad(st, BLOCKS - 1, &grad, &fresh, &s->err)); // waits for A
     stream_close(st);
     csd_hold_set(0);
     s->cfg.csd = &csd_emu;

@@ -53,16 +53,16 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
 {
     size_t last = cfg->n_blocks - 1;
     float *grad;
-    int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
+    int    fresh, rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
 
     if (!rc)
-        rc = stream_grad(s, b, &grad, err);
+        rc = stream_grad(s, b, &grad, &fresh, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < cfg->block_params[b]; i++) {
         float w = b ? dtype_get(wire[b], cfg->wire_dt, i) : 0.01f * (float)(i % 7);
 
-        grad[i] += 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
+        grad[i] = 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
     }
     if (poison && b == 2)
         grad[5] = NAN;
