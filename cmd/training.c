@@ -193,10 +193,12 @@ static void keep_engine(struct session *s)
 
 static int record_engine(struct training *t, struct err *err)
 {
-    int   in_bf16 = !strcmp(attention_describe((enum dtype)t->s->o.dtype), "bf16"), rc = 0;
-    char *before = session_get(t->s, "engine"), now[192], text[512];
+    const char *attention = attention_describe((enum dtype)t->s->o.dtype);
+    int         in_fp32 = !strcmp(attention, "fp32"), rc = 0;
+    char       *before = session_get(t->s, "engine"), now[192], text[512];
 
-    snprintf(now, sizeof now, "%s%s", trainer_engine(t->trainer), in_bf16 ? ", attention bf16" : "");
+    snprintf(now, sizeof now, "%s%s%s", trainer_engine(t->trainer), in_fp32 ? "" : ", attention ",
+             in_fp32 ? "" : attention);
     if (!before) {
         rc = session_set(t->s, "engine", now, err);
     } else if (strcmp(before, now)) {

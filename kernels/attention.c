@@ -141,6 +141,8 @@ static void queries_add(float *out, const struct head *hd, struct weights w, con
     for (size_t i = 0; i < nq; i += step) { // queries i.. see keys up to their own
         struct operand a = { w.cols + i, 1, TILE };
 
+        if (hd->form->transposed)
+            a = (struct operand){ w.cols + i * (TILE / depth), TILE / depth, 1 };
         hd->form->mm_add(out + i * hd->width, hd->width, a, x, hd->width, step, hd->width,
                          (diagonal ? i + STRIP : TILE) / depth);
     }
@@ -301,6 +303,8 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
     struct forward_tiles t;
 
     forward_layout(&t, scratch, hd->width);
+    if (hd->form->begin)
+        hd->form->begin();
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_begin(&t, &t.q[(i0 - first) / TILE], hd, q, i0);
     for (size_t j0 = 0; j0 < end; j0 += TILE) {
@@ -314,6 +318,8 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_end(out, lse, &t.q[(i0 - first) / TILE], t.corr, hd, i0);
+    if (hd->form->end)
+        hd->form->end();
 }
 
 static struct head head_make(const struct attention_form *form, enum dtype dt, size_t T, size_t C, size_t H,
@@ -519,10 +525,14 @@ void attention_backward_in(const struct attention_form *form, void *dqkv, const 
 
         hd.row = u * T;
         backward_layout(&t, (char *)scratch + (size_t)omp_get_thread_num() * stride, T, hd.width);
+        if (form->begin)
+            form->begin();
         backward_begin(&t, &hd, element(q, dt, C));
         for (size_t i0 = 0; i0 < T; i0 += TILE)
             backward_query_tile(&t, &hd, dq, element(dout, dt, at), element(out, dt, at), lse + hd.row, q,
                                 i0);
+        if (form->end)
+            form->end();
         tile_store(dq + C * e, dt, hd.stride, t.dk, hd.width, T, hd.hs);
         tile_store(dq + 2 * C * e, dt, hd.stride, t.dv, hd.width, T, hd.hs);
     }
@@ -532,7 +542,12 @@ void attention_backward_in(const struct attention_form *form, void *dqkv, const 
 
 static const struct attention_form *form_for(enum dtype dt)
 {
-    return attention_bf16.runs(dt) ? &attention_bf16 : &attention_f32;
+    static const struct attention_form *const fastest_first[] = { &attention_amx, &attention_bf16 };
+
+    for (size_t i = 0; i < sizeof fastest_first / sizeof *fastest_first; i++)
+        if (fastest_first[i]->runs(dt))
+            return fastest_first[i];
+    return &attention_f32;
 }
 
 const char *attention_describe(enum dtype dt)

@@ -1,7 +1,7 @@
 /* attention.h: causal multi-head attention, softmax(q k' / sqrt(hs)) v, in tiles: no T x T
  * matrix ever exists (Dao et al. 2022). Sums are fp32; inputs and outputs of products are `dt`. The tile
  * sizes are fixed, the result depends on neither threads nor the batch a row stands in; in bf16 it depends on
- * whether the CPU has AVX512-BF16 (attention_form.h). */
+ * whether the CPU has AVX512-BF16 or AMX (attention_form.h). */
 #ifndef KERNELS_ATTENTION_H
 #define KERNELS_ATTENTION_H
 
@@ -25,7 +25,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
 void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v, enum dtype dt,
                       size_t B, size_t T, size_t max_T, size_t C, size_t H, void *scratch);
 
-/* The form in which forward and backward run on this CPU, for the run's row: "fp32" or "bf16". */
+/* The form in which forward and backward run on this CPU, for the run's row: "fp32", "bf16" or "amx". */
 const char *attention_describe(enum dtype dt);
 
 /* Bytes that any of the three needs, for up to `threads` threads. */

@@ -3,8 +3,6 @@
  * sum. The block of sums is 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
-#include <immintrin.h>
-
 enum {
     ROWS  = 4,
     AHEAD = 8, // rows that load asks for in advance
@@ -52,7 +50,8 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
         }
 }
 
-static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n, size_t width)
+void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
+                         size_t width)
 {
     bf16       *out = (bf16 *)rows;
     const bf16 *in  = x;
@@ -70,23 +69,16 @@ static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t
     }
 }
 
-// 16 pairs: `even` in the lower halves of the words, `odd` in the upper ones
-AVX512BF16 __attribute__((always_inline))
-static inline __m512i pairs(__m256i even, __m256i odd)
-{
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
-}
-
 AVX512BF16
-static void fold(word *out, const word *rows, size_t width)
+void attention_bf16_fold(word *out, const word *rows, size_t width)
 {
     const bf16 *x = (const bf16 *)rows;
 
     for (size_t i = 0; i < TILE; i += 2, x += 2 * width, out += width)
         for (size_t j = 0; j < width; j += 16)
             _mm512_storeu_si512(out + j,
-                                pairs(_mm256_loadu_si256((const __m256i *)(const void *)(x + j)),
-                                      _mm256_loadu_si256((const __m256i *)(const void *)(x + width + j))));
+                                bf16_pairs(_mm256_loadu_si256((const __m256i *)(const void *)(x + j)),
+                                           _mm256_loadu_si256((const __m256i *)(const void *)(x + width + j))));
 }
 
 AVX512BF16
@@ -102,7 +94,7 @@ static void narrow(word *rows, word *cols, const float *s)
                 _mm256_storeu_si256((__m256i *)(void *)(rows + ((i + 1) * TILE + j) / 2), odd);
             }
             if (cols)
-                _mm512_storeu_si512(cols + i / 2 * TILE + j, pairs(even, odd));
+                _mm512_storeu_si512(cols + i / 2 * TILE + j, bf16_pairs(even, odd));
         }
 }
 
@@ -112,5 +104,6 @@ static int runs(enum dtype dt)
 }
 
 const struct attention_form attention_bf16 = {
-    .name = "bf16", .depth = 2, .runs = runs, .load = load, .fold = fold, .narrow = narrow, .mm_add = mm_add,
+    .name = "bf16", .depth = 2, .runs = runs, .load = attention_bf16_load, .fold = attention_bf16_fold,
+    .narrow = narrow, .mm_add = mm_add,
 };

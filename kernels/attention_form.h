@@ -1,5 +1,5 @@
-/* attention_form.h: the two arithmetics that attention's tiles are multiplied in. One algorithm
- * (attention.c) runs on either: it sees operands as words of 4 bytes, of which each holds `depth`
+/* attention_form.h: the arithmetics that attention's tiles are multiplied in. One algorithm
+ * (attention.c) runs on each: it sees operands as words of 4 bytes, of which each holds `depth`
  * elements that are next to each other along the summed dimension: one float, or two bf16. Private
  * to attention*.c and their test.
  *
@@ -10,12 +10,16 @@
  *                   summed in fp32, in the order of k, two at a time; probabilities and their
  *                   gradients are rounded to bf16 as operands (what flash attention does). Maximum,
  *                   sum, lse, exponentials and all sums stay fp32. Other bits than attention_f32's,
- *                   so a run's row names it (cmd/training.c). */
+ *                   so a run's row names it (cmd/training.c).
+ *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them, at
+ *                   several times the rate; sums of pairs in another order. */
 #ifndef KERNELS_ATTENTION_FORM_H
 #define KERNELS_ATTENTION_FORM_H
 
 #include "kernels/attention.h"
 #include "kernels/simd.h"
+
+#include <immintrin.h>
 
 enum {
     TILE  = 64, // queries, keys
@@ -45,15 +49,34 @@ struct attention_form {
     void (*fold)(word *out, const word *rows, size_t width);
 
     /* s (TILE, TILE) as left operands: rows (TILE, TILE / depth), of its rows; cols (TILE / depth,
-     * TILE), of its columns; NULL: not wanted. narrow NULL: s serves as both. */
+     * TILE), of its columns, or, where the form says transposed, (TILE, TILE / depth), a row for each;
+     * NULL: not wanted. narrow NULL: s serves as both. */
     void (*narrow)(word *rows, word *cols, const float *s);
+    int transposed;
 
-    /* c (m, n) += a (m, k) b (k, n), k in words; m and n multiples of STRIP, rows of b and c contiguous. */
+    /* What a thread does before its first product and after its last, if anything. */
+    void (*begin)(void);
+    void (*end)(void);
+
+    /* c (m, n) += a (m, k) b (k, n), k in words; m and n multiples of STRIP, k of STRIP / depth; rows of b
+     * and c contiguous, those of a too where the form says transposed. */
     void (*mm_add)(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
                    size_t n, size_t k);
 };
 
-extern const struct attention_form attention_f32, attention_bf16;
+extern const struct attention_form attention_f32, attention_bf16, attention_amx;
+
+/* Of both forms in bf16. */
+void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
+                         size_t width);
+void attention_bf16_fold(word *out, const word *rows, size_t width);
+
+/* 16 pairs: `even` in the lower halves of the words, `odd` in the upper ones. */
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"), always_inline))
+static inline __m512i bf16_pairs(__m256i even, __m256i odd)
+{
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+}
 
 /* Elements [first, first + m) of x, widened; zero up to width. */
 SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t first, size_t m, size_t width)

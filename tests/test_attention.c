@@ -144,7 +144,7 @@ static void check_against_oracle(const struct attention_form *form, enum dtype d
     static const size_t lengths[] = {1, 17, 64, 65, 130}, heads[] = {1, 3}, sizes[] = {1, 5, 33, 64, 80, 129};
 
     if (!form->runs(dt)) {
-        print_message("this CPU has no AVX512-BF16\n");
+        print_message("this CPU does not run attention in form %s\n", form->name);
         skip();
     }
     for (size_t t = 0; t < 5; t++)
@@ -170,6 +170,12 @@ static void test_bf16_in_bf16(void **unused)
 {
     (void)unused;
     check_against_oracle(&attention_bf16, DT_BF16, 2e-2);
+}
+
+static void test_bf16_in_amx(void **unused)
+{
+    (void)unused;
+    check_against_oracle(&attention_amx, DT_BF16, 2e-2);
 }
 
 // The softmax's own sums are those without dropout, to the bit.
@@ -322,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_fp32),
         cmocka_unit_test(test_bf16_in_fp32),
         cmocka_unit_test(test_bf16_in_bf16),
+        cmocka_unit_test(test_bf16_in_amx),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_of_nothing),
         cmocka_unit_test(test_threads_do_not_matter),
