@@ -3,6 +3,7 @@
  * vocabulary-sized operand. Panels have a fixed size and the sums over k go panel by panel in
  * order, into C itself or an fp32 panel of it: at one number of threads the bits are always the
  * same. */
+#include "kernels/elementwise.h"
 #include "kernels/matmul_engine.h"
 #include "kernels/simd.h"
 
@@ -175,11 +176,23 @@ static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *
         narrow((bf16 *)c + i0 * s->n + j0, s->n, wc, m, n);
 }
 
+/* A gradient of parameters, whose C is large beside the work of few rows, is zeroed here and added to:
+ * OpenBLAS's own way with a beta of 0 takes longer (50257 x 768 x 64 on two cores: 70-75 ms, not 53-61). */
+static int zeroes_first(const struct matmul_shape *s)
+{
+    return s->form == MATMUL_TN && s->c_dt == DT_F32 && !s->bias && !s->accumulate;
+}
+
 static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
                      const void *bias, void *scratch)
 {
-    const struct matmul_shape *s = &((const struct blas_impl *)impl)->shapes[id];
+    struct matmul_shape        of = ((const struct blas_impl *)impl)->shapes[id];
+    const struct matmul_shape *s = &of;
 
+    if (zeroes_first(s)) {
+        floats_zero(c, s->m * s->n);
+        of.accumulate = 1;
+    }
     if (s->ab_dt == DT_F32) {
         if (bias)
             fill_bias(c, s->n, bias, DT_F32, 0, s->m, s->n);
