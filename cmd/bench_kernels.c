@@ -33,7 +33,7 @@ enum { UPDATE_PARAMS = 1 << 16, TABLE_ROWS = 8192, FLOPS_EXP = 20 };
 
 struct sizes {
     size_t     B, T, C, H, V, N; // N: tokens of a chunk
-    size_t     head_rows, layer; // layer: parameters of one
+    size_t     logit_rows, layer; // layer: parameters of one
     double     compress;
     enum dtype dt;
     int        threads;
@@ -157,12 +157,13 @@ static void do_gelu_backward(const struct sizes *s, struct call *c)
 
 static void do_softmax(const struct sizes *s, struct call *c)
 {
-    size_t n = s->head_rows * s->V;
-    float *logits = in(c, 4 * n), *losses = out(c, 4 * s->head_rows);
+    size_t n = s->logit_rows * s->V;
+    float *logits = in(c, 4 * n), *losses = out(c, 4 * s->logit_rows);
     void  *dlogits = out(c, dtype_bytes(s->dt) * n);
 
-    if (!dry(c, (FLOPS_EXP + 5) * (double)n, s->head_rows, s->V))
-        softmax_xent(losses, dlogits, s->dt, logits, s->targets, s->head_rows, s->V, 1e-3f);
+    if (!dry(c, (FLOPS_EXP + 5) * (double)n, s->logit_rows, s->V))
+        softmax_xent(losses, dlogits, s->dt, logits, s->targets, s->logit_rows, s->V,
+                     products_split(s->V, s->dt), 1e-3f);
 }
 
 static void do_attention_forward(const struct sizes *s, struct call *c)
@@ -439,7 +440,7 @@ static int sizes_open(struct sizes *s, const struct bench *b, struct err *err)
                         .H = b->gpt.n_head,
                         .V = b->gpt.vocab,
                         .N = tokens < CHUNK_ROWS ? tokens : CHUNK_ROWS,
-                        .head_rows = tokens < HEAD_ROWS ? tokens : HEAD_ROWS,
+                        .logit_rows = tokens < LOGIT_ROWS ? tokens : LOGIT_ROWS,
                         .layer = gpt_block_size(&b->gpt, 1),
                         .compress = o->compress > 0 ? o->compress : TRAIN_COMPRESS,
                         .dt = (enum dtype)o->dtype,

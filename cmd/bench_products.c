@@ -133,7 +133,7 @@ static double times_a_step(const struct bench *b, enum product which, size_t row
                            const struct matmul_shape *s)
 {
     size_t tokens = b->o->train.batch * b->o->train.seq,
-           chunk = which < PRODUCT_LOGITS ? CHUNK_ROWS : HEAD_ROWS,
+           chunk = products_chunk(which),
            chunks = b->o->train.grad_accum * (rows == chunk ? tokens / chunk : 1);
     int    first = rows == products_rows(tokens, chunk, 0); // the first chunk has this size
 

@@ -57,36 +57,60 @@ static void row_gradient(void *out, enum dtype dt, const float *x, float top, fl
         gradient_as(out, DT_BF16, x, top, factor, V);
 }
 
-/* One row; returns the loss. */
-static float row_xent(void *dlogits, enum dtype dt, const float *x, size_t target, size_t V, float scale)
+/* A row's logits: its first columns and the rest, which stand apart. */
+struct row { struct part { const float *x; size_t n; } part[2]; };
+
+static float row_top(const struct row *r)
 {
-    float  top = row_max(x, V), at = x[target] - top;
+    float first = row_max(r->part[0].x, r->part[0].n), rest = row_max(r->part[1].x, r->part[1].n);
+
+    return first > rest ? first : rest;
+}
+
+static double row_sum(const struct row *r, float top)
+{
     double sum = 0.0;
 
-    for (size_t i = 0; i < V; i += RUN)
-        sum += (double)run_sum(x + i, top, V - i < RUN ? V - i : RUN);
+    for (const struct part *p = r->part; p < r->part + 2; p++)
+        for (size_t i = 0; i < p->n; i += RUN)
+            sum += (double)run_sum(p->x + i, top, p->n - i < RUN ? p->n - i : RUN);
+    return sum;
+}
+
+/* One row; returns the loss. */
+static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t target, float scale)
+{
+    size_t split = r->part[0].n;
+    float  of_target = target < split ? r->part[0].x[target] : r->part[1].x[target - split];
+    float  top = row_top(r), at = of_target - top;
+    double sum = row_sum(r, top);
+
     if (dlogits) {
         double p = exp((double)at) / sum;
+        float  factor = (float)((double)scale / sum);
 
-        row_gradient(dlogits, dt, x, top, (float)((double)scale / sum), V);
+        row_gradient(dlogits, dt, r->part[0].x, top, factor, split);
+        row_gradient((char *)dlogits + split * dtype_bytes(dt), dt, r->part[1].x, top, factor, r->part[1].n);
         dtype_put(dlogits, dt, target, (float)((p - 1.0) * (double)scale));
     }
     return (float)(log(sum) - (double)at);
 }
 
 void softmax_xent(float *losses, void *dlogits, enum dtype dt, const float *logits,
-                  const int32_t *targets, size_t n, size_t V, float scale)
+                  const int32_t *targets, size_t n, size_t V, size_t split, float scale)
 {
-    size_t row_bytes = V * dtype_bytes(dt);
+    size_t       row_bytes = V * dtype_bytes(dt);
+    const float *rest = logits + n * split;
 
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i++) {
-        char *row = dlogits ? (char *)dlogits + i * row_bytes : NULL;
+        char      *row = dlogits ? (char *)dlogits + i * row_bytes : NULL;
+        struct row r = {{{ logits + i * split, split }, { rest + i * (V - split), V - split }}};
 
         assert(targets[i] < 0 || (size_t)targets[i] < V);
         losses[i] = 0.0f;
         if (targets[i] >= 0)
-            losses[i] = row_xent(row, dt, logits + i * V, (size_t)targets[i], V, scale);
+            losses[i] = row_xent(row, dt, &r, (size_t)targets[i], scale);
         else if (row)
             memset(row, 0, row_bytes);
     }

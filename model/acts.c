@@ -111,7 +111,8 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
 static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
 {
     size_t L = o->gpt.n_labels, R = L ? o->batch : at_most(tokens(o), HEAD_ROWS), V = L ? L : o->gpt.vocab;
-    size_t C = o->gpt.n_embd, e = dtype_bytes(L ? DT_F32 : o->dtype); // of dlogits
+    size_t C = o->gpt.n_embd, P = L ? R : at_most(R, LOGIT_ROWS);
+    int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
 
     if (L)
         h->x = take(c, R * C * sizeof(float));
@@ -120,11 +121,11 @@ static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_op
     h->ln     = take(c, R * C * dtype_bytes(o->dtype));
     h->mean   = take(c, R * sizeof(float));
     h->rstd   = take(c, R * sizeof(float));
-    h->logits = take(c, R * V * sizeof(float));
+    h->logits = take(c, (in_place ? R : P) * V * sizeof(float));
     h->losses = take(c, R * sizeof(float));
     if (!o->training)
         return;
-    h->dlogits = e == sizeof(float) ? h->logits : take(c, R * V * e);
+    h->dlogits = in_place ? h->logits : take(c, R * V * dtype_bytes(o->dtype));
     h->dln     = take(c, R * C * sizeof(float));
 }
 

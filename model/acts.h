@@ -56,13 +56,14 @@ struct acts_work {
     void    *sums;      // colsum_scratch, layernorm_scratch
 };
 
-/* A chunk of the head; R = min(N, HEAD_ROWS). A classifier's: R = B, and n_labels for V. */
+/* A chunk of the head; R = min(N, HEAD_ROWS), P = min(N, LOGIT_ROWS). A classifier's: R = P = B, and n_labels
+ * for V. */
 struct acts_head {
     float *x, *dx;      // (R, C): a classifier's rows gathered, and their gradient
     void  *ln;          // (R, C) dt
     float *mean, *rstd; // (R)
-    float *logits;      // (R, V)
-    void  *dlogits;     // (R, V) dt (a classifier's: fp32); the same memory as logits where it is fp32
+    float *logits;      // (P, V), in softmax.h's two parts
+    void  *dlogits;     // (R, V) dt (a classifier's: fp32); where it is fp32, rows [0, P) are logits' memory
     float *dln;         // (R, C)
     float *losses;      // (R)
 };

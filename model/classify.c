@@ -55,7 +55,8 @@ static double rows_losses(const struct rows *r, const float *scale, uint64_t *co
     if (r->L == 1)
         score_squares(h->losses, dlogits, h->logits, r->value, r->label, r->n, scale ? *scale : 1.0f);
     else
-        softmax_xent(h->losses, dlogits, DT_F32, h->logits, r->label, r->n, r->L, scale ? *scale : 1.0f);
+        softmax_xent(h->losses, dlogits, DT_F32, h->logits, r->label, r->n, r->L, r->L,
+                     scale ? *scale : 1.0f);
     for (size_t i = 0; i < r->n; i++) {
         sum += (double)h->losses[i];
         *counted += r->label[i] >= 0;

@@ -1,5 +1,5 @@
-/* head.c: the loss. A chunk's logits are made, turned into losses and their gradient, multiplied back both
- * ways, and gone. */
+/* head.c: the loss. A chunk's logits are made, LOGIT_ROWS at a time, and turned into losses and their
+ * gradient; that is multiplied back both ways, and gone. */
 #include "model/head.h"
 
 #include "kernels/layernorm.h"
@@ -38,15 +38,38 @@ static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, 
     return c;
 }
 
-/* logits = ln_f(x) wte'. */
-static void chunk_logits(const struct chunk *c)
+/* Rows [at, at + n) of the chunk: logits = ln_f(x) wte', in softmax.h's two parts. */
+static void piece_logits(const struct chunk *c, float *logits, size_t at, size_t n)
+{
+    const struct model *m = c->m;
+    size_t              split = products_split(c->V, m->o.dtype);
+    const void         *ln = model_at(m, acts_head(m->acts)->ln, at * c->C);
+    const void         *wte = model_wire(m, c->embed_wire, GPT_WTE);
+
+    model_product(m, PRODUCT_LOGITS, n, logits, ln, wte, NULL);
+    if (split < c->V)
+        model_product(m, PRODUCT_LOGITS_REST, n, logits + n * split, ln, model_at(m, wte, split * c->C),
+                      NULL);
+}
+
+/* Losses, and with `scale` the gradient of logits, which in fp32 is made in their place. */
+static void chunk_losses(const struct chunk *c, const float *scale)
 {
     const struct acts_head *h = acts_head(c->m->acts);
     const struct model     *m = c->m;
+    size_t                  split = products_split(c->V, m->o.dtype);
 
     layernorm_forward(h->ln, m->o.dtype, h->mean, h->rstd, c->x, model_wire(m, c->wire, GPT_LNF_W),
                       model_wire(m, c->wire, GPT_LNF_B), m->o.dtype, c->n, c->C, m->o.gpt.norm_eps);
-    model_product(m, PRODUCT_LOGITS, c->n, h->logits, h->ln, model_wire(m, c->embed_wire, GPT_WTE), NULL);
+    for (size_t at = 0, n; at < c->n; at += n) {
+        void  *dlogits = scale ? model_at(m, h->dlogits, at * c->V) : NULL;
+        float *logits = scale && m->o.dtype == DT_F32 ? dlogits : h->logits;
+
+        n = model_chunk(m, c->n - at, LOGIT_ROWS);
+        piece_logits(c, logits, at, n);
+        softmax_xent(h->losses + at, dlogits, m->o.dtype, logits, c->targets + at, n, c->V, split,
+                     scale ? *scale : 1.0f);
+    }
 }
 
 static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad, int fresh)
@@ -83,8 +106,7 @@ double head_loss(struct model *m, size_t micro, const void *wire, const void *em
         struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
 
         n = c.n;
-        chunk_logits(&c);
-        softmax_xent(h->losses, NULL, DT_F32, h->logits, c.targets, c.n, c.V, 1.0f);
+        chunk_losses(&c, NULL);
         sum = sum_losses(sum, &c, h->losses, counted);
         if (losses)
             memcpy(losses + i, h->losses, c.n * sizeof(float));
@@ -106,8 +128,7 @@ double head_step(struct model *m, size_t micro, const void *wire, const void *em
         struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
 
         n = c.n;
-        chunk_logits(&c);
-        softmax_xent(h->losses, h->dlogits, m->o.dtype, h->logits, c.targets, c.n, c.V, scale);
+        chunk_losses(&c, &scale);
         sum = sum_losses(sum, &c, h->losses, &counted);
         chunk_backward(&c, grad, embed_grad, fresh && i == 0);
     }

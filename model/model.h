@@ -66,7 +66,7 @@ static inline struct acts_shape model_shape(const struct model *m, size_t micro)
     return acts_work(m->acts)->shape[micro];
 }
 
-/* Rows of the next chunk of a layer (CHUNK_ROWS) or the head (HEAD_ROWS), where `left` tokens are left. */
+/* Rows of the next chunk, of `chunk` rows at most (products_chunk), where `left` tokens are left. */
 size_t model_chunk(const struct model *m, size_t left, size_t chunk);
 
 /* The mask of one use of dropout; p is 0 in passes that drop nothing. Recomputing asks for the same one. */

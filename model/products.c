@@ -66,7 +66,8 @@ static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, s
     case PRODUCT_D_FC_W:        return gradient(C, 4 * C, rows, dt);
     case PRODUCT_D_ATTN_PROJ_W: return gradient(C, C, rows, dt);
     case PRODUCT_D_QKV_W:       return gradient(C, 3 * C, rows, dt);
-    case PRODUCT_LOGITS:        return backward(rows, V, C, dt, DT_F32);
+    case PRODUCT_LOGITS:        return backward(rows, products_split(V, dt), C, dt, DT_F32);
+    case PRODUCT_LOGITS_REST:   return backward(rows, V - products_split(V, dt), C, dt, DT_F32);
     case PRODUCT_D_LNF:         return back_through(rows, C, V, dt);
     default:                    return gradient(V, C, rows, dt); // PRODUCT_D_WTE
     }
@@ -83,11 +84,10 @@ static void announce(struct products *p, enum product which, size_t rows, struct
 /* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first chunk is one
  * of the largest; where they vary, any can be. Parameters are packed for a layer's largest chunk, where there
  * are several. */
-static void add(struct products *p, const struct products_options *o, enum product which, size_t rows,
-                size_t chunk)
+static void add(struct products *p, const struct products_options *o, enum product which, size_t rows)
 {
     struct matmul_shape shape = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
-    size_t              largest = products_rows(o->tokens, chunk, o->unit);
+    size_t              largest = products_rows(o->tokens, products_chunk(which), o->unit);
     int                 several = o->micros * (o->tokens / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.pack_b = which < PRODUCT_D_MLP_PROJ_W && rows == largest && several;
@@ -100,16 +100,20 @@ static void add(struct products *p, const struct products_options *o, enum produ
 
 /* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
 static void add_chunked(struct products *p, const struct products_options *o, enum product first,
-                        enum product end, size_t chunk)
+                        enum product end)
 {
     for (enum product which = first; which < end; which++) {
+        size_t chunk = products_chunk(which);
+
+        if (which == PRODUCT_LOGITS_REST && products_split(o->gpt.vocab, o->dtype) == o->gpt.vocab)
+            continue;
         if (o->tokens >= chunk)
-            add(p, o, which, chunk, chunk);
+            add(p, o, which, chunk);
         for (size_t rows = chunk / 2; o->unit && rows >= o->unit; rows /= 2)
             if (rows <= o->tokens)
-                add(p, o, which, rows, chunk);
+                add(p, o, which, rows);
         if (!o->unit && o->tokens % chunk)
-            add(p, o, which, o->tokens % chunk, chunk);
+            add(p, o, which, o->tokens % chunk);
     }
 }
 
@@ -138,9 +142,9 @@ int products_open(struct products **out, const struct products_options *o, struc
     *out = NULL;
     if (!p)
         return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
-    add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU, CHUNK_ROWS);
+    add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU);
     if (!o->no_head)
-        add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF, HEAD_ROWS);
+        add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF);
     rc = matmul_open(&p->matmul, o->engine, p->shape, p->n, o->threads, why, sizeof why);
     if (rc) {
         free(p);
@@ -183,8 +187,8 @@ const char *products_name(enum product which)
         [PRODUCT_D_ATTN] = "d_attn", [PRODUCT_D_LN1] = "d_ln1",
         [PRODUCT_D_MLP_PROJ_W] = "d_mlp_proj_w",   [PRODUCT_D_FC_W] = "d_fc_w",
         [PRODUCT_D_ATTN_PROJ_W] = "d_attn_proj_w", [PRODUCT_D_QKV_W] = "d_qkv_w",
-        [PRODUCT_LOGITS] = "logits", [PRODUCT_D_LNF] = "d_lnf",
-        [PRODUCT_D_WTE] = "d_wte"
+        [PRODUCT_LOGITS] = "logits", [PRODUCT_LOGITS_REST] = "logits_rest",
+        [PRODUCT_D_LNF] = "d_lnf",   [PRODUCT_D_WTE] = "d_wte"
     };
 
     return names[which];

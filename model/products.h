@@ -9,15 +9,30 @@
 #include "model/gpt.h"
 
 /* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
-enum { CHUNK_ROWS = 1024, HEAD_ROWS = 256 };
+enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
 enum product {
     PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,                      // forward: y = x W + b
     PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,                      // dx = dy W'
     PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W,      // dW = x' dy
-    PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE,                                      // the tied head
+    PRODUCT_LOGITS, PRODUCT_LOGITS_REST, PRODUCT_D_LNF, PRODUCT_D_WTE,                 // the tied head
     PRODUCTS
 };
+
+/* Tokens of this product's whole chunk. */
+static inline size_t products_chunk(enum product which)
+{
+    return which < PRODUCT_LOGITS ? CHUNK_ROWS : which < PRODUCT_D_LNF ? LOGIT_ROWS : HEAD_ROWS;
+}
+
+/* Columns of PRODUCT_LOGITS; PRODUCT_LOGITS_REST has the others, if any. In bf16 rows of 50,257 columns take
+ * half as long again as rows of whole cache lines (docs/performance.md). */
+static inline size_t products_split(size_t vocab, enum dtype dt)
+{
+    enum { LINE = 64 };
+
+    return dt == DT_F32 || vocab < LINE ? vocab : vocab / LINE * LINE;
+}
 
 struct products_options {
     struct gpt_config  gpt;
@@ -25,7 +40,8 @@ struct products_options {
     enum matmul_engine engine;
     int                threads;
     int                training;      // 0: forward only
-    size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS
+    size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS and,
+                   // as far as its logits, LOGIT_ROWS
     int    no_head; // a classifier's and generation's are not products (score.h, matvec.h)
     size_t micros;  // micro-batches of a step, at most: a layer's parameters serve all of them in turn
     size_t unit;    // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
