@@ -21,7 +21,7 @@ say "A byte-level BPE of 8,192 entries, trained on it"
 
 say "A GPT, trained in mode su+o+c on 4 emulated CSDs"
 set -- --n-layer 8 --n-head 5 --n-embd 320 --seq 128 --data "$run/train.txt" --tokenizer "$run/tokenizer" --mode su+o+c --compress 10% \
-    --devices 4 --csd-mem 8M --host-mem "${DEMO_MEM:-143M}" --batch 8 --lr 1e-3 --warmup 10% --min-lr 1e-4 --steps "$steps"
+    --devices 4 --csd-mem 8M --host-mem "${DEMO_MEM:-143M}" --batch 4 --grad-accum 2 --lr 1e-3 --warmup 10% --min-lr 1e-4 --steps "$steps"
 ./siTrain plan "$@"
 ./siTrain pretrain --run "$run/run" --eval-data "$run/held.txt" --eval-every "$steps" --log-every 20 "$@"
 
