@@ -139,10 +139,9 @@ static void queries_add(float *out, const struct head *hd, struct weights w, con
     size_t depth = hd->form->depth, step = diagonal ? STRIP : nq;
 
     for (size_t i = 0; i < nq; i += step) { // queries i.. see keys up to their own
-        struct operand a = { w.cols + i, 1, TILE };
+        struct operand across = { w.cols + i * (TILE / depth), TILE / depth, 1 };
+        struct operand down   = { w.cols + i, 1, TILE }, a = hd->form->transposed ? across : down;
 
-        if (hd->form->transposed)
-            a = (struct operand){ w.cols + i * (TILE / depth), TILE / depth, 1 };
         hd->form->mm_add(out + i * hd->width, hd->width, a, x, hd->width, step, hd->width,
                          (diagonal ? i + STRIP : TILE) / depth);
     }

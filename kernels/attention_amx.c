@@ -3,15 +3,14 @@
  * registers. Left operands stand row by row, so narrow's columns are written transposed. */
 #include "kernels/attention_form.h"
 
-#include <cpuid.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <assert.h>
 
 enum {
     SIDE = 16, // rows, and words of a row, of a tile register
-    HALF = 8,  // words along k that remain at the end of a product; STRIP / 2
+    HALF = 8,  // words along k that remain at the end of a product
 };
+
+static_assert((int)SIDE == (int)STRIP && 2 * (int)HALF == (int)STRIP, "a product's sizes are multiples of STRIP elements");
 
 /* Tile registers 0-3: sums; 4, 5: operands A, B; 6, 7: those of HALF words along k. Their numbers must be
  * literals. */
@@ -21,14 +20,15 @@ struct tile_config { // as LDTILECFG has it
     uint8_t  rows[16];
 };
 
+enum { ROW = SIDE * sizeof(word) };
+
 static const struct tile_config config = {
     .palette = 1,
-    .row_bytes = { 64, 64, 64, 64, 64, 64, 2 * SIDE, 64 },
+    .row_bytes = { ROW, ROW, ROW, ROW, ROW, ROW, HALF * sizeof(word), ROW },
     .rows = { SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, HALF },
 };
 
-#define AMX    __attribute__((target("amx-tile,amx-bf16")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+#define AMX __attribute__((target("amx-tile,amx-bf16")))
 
 AMX static void begin(void)
 {
@@ -40,7 +40,29 @@ AMX static void end(void)
     _tile_release();
 }
 
-/* c (16 or 32, 16 or 32) += a b, k words */
+/* The block's sums += A B in registers, one step along k; A and B: numbers of the operands' registers. B's
+ * left half stays while A's upper and lower halves pass, then comes its right half. */
+#define STEP(A, B)                                     \
+    do {                                               \
+        _tile_loadd(A, a, a_row);                      \
+        _tile_loadd(B, b, b_row);                      \
+        _tile_dpbf16ps(0, A, B);                       \
+        if (low) {                                     \
+            _tile_loadd(A, a + SIDE * lda, a_row);     \
+            _tile_dpbf16ps(2, A, B);                   \
+        }                                              \
+        if (right) {                                   \
+            _tile_loadd(B, b + SIDE, b_row);           \
+            if (low) {                                 \
+                _tile_dpbf16ps(3, A, B);               \
+                _tile_loadd(A, a, a_row);              \
+            }                                          \
+            _tile_dpbf16ps(1, A, B);                   \
+        }                                              \
+    } while (0)
+
+/* c (16 or 32, 16 or 32) += a b, k words; low, right: 32. gcc does not know that the loads read memory: no
+ * ordinary store may stand in here or in mm_add. */
 AMX __attribute__((always_inline)) static inline void
 block(float *c, size_t ldc, const word *a, size_t lda, const word *b, size_t ldb, size_t k, const int low,
       const int right)
@@ -54,40 +76,11 @@ block(float *c, size_t ldc, const word *a, size_t lda, const word *b, size_t ldb
         _tile_loadd(2, c + SIDE * ldc, c_row);
     if (low && right)
         _tile_loadd(3, c + SIDE * ldc + SIDE, c_row);
-    for (; k >= SIDE; k -= SIDE, a += SIDE, b += SIDE * ldb) {
-        _tile_loadd(4, a, a_row);
-        _tile_loadd(5, b, b_row);
-        _tile_dpbf16ps(0, 4, 5);
-        if (low) {
-            _tile_loadd(4, a + SIDE * lda, a_row);
-            _tile_dpbf16ps(2, 4, 5);
-        }
-        if (right) {
-            _tile_loadd(5, b + SIDE, b_row);
-            if (low) {
-                _tile_dpbf16ps(3, 4, 5);
-                _tile_loadd(4, a, a_row);
-            }
-            _tile_dpbf16ps(1, 4, 5);
-        }
-    }
-    if (k > 0) {
-        _tile_loadd(6, a, a_row);
-        _tile_loadd(7, b, b_row);
-        _tile_dpbf16ps(0, 6, 7);
-        if (low) {
-            _tile_loadd(6, a + SIDE * lda, a_row);
-            _tile_dpbf16ps(2, 6, 7);
-        }
-        if (right) {
-            _tile_loadd(7, b + SIDE, b_row);
-            if (low) {
-                _tile_dpbf16ps(3, 6, 7);
-                _tile_loadd(6, a, a_row);
-            }
-            _tile_dpbf16ps(1, 6, 7);
-        }
-    }
+    for (; k >= SIDE; k -= SIDE, a += SIDE, b += SIDE * ldb)
+        STEP(4, 5);
+    assert(k == 0 || k == HALF);
+    if (k > 0)
+        STEP(6, 7);
     _tile_stored(0, c, c_row);
     if (right)
         _tile_stored(1, c + SIDE, c_row);
@@ -118,7 +111,7 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
 }
 
 /* 16 rows of 16 words, transposed: by pairs of words, then of pairs, then of quarters of a register. */
-AVX512 __attribute__((always_inline)) static inline void transpose(__m512i x[SIDE])
+AVX512BF16 __attribute__((always_inline)) static inline void transpose(__m512i x[SIDE])
 {
     __m512i y[SIDE];
 
@@ -145,7 +138,7 @@ AVX512 __attribute__((always_inline)) static inline void transpose(__m512i x[SID
     }
 }
 
-AVX512
+AVX512BF16
 static void narrow(word *rows, word *cols, const float *s)
 {
     for (size_t i = 0; i < TILE; i += 2 * SIDE)
@@ -171,23 +164,9 @@ static void narrow(word *rows, word *cols, const float *s)
         }
 }
 
-/* Linux gives a process the registers where it asks for them. */
-static int ask(void)
-{
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    unsigned a, b, c, d;
-
-    return simd_avx512_bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) &&
-           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-}
-
 static int runs(enum dtype dt)
 {
-    static _Atomic int answer; // 0: not asked yet; 1: no; 2: yes
-
-    if (!atomic_load(&answer))
-        atomic_store(&answer, 1 + ask());
-    return dt == DT_BF16 && atomic_load(&answer) == 2;
+    return dt == DT_BF16 && simd_amx_bf16();
 }
 
 const struct attention_form attention_amx = {

@@ -8,8 +8,6 @@ enum {
     AHEAD = 8, // rows that load asks for in advance
 };
 
-#define AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
-
 // c (ROWS, 16 nv) += a b
 AVX512BF16 __attribute__((always_inline)) static inline void
 block(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t k, const int nv)
@@ -75,10 +73,12 @@ void attention_bf16_fold(word *out, const word *rows, size_t width)
     const bf16 *x = (const bf16 *)rows;
 
     for (size_t i = 0; i < TILE; i += 2, x += 2 * width, out += width)
-        for (size_t j = 0; j < width; j += 16)
-            _mm512_storeu_si512(out + j,
-                                bf16_pairs(_mm256_loadu_si256((const __m256i *)(const void *)(x + j)),
-                                           _mm256_loadu_si256((const __m256i *)(const void *)(x + width + j))));
+        for (size_t j = 0; j < width; j += 16) {
+            __m256i even = _mm256_loadu_si256((const __m256i *)(const void *)(x + j));
+            __m256i odd  = _mm256_loadu_si256((const __m256i *)(const void *)(x + width + j));
+
+            _mm512_storeu_si512(out + j, bf16_pairs(even, odd));
+        }
 }
 
 AVX512BF16

@@ -6,7 +6,7 @@
  *   attention_f32   inputs widened to fp32; every element of a product is one chain of fused
  *                   multiply-adds over k in ascending order, so its AVX2 and its AVX-512 code give
  *                   the same bits.
- *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at twice the rate: products of bf16
+ *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at up to twice the rate: products of bf16
  *                   summed in fp32, in the order of k, two at a time; probabilities and their
  *                   gradients are rounded to bf16 as operands (what flash attention does). Maximum,
  *                   sum, lse, exponentials and all sums stay fp32. Other bits than attention_f32's,
@@ -71,8 +71,10 @@ void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride
                          size_t width);
 void attention_bf16_fold(word *out, const word *rows, size_t width);
 
+#define AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+
 /* 16 pairs: `even` in the lower halves of the words, `odd` in the upper ones. */
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"), always_inline))
+AVX512BF16 __attribute__((always_inline))
 static inline __m512i bf16_pairs(__m256i even, __m256i odd)
 {
     return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));

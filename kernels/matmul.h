@@ -12,7 +12,7 @@ enum matmul_engine { MATMUL_AUTO, MATMUL_OPENBLAS, MATMUL_ONEDNN };
 enum matmul_form {
     MATMUL_NN, // C(m,n) = A(m,k) B(k,n)      forward: y = x W
     MATMUL_NT, // C(m,n) = A(m,k) B(n,k)'     dx = dy W'; logits = x wte'
-    MATMUL_TN, // C(m,n) = A(k,m)' B(k,n)     dW += x' dy
+    MATMUL_TN, // C(m,n) = A(k,m)' B(k,n)     dW (+)= x' dy
 };
 
 struct matmul_shape {

@@ -186,23 +186,22 @@ static int zeroes_first(const struct matmul_shape *s)
 static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
                      const void *bias, void *scratch)
 {
-    struct matmul_shape        of = ((const struct blas_impl *)impl)->shapes[id];
-    const struct matmul_shape *s = &of;
+    struct matmul_shape s = ((const struct blas_impl *)impl)->shapes[id];
 
-    if (zeroes_first(s)) {
-        floats_zero(c, s->m * s->n);
-        of.accumulate = 1;
+    if (zeroes_first(&s)) {
+        floats_zero(c, s.m * s.n);
+        s.accumulate = 1;
     }
-    if (s->ab_dt == DT_F32) {
+    if (s.ab_dt == DT_F32) {
         if (bias)
-            fill_bias(c, s->n, bias, DT_F32, 0, s->m, s->n);
-        gemm(s->form, s->m, s->n, s->k, a, s->form == MATMUL_TN ? s->m : s->k, b,
-             s->form == MATMUL_NT ? s->k : s->n, bias || s->accumulate ? 1.0f : 0.0f, c, s->n);
+            fill_bias(c, s.n, bias, DT_F32, 0, s.m, s.n);
+        gemm(s.form, s.m, s.n, s.k, a, s.form == MATMUL_TN ? s.m : s.k, b,
+             s.form == MATMUL_NT ? s.k : s.n, bias || s.accumulate ? 1.0f : 0.0f, c, s.n);
         return;
     }
-    for (size_t j0 = 0; j0 < s->n; j0 += PANEL)
-        for (size_t i0 = 0; i0 < s->m; i0 += PANEL)
-            run_panel(s, i0, j0, c, a, b, bias, scratch);
+    for (size_t j0 = 0; j0 < s.n; j0 += PANEL)
+        for (size_t i0 = 0; i0 < s.m; i0 += PANEL)
+            run_panel(&s, i0, j0, c, a, b, bias, scratch);
 }
 
 static size_t blas_packed(const struct matmul_impl *impl, size_t id)

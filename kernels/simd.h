@@ -44,6 +44,10 @@ static inline int simd_avx512_bf16(void)
 #endif
 }
 
+/* Whether there is AMX with products of bf16 and Linux lets this process use it, which it then may from here
+ * on (simd.c). */
+int simd_amx_bf16(void);
+
 /* For small functions that must become part of the caller's vectors. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 

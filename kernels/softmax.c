@@ -102,6 +102,7 @@ void softmax_xent(float *losses, void *dlogits, enum dtype dt, const float *logi
     size_t       row_bytes = V * dtype_bytes(dt);
     const float *rest = logits + n * split;
 
+    assert(split <= V && (dlogits != (const void *)logits || (split == V && dt == DT_F32)));
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i++) {
         char      *row = dlogits ? (char *)dlogits + i * row_bytes : NULL;

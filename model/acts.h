@@ -62,8 +62,8 @@ struct acts_head {
     float *x, *dx;      // (R, C): a classifier's rows gathered, and their gradient
     void  *ln;          // (R, C) dt
     float *mean, *rstd; // (R)
-    float *logits;      // (P, V), in softmax.h's two parts
-    void  *dlogits;     // (R, V) dt (a classifier's: fp32); where it is fp32, rows [0, P) are logits' memory
+    float *logits;      // (P, V), in softmax.h's two parts; where dlogits is fp32 (R, V), the same memory
+    void  *dlogits;     // (R, V) dt (a classifier's: fp32)
     float *dln;         // (R, C)
     float *losses;      // (R)
 };

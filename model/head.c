@@ -38,37 +38,25 @@ static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, 
     return c;
 }
 
-/* Rows [at, at + n) of the chunk: logits = ln_f(x) wte', in softmax.h's two parts. */
-static void piece_logits(const struct chunk *c, float *logits, size_t at, size_t n)
-{
-    const struct model *m = c->m;
-    size_t              split = products_split(c->V, m->o.dtype);
-    const void         *ln = model_at(m, acts_head(m->acts)->ln, at * c->C);
-    const void         *wte = model_wire(m, c->embed_wire, GPT_WTE);
-
-    model_product(m, PRODUCT_LOGITS, n, logits, ln, wte, NULL);
-    if (split < c->V)
-        model_product(m, PRODUCT_LOGITS_REST, n, logits + n * split, ln, model_at(m, wte, split * c->C),
-                      NULL);
-}
-
-/* Losses, and with `scale` the gradient of logits, which in fp32 is made in their place. */
+/* logits = ln_f(x) wte', piece by piece; losses, and with `scale` the gradient of logits, which is made in
+ * their place where the plan has it so. */
 static void chunk_losses(const struct chunk *c, const float *scale)
 {
     const struct acts_head *h = acts_head(c->m->acts);
     const struct model     *m = c->m;
-    size_t                  split = products_split(c->V, m->o.dtype);
+    int                     in_place = (void *)h->logits == h->dlogits;
 
     layernorm_forward(h->ln, m->o.dtype, h->mean, h->rstd, c->x, model_wire(m, c->wire, GPT_LNF_W),
                       model_wire(m, c->wire, GPT_LNF_B), m->o.dtype, c->n, c->C, m->o.gpt.norm_eps);
     for (size_t at = 0, n; at < c->n; at += n) {
         void  *dlogits = scale ? model_at(m, h->dlogits, at * c->V) : NULL;
-        float *logits = scale && m->o.dtype == DT_F32 ? dlogits : h->logits;
+        float *logits = scale && in_place ? dlogits : h->logits;
 
         n = model_chunk(m, c->n - at, LOGIT_ROWS);
-        piece_logits(c, logits, at, n);
-        softmax_xent(h->losses + at, dlogits, m->o.dtype, logits, c->targets + at, n, c->V, split,
-                     scale ? *scale : 1.0f);
+        model_product(m, PRODUCT_LOGITS, n, logits, model_at(m, h->ln, at * c->C),
+                      model_wire(m, c->embed_wire, GPT_WTE), NULL);
+        softmax_xent(h->losses + at, dlogits, m->o.dtype, logits, c->targets + at, n, c->V,
+                     products_split(c->V, m->o.dtype), scale ? *scale : 1.0f);
     }
 }
 

@@ -1,5 +1,5 @@
 /* head.h: the final norm and the head tied to wte: logits, cross-entropy and both gradients over chunks of
- * HEAD_ROWS tokens, so that logits never exist whole. */
+ * HEAD_ROWS tokens, logits of LOGIT_ROWS at a time, so that they never exist whole. */
 #ifndef MODEL_HEAD_H
 #define MODEL_HEAD_H
 

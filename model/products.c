@@ -17,7 +17,7 @@ enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, 
 struct products {
     struct matmul *matmul;
     size_t         n;
-    struct { enum product which; size_t rows; } key[MAX_SHAPES];
+    struct { enum product which; size_t rows, rest; } key[MAX_SHAPES]; // rest: id of its second part; 0: none
     struct matmul_shape shape[MAX_SHAPES];
     size_t run_bytes, packed_bytes;   // of scratch: first what a run needs, then a layer's packed parameters
     size_t packed_at[PRODUCTS];       // where those of a product begin among them
@@ -66,8 +66,7 @@ static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, s
     case PRODUCT_D_FC_W:        return gradient(C, 4 * C, rows, dt);
     case PRODUCT_D_ATTN_PROJ_W: return gradient(C, C, rows, dt);
     case PRODUCT_D_QKV_W:       return gradient(C, 3 * C, rows, dt);
-    case PRODUCT_LOGITS:        return backward(rows, products_split(V, dt), C, dt, DT_F32);
-    case PRODUCT_LOGITS_REST:   return backward(rows, V - products_split(V, dt), C, dt, DT_F32);
+    case PRODUCT_LOGITS:        return backward(rows, V, C, dt, DT_F32);
     case PRODUCT_D_LNF:         return back_through(rows, C, V, dt);
     default:                    return gradient(V, C, rows, dt); // PRODUCT_D_WTE
     }
@@ -105,8 +104,6 @@ static void add_chunked(struct products *p, const struct products_options *o, en
     for (enum product which = first; which < end; which++) {
         size_t chunk = products_chunk(which);
 
-        if (which == PRODUCT_LOGITS_REST && products_split(o->gpt.vocab, o->dtype) == o->gpt.vocab)
-            continue;
         if (o->tokens >= chunk)
             add(p, o, which, chunk);
         for (size_t rows = chunk / 2; o->unit && rows >= o->unit; rows /= 2)
@@ -115,6 +112,24 @@ static void add_chunked(struct products *p, const struct products_options *o, en
         if (!o->unit && o->tokens % chunk)
             add(p, o, which, o->tokens % chunk);
     }
+}
+
+/* What matmul is opened with: every product, and behind them the second parts of those that have two. */
+static size_t list_ids(struct products *p, struct matmul_shape *out)
+{
+    size_t end = p->n;
+
+    for (size_t i = 0; i < p->n; i++) {
+        out[i] = p->shape[i];
+        if (p->key[i].which == PRODUCT_LOGITS)
+            out[i].n = products_split(out[i].n, out[i].ab_dt);
+        if (out[i].n == p->shape[i].n)
+            continue;
+        p->key[i].rest = end;
+        out[end] = p->shape[i];
+        out[end++].n -= out[i].n;
+    }
+    return end;
 }
 
 /* Forward's side by side, backward's over them. */
@@ -137,6 +152,7 @@ int products_open(struct products **out, const struct products_options *o, struc
 {
     struct products *p = calloc(1, sizeof *p);
     char             why[512] = "";
+    struct matmul_shape ids[MAX_SHAPES + ROW_CLASSES];
     int              rc;
 
     *out = NULL;
@@ -145,7 +161,7 @@ int products_open(struct products **out, const struct products_options *o, struc
     add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU);
     if (!o->no_head)
         add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF);
-    rc = matmul_open(&p->matmul, o->engine, p->shape, p->n, o->threads, why, sizeof why);
+    rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, why, sizeof why);
     if (rc) {
         free(p);
         return err_set(err, rc, "%s", why);
@@ -187,8 +203,8 @@ const char *products_name(enum product which)
         [PRODUCT_D_ATTN] = "d_attn", [PRODUCT_D_LN1] = "d_ln1",
         [PRODUCT_D_MLP_PROJ_W] = "d_mlp_proj_w",   [PRODUCT_D_FC_W] = "d_fc_w",
         [PRODUCT_D_ATTN_PROJ_W] = "d_attn_proj_w", [PRODUCT_D_QKV_W] = "d_qkv_w",
-        [PRODUCT_LOGITS] = "logits", [PRODUCT_LOGITS_REST] = "logits_rest",
-        [PRODUCT_D_LNF] = "d_lnf",   [PRODUCT_D_WTE] = "d_wte"
+        [PRODUCT_LOGITS] = "logits", [PRODUCT_D_LNF] = "d_lnf",
+        [PRODUCT_D_WTE] = "d_wte"
     };
 
     return names[which];
@@ -231,6 +247,17 @@ static size_t id_of(const struct products *p, enum product which, size_t rows, i
     return id;
 }
 
+/* The other columns of logits, from the other rows of wte. */
+static void run_rest(const struct products *p, size_t id, float *c, const void *a, const void *b,
+                     void *scratch)
+{
+    const struct matmul_shape *s = &p->shape[id];
+    size_t                     split = products_split(s->n, s->ab_dt);
+
+    matmul_run(p->matmul, p->key[id].rest, c + s->m * split, a,
+               (const char *)b + split * s->k * dtype_bytes(s->ab_dt), NULL, scratch);
+}
+
 void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch)
 {
@@ -239,6 +266,8 @@ void products_run(struct products *p, enum product which, size_t rows, void *c, 
     if (matmul_packed(p->matmul, id))
         b = packed(p, id, b, scratch);
     matmul_run(p->matmul, id, c, a, b, bias, scratch);
+    if (p->key[id].rest)
+        run_rest(p, id, c, a, b, scratch);
 }
 
 void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,

@@ -8,6 +8,8 @@
 #include "kernels/matmul.h"
 #include "model/gpt.h"
 
+#include <assert.h>
+
 /* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
@@ -15,7 +17,7 @@ enum product {
     PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,                      // forward: y = x W + b
     PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,                      // dx = dy W'
     PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W,      // dW = x' dy
-    PRODUCT_LOGITS, PRODUCT_LOGITS_REST, PRODUCT_D_LNF, PRODUCT_D_WTE,                 // the tied head
+    PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE,                                      // the tied head
     PRODUCTS
 };
 
@@ -25,13 +27,15 @@ static inline size_t products_chunk(enum product which)
     return which < PRODUCT_LOGITS ? CHUNK_ROWS : which < PRODUCT_D_LNF ? LOGIT_ROWS : HEAD_ROWS;
 }
 
-/* Columns of PRODUCT_LOGITS; PRODUCT_LOGITS_REST has the others, if any. In bf16 rows of 50,257 columns take
- * half as long again as rows of whole cache lines (docs/performance.md). */
+static_assert(HEAD_ROWS % LOGIT_ROWS == 0, "tokens % LOGIT_ROWS remain of the last chunk");
+
+/* PRODUCT_LOGITS gives columns [0, split) and behind them the others, as softmax.h takes them: in bf16 rows
+ * of 50,257 columns take half as long again as rows of whole cache lines (docs/performance.md). */
 static inline size_t products_split(size_t vocab, enum dtype dt)
 {
-    enum { LINE = 64 };
+    enum { COLUMNS = 64 };
 
-    return dt == DT_F32 || vocab < LINE ? vocab : vocab / LINE * LINE;
+    return dt == DT_F32 || vocab < COLUMNS ? vocab : vocab / COLUMNS * COLUMNS;
 }
 
 struct products_options {

@@ -1,0 +1,32 @@
+/* simd.c: whether AMX may be used: the one instruction set that a process has to ask Linux for. The answer is
+ * the process's, for all its threads; a child has it too, a program that is executed asks again. */
+#include "kernels/simd.h"
+
+#include <cpuid.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int ask(void)
+{
+    enum { TILE = 1 << 24, BF16 = 1 << 22 };             // of EDX, leaf 7 (Intel SDM)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    unsigned a, b, c, d;
+    int      before = errno, granted;
+
+    if (!simd_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & BF16))
+        return 0;
+    granted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    errno = before;
+    return granted;
+}
+
+int simd_amx_bf16(void)
+{
+    static _Atomic int answer; // 0: not asked yet; 1: no; 2: yes
+
+    if (!atomic_load(&answer))
+        atomic_store(&answer, 1 + ask());
+    return atomic_load(&answer) == 2;
+}
