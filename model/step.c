@@ -141,7 +141,8 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
     if (rc)
         return rc;
-    assert(o->varying ? b.rows <= o->batch && b.seq <= o->seq && (b.seq % 16 == 0 || b.seq == o->seq)
+    assert(o->varying ? b.rows <= o->batch && b.seq > 0 && b.seq <= o->seq &&
+                            (b.seq % 16 == 0 || b.seq == o->seq)
                       : b.rows == o->batch && b.seq == o->seq);
     w->shape[micro] = (struct acts_shape){ b.rows, b.seq };
     count_batch(t, p, &b);
