@@ -122,14 +122,6 @@ static void test_gradients_fp32(void **state)
         }
 }
 
-/* 1,200 tokens: more than a chunk of the layers, a remainder of the head. */
-static void test_gradients_over_chunks(void **state)
-{
-    (void)state;
-    for (size_t e = 0; e < 2; e++)
-        check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_F32, engines[e], 1, 50, 24);
-}
-
 /* oneDNN has bf16 products on CPUs with AVX-512 only. */
 static int runs_bf16(enum matmul_engine engine)
 {
@@ -142,6 +134,17 @@ static int runs_bf16(enum matmul_engine engine)
     if (rc)
         print_message("not here: %s\n", why);
     return !rc;
+}
+
+/* 1,200 tokens: more than a chunk of the layers; of the head two, each in two pieces, and a remainder. */
+static void test_gradients_over_chunks(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < 2; e++) {
+        check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_F32, engines[e], 1, 50, 24);
+        if (runs_bf16(engines[e]))
+            check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_BF16, engines[e], 1, 50, 24);
+    }
 }
 
 static void test_gradients_bf16(void **state)
@@ -298,6 +301,54 @@ static void test_eval(void **state)
     fixture_close(f);
 }
 
+enum { WIDE_BATCH = 50, WIDE_SEQ = 24, WIDE = WIDE_BATCH * WIDE_SEQ };
+
+/* The mean loss of gpt_a's wide batch, and each token's. */
+static double wide_losses(const struct fixture *f, int training, enum dtype dtype, enum matmul_engine engine,
+                          float *losses)
+{
+    size_t                 batch, seq;
+    struct gpt_config      gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, WIDE_BATCH, WIDE_SEQ, dtype, engine);
+    struct rows            rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE), WIDE, 1 };
+    struct eval_result     eval = { 0 };
+    struct err             err = { 0 };
+    struct rig             rig;
+
+    o.model.training = training;
+    rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
+    assert_int_equal(
+        eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, 0, 1, losses, &eval, &err), 0);
+    assert_int_equal(eval.tokens, WIDE);
+    rig_close(&rig);
+    return eval.loss_sum / WIDE;
+}
+
+/* More tokens than the head makes logits of at a time, for which a training model and one that only evaluates
+ * have other memory. */
+static void test_eval_over_chunks(void **state)
+{
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
+    double          want = (double)fixture_f32(f, "wide_loss", 1)[0];
+    static float    exact[WIDE], losses[2][WIDE];
+
+    (void)state;
+    wide_losses(f, 1, DT_F32, MATMUL_OPENBLAS, exact);
+    for (size_t e = 0; e < 2; e++)
+        for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++) {
+            if (dt == DT_BF16 && !runs_bf16(engines[e]))
+                continue;
+            for (int training = 0; training < 2; training++) {
+                double loss = wide_losses(f, training, dt, engines[e], losses[training]);
+
+                assert_true(fabs(loss / want - 1) < (dt == DT_F32 ? 1e-5 : 5e-3));
+            }
+            assert_memory_equal(losses[0], losses[1], sizeof exact);
+            assert_true(max_distance(losses[0], exact, WIDE, 0) < (dt == DT_F32 ? 1e-5 : 5e-3));
+        }
+    fixture_close(f);
+}
+
 /* The loss of step `step` with dropout, its gradients in *grads. scale moves the parameters along `along`. */
 static double dropped_loss(const struct trainer_options *o, const float *params, const float *along,
                            float scale, uint64_t step, const struct batch_source *data, float *grads)
@@ -419,57 +470,76 @@ static void test_eval_between_steps(void **state)
 
 enum { SLOTS = 4 };
 
-/* A step in which micro-batch a has this many rows of a fixture's wide batch, from where the one before it
- * ended. */
-struct spread { const int32_t *x, *y; size_t rows[SLOTS]; };
+/* Steps whose micro-batches have these rows of gpt_a's wide batch, each from where the one before it ended;
+ * behind its last comes its first again. They vary, or are all as large as the first. Every step has all rows
+ * equally often, or none. */
+static const struct spread { int varying; size_t accum, rows[SLOTS]; } spreads[] = {
+    { 1, 4, { 50 } },            { 1, 4, { 0, 0, 50, 0 } }, { 1, 4, { 0, 7, 0, 43 } },
+    { 1, 4, { 45, 0, 4, 1 } },   { 1, 4, { 0 } },
+    { 0, 2, { 25, 25 } }, // 600 tokens: a chunk of the head and a remainder
+    { 0, 2, { 50, 50 } }, // 1,200: of the layers too
+};
+
+struct spread_rows { const int32_t *x, *y; const struct spread *spread; };
 
 static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
-    const struct spread *s = ctx;
-    size_t               first = 0;
+    const struct spread_rows *s = ctx;
+    size_t                    first = 0;
 
     (void)step, (void)err;
     for (size_t a = 0; a < micro; a++)
-        first += s->rows[a];
-    b->rows = s->rows[micro];
-    memcpy(b->x, s->x + first * b->seq, b->rows * b->seq * sizeof *b->x);
-    memcpy(b->y, s->y + first * b->seq, b->rows * b->seq * sizeof *b->y);
+        first += s->spread->rows[a];
+    first = first % WIDE_BATCH * b->seq;
+    b->rows = s->spread->rows[micro];
+    memcpy(b->x, s->x + first, b->rows * b->seq * sizeof *b->x);
+    memcpy(b->y, s->y + first, b->rows * b->seq * sizeof *b->y);
     return 0;
+}
+
+static void check_spread(const struct fixture *f, const struct spread *spread, enum dtype dtype,
+                         enum matmul_engine engine)
+{
+    size_t                 batch, seq, most = spread->varying ? WIDE_BATCH : spread->rows[0], all = 0;
+    struct gpt_config      gpt = config_of(f, &batch, &seq);
+    struct trainer_options o = options(gpt, most, WIDE_SEQ, dtype, engine);
+    struct spread_rows     rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE), spread };
+    struct step_result     result;
+    struct err             err = { 0 };
+    struct rig             rig;
+    const float           *grads;
+
+    o.model.grad_accum = spread->accum;
+    o.model.threads = 1; // tiny products
+    o.model.varying = spread->varying;
+    rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
+    grads = stream_plain_grads(rig.stream);
+    for (size_t a = 0; a < spread->accum; a++)
+        all += spread->rows[a];
+    assert_int_equal(
+        train_step(rig.trainer, 0, &(struct batch_source){ spread_batch, &rows }, &result, &err), 0);
+    assert_int_equal(result.skipped, all == 0);
+    assert_true(result.skip_block == SIZE_MAX);
+    if (all)
+        compare_tensors(&gpt, grads, fixture_f32(f, "wide_grads", gpt_total(&gpt)),
+                        dtype == DT_F32 ? max_distance : norm_distance, dtype == DT_F32 ? 1e-5 : 2e-2);
+    for (size_t k = 0; !all && k < gpt_total(&gpt); k++)
+        assert_true(grads[k] == 0.0f);
+    rig_close(&rig);
 }
 
 /* A step over the stream, which lends gradients full of NaN: every value is written before it is added to,
  * by the first chunk of the first micro-batch that is not empty; with none, all are 0. */
 static void test_fresh_gradients(void **state)
 {
-    static const size_t rows[][SLOTS] = { { 50 }, { 0, 0, 50, 0 }, { 0, 7, 0, 43 }, { 45, 0, 4, 1 }, { 0 } };
-    struct fixture        *f = fixture_open("tests/fixtures/gpt_a.fix");
-    size_t                 batch, seq;
-    struct gpt_config      gpt = config_of(f, &batch, &seq);
-    struct trainer_options o = options(gpt, 50, 24, DT_F32, MATMUL_AUTO);
-    const float           *want = fixture_f32(f, "wide_grads", gpt_total(&gpt));
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
 
     (void)state;
-    o.model.grad_accum = SLOTS;
-    o.model.varying = 1;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct spread      s = { fixture_i32(f, "wide_x", 0), fixture_i32(f, "wide_y", 0), { 0 } };
-        struct rig         rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
-        const float       *grads = stream_plain_grads(rig.stream);
-        int                none = i == sizeof rows / sizeof rows[0] - 1;
-        struct step_result result;
-        struct err         err = { 0 };
-
-        memcpy(s.rows, rows[i], sizeof s.rows);
-        assert_int_equal(
-            train_step(rig.trainer, 0, &(struct batch_source){ spread_batch, &s }, &result, &err), 0);
-        assert_int_equal(result.skipped, none);
-        assert_true(result.skip_block == SIZE_MAX);
-        if (!none)
-            compare_tensors(&gpt, grads, want, max_distance, 1e-5);
-        for (size_t k = 0; none && k < gpt_total(&gpt); k++)
-            assert_true(grads[k] == 0.0f);
-        rig_close(&rig);
-    }
+    for (size_t e = 0; e < 2; e++)
+        for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
+            for (size_t i = 0; i < sizeof spreads / sizeof spreads[0]; i++)
+                if (dt == DT_F32 || runs_bf16(engines[e]))
+                    check_spread(f, &spreads[i], dt, engines[e]);
     fixture_close(f);
 }
 
@@ -552,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_gradients_bf16),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_eval),
+        cmocka_unit_test(test_eval_over_chunks),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_sites),
         cmocka_unit_test(test_fresh_gradients),
