@@ -24,6 +24,9 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     const struct attention_form *form; // NULL: what the CPU's is
 };
 
+static const struct attention_form *const forms[] = { &attention_f32, &attention_bf16, &attention_amx };
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
 static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint64_t *state)
 {
     void  *p = guard_alloc(n * dtype_bytes(dt));
@@ -141,13 +144,14 @@ static void check_one(const struct attention_form *form, enum dtype dt, size_t B
 
 static void check_against_oracle(const struct attention_form *form, enum dtype dt, double tol)
 {
-    static const size_t lengths[] = {1, 17, 64, 65, 130}, heads[] = {1, 3}, sizes[] = {1, 5, 33, 64, 80, 129};
+    static const size_t lengths[] = {1, 17, 64, 65, 112, 130}, heads[] = {1, 3},
+                        sizes[] = {1, 5, 33, 64, 80, 129};
 
     if (!form->runs(dt)) {
         print_message("this CPU does not run attention in form %s\n", form->name);
         skip();
     }
-    for (size_t t = 0; t < 5; t++)
+    for (size_t t = 0; t < 6; t++)
         for (size_t h = 0; h < 2; h++)
             for (size_t s = 0; s < 6; s++)
                 check_one(form, dt, h ? 3 : 1, lengths[t], sizes[s], heads[h], tol);
@@ -179,29 +183,35 @@ static void test_bf16_in_amx(void **unused)
 }
 
 // The softmax's own sums are those without dropout, to the bit.
-static void test_dropout(void **unused)
+static void check_dropout(const struct attention_form *form, enum dtype dt, size_t T)
 {
     static const struct dropout drop = { .p = 0.3f, .seed = 5, .site = UINT64_C(7) << 40 };
-    static const size_t         lengths[] = { 1, 17, 65, 150 };
+    struct run with, without;
+    double     tol = dt == DT_F32 ? 1e-5 : 2e-2;
+
+    run_init(&with, dt, 2, T, 33, 3, 2.0f);
+    run_init(&without, dt, 2, T, 33, 3, 2.0f);
+    with.form = without.form = form;
+    with.drop = &drop;
+    run_kernels(&with);
+    run_kernels(&without);
+    run_oracle(&with);
+    check_close("dropped out", &with, with.out, with.out64, 2 * T * with.C, tol);
+    check_close("dropped dqkv", &with, with.dqkv, with.dqkv64, 6 * T * with.C, tol);
+    assert_memory_equal(with.lse, without.lse, 2 * 3 * T * sizeof *with.lse);
+    run_release(&with);
+    run_release(&without);
+}
+
+static void test_dropout(void **unused)
+{
+    static const size_t lengths[] = { 1, 17, 65, 150 };
 
     (void)unused;
-    for (int dt = DT_F32; dt <= DT_BF16; dt++)
-        for (size_t t = 0; t < 4; t++) {
-            struct run with, without;
-            double     tol = dt == DT_F32 ? 1e-5 : 2e-2;
-
-            run_init(&with, (enum dtype)dt, 2, lengths[t], 33, 3, 2.0f);
-            run_init(&without, (enum dtype)dt, 2, lengths[t], 33, 3, 2.0f);
-            with.drop = &drop;
-            run_kernels(&with);
-            run_kernels(&without);
-            run_oracle(&with);
-            check_close("dropped out", &with, with.out, with.out64, 2 * with.T * with.C, tol);
-            check_close("dropped dqkv", &with, with.dqkv, with.dqkv64, 6 * with.T * with.C, tol);
-            assert_memory_equal(with.lse, without.lse, 2 * 3 * with.T * sizeof *with.lse);
-            run_release(&with);
-            run_release(&without);
-        }
+    for (size_t f = 0; f < FORMS; f++)
+        for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
+            for (size_t t = 0; t < 4 && forms[f]->runs(dt); t++)
+                check_dropout(forms[f], dt, lengths[t]);
 }
 
 static void test_dropout_of_nothing(void **unused)
@@ -222,30 +232,36 @@ static void test_dropout_of_nothing(void **unused)
     run_release(&none);
 }
 
-static void test_threads_do_not_matter(void **unused)
+static void check_threads(const struct attention_form *form, enum dtype dt)
 {
     static const struct dropout drop = { .p = 0.1f, .seed = 1, .site = 2 };
-    int before = omp_get_max_threads();
+    int        before = omp_get_max_threads();
+    struct run one, more;
+    size_t     bytes = 2 * 150 * 3 * 40 * dtype_bytes(dt);
 
+    run_init(&one, dt, 2, 150, 40, 3, 2.0f);
+    run_init(&more, dt, 2, 150, 40, 3, 2.0f);
+    one.form = more.form = form;
+    one.drop = more.drop = &drop;
+    omp_set_num_threads(1);
+    run_kernels(&one);
+    omp_set_num_threads(MOST_THREADS);
+    run_kernels(&more);
+    omp_set_num_threads(before);
+    assert_memory_equal(one.out, more.out, bytes);
+    assert_memory_equal(one.dqkv, more.dqkv, 3 * bytes);
+    assert_memory_equal(one.lse, more.lse, 2 * 3 * 150 * 4);
+    run_release(&one);
+    run_release(&more);
+}
+
+static void test_threads_do_not_matter(void **unused)
+{
     (void)unused;
-    for (int dt = DT_F32; dt <= DT_BF16; dt++) {
-        struct run one, more;
-        size_t     bytes = 2 * 150 * 3 * 40 * dtype_bytes((enum dtype)dt);
-
-        run_init(&one, (enum dtype)dt, 2, 150, 40, 3, 2.0f);
-        run_init(&more, (enum dtype)dt, 2, 150, 40, 3, 2.0f);
-        one.drop = more.drop = &drop;
-        omp_set_num_threads(1);
-        run_kernels(&one);
-        omp_set_num_threads(MOST_THREADS);
-        run_kernels(&more);
-        omp_set_num_threads(before);
-        assert_memory_equal(one.out, more.out, bytes);
-        assert_memory_equal(one.dqkv, more.dqkv, 3 * bytes);
-        assert_memory_equal(one.lse, more.lse, 2 * 3 * 150 * 4);
-        run_release(&one);
-        run_release(&more);
-    }
+    for (size_t f = 0; f < FORMS; f++)
+        for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
+            if (forms[f]->runs(dt))
+                check_threads(forms[f], dt);
 }
 
 // A row's result does not depend on the rows it stands beside: row 1 of 3, and the same row alone.
