@@ -25,6 +25,16 @@ static void part(float *x, size_t n, size_t V, size_t split)
     free(rest);
 }
 
+/* A column among the first `split` of V or behind them; any where there are no two parts. */
+static size_t column(size_t V, size_t split, int behind, uint64_t *seed)
+{
+    size_t from = behind && split < V ? split : 0, to = behind || split == 0 ? V : split;
+
+    return from + ref_random(seed) % (to - from);
+}
+
+/* Of two parts, rows have their target and their maximum in either: four rows, all there is. The fifth has no
+ * target. */
 static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, int in_place, uint64_t *seed)
 {
     const float scale = 0.125f;
@@ -35,10 +45,12 @@ static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, 
     double     *wide = malloc(n * V * 8), *want = malloc(V * 8);
 
     ref_fill(x, n * V, -reach, reach, seed);
+    for (size_t i = 0; split < V && i < n; i++)
+        x[i * V + column(V, split, i & 2, seed)] = 2 * reach;
     for (size_t i = 0; i < n * V; i++)
         wide[i] = (double)x[i];
     for (size_t i = 0; i < n; i++)
-        targets[i] = i % 4 == 3 ? -1 : (int32_t)(ref_random(seed) % V);
+        targets[i] = i == 4 ? -1 : (int32_t)column(V, split, i & 1, seed);
     part(x, n, V, split);
     softmax_xent(only, NULL, dt, x, targets, n, V, split, scale);
     softmax_xent(losses, dx, dt, x, targets, n, V, split, scale);
@@ -77,11 +89,12 @@ static void test_against_double(void **state)
             check((enum dtype)dt, 5, sizes[j], sizes[j], 5.0f, 0, &seed);
             check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 5.0f, 0, &seed);
             check((enum dtype)dt, 2, sizes[j], sizes[j], 300.0f, 0, &seed);
-            check(DT_F32, 3, sizes[j], sizes[j], 5.0f, 1, &seed);
+            check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 300.0f, 0, &seed);
+            check(DT_F32, 5, sizes[j], sizes[j], 5.0f, 1, &seed);
         }
 }
 
-/* A NaN among the logits is not hidden by the maximum. */
+/* A NaN among the logits is not hidden by the maximum, in neither part. */
 static void test_nan(void **state)
 {
     float         x[100] = {0}, loss;
@@ -89,8 +102,10 @@ static void test_nan(void **state)
 
     (void)state;
     x[70] = NAN;
-    softmax_xent(&loss, NULL, DT_F32, x, &target, 1, 100, 100, 1.0f);
-    assert_true(isnan(loss));
+    for (size_t split = 100; split >= 64; split -= 36) {
+        softmax_xent(&loss, NULL, DT_F32, x, &target, 1, 100, split, 1.0f);
+        assert_true(isnan(loss));
+    }
 }
 
 int main(void)
