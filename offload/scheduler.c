@@ -93,17 +93,22 @@ static int queue_advance(struct scheduler *s, size_t d)
     return progress;
 }
 
-/* Speculation, in the order in which gradients come, the embeddings left out. Few at a time: block
- * 0 is next when the norm is known. */
+/* Speculation, the gradient that came last first, the embeddings left out: where the device falls behind,
+ * what waits is then spread over the blocks from the last one down, and the next forward, which uses the first
+ * ones first, has something to hide it behind all along. Few at a time: block 0 is next when the norm is
+ * known. */
 static int ahead_advance(struct scheduler *s, size_t d)
 {
     enum { AHEAD = 2 };
     int progress = 0;
 
-    for (; s->updating[d] < AHEAD && s->ahead_next[d] > s->queue_first[d]; s->ahead_next[d]--) {
-        size_t i = s->queue[s->ahead_next[d] - 1];
+    for (size_t q = s->queue_first[d]; s->updating[d] < AHEAD && q < s->queue_first[d + 1]; q++) {
+        size_t            i = s->queue[q];
+        const struct sub *u = &s->subs[i];
 
-        if (s->dev.store.subs[i].block == 0 || !s->subs[i].written || !slot_is_free(s, i))
+        if (s->dev.store.subs[i].block == 0 || !u->written || u->state != SUB_CLEAN)
+            continue;
+        if (!slot_is_free(s, i))
             break;
         update_submit(s, i, s->applied + 1, &s->expected, s->pass_step);
         progress = 1;

@@ -169,8 +169,6 @@ struct scheduler {
     struct optim_step expected;
     int               clipped;      // the last step that was not skipped: no speculation until one
                                     // was not clipped
-    size_t           *ahead_next;   // (n devices): of queue, from its end; ahead_next[d] - 1 is the
-                                    // next to be speculated on
     size_t            dropping;     // subgroups in state DROPPED
 
     // the commit on its way: its flushes are out

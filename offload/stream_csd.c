@@ -66,8 +66,6 @@ static void csd_expect(struct stream *stream, const struct optim_step *optim)
     pthread_mutex_lock(&s->mutex);
     s->expected = *optim;
     s->expecting = s->cfg.speculate && !s->clipped;
-    for (size_t d = 0; d < s->dev.n; d++)
-        s->ahead_next[d] = s->queue_first[d + 1];
     pthread_mutex_unlock(&s->mutex);
 }
 
@@ -468,13 +466,12 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->queue = calloc(st->n_subs, sizeof *s->queue);
     s->queue_first = calloc(st->n_devices + 1, sizeof *s->queue_first);
     s->queue_next = calloc(st->n_devices, sizeof *s->queue_next);
-    s->ahead_next = calloc(st->n_devices, sizeof *s->ahead_next);
     s->updating = calloc(st->n_devices, sizeof *s->updating);
     s->flushes = calloc(st->n_devices, sizeof *s->flushes);
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
     if (!s->uses || !s->frames || !s->shard_reads || !s->gbufs || !s->subs || !s->free || !s->free_slots ||
-        !s->queue || !s->queue_first || !s->queue_next || !s->ahead_next || !s->updating ||
+        !s->queue || !s->queue_first || !s->queue_next || !s->updating ||
         !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
@@ -637,7 +634,6 @@ static void csd_close(struct stream *stream)
     free(s->queue);
     free(s->queue_first);
     free(s->queue_next);
-    free(s->ahead_next);
     free(s->updating);
     free(s->flushes);
     pthread_mutex_destroy(&s->mutex);
