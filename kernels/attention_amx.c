@@ -10,7 +10,8 @@ enum {
     HALF = 8,  // words along k that remain at the end of a product
 };
 
-static_assert((int)SIDE == (int)STRIP && 2 * (int)HALF == (int)STRIP, "a product's sizes are multiples of STRIP elements");
+static_assert((int)SIDE == (int)STRIP && 2 * (int)HALF == (int)STRIP,
+              "a product's sizes are multiples of STRIP elements");
 
 /* Tile registers 0-3: sums; 4, 5: operands A, B; 6, 7: those of HALF words along k. Their numbers must be
  * literals. */
@@ -39,6 +40,18 @@ AMX static void end(void)
 {
     _tile_release();
 }
+
+/* The block's sums, all to registers or all back. */
+#define SUMS(MOVE)                                     \
+    do {                                               \
+        MOVE(0, c, c_row);                             \
+        if (right)                                     \
+            MOVE(1, c + SIDE, c_row);                  \
+        if (low)                                       \
+            MOVE(2, c + SIDE * ldc, c_row);            \
+        if (low && right)                              \
+            MOVE(3, c + SIDE * ldc + SIDE, c_row);     \
+    } while (0)
 
 /* The block's sums += A B in registers, one step along k; A and B: numbers of the operands' registers. B's
  * left half stays while A's upper and lower halves pass, then comes its right half. */
@@ -69,25 +82,13 @@ block(float *c, size_t ldc, const word *a, size_t lda, const word *b, size_t ldb
 {
     const size_t c_row = ldc * sizeof *c, a_row = lda * sizeof *a, b_row = ldb * sizeof *b;
 
-    _tile_loadd(0, c, c_row);
-    if (right)
-        _tile_loadd(1, c + SIDE, c_row);
-    if (low)
-        _tile_loadd(2, c + SIDE * ldc, c_row);
-    if (low && right)
-        _tile_loadd(3, c + SIDE * ldc + SIDE, c_row);
+    SUMS(_tile_loadd);
     for (; k >= SIDE; k -= SIDE, a += SIDE, b += SIDE * ldb)
         STEP(4, 5);
     assert(k == 0 || k == HALF);
     if (k > 0)
         STEP(6, 7);
-    _tile_stored(0, c, c_row);
-    if (right)
-        _tile_stored(1, c + SIDE, c_row);
-    if (low)
-        _tile_stored(2, c + SIDE * ldc, c_row);
-    if (low && right)
-        _tile_stored(3, c + SIDE * ldc + SIDE, c_row);
+    SUMS(_tile_stored);
 }
 
 AMX

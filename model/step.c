@@ -210,12 +210,12 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss, stru
     const void *wire, *embed_wire;
     float      *grad, *embed_grad = NULL;
     uint64_t    start_ns;
-    int         fresh, rc = head_acquire(t, &wire, &embed_wire, err);
+    int         fresh, embed_fresh = 0, rc = head_acquire(t, &wire, &embed_wire, err);
 
     if (!rc)
-        rc = grad_begin(t, final, &grad, &fresh, err);
+        rc = grad_begin(t, final, &grad, &fresh, err); // fresh or not: it has no matrix that products make
     if (!rc && !classifier)
-        rc = grad_begin(t, 0, &embed_grad, &fresh, err);
+        rc = grad_begin(t, 0, &embed_grad, &embed_fresh, err);
     if (rc)
         return rc;
     start_ns = clock_ns();
@@ -225,8 +225,8 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss, stru
         if (classifier)
             sum += classify_step(t->model, a, wire, grad, scale);
         else
-            sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, fresh, scale);
-        fresh = 0;
+            sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, embed_fresh, scale);
+        embed_fresh = 0;
     }
     *loss = sum / (double)p->counted;
     record(t, p->step, PHASE_LOSS, final, start_ns);
