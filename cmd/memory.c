@@ -80,7 +80,8 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     struct run_memory m;
     int               rc;
 
-    cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
+    cfg.frames = cfg.grad_buffers = cfg.records = 0; // what does not depend on the choice
+    cfg.record_bytes = b->record_buffer;
     rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
@@ -89,6 +90,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     b->fixed_streams = m.states + m.wire_cache + (b->in_memory ? 0 : m.frames + m.grads);
     b->layer_frame = m.layer_frame;
     b->layer_grad = m.layer_grad;
+    b->record_buffer = m.record_buffer;
     b->compress = m.compress;
     b->spans = m.spans;
     b->tables = m.tables + (r->exporting ? m.masters : 0);
@@ -119,7 +121,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
     struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer,
                                 .block_inputs = acts.inputs, .kept_per_layer = acts.kept_per_layer,
-                                .work = acts.work, .head = acts.head,
+                                .work = acts.work, .head = acts.head, .record_buffer = acts.record,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0, .keep = r->keep };
     int                   rc = 0;
 
@@ -138,6 +140,9 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
         r->run->frames = out->frames;
         r->run->grad_buffers = out->grad_buffers;
         r->run->residual_in_ram = out->residual_in_ram;
+        r->run->record_buffers = out->record_buffers;
+        r->run->record_bytes = acts.record;
+        r->run->records = out->record_buffers ? (r->model.gpt.n_layer - out->kept) * r->model.grad_accum : 0;
     }
     return rc;
 }

@@ -20,7 +20,7 @@ struct memory_request {
     const struct decode_options *decode;
 };
 
-/* Make the plan; on success frames, grad_buffers and residual_in_ram are set in *r->run. -EINVAL
+/* Make the plan; on success frames, grad_buffers, residual_in_ram and the records are set in *r->run. -EINVAL
  * and a sentence if it does not fit: then *out is the minimum that was refused. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 

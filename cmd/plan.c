@@ -82,7 +82,10 @@ static void print_traffic(const struct session *s)
                                 .moments = optim_moments(s->run.optim),
                                 .compress = s->run.compress,
                                 .error_feedback = s->run.error_feedback,
-                                .residual_in_ram = s->run.residual_in_ram };
+                                .residual_in_ram = s->run.residual_in_ram,
+                                .records = s->run.records,
+                                .record_bytes = s->run.record_bytes,
+                                .record_buffers = s->run.record_buffers };
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     int                   any = 0;

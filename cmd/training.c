@@ -81,6 +81,7 @@ struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = g->n_labels > 0,
+                   .offload = o->activations == TRAIN_OFFLOAD,
                    .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
                                 g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
@@ -209,15 +210,27 @@ static int record_engine(struct training *t, struct err *err)
     return rc;
 }
 
-/* What the plan chose and the computed traffic depends on. */
+/* What the plan chose and the computed traffic depends on. Batches of varying shape leave records of varying
+ * size: nothing is computed of them. */
 static int record_plan(struct training *t, struct err *err)
 {
-    char text[32];
-    int  rc;
+    const struct run_config *r = &t->s->run;
+    const struct { const char *name; size_t value; } of[] = {
+        { "frames", r->frames },
+        { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
+        { "records", t->s->gpt.n_labels ? 0 : r->records },
+        { "record_bytes", r->record_bytes },
+        { "record_buffers", r->record_buffers },
+    };
+    int rc = 0;
 
-    snprintf(text, sizeof text, "%zu", t->s->run.frames);
-    rc = session_set(t->s, "frames", text, err);
-    return rc ? rc : session_set(t->s, "residual_in_ram", t->s->run.residual_in_ram ? "1" : "0", err);
+    for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++) {
+        char text[32];
+
+        snprintf(text, sizeof text, "%zu", of[i].value);
+        rc = session_set(t->s, of[i].name, text, err);
+    }
+    return rc;
 }
 
 /* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or

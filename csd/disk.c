@@ -208,6 +208,36 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     return rc;
 }
 
+int disk_extend(const char *path, uint64_t bytes, struct err *err)
+{
+    struct stat    st;
+    struct statvfs fs;
+    uint64_t       more;
+    int            rc = 0, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
+        rc = err_set(err, -errno, "make %s longer: %s", path, strerror(errno));
+        goto out;
+    }
+    if ((uint64_t)st.st_size >= bytes)
+        goto out;
+    more = bytes - (uint64_t)st.st_size;
+    if ((uint64_t)fs.f_bavail * fs.f_frsize < more)
+        rc = ENOSPC;
+    else
+        rc = posix_fallocate(fd, st.st_size, (off_t)more);
+    if (rc == 0)
+        goto out;
+    if (ftruncate(fd, st.st_size)) // what the attempt took is given back
+        rc = errno;
+    rc = err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free: %s", path,
+                 more, (uint64_t)fs.f_bavail * fs.f_frsize, strerror(rc));
+out:
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct stat st;

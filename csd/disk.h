@@ -71,6 +71,9 @@ void disk_close(struct disk *d);
 void disk_abandon(struct disk *d);
 uint64_t disk_moved(const struct disk *d);
 
+/* Make a file at least `bytes` long, fully allocated, what is in it untouched; all or nothing. */
+int  disk_extend(const char *path, uint64_t bytes, struct err *err);
+
 /* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
  * folders. */
 int disk_probe(const char *path, struct err *err);

@@ -23,8 +23,11 @@ struct acts {
     uint64_t arena_bytes;
     float   *inputs; // (n_layer + 1, accum, N, C); (accum, N, C) when not training
     char    *kept;
+    uint64_t kept_micro; // bytes of a kept layer's micro-batch
     struct acts_layer shared;
     size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: nobody's
+    void    *lent;                       // the record of lent_layer, lent_micro; NULL: none
+    size_t   lent_layer, lent_micro;
     struct acts_work work;
     struct acts_head head;
 };
@@ -49,10 +52,12 @@ static size_t at_most(size_t n, size_t limit)
     return n < limit ? n : limit;
 }
 
-static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_options *o)
+/* Of N tokens. */
+static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_options *o, size_t N)
 {
-    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
+    size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
+    l->x        = NULL;
     l->ln1_mean = take(c, N * sizeof(float));
     l->ln1_rstd = take(c, N * sizeof(float));
     l->qkv      = take(c, N * 3 * C * e);
@@ -62,6 +67,14 @@ static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_
     l->ln2_mean = take(c, N * sizeof(float));
     l->ln2_rstd = take(c, N * sizeof(float));
     l->fc       = take(c, N * 4 * C * e);
+}
+
+static void lay_record(struct cursor *c, struct acts_layer *l, const struct acts_options *o, size_t N)
+{
+    float *x = take(c, N * o->gpt.n_embd * sizeof(float));
+
+    lay_layer(c, l, o, N);
+    l->x = x;
 }
 
 static size_t sums_bytes(size_t rows, size_t C)
@@ -105,7 +118,7 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
     w->attention = take(c, attention_scratch(o->batch, o->seq, C, o->gpt.n_head, o->threads));
     if (o->training)
         lay_backward(c, w, o, R);
-    lay_layer(c, shared, o);
+    lay_layer(c, shared, o, N);
 }
 
 static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
@@ -129,27 +142,58 @@ static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_op
     h->dln     = take(c, R * C * sizeof(float));
 }
 
+/* Offloaded layers' inputs alternate between two places; of each kept layer, and of the head, one stays. */
+enum { ALTERNATING = 2 };
+
+/* A block's, of all micro-batches. */
+static uint64_t input_bytes(const struct acts_options *o)
+{
+    uint64_t bytes = (uint64_t)o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float);
+
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Inputs that the arena holds whatever is kept. */
+static size_t inputs_fixed(const struct acts_options *o)
+{
+    return !o->training ? 1 : o->offload ? ALTERNATING + 1 : o->gpt.n_layer + 1;
+}
+
+/* Which of the arena's inputs is block's, 1..n_layer + 1. */
+static size_t input_place(const struct acts_options *o, size_t block)
+{
+    size_t offloaded = o->gpt.n_layer - o->kept;
+
+    if (!o->training)
+        return 0;
+    if (!o->offload)
+        return block - 1;
+    return block <= offloaded ? block % ALTERNATING : block - offloaded - 1 + ALTERNATING;
+}
+
 struct acts_sizes acts_sizes(const struct acts_options *o)
 {
-    struct cursor     kept = { NULL, 0 }, work = { NULL, 0 }, head = { NULL, 0 };
+    struct cursor     kept = { NULL, 0 }, work = { NULL, 0 }, head = { NULL, 0 }, record = { NULL, 0 };
     struct acts_layer l;
     struct acts_work  w;
     struct acts_head  h;
-    uint64_t          input = (uint64_t)o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float);
 
-    lay_layer(&kept, &l, o);
+    lay_layer(&kept, &l, o, tokens(o));
+    lay_record(&record, &l, o, tokens(o));
     lay_work(&work, &w, &l, o);
     lay_head(&head, &h, o);
-    input = (input + ALIGN - 1) / ALIGN * ALIGN;
-    return (struct acts_sizes){ .inputs = o->training ? (o->gpt.n_layer + 1) * input : input,
-                                .kept_per_layer = o->training ? o->grad_accum * kept.used : 0,
-                                .work = work.used, .head = head.used };
+    return (struct acts_sizes){ .inputs = inputs_fixed(o) * input_bytes(o),
+                                .kept_per_layer = o->training
+                                                      ? o->grad_accum * kept.used + (o->offload ? input_bytes(o) : 0)
+                                                      : 0,
+                                .work = work.used, .head = head.used,
+                                .record = o->training && o->offload ? record.used : 0 };
 }
 
 int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
 {
     struct acts  *a = calloc(1, sizeof *a);
-    struct cursor c = { NULL, 0 };
+    struct cursor c = { NULL, 0 }, kept = { NULL, 0 };
 
     *out = NULL;
     if (!a)
@@ -157,6 +201,8 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     assert(o->kept <= o->gpt.n_layer);
     a->o = *o;
     a->sizes = acts_sizes(o);
+    lay_layer(&kept, &a->shared, o, tokens(o));
+    a->kept_micro = kept.used;
     a->arena_bytes = a->sizes.inputs + o->kept * a->sizes.kept_per_layer + a->sizes.work + a->sizes.head;
     a->arena = mmap(NULL, a->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (a->arena == MAP_FAILED) {
@@ -168,7 +214,9 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     madvise(a->arena, a->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
     c.base   = a->arena;
     a->inputs = take(&c, a->sizes.inputs);
-    a->kept   = take(&c, o->kept * a->sizes.kept_per_layer);
+    if (o->offload)
+        take(&c, o->kept * input_bytes(o)); // behind them
+    a->kept   = take(&c, o->kept * o->grad_accum * a->kept_micro);
     lay_work(&c, &a->work, &a->shared, o);
     lay_head(&c, &a->head, o);
     assert(c.used == a->arena_bytes);
@@ -188,10 +236,12 @@ void acts_close(struct acts *a)
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
 {
-    size_t one = tokens(&a->o) * a->o.gpt.n_embd, input = a->o.training ? block - 1 : 0;
+    size_t one = tokens(&a->o) * a->o.gpt.n_embd;
+    char  *of_block;
 
     assert(block >= 1 && block <= a->o.gpt.n_layer + 1 && micro < a->o.grad_accum);
-    return a->inputs + (input * a->o.grad_accum + micro) * one;
+    of_block = (char *)a->inputs + input_place(&a->o, block) * input_bytes(&a->o);
+    return (float *)(void *)of_block + micro * one;
 }
 
 /* Whether layer `layer` has a place of its own: one of the last `kept`. */
@@ -200,28 +250,66 @@ static int is_kept(const struct acts *a, size_t layer)
     return a->o.training && layer + a->o.kept > a->o.gpt.n_layer;
 }
 
+static int is_lent(const struct acts *a, size_t layer, size_t micro)
+{
+    return a->lent && a->lent_layer == layer && a->lent_micro == micro;
+}
+
+int acts_offloads(const struct acts *a, size_t layer)
+{
+    return a->o.offload && layer >= 1 && !is_kept(a, layer);
+}
+
+/* The record's layout, of what stands in the micro-batch. */
+static struct acts_layer record_of(const struct acts *a, size_t micro, void *record, size_t *bytes)
+{
+    struct acts_shape shape = a->work.shape[micro];
+    struct cursor     c = { record, 0 };
+    struct acts_layer l;
+
+    lay_record(&c, &l, &a->o, shape.rows * shape.seq);
+    *bytes = c.used;
+    return l;
+}
+
+size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record)
+{
+    size_t bytes = 0;
+
+    assert(!record || acts_offloads(a, layer));
+    a->lent = record;
+    a->lent_layer = layer;
+    a->lent_micro = micro;
+    if (record)
+        record_of(a, micro, record, &bytes);
+    return bytes;
+}
+
 struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro)
 {
     struct acts_layer l = a->shared;
     struct cursor     c;
+    size_t            bytes;
 
+    if (is_lent(a, layer, micro))
+        return record_of(a, micro, a->lent, &bytes);
     if (!is_kept(a, layer))
         return l;
-    c.base = a->kept + (layer + a->o.kept - a->o.gpt.n_layer - 1) * a->sizes.kept_per_layer
-           + micro * (a->sizes.kept_per_layer / a->o.grad_accum);
+    c.base = a->kept + ((layer + a->o.kept - a->o.gpt.n_layer - 1) * a->o.grad_accum + micro) * a->kept_micro;
     c.used = 0;
-    lay_layer(&c, &l, &a->o);
+    lay_layer(&c, &l, &a->o, tokens(&a->o));
     return l;
 }
 
 int acts_holds(const struct acts *a, size_t layer, size_t micro)
 {
-    return is_kept(a, layer) || (a->shared_layer == layer && a->shared_micro == micro);
+    return is_kept(a, layer) || is_lent(a, layer, micro) ||
+           (a->shared_layer == layer && a->shared_micro == micro);
 }
 
 void acts_hold(struct acts *a, size_t layer, size_t micro)
 {
-    if (is_kept(a, layer))
+    if (is_kept(a, layer) || is_lent(a, layer, micro))
         return;
     a->shared_layer = layer;
     a->shared_micro = micro;

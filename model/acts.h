@@ -4,7 +4,11 @@
  * Of every block the fp32 input is held, for all micro-batches of the step. Of the last `kept` layers also
  * what backward needs (struct acts_layer); the others share one set, and their backward first computes theirs
  * once more from the input. The same arithmetic twice gives the same bits, so `kept` changes time and memory,
- * nothing else. */
+ * nothing else.
+ *
+ * Nor does `offload`: then what backward needs of the other layers, their inputs too, stands in records that
+ * are lent, one for each layer and micro-batch (acts_lend): in forward to be filled, in backward filled.
+ * Whoever lends brings them to where there is room and back (SSDTrain, DAC 2025). */
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
@@ -17,6 +21,7 @@ struct acts_options {
     enum dtype dtype;
     int        threads;
     size_t     kept;     // of the last layers, 0..n_layer
+    int        offload;  // of the others records are lent; training only
     int training; // 0: forward only: one input a micro-batch, overwritten by each block's output, nothing for
                   // backward
 };
@@ -24,6 +29,7 @@ struct acts_options {
 /* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the
  * run's dtype. */
 struct acts_layer {
+    float *x;                   // (N, C): the layer's input. In a record that is lent only, else NULL
     float *ln1_mean, *ln1_rstd; // (N)
     void  *qkv;                 // (N, 3C) dt, bias included
     void  *attn;                // (N, C) dt: attention's output, before its projection
@@ -71,8 +77,9 @@ struct acts_head {
 struct acts; // opaque
 
 /* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a kept layer
- * takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. */
-struct acts_sizes { uint64_t inputs, kept_per_layer, work, head; };
+ * takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. record: of one that is lent,
+ * at most; 0 without offload. */
+struct acts_sizes { uint64_t inputs, kept_per_layer, work, head, record; };
 struct acts_sizes acts_sizes(const struct acts_options *o);
 
 int  acts_open(struct acts **out, const struct acts_options *o, struct err *err);
@@ -80,6 +87,12 @@ void acts_close(struct acts *a);
 
 /* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
 float *acts_input(const struct acts *a, size_t block, size_t micro);
+
+/* Whether in a training pass records are to be lent for layer `layer`. */
+int    acts_offloads(const struct acts *a, size_t layer);
+/* This one is for (layer, micro), until the next is lent, or with a NULL none. Returns the bytes that it takes
+ * with the micro-batch's shape. */
+size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record);
 
 /* Where layer `layer`'s activations stand. They are there for backward if acts_holds; if not, forward
  * computes them again into the same place and says so with acts_hold. */

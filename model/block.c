@@ -181,6 +181,8 @@ void block_forward(struct model *m, size_t layer, size_t micro, const void *wire
 {
     struct layer l = layer_of(m, layer, micro, wire, NULL);
 
+    if (l.a.x) // it leaves with the record
+        convert(l.a.x, DT_F32, l.x, DT_F32, l.N * l.C);
     layer_forward(&l, 1);
     acts_hold(m->acts, layer, micro);
 }
@@ -255,6 +257,8 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
 
     assert(m->o.training);
     l.fresh = fresh;
+    if (l.a.x)
+        l.x = l.a.x;
     if (!acts_holds(m->acts, layer, micro)) {
         layer_forward(&l, 0);
         acts_hold(m->acts, layer, micro);

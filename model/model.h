@@ -17,6 +17,7 @@ struct model_options {
     enum matmul_engine engine;
     int                threads;  // of OpenMP; 0: as many as it has
     size_t             kept;     // layers whose activations stay in RAM (acts.h)
+    int                offload;  // the others' go to the stream's records and come back
     int                training; // 0: no backward
     int                varying;  // micro-batches of any shape up to batch x seq (struct batch);
                                  // else of exactly that

@@ -160,6 +160,51 @@ static int read_batches(struct trainer *t, struct pass *p, enum runlog_phase pha
     return rc;
 }
 
+/* A layer's forward, whose activations stay where they are or, if they are to be offloaded, go to the devices. */
+static int layer_forward(struct trainer *t, size_t b, size_t micro, const void *wire, int training,
+                         struct err *err)
+{
+    struct acts *acts = t->model->acts;
+    size_t       bytes;
+    void        *record;
+    int          rc;
+
+    if (!training || !acts_offloads(acts, b)) {
+        block_forward(t->model, b, micro, wire);
+        return 0;
+    }
+    rc = stream_push(t->stream, &record, err); // waits only where the devices are behind
+    if (rc)
+        return rc;
+    bytes = acts_lend(acts, b, micro, record);
+    block_forward(t->model, b, micro, wire);
+    acts_lend(acts, b, micro, NULL);
+    stream_pushed(t->stream, bytes);
+    return 0;
+}
+
+/* The same backward: the records come back in the reverse order. */
+static int layer_backward(struct trainer *t, size_t b, size_t micro, const void *wire, float *grad, int fresh,
+                          struct err *err)
+{
+    struct acts *acts = t->model->acts;
+    void        *record;
+    int          rc;
+
+    if (!acts_offloads(acts, b)) {
+        block_backward(t->model, b, micro, wire, grad, fresh);
+        return 0;
+    }
+    rc = stream_pop(t->stream, &record, err);
+    if (rc)
+        return rc;
+    acts_lend(acts, b, micro, record);
+    block_backward(t->model, b, micro, wire, grad, fresh);
+    acts_lend(acts, b, micro, NULL);
+    stream_popped(t->stream);
+    return 0;
+}
+
 static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err)
 {
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
@@ -171,14 +216,16 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
             return rc;
         start_ns = clock_ns();
         block_begin(t->model);
-        for (size_t a = 0; a < p->micros; a++) { // layer-major: parameters are read once
+        for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
                 continue;
             if (b == 0)
                 embed_forward(t->model, a, wire);
             else
-                block_forward(t->model, b, a, wire);
+                rc = layer_forward(t, b, a, wire, phase == PHASE_FORWARD, err);
         }
+        if (rc)
+            return rc;
         record(t, p->step, phase, b, start_ns);
         stream_release(t->stream, b);
     }
@@ -248,12 +295,14 @@ static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *n
             return rc;
         start_ns = clock_ns();
         block_begin(t->model);
-        for (size_t a = 0; a < t->o.model.grad_accum; a++) {
+        for (size_t a = t->o.model.grad_accum; !rc && a-- > 0;) { // what the last one left is still at hand
             if (is_empty(t, a))
                 continue;
-            block_backward(t->model, b, a, wire, grad, fresh);
+            rc = layer_backward(t, b, a, wire, grad, fresh, err);
             fresh = 0;
         }
+        if (rc)
+            return rc;
         record(t, step, PHASE_BACKWARD, b, start_ns);
         stream_release(t->stream, b);
         rc = stream_send_grad(t->stream, b, norm, err); // norm, Top-K, write

@@ -1,7 +1,7 @@
 /* budget.c: the arithmetic of the memory plan. Parts that have one size are summed first; what is
  * left buys, in order of what it gains: a second gradient buffer (writing beside computing), a
- * third frame (reading beside computing), the residual of error feedback (of 8 bytes a parameter
- * over the host link 4 are left), kept activations (no recomputing), and at last more frames (a
+ * third frame (reading beside computing), a third buffer for offloaded activations, the residual of
+ * error feedback (of 8 bytes a parameter over the host link 4 are left), kept activations (no recomputing), and at last more frames (a
  * cache of wire parameters).
  *
  * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas
@@ -35,7 +35,7 @@ uint64_t budget_available(void)
 }
 
 /* How much of what there is a choice about. */
-struct choice { size_t frames, grad_buffers, kept; int residual_in_ram; };
+struct choice { size_t frames, grad_buffers, kept, record_buffers; int residual_in_ram; };
 
 static struct choice choose_minimum(const struct budget_request *r)
 {
@@ -49,6 +49,8 @@ static struct choice choose_minimum(const struct budget_request *r)
     }
     if (r->training && r->keep == 1)
         c.kept = r->n_layer;
+    if (r->record_buffer && c.kept < r->n_layer)
+        c.record_buffers = 2;
     return c;
 }
 
@@ -67,7 +69,7 @@ static uint64_t residual_bytes(const struct budget_request *r, const struct choi
 static uint64_t choice_bytes(const struct budget_request *r, const struct choice *c)
 {
     return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad +
-           c->kept * r->kept_per_layer + residual_bytes(r, c);
+           c->kept * r->kept_per_layer + c->record_buffers * r->record_buffer + residual_bytes(r, c);
 }
 
 /* As many more of one thing, up to `most`, as `room` has space for. */
@@ -98,6 +100,8 @@ static void choose_rest(const struct budget_request *r, struct choice *c, uint64
     if (r->training)
         choose_more(&c->grad_buffers, r->n_layer < 2 ? r->n_layer : 2, grad, &room);
     choose_more(&c->frames, third, r->layer_frame, &room);
+    if (c->record_buffers)
+        choose_more(&c->record_buffers, 3, r->record_buffer, &room);
     choose_residual(r, c, &room);
     if (r->training && r->keep < 0)
         choose_more(&c->kept, r->n_layer, r->kept_per_layer, &room);
@@ -154,7 +158,10 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
         r->n_layer);
     add(b, "error feedback", residual_bytes(r, c), "%s", residual_note(r, c));
     add(b, "kept activations", c->kept * r->kept_per_layer,
-        "%zu of %zu layers; the others are recomputed", c->kept, r->n_layer);
+        "%zu of %zu layers; the others %s", c->kept, r->n_layer,
+        c->record_buffers ? "are offloaded" : "are recomputed");
+    add(b, "activation buffers", c->record_buffers * r->record_buffer,
+        "%zu, on the way of %zu layers' to the devices and back", c->record_buffers, r->n_layer - c->kept);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
     add(b, "head chunks", r->head, "logits and their gradient");
@@ -170,6 +177,7 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     b->grad_buffers = c->grad_buffers;
     b->kept = c->kept;
     b->residual_in_ram = c->residual_in_ram;
+    b->record_buffers = c->record_buffers;
     b->arenas = r->arenas;
 }
 

@@ -202,6 +202,18 @@ static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, i
     return other ? other : rc;
 }
 
+/* Have room for records behind the states: in a file of this run's that holds its states, if it was shorter. */
+static int records_room(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
+{
+    uint64_t    states = d->store.device_bytes[i], bytes = states + records_device(cfg);
+    struct stat st;
+
+    if (devices_fake(cfg) || stat(d->paths[i], &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < states ||
+        (uint64_t)st.st_size >= bytes || whose_is(d, cfg, i, 0, NULL))
+        return 0; // whatever is wrong is said by who opens it
+    return disk_extend(d->paths[i], bytes, err);
+}
+
 static void file_remember(struct devices *d, size_t i)
 {
     struct stat st;
@@ -245,8 +257,14 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         if (rc)
             return rc;
     }
+    if (how == DEVICES_TRAIN && cfg->records) {
+        rc = records_room(d, cfg, i, err);
+        if (rc)
+            return rc;
+    }
     struct csd_config c = {
-        .id = (int)i, .path = d->paths[i], .bytes = d->store.device_bytes[i],
+        .id = (int)i, .path = d->paths[i],
+        .bytes = d->store.device_bytes[i] + (how == DEVICES_TRAIN ? records_device(cfg) : 0),
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
         .disk = cfg->disk, .mem = cfg->csd_mem,
         // only training updates

@@ -21,6 +21,11 @@ struct devices {
 
 enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
 
+/* Of the records (run.h): a buffer that one passes through, and what all take behind each device's states,
+ * in bytes (records.c). */
+size_t   records_buffer(const struct run_config *cfg);
+uint64_t records_device(const struct run_config *cfg);
+
 /* Lay out, open, and (unless creating) check the superblocks. buffers: host memory that jobs will
  * point into. After a failure nothing is open, and what DEVICES_CREATE made is removed. */
 int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,

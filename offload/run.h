@@ -51,6 +51,10 @@ struct run_config {
     size_t         grad_buffers;  // layer gradient buffers (1 or more)
     size_t         read_ahead;    // bytes of parameters asked for at once, where two blocks are less;
                                   // 0: 64 MiB. Changes no bit
+    /* base, su, su+o: the stack of records (stream.h) that a step may leave on the devices, behind
+     * their states: how many, of at most how many bytes, through how many buffers. 0: none. Change
+     * no bit. */
+    size_t         records, record_bytes, record_buffers;
 };
 
 /* Where values come from: [first, first + n) of a block, as fp32. */
@@ -82,6 +86,7 @@ struct run_memory {
      * gradient. mem: residual_ram alone. */
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t masters; // beside the others: what stream_masters holds between its calls
+    uint64_t record_buffer; // one, beside the others too
 };
 int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 

@@ -9,6 +9,7 @@
  *   residuals  (error feedback) of blocks whose gradients the model has begun
  *   gradients  as soon as the model has sent them and the block's last update is committed (its
  *              redo would need the old ones)
+ *   records    activations, pushed in forward and popped in backward (records.c)
  *   commits    (commit.c)
  *
  * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept,
@@ -419,6 +420,32 @@ static void grad_done(struct scheduler *s, const struct task *t)
 
 /* ---- the thread */
 
+/* What a task is about, for a sentence. */
+static const char *task_place(const struct scheduler *s, const struct task *t, char *buf, size_t size)
+{
+    switch (t->kind) {
+    case TASK_FLUSH:
+        return "";
+    case TASK_RECORD_READ:
+    case TASK_RECORD_WRITE:
+        snprintf(buf, size, " (activations, step %llu)", (unsigned long long)t->step);
+        return buf;
+    default:
+        snprintf(buf, size, " (block %zu, step %llu)", s->dev.store.subs[t->sub].block,
+                 (unsigned long long)t->step);
+        return buf;
+    }
+}
+
+/* What the host checks when it has read it; NULL: nothing. */
+static const char *task_checked(const struct task *t)
+{
+    return t->kind == TASK_READ            ? "wire parameters are"
+           : t->kind == TASK_RESIDUAL_READ ? "residual is"
+           : t->kind == TASK_RECORD_READ   ? "activations are"
+                                           : NULL;
+}
+
 /* What a job moved and how long it took, and whether it failed; before the mutex is taken. */
 static int task_check(struct scheduler *s, struct task *t, int device, struct err *err)
 {
@@ -428,13 +455,13 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
         [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE,
         [SPAN_WRITE]   = PHASE_UPDATE_WRITE,
     };
-    int block = t->kind == TASK_FLUSH ? -1 : (int)s->dev.store.subs[t->sub].block; // a flush names a device
-    int checked = (t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ) && !devices_fake(&s->cfg);
+    int         record = t->kind == TASK_RECORD_READ || t->kind == TASK_RECORD_WRITE;
+    int         block = t->kind == TASK_FLUSH || record ? -1 : (int)s->dev.store.subs[t->sub].block;
+    const char *checked = devices_fake(&s->cfg) ? NULL : task_checked(t);
+    char        place[64];
 
     if (j->status)
-        return t->kind == TASK_FLUSH ? err_set(err, j->status, "%s", j->why)
-                                     : err_set(err, j->status, "%s (block %d, step %llu)", j->why,
-                                               block, (unsigned long long)t->step);
+        return err_set(err, j->status, "%s%s", j->why, task_place(s, t, place, sizeof place));
     if (t->kind == TASK_FLUSH)
         return 0;
     meter_traffic(s->meter, t->step, t->phase, device, &j->meter);
@@ -443,10 +470,9 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
     for (int p = SPAN_READ; t->kind == TASK_UPDATE && t->phase != PHASE_REDO && p < CSD_SPANS; p++)
         meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p], 0);
     if (checked && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
-        return err_set(err, -EBADMSG, "device %d (%s): the %s of block %d at offset %llu %s damaged "
-                       "(checksum differs)", device, s->dev.paths[device],
-                       t->kind == TASK_READ ? "wire parameters" : "residual", block,
-                       (unsigned long long)j->off, t->kind == TASK_READ ? "are" : "is");
+        return err_set(err, -EBADMSG, "device %d (%s): the %s damaged at offset %llu (checksum differs)%s", device,
+                       s->dev.paths[device], checked, (unsigned long long)j->off,
+                       task_place(s, t, place, sizeof place));
     return 0;
 }
 
@@ -462,6 +488,10 @@ static void task_done(struct scheduler *s, struct task *t)
         break;
     case TASK_RESIDUAL_READ:
         residual_read_done(t);
+        break;
+    case TASK_RECORD_READ:
+    case TASK_RECORD_WRITE:
+        records_done(t);
         break;
     case TASK_UPDATE:
         update_done(s, t);
@@ -508,6 +538,7 @@ static int advance(struct scheduler *s, struct err *err)
     progress |= reads_advance(s);
     progress |= residuals_advance(s);
     progress |= grads_advance(s);
+    progress |= records_advance(s);
     rc = commit_advance(s, &progress, err);
     if (progress)
         pthread_cond_broadcast(&s->changed);

@@ -38,11 +38,12 @@
 #include <pthread.h>
 
 /* A job with what the scheduler needs when it comes back. */
-enum task_kind { TASK_READ, TASK_GRAD, TASK_RESIDUAL_READ, TASK_RESIDUAL_WRITE, TASK_UPDATE, TASK_FLUSH };
+enum task_kind { TASK_READ, TASK_GRAD, TASK_RESIDUAL_READ, TASK_RESIDUAL_WRITE, TASK_RECORD_READ,
+                 TASK_RECORD_WRITE, TASK_UPDATE, TASK_FLUSH };
 struct task {
     struct csd_job   job; // first member
     enum task_kind   kind;
-    size_t           sub; // of a flush: the device
+    size_t           sub; // not of a flush or a record
     uint64_t         step;
     uint64_t         version; // of an update: the new one
     enum runlog_phase phase;
@@ -85,6 +86,27 @@ struct gbuf {
     size_t          unread;    // subgroups of it
     size_t          unwritten; // writes
     struct grads_part *parts; // one for each subgroup of its block
+};
+
+/* A buffer that records pass through: IDLE, lent or not -> FILLED (pushed) -> WRITING -> IDLE, and in backward
+ * IDLE -> READING -> IDLE. A record that is popped before it is written is lent meanwhile. */
+enum record_state { RECORD_IDLE, RECORD_FILLED, RECORD_WRITING, RECORD_READING };
+struct record_buffer {
+    void             *values;
+    enum record_state state;
+    int               lent;       // to the model
+    size_t            record;     // what it holds, or is getting; SIZE_MAX: nothing
+    size_t            unfinished; // parts
+    struct task      *parts;      // (n devices)
+};
+struct records {
+    struct record_buffer *buffers;
+    size_t                n_buffers;
+    struct task          *tasks; // backing of all parts
+    size_t               *bytes; // (records)
+    uint32_t             *crc;   // (records, n devices)
+    size_t                depth; // records on the stack
+    int                   popping;
 };
 
 /* A subgroup: CLEAN (newest slot committed) -> UPDATING (job out, to a free slot) -> UPDATED
@@ -146,6 +168,7 @@ struct scheduler {
     size_t            n_gbufs;
     size_t            grads_sent, grads_written; // blocks
     struct residual  *residuals; // (n blocks), if they stay in RAM
+    struct records    records;   // activations that wait on the devices
 
     // updates
     struct sub       *subs;
@@ -193,6 +216,17 @@ void scheduler_slot_free(struct scheduler *s, size_t i, uint32_t slot);
 void scheduler_queue(struct scheduler *s);
 /* The step is asked for: does speculation stand? */
 void scheduler_judge(struct scheduler *s, const struct stream_step *step);
+
+/* records.c: the model's calls; then, with the mutex held, the thread's. */
+int  records_open(struct scheduler *s, struct err *err); // the tables; values are set by who has the arena
+void records_close(struct scheduler *s);
+int  records_push(struct stream *stream, void **record, struct err *err);
+void records_pushed(struct stream *stream, size_t bytes);
+int  records_pop(struct stream *stream, void **record, struct err *err);
+void records_popped(struct stream *stream);
+int  records_advance(struct scheduler *s);
+void records_done(const struct task *t);
+int  records_idle(const struct scheduler *s); // nothing is on its way
 
 /* commit.c; all with the mutex held. */
 /* Start the next due commit, or end the one whose flushes are back. */

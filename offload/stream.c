@@ -36,6 +36,28 @@ int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, s
     return s->ops->send_grad(s, block, norm, err);
 }
 
+int stream_push(struct stream *s, void **record, struct err *err)
+{
+    assert(s->ops->push);
+    return s->ops->push(s, record, err);
+}
+
+void stream_pushed(struct stream *s, size_t bytes)
+{
+    s->ops->pushed(s, bytes);
+}
+
+int stream_pop(struct stream *s, void **record, struct err *err)
+{
+    assert(s->ops->pop);
+    return s->ops->pop(s, record, err);
+}
+
+void stream_popped(struct stream *s)
+{
+    s->ops->popped(s);
+}
+
 int stream_update(struct stream *s, const struct stream_step *step, struct err *err)
 {
     return s->ops->update(s, step, err);

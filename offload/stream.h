@@ -61,6 +61,16 @@ void stream_release(struct stream *s, size_t block);
  * buffer to become free. */
 int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
 
+/* A stack of records on the devices, for what a training pass's forward leaves to its backward: where the
+ * run's configuration has records, else not to be called. push lends the place of the next one, of
+ * record_bytes, 64-byte aligned, and may wait until an earlier one is written; pushed: `bytes` of it are
+ * filled. pop lends the newest one as it was pushed, and may wait until it is read; popped: it is done
+ * with. A pass that pushed pops all, before stream_update. */
+int  stream_push(struct stream *s, void **record, struct err *err);
+void stream_pushed(struct stream *s, size_t bytes);
+int  stream_pop(struct stream *s, void **record, struct err *err);
+void stream_popped(struct stream *s);
+
 /* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
  * writing it to its devices. */
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
@@ -95,6 +105,10 @@ struct stream_ops {
     void (*release)(struct stream *s, size_t block);
     int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
+    int  (*push)(struct stream *s, void **record, struct err *err); // NULL, with the next three: has none
+    void (*pushed)(struct stream *s, size_t bytes);
+    int  (*pop)(struct stream *s, void **record, struct err *err);
+    void (*popped)(struct stream *s);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
     int  (*drain)(struct stream *s, struct err *err);
     int  (*masters)(struct stream *s, uint64_t step, struct params_source *out, struct err *err);

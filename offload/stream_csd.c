@@ -47,7 +47,7 @@ static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step
     struct scheduler *s = of(stream);
 
     pthread_mutex_lock(&s->mutex);
-    assert(s->next_acquire == s->n_uses); // the pass before is through
+    assert(s->next_acquire == s->n_uses && s->records.depth == 0); // the pass before is through
     if (pass == STREAM_TRAIN)
         frames_forget(s);
     s->pass = pass;
@@ -242,7 +242,8 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     uint64_t          start_ns = clock_ns();
 
     pthread_mutex_lock(&s->mutex);
-    while (!s->failed && s->ask != ASK_NONE) // the last commit of the step before
+    // the last commit of the step before; what is written beside this one, so that it is counted with it
+    while (!s->failed && (s->ask != ASK_NONE || !records_idle(s)))
         pthread_cond_wait(&s->changed, &s->mutex);
     if (!s->failed)
         scheduler_judge(s, step);
@@ -376,6 +377,7 @@ static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
 
     return e.wire + e.grad + e.pack + e.residual + f.wire + f.grad + f.pack + f.residual +
            cfg->frames * l.wire + cfg->grad_buffers * (l.grad + l.pack + l.residual) +
+           (cfg->records ? cfg->record_buffers * records_buffer(cfg) : 0) +
            (cfg->residual_in_ram ? residual_ram_bytes(cfg) : 0);
 }
 
@@ -388,7 +390,7 @@ static void *carve(char **at, size_t bytes)
 }
 
 /* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final
- * norm's), and residuals. */
+ * norm's), records' buffers and residuals. */
 static int arena_open(struct scheduler *s, struct err *err)
 {
     const struct run_config *cfg = &s->cfg;
@@ -419,6 +421,8 @@ static int arena_open(struct scheduler *s, struct err *err)
         s->gbufs[i].pack = carve(&at, k->pack);
         s->gbufs[i].residual = k->residual ? carve(&at, k->residual) : NULL;
     }
+    for (size_t i = 0; i < s->records.n_buffers; i++)
+        s->records.buffers[i].values = carve(&at, records_buffer(cfg));
     for (size_t b = 0; s->residuals && b < cfg->n_blocks; b++)
         s->residuals[b].values = carve(&at, store_residual_bytes(store_pad(cfg->block_params[b])));
     return 0;
@@ -479,7 +483,7 @@ static int tables_open(struct scheduler *s, struct err *err)
         if (!s->gbufs[i].parts)
             return err_set(err, -ENOMEM, "out of memory for gradient buffers");
     }
-    return 0;
+    return records_open(s, err);
 }
 
 /* Each device's subgroups in order of blocks: the order of its updates. */
@@ -628,6 +632,7 @@ static void csd_close(struct stream *stream)
     free(s->shard_reads);
     free(s->gbufs);
     free(s->residuals);
+    records_close(s);
     free(s->subs);
     free(s->free);
     free(s->free_slots);
@@ -643,7 +648,8 @@ static void csd_close(struct stream *stream)
 
 static const struct stream_ops csd_ops_ = {
     .name = "csd", .begin = csd_begin, .expect = csd_expect, .acquire = csd_acquire, .release = csd_release,
-    .grad = csd_grad, .send_grad = csd_send_grad, .update = csd_update, .drain = csd_drain,
+    .grad = csd_grad, .send_grad = csd_send_grad, .push = records_push, .pushed = records_pushed,
+    .pop = records_pop, .popped = records_popped, .update = csd_update, .drain = csd_drain,
     .masters = csd_masters, .masters_end = csd_masters_end, .applied = csd_applied,
     .meter = csd_meter, .close = csd_close,
 };
@@ -724,8 +730,9 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .arenas = cfg->n_devices * csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
     };
     out->masters = masters_bytes(&st);
+    out->record_buffer = records_buffer(cfg);
     for (size_t d = 0; d < cfg->n_devices; d++)
-        out->device_bytes += st.device_bytes[d];
+        out->device_bytes += st.device_bytes[d] + records_device(cfg);
     store_release(&st);
     return 0;
 }

@@ -58,6 +58,9 @@ void traffic_computed(struct link_meter *out, const struct traffic_config *c)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] = c->residual_in_ram ? 0 : params * sizeof(float);
     }
+    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = c->records * c->record_bytes;
+    if (c->records > c->record_buffers)
+        out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = (c->records - c->record_buffers) * c->record_bytes;
     out->bytes[update][CLASS_STATES][LINK_READ] = states;
     out->bytes[update][CLASS_STATES][LINK_WRITE] = states;
     out->bytes[update][CLASS_GRADIENT][LINK_READ] = gradient_bytes(c);
