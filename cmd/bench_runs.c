@@ -77,7 +77,7 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     if (!rc)
         rc = newrun_check(&n, err);
     if (!rc)
-        rc = training_check_plan(&n.gpt, &o, dir, 0, err);
+        rc = training_check_plan(&n.gpt, &o, dir, 0, &n.records, err);
     return rc ? rc : newrun_create(&n, err);
 }
 

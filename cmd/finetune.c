@@ -334,7 +334,7 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
     if (!rc)
         rc = newrun_check(&m.n, err);
     if (!rc)
-        rc = training_check_plan(&m.n.gpt, &o->train, o->run, dev_rows(&m), err);
+        rc = training_check_plan(&m.n.gpt, &o->train, o->run, dev_rows(&m), &m.n.records, err);
     if (!rc)
         rc = newrun_create(&m.n, err);
     if (!rc && m.own && !o->train.quiet)

@@ -80,8 +80,8 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     struct run_memory m;
     int               rc;
 
-    cfg.frames = cfg.grad_buffers = cfg.records = 0; // what does not depend on the choice
-    cfg.record_bytes = b->record_buffer;
+    cfg.frames = cfg.grad_buffers = cfg.records.n = 0; // what does not depend on the choice
+    cfg.records.bytes = b->record_buffer;
     rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
@@ -140,9 +140,9 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
         r->run->frames = out->frames;
         r->run->grad_buffers = out->grad_buffers;
         r->run->residual_in_ram = out->residual_in_ram;
-        r->run->record_buffers = out->record_buffers;
-        r->run->record_bytes = acts.record;
-        r->run->records = out->record_buffers ? (r->model.gpt.n_layer - out->kept) * r->model.grad_accum : 0;
+        r->run->records.buffers = out->record_buffers;
+        r->run->records.bytes = acts.record;
+        r->run->records.n = out->record_buffers ? (r->model.gpt.n_layer - out->kept) * r->model.grad_accum : 0;
     }
     return rc;
 }

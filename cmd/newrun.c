@@ -528,6 +528,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     claimed = !rc;
     if (!rc)
         rc = session_config(&s, err);
+    s.run.records = n->records;
     if (!rc)
         rc = fill_folder(&s, n, err);
     if (!rc)

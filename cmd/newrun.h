@@ -20,6 +20,7 @@ struct newrun {
     const struct encode *examples;    // (n_examples), checked: fine-tuning; rows are cut at o->seq
     size_t            n_examples;
     uint64_t          epochs;
+    struct run_records records;       // to have room for on the devices
     int               argc;
     char            **argv;
 };

@@ -83,9 +83,9 @@ static void print_traffic(const struct session *s)
                                 .compress = s->run.compress,
                                 .error_feedback = s->run.error_feedback,
                                 .residual_in_ram = s->run.residual_in_ram,
-                                .records = s->run.records,
-                                .record_bytes = s->run.record_bytes,
-                                .record_buffers = s->run.record_buffers };
+                                .records = s->run.records.n,
+                                .record_bytes = s->run.records.bytes,
+                                .record_buffers = s->run.records.buffers };
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     int                   any = 0;

@@ -79,7 +79,7 @@ static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *
         o->train.schedule_steps = o->train.steps;
     rc = newrun_check(&n, err);
     if (!rc)
-        rc = training_check_plan(&n.gpt, &o->train, o->run, 0, err);
+        rc = training_check_plan(&n.gpt, &o->train, o->run, 0, &n.records, err);
     return rc ? rc : newrun_create(&n, err);
 }
 

@@ -134,7 +134,7 @@ static int plan_here(struct budget *out, struct session *s, uint64_t rows, struc
 }
 
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
-                        uint64_t rows, struct err *err)
+                        uint64_t rows, struct run_records *records, struct err *err)
 {
     struct session s = { .gpt = *gpt, .o = *o, .spares = o->speculate };
     struct budget  plan;
@@ -144,6 +144,7 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     rc = session_config(&s, err);
     if (!rc)
         rc = plan_here(&plan, &s, rows, err);
+    *records = s.run.records;
     session_close(&s);
     return rc;
 }
@@ -218,9 +219,9 @@ static int record_plan(struct training *t, struct err *err)
     const struct { const char *name; size_t value; } of[] = {
         { "frames", r->frames },
         { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
-        { "records", t->s->gpt.n_labels ? 0 : r->records },
-        { "record_bytes", r->record_bytes },
-        { "record_buffers", r->record_buffers },
+        { "records", t->s->gpt.n_labels ? 0 : r->records.n },
+        { "record_bytes", r->records.bytes },
+        { "record_buffers", r->records.buffers },
     };
     int rc = 0;
 

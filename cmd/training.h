@@ -10,12 +10,14 @@
 struct trainer_options training_options(const struct session *s);
 
 /* The memory plan of a session, which may be one that only exists in memory. rows: of labelled
- * examples that are evaluated at once, at most. Sets s->run.frames and grad_buffers. */
+ * examples that are evaluated at once, at most. Sets s->run.frames, grad_buffers,
+ * residual_in_ram and records. */
 int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err);
 
-/* The plan of a run that does not exist yet: what is refused is refused before anything is made. */
+/* The plan of a run that does not exist yet: what is refused is refused before anything is made. *records: room for
+ * which its devices are to have. */
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
-                        uint64_t rows, struct err *err);
+                        uint64_t rows, struct run_records *records, struct err *err);
 
 /* What a resume's command line says, over the stored options (session_overlay). opts: the
  * command's, *train its part of train_rows; both the caller's copy, which is changed: su+o+c alone

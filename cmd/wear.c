@@ -29,8 +29,8 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
                                 .block_params = run->block_params, .frames = run->frames,
                                 .wire_dt = run->wire_dt, .moments = optim_moments(run->optim),
                                 .compress = run->compress, .error_feedback = run->error_feedback,
-                                .residual_in_ram = run->residual_in_ram, .records = run->records,
-                                .record_bytes = run->record_bytes };
+                                .residual_in_ram = run->residual_in_ram, .records = run->records.n,
+                                .record_bytes = run->records.bytes };
     struct link_meter     m;
     struct store          layout;
     int                   rc;

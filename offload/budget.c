@@ -105,6 +105,10 @@ static void choose_rest(const struct budget_request *r, struct choice *c, uint64
     choose_residual(r, c, &room);
     if (r->training && r->keep < 0)
         choose_more(&c->kept, r->n_layer, r->kept_per_layer, &room);
+    if (c->kept == r->n_layer) { // nothing is offloaded
+        room += c->record_buffers * r->record_buffer;
+        c->record_buffers = 0;
+    }
     choose_more(&c->frames, r->n_layer, r->layer_frame, &room);
 }
 

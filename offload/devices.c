@@ -257,14 +257,14 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         if (rc)
             return rc;
     }
-    if (how == DEVICES_TRAIN && cfg->records) {
+    if (how == DEVICES_TRAIN && cfg->records.n) {
         rc = records_room(d, cfg, i, err);
         if (rc)
             return rc;
     }
     struct csd_config c = {
         .id = (int)i, .path = d->paths[i],
-        .bytes = d->store.device_bytes[i] + (how == DEVICES_TRAIN ? records_device(cfg) : 0),
+        .bytes = d->store.device_bytes[i] + (how == DEVICES_READ ? 0 : records_device(cfg)),
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
         .disk = cfg->disk, .mem = cfg->csd_mem,
         // only training updates

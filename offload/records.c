@@ -29,23 +29,23 @@ static size_t part_bytes(size_t bytes, size_t n_devices)
 
 size_t records_buffer(const struct run_config *cfg)
 {
-    return part_bytes(cfg->record_bytes, cfg->n_devices) * cfg->n_devices;
+    return part_bytes(cfg->records.bytes, cfg->n_devices) * cfg->n_devices;
 }
 
 uint64_t records_device(const struct run_config *cfg)
 {
-    return (uint64_t)cfg->records * part_bytes(cfg->record_bytes, cfg->n_devices);
+    return (uint64_t)cfg->records.n * part_bytes(cfg->records.bytes, cfg->n_devices);
 }
 
 int records_open(struct scheduler *s, struct err *err)
 {
     struct records *k = &s->records;
-    size_t          n = s->cfg.records, parts = s->cfg.n_devices;
+    size_t          n = s->cfg.records.n, parts = s->cfg.n_devices;
 
     if (n == 0)
         return 0;
-    assert(s->cfg.record_buffers > 0 && s->cfg.record_bytes > 0);
-    k->n_buffers = s->cfg.record_buffers;
+    assert(s->cfg.records.buffers > 0 && s->cfg.records.bytes > 0);
+    k->n_buffers = s->cfg.records.buffers;
     k->buffers = calloc(k->n_buffers, sizeof *k->buffers);
     k->tasks = calloc(k->n_buffers * parts, sizeof *k->tasks);
     k->bytes = calloc(n, sizeof *k->bytes);
@@ -109,7 +109,7 @@ int records_push(struct stream *stream, void **record, struct err *err)
 {
     struct scheduler *s = (struct scheduler *)stream;
 
-    assert(s->records.depth < s->cfg.records);
+    assert(s->records.depth < s->cfg.records.n);
     return lend(s, s->records.depth, 0, record, err);
 }
 
@@ -128,7 +128,7 @@ void records_pushed(struct stream *stream, size_t bytes)
     size_t                n = s->cfg.n_devices, part = part_bytes(bytes, n);
     struct record_buffer *b = buffer_of(k, k->depth);
 
-    assert(bytes > 0 && bytes <= s->cfg.record_bytes);
+    assert(bytes > 0 && bytes <= s->cfg.records.bytes);
     for (size_t d = 0; d < n && part_payload(bytes, n, d) > 0; d++)
         k->crc[k->depth * n + d] = crc32c(0, (char *)b->values + d * part, part);
     pthread_mutex_lock(&s->mutex);
@@ -164,7 +164,7 @@ static void transfer(struct scheduler *s, struct record_buffer *b, enum csd_kind
 {
     struct records *k = &s->records;
     size_t          n = s->cfg.n_devices, bytes = k->bytes[b->record], part = part_bytes(bytes, n);
-    uint64_t        off = (uint64_t)b->record * part_bytes(s->cfg.record_bytes, n);
+    uint64_t        off = (uint64_t)b->record * part_bytes(s->cfg.records.bytes, n);
 
     b->state = kind == CSD_WRITE ? RECORD_WRITING : RECORD_READING;
     for (size_t d = 0; d < n && part_payload(bytes, n, d) > 0; d++) {

@@ -12,6 +12,10 @@
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
 
+/* The stack of records (stream.h) that a step may leave on the devices, behind their states: how many, of at
+ * most how many bytes, through how many buffers. n 0: none. */
+struct run_records { size_t n, bytes, buffers; };
+
 struct run_config {
     const char    *dir;           // RUN
     struct runlog *log;           // open; borrowed
@@ -51,10 +55,7 @@ struct run_config {
     size_t         grad_buffers;  // layer gradient buffers (1 or more)
     size_t         read_ahead;    // bytes of parameters asked for at once, where two blocks are less;
                                   // 0: 64 MiB. Changes no bit
-    /* base, su, su+o: the stack of records (stream.h) that a step may leave on the devices, behind
-     * their states: how many, of at most how many bytes, through how many buffers. 0: none. Change
-     * no bit. */
-    size_t         records, record_bytes, record_buffers;
+    struct run_records records;   // base, su, su+o. Change no bit
 };
 
 /* Where values come from: [first, first + n) of a block, as fp32. */

@@ -420,30 +420,36 @@ static void grad_done(struct scheduler *s, const struct task *t)
 
 /* ---- the thread */
 
-/* What a task is about, for a sentence. */
-static const char *task_place(const struct scheduler *s, const struct task *t, char *buf, size_t size)
+static int of_record(const struct task *t)
 {
-    switch (t->kind) {
-    case TASK_FLUSH:
-        return "";
-    case TASK_RECORD_READ:
-    case TASK_RECORD_WRITE:
-        snprintf(buf, size, " (activations, step %llu)", (unsigned long long)t->step);
-        return buf;
-    default:
-        snprintf(buf, size, " (block %zu, step %llu)", s->dev.store.subs[t->sub].block,
-                 (unsigned long long)t->step);
-        return buf;
-    }
+    return t->kind == TASK_RECORD_READ || t->kind == TASK_RECORD_WRITE;
 }
 
-/* What the host checks when it has read it; NULL: nothing. */
-static const char *task_checked(const struct task *t)
+/* What failed belongs to, for a sentence. */
+static const char *task_place(const struct scheduler *s, const struct task *t, char *buf, size_t size)
 {
-    return t->kind == TASK_READ            ? "wire parameters are"
-           : t->kind == TASK_RESIDUAL_READ ? "residual is"
-           : t->kind == TASK_RECORD_READ   ? "activations are"
-                                           : NULL;
+    buf[0] = '\0';
+    if (of_record(t))
+        snprintf(buf, size, " (activations, step %llu)", (unsigned long long)t->step);
+    else if (t->kind != TASK_FLUSH)
+        snprintf(buf, size, " (block %zu, step %llu)", s->dev.store.subs[t->sub].block,
+                 (unsigned long long)t->step);
+    return buf;
+}
+
+/* What was read is not what was written. */
+static int task_damaged(const struct scheduler *s, const struct task *t, int device, struct err *err)
+{
+    char what[64];
+
+    if (of_record(t))
+        snprintf(what, sizeof what, "activations of step %llu", (unsigned long long)t->step);
+    else
+        snprintf(what, sizeof what, "%s of block %zu", t->kind == TASK_READ ? "wire parameters" : "residual",
+                 s->dev.store.subs[t->sub].block);
+    return err_set(err, -EBADMSG, "device %d (%s): the %s at offset %llu %s damaged (checksum differs)", device,
+                   s->dev.paths[device], what, (unsigned long long)t->job.off,
+                   t->kind == TASK_RESIDUAL_READ ? "is" : "are");
 }
 
 /* What a job moved and how long it took, and whether it failed; before the mutex is taken. */
@@ -455,10 +461,9 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
         [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE,
         [SPAN_WRITE]   = PHASE_UPDATE_WRITE,
     };
-    int         record = t->kind == TASK_RECORD_READ || t->kind == TASK_RECORD_WRITE;
-    int         block = t->kind == TASK_FLUSH || record ? -1 : (int)s->dev.store.subs[t->sub].block;
-    const char *checked = devices_fake(&s->cfg) ? NULL : task_checked(t);
-    char        place[64];
+    int  checked = t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ || t->kind == TASK_RECORD_READ;
+    int  block = t->kind == TASK_FLUSH || of_record(t) ? -1 : (int)s->dev.store.subs[t->sub].block;
+    char place[64];
 
     if (j->status)
         return err_set(err, j->status, "%s%s", j->why, task_place(s, t, place, sizeof place));
@@ -469,10 +474,8 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
                j->end_ns[SPAN_JOB], j->payload);
     for (int p = SPAN_READ; t->kind == TASK_UPDATE && t->phase != PHASE_REDO && p < CSD_SPANS; p++)
         meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p], 0);
-    if (checked && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
-        return err_set(err, -EBADMSG, "device %d (%s): the %s damaged at offset %llu (checksum differs)%s", device,
-                       s->dev.paths[device], checked, (unsigned long long)j->off,
-                       task_place(s, t, place, sizeof place));
+    if (checked && !devices_fake(&s->cfg) && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
+        return task_damaged(s, t, device, err);
     return 0;
 }
 

@@ -377,7 +377,7 @@ static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
 
     return e.wire + e.grad + e.pack + e.residual + f.wire + f.grad + f.pack + f.residual +
            cfg->frames * l.wire + cfg->grad_buffers * (l.grad + l.pack + l.residual) +
-           (cfg->records ? cfg->record_buffers * records_buffer(cfg) : 0) +
+           (cfg->records.n ? cfg->records.buffers * records_buffer(cfg) : 0) +
            (cfg->residual_in_ram ? residual_ram_bytes(cfg) : 0);
 }
 

@@ -13,7 +13,8 @@
 struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay, int decay_all)
 {
     struct stream_plain_options so = { .gpt = o->model.gpt, .wire = o->model.dtype, .optim = o->optim,
-                                       .weight_decay = weight_decay, .decay_all = decay_all, .params = params };
+                                       .weight_decay = weight_decay, .decay_all = decay_all, .params = params,
+                                       .record_bytes = trainer_sizes(o).record };
     struct rig rig = { .stream = stream_plain_open(&so) };
     struct err err = { 0 };
 

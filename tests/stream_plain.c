@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BLOCKS = 64 };
+enum { MAX_BLOCKS = 64, MAX_RECORDS = 256 };
 
 struct stream_plain {
     struct stream stream; // first
@@ -21,6 +21,8 @@ struct stream_plain {
     void         *lent[MAX_BLOCKS];
     int           asked[MAX_BLOCKS], sent[MAX_BLOCKS]; // gradient, in this step
     enum stream_pass pass;
+    void         *record, *stack[MAX_RECORDS]; // lent to be filled; those that were pushed
+    size_t        depth;
     size_t        acquired; // blocks lent so far in this pass
     uint64_t      applied;
     struct stream_step last;
@@ -118,6 +120,50 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
     return 0;
 }
 
+/* A record is lent in a place of its own each time, and comes back in one that is as large as what was pushed. */
+static void *record_place(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+
+    assert(p);
+    return p;
+}
+
+static int plain_push(struct stream *s, void **record, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+
+    (void)err;
+    assert(p->o.record_bytes && !p->record && p->depth < MAX_RECORDS && p->pass == STREAM_TRAIN);
+    *record = p->record = record_place(p->o.record_bytes);
+    memset(p->record, 0xff, p->o.record_bytes); // NaN
+    return 0;
+}
+
+static void plain_pushed(struct stream *s, size_t bytes)
+{
+    struct stream_plain *p = plain(s);
+
+    assert(p->record && bytes > 0 && bytes <= p->o.record_bytes);
+    p->stack[p->depth] = record_place(bytes);
+    memcpy(p->stack[p->depth++], p->record, bytes);
+    free(p->record);
+    p->record = NULL;
+}
+
+static int plain_pop(struct stream *s, void **record, struct err *err)
+{
+    (void)err;
+    assert(plain(s)->depth > 0);
+    *record = plain(s)->stack[plain(s)->depth - 1];
+    return 0;
+}
+
+static void plain_popped(struct stream *s)
+{
+    free(plain(s)->stack[--plain(s)->depth]);
+}
+
 struct piece { struct stream_plain *p; size_t first; };
 
 static void update_piece(void *ctx, size_t offset, size_t n, int decays)
@@ -134,7 +180,7 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     struct stream_plain *p = plain(s);
 
     (void)err;
-    assert(p->sent[0]);
+    assert(p->sent[0] && p->depth == 0);
     p->last = *step;
     if (step->skip)
         return 0;
@@ -186,6 +232,10 @@ static const struct stream_ops plain_ops = {
     .release = plain_release,
     .grad = plain_grad,
     .send_grad = plain_send_grad,
+    .push = plain_push,
+    .pushed = plain_pushed,
+    .pop = plain_pop,
+    .popped = plain_popped,
     .update = plain_update,
     .drain = plain_drain,
     .applied = plain_applied,

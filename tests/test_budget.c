@@ -117,6 +117,31 @@ static void test_keep(void **state)
     assert_int_equal(b.kept, 0);
 }
 
+/* Two buffers of 40 MiB before anything else, a third after the third frame; none where nothing is left to offload. */
+static void test_offload(void **state)
+{
+    struct budget_request r = small((412 + 80) * MIB);
+    struct budget         b;
+    struct err            err = { 0 };
+
+    (void)state;
+    r.record_buffer = 40 * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.record_buffers == 2 && b.total == r.host_mem);
+    r.host_mem -= 1;
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "at least 492M"));
+    r.host_mem = (492 + 28 + 14 + 39) * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.grad_buffers == 2 && b.record_buffers == 2 && b.frames > 3);
+    r.host_mem = (492 + 28 + 14 + 40 + 100) * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.frames == 3 && b.record_buffers == 3 && b.kept == 1);
+    r.host_mem = 100000 * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.kept == 12 && b.record_buffers == 0);
+}
+
 static void test_shapes(void **state)
 {
     struct budget_request r = small(412 * MIB);
@@ -178,7 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order), cmocka_unit_test(test_error_feedback), cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_keep), cmocka_unit_test(test_shapes), cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
+        cmocka_unit_test(test_keep), cmocka_unit_test(test_offload), cmocka_unit_test(test_shapes), cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,12 +103,15 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 
 /* ---- a trainer over the fixture's model ---------------------------------------------------------------- */
 
+/* Added to the number of layers that keep their activations: the others' are offloaded. */
+enum { OFFLOAD = 100 };
+
 static struct trainer_options options(const struct rows *r, enum matmul_engine engine, enum dtype dtype,
                                       size_t kept)
 {
     return (struct trainer_options){
         .model = { .gpt = r->gpt, .batch = r->batch, .seq = r->seq, .grad_accum = ACCUM, .dtype = dtype, .engine = engine,
-                   .threads = 1, .kept = kept, .training = 1, .varying = 1 },
+                   .threads = 1, .kept = kept % OFFLOAD, .offload = kept >= OFFLOAD, .training = 1, .varying = 1 },
         .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 },
         .clip = 1.0,
         .optim = OPTIM_ADAMW,
@@ -234,6 +237,8 @@ static void test_steps(void **state)
                       compare_tensors(&r.gpt, params, fixture_f32(r.f, all ? "all_params" : "matrices_params", total), max_distance, 1e-4));
         for (size_t kept = 0; kept < r.gpt.n_layer; kept++) {
             train(&r, all, DT_F32, kept, again, 0);
+            assert_memory_equal(params, again, total * sizeof *params);
+            train(&r, all, DT_F32, OFFLOAD + kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
         }
         train(&r, all, DT_BF16, r.gpt.n_layer, params, 0);

@@ -178,6 +178,9 @@ static const struct trajectory trajectories[] = { // as make_fixtures.py has the
     { OPTIM_ADAGRAD, SCHEDULE_COSINE, 1e-2, 1e-3, 0.01f, 1e-10 },
 };
 
+/* Added to the number of layers that keep their activations: the others' are offloaded. */
+enum { OFFLOAD = 100 };
+
 /* Train 24 steps; params[0..total) as they end. losses and norms NULL: not compared. */
 static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, float *params,
                   const float *losses, const float *norms)
@@ -197,7 +200,8 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     rows =
         (struct rows){fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM};
     o.model.grad_accum = ACCUM;
-    o.model.kept = kept;
+    o.model.kept = kept % OFFLOAD;
+    o.model.offload = kept >= OFFLOAD;
     o.model.threads = 1; // tiny products: threads would wait for each other most of the time
     o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20 };
     o.clip = 1.0;
@@ -251,10 +255,16 @@ static void test_steps(void **state)
         assert_memory_equal(kept, again, total * sizeof *kept);
         train(&trajectories[i], 0, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
+        train(&trajectories[i], OFFLOAD + i % gpt.n_layer, DT_F32, again, NULL, NULL);
+        assert_memory_equal(kept, again, total * sizeof *kept);
     }
     train(&trajectories[0], gpt.n_layer, DT_BF16, kept, NULL, NULL);
-    train(&trajectories[0], 0, DT_BF16, again, NULL, NULL);
-    assert_memory_equal(kept, again, total * sizeof *kept);
+    for (size_t i = 0; i < 3; i++) {
+        const size_t how[] = { 0, OFFLOAD, OFFLOAD + gpt.n_layer };
+
+        train(&trajectories[0], how[i], DT_BF16, again, NULL, NULL);
+        assert_memory_equal(kept, again, total * sizeof *kept);
+    }
     free(kept);
     free(again);
     fixture_close(model);
@@ -389,8 +399,11 @@ static void test_dropout(void **state)
     o.model.dropout = (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
     loss = dropped_loss(&o, params, NULL, 0, 3, &data, kept);
     o.model.kept = 0;
-    assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, again) == loss);
-    assert_memory_equal(kept, again, total * sizeof *kept);
+    for (o.model.offload = 0; o.model.offload < 2; o.model.offload++) {
+        assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, again) == loss);
+        assert_memory_equal(kept, again, total * sizeof *kept);
+    }
+    o.model.offload = 0;
     assert_true(dropped_loss(&o, params, NULL, 0, 4, &data, NULL) != loss);
     for (size_t i = 0; i < total; i++)
         size += (double)kept[i] * (double)kept[i];
@@ -446,8 +459,11 @@ static void test_eval_between_steps(void **state)
     total = gpt_total(&gpt);
     o.model.grad_accum = ACCUM;
     o.model.kept = 1;
-    for (int with = 0; with < 2; with++) {
-        struct rig rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
+    for (int with = 0; with < 3; with++) {
+        struct rig rig;
+
+        o.model.offload = with == 2;
+        rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
 
         for (uint64_t s = 0; s < 3; s++) {
             assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
@@ -460,7 +476,7 @@ static void test_eval_between_steps(void **state)
             memcpy(without, stream_plain_params(rig.stream), total * sizeof *without);
         rig_close(&rig);
     }
-    assert_int_equal(eval.tokens, 4 * batch * seq);
+    assert_int_equal(eval.tokens, 2 * 4 * batch * seq);
     free(without);
     fixture_close(f);
     fixture_close(steps);
@@ -612,6 +628,12 @@ static void test_sizes(void **state)
     assert_int_equal(one.kept_per_layer, 4096u * (8 * 768 * 2 + 768 * 4 + 12 * 4 + 4 * 4));
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
+    o.model.offload = 1; // inputs of a layer at work, of the next, and of the head stay; each kept layer's; the others' go along
+    one = trainer_sizes(&o);
+    assert_int_equal(one.record, two.kept_per_layer / 2 + 4096u * 768 * 4);
+    assert_int_equal(one.inputs, 3u * 2 * 4096 * 768 * 4);
+    assert_int_equal(one.kept_per_layer, two.kept_per_layer + 2 * 4096u * 768 * 4);
+    assert_int_equal(one.work, two.work);
 }
 
 int main(void)

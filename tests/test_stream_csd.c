@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { LAYERS = 4, BLOCKS = LAYERS + 2, STEPS = 6 };
 static const size_t sizes[BLOCKS] = { 30011, 17000, 17000, 17000, 17000, 77 };
@@ -96,6 +97,7 @@ static void traffic_check(struct toy *t, uint64_t step)
         .on_host = t->cfg.mode == RUN_BASE, .n_blocks = BLOCKS, .block_params = sizes, .frames = t->cfg.frames,
         .wire_dt = t->cfg.wire_dt, .moments = optim_moments(t->cfg.optim), .compress = t->cfg.compress,
         .error_feedback = t->cfg.error_feedback, .residual_in_ram = t->cfg.residual_in_ram,
+        .records = t->cfg.records.n, .record_bytes = toy_record_bytes(&t->cfg, step), .record_buffers = t->cfg.records.buffers,
     };
     struct link_meter want, got = { 0 };
     char              sql[128];
@@ -123,6 +125,11 @@ static void toy_create(struct toy *t, const struct variant *v, enum speculation 
         .speculate = speculation != WAIT, .spares = speculation == SPECULATE,
         .read_ahead = v->devices % 2, // one byte, or 64 MiB: more than the model has
     };
+    if (v->mode != RUN_MEM) { // none, one or two a layer, through one to three buffers
+        t->cfg.records.n = LAYERS * ((v->devices + v->frames) % 3);
+        t->cfg.records.bytes = 10007;
+        t->cfg.records.buffers = 1 + v->frames % 3;
+    }
     must(t, run_format(&t->cfg, &toy_init, &t->err));
 }
 
@@ -329,6 +336,49 @@ static void damaged_residual_is_named(void **state)
     tempdir_remove(dir);
 }
 
+static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
+{
+    struct csd_config c = *cfg;
+
+    c.disk_ops = &disk_fault;
+    return csd_emu.open(out, &c, notice, size, err);
+}
+
+/* Activations that a device did not keep are named, and never get into a gradient; a device that was cut is not made longer again. */
+static void lost_records_are_named(void **state)
+{
+    (void)state;
+    const struct variant   v = { RUN_SUO, 2, 1 << 20, 3, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, SENT_IS_ALL, 0 };
+    struct disk_fault_plan plan = { .inner = &disk_sync, .seed = 1, .ops = 1u << DISK_WRITE, .dropped = 1 };
+    struct csd_ops         faulty = csd_emu;
+    char                  *dir = tempdir_new(), path[4096], notice[512];
+    struct toy             t;
+    struct store           st;
+    struct stream         *s;
+    double                 loss;
+
+    toy_create(&t, &v, WAIT, dir);
+    must(&t, devices_layout(&st, &t.cfg, &t.err));
+    assert_true(t.cfg.records.n > t.cfg.records.buffers);
+    faulty.open = faulty_open;
+    t.cfg.csd = &faulty;
+    plan.from = st.device_bytes[1];
+    plan.to = UINT64_MAX;
+    disk_fault_set(&plan);
+    must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
+    assert_int_equal(toy_step(&t.cfg, s, 0, 0, 0, &loss, &t.err), -EBADMSG);
+    assert_non_null(strstr(t.err.text, "the activations of step 0 at offset"));
+    stream_close(s);
+
+    snprintf(path, sizeof path, "%s/dev1/states", dir);
+    assert_int_equal(truncate(path, (off_t)st.device_bytes[1] - 1), 0);
+    assert_int_not_equal(run_train(&s, &t.cfg, notice, sizeof notice, &t.err), 0);
+    assert_non_null(strstr(t.err.text, "bytes, this run needs"));
+    store_release(&st);
+    runlog_close(t.cfg.log);
+    tempdir_remove(dir);
+}
+
 static void skipped_steps_leave_states_alone(void **state)
 {
     (void)state;
@@ -484,14 +534,6 @@ static void nothing_is_stored(void **state)
     }
 }
 
-static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
-{
-    struct csd_config c = *cfg;
-
-    c.disk_ops = &disk_fault;
-    return csd_emu.open(out, &c, notice, size, err);
-}
-
 /* As far as the faults let it; 0 when the last step is committed. */
 static int toy_until_fault(struct toy *t, double *loss, uint64_t *step)
 {
@@ -564,6 +606,7 @@ int main(void)
         cmocka_unit_test(compressed_same_bits),
         cmocka_unit_test(error_feedback_same_bits),
         cmocka_unit_test(damaged_residual_is_named),
+        cmocka_unit_test(lost_records_are_named),
         cmocka_unit_test(skipped_steps_leave_states_alone),
         cmocka_unit_test(updates_do_not_wait),
         cmocka_unit_test(updates_do_not_wait_for_commit_a),

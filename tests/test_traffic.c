@@ -81,6 +81,25 @@ static void test_compressed(void **state)
     assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_READ], 8 * 23);
 }
 
+/* Each record is written; the last ones come back from memory. */
+static void test_records(void **state)
+{
+    struct traffic_config c = small();
+    struct link_meter     m;
+
+    (void)state;
+    c.records = 8;
+    c.record_bytes = 1001;
+    c.record_buffers = 3;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 8 * 1001);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ], 5 * 1001);
+    assert_int_equal(sum(&m), 34 * 2220 + 2 * 2820 + 13 * 1001);
+    c.record_buffers = 9;
+    traffic_computed(&m, &c);
+    assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ], 0);
+}
+
 static void test_error_feedback(void **state)
 {
     struct traffic_config c = small();
@@ -124,7 +143,7 @@ int main(void)
         cmocka_unit_test(test_base),
         cmocka_unit_test(test_su),
         cmocka_unit_test(test_compressed),
-        cmocka_unit_test(test_error_feedback),
+        cmocka_unit_test(test_error_feedback), cmocka_unit_test(test_records),
         cmocka_unit_test(test_frames_and_formats),
     };
 

@@ -2,6 +2,7 @@
 #include "tests/toy.h"
 
 #include "data/crc32c.h"
+#include "offload/devices.h"
 
 #include <assert.h>
 #include <math.h>
@@ -31,6 +32,52 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
     }
 }
 
+/* Layers leave their records in forward, each the same number, and find them in backward. */
+static size_t records_of(const struct run_config *cfg, size_t block)
+{
+    return block >= 1 && block < cfg->n_blocks - 1 ? cfg->records.n / (cfg->n_blocks - 2) : 0;
+}
+
+size_t toy_record_bytes(const struct run_config *cfg, uint64_t step)
+{
+    return step ? cfg->records.bytes : cfg->records.bytes / 3 + 1;
+}
+
+static unsigned char record_byte(uint64_t step, size_t block, size_t record, size_t i)
+{
+    return (unsigned char)((step * 31 + block * 7 + record + 1) * (i + 3) >> 3);
+}
+
+static int records_leave(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block, struct err *err)
+{
+    for (size_t r = 0; r < records_of(cfg, block); r++) {
+        void *record;
+        int   rc = stream_push(s, &record, err);
+
+        if (rc)
+            return rc;
+        for (size_t i = 0; i < toy_record_bytes(cfg, step); i++)
+            ((unsigned char *)record)[i] = record_byte(step, block, r, i);
+        stream_pushed(s, toy_record_bytes(cfg, step));
+    }
+    return 0;
+}
+
+static int records_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block, struct err *err)
+{
+    for (size_t r = records_of(cfg, block); r-- > 0;) {
+        void *record;
+        int   rc = stream_pop(s, &record, err);
+
+        if (rc)
+            return rc;
+        for (size_t i = 0; i < toy_record_bytes(cfg, step) && !devices_fake(cfg); i++)
+            assert(((unsigned char *)record)[i] == record_byte(step, block, r, i));
+        stream_popped(s);
+    }
+    return 0;
+}
+
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
                 double *loss, struct err *err)
 {
@@ -41,6 +88,8 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
         rc = stream_acquire(s, b, &wire[b], err);
         for (size_t i = 0; !rc && i < cfg->block_params[b]; i++)
             *loss += dtype_get(wire[b], cfg->wire_dt, i) * (double)(i % 13);
+        if (!rc)
+            rc = records_leave(cfg, s, step, b, err);
         if (!rc && b < cfg->n_blocks - 1)
             stream_release(s, b);
     }
@@ -71,6 +120,8 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
 
     if (!rc)
         rc = gradient(s, b, &grad, err);
+    if (!rc)
+        rc = records_find(cfg, s, step, b, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < cfg->block_params[b]; i++) {

@@ -47,6 +47,25 @@ with recompute "$@" --mode su+o --activations recompute
 same "$dense" "$hash" "recomputed activations, the same parameters"
 with recompute-mem "$@" --mode mem --activations recompute
 same "$dense" "$hash" "recomputed activations in mem, the same parameters"
+
+# activations on the devices, where memory has room for none of them
+heavy="--n-layer 6 --n-head 2 --n-embd 64 --seq 24 --batch 48 --grad-accum 2 --csd-mem 256K --durability none --mode su+o"
+run plan $heavy --vocab 300 --activations offload --host-mem 1M
+least=$(sed -n 's/.*needs at least \([0-9]*M\).*/\1/p' "$tmp/err")
+with heavy $heavy --steps 3
+want=$hash
+with offload $heavy --devices 2 --steps 3 --activations offload --host-mem "$least"
+same "$want" "$hash" "offloaded activations, the same parameters"
+run report "$tmp/offload"
+same ". activation" "$(awk '/^Traffic/ { t = 1 } /^Overlap/ { t = 0 } t && $3 ~ /^(read|write)$/ && $4 != $5' "$tmp/out"). $(awk '$2 == "activation" && $3 == "write" && $4 > 1e7 { print $2 }' "$tmp/out")" \
+    "report: what was moved is what is computed, activations too"
+with later $heavy --steps 1 --schedule-steps 3
+works "a run that was made without goes on with offloaded activations" pretrain --resume "$tmp/later" --steps 3 --activations offload --host-mem "$least"
+same "$want" "$(exported "$tmp/later")" "and ends with the same parameters"
+works "check finds nothing wrong with it" check "$tmp/later"
+works "it is moved onto three devices" reshard "$tmp/later" --devices 3
+works "and goes on from there" pretrain --resume "$tmp/later" --steps 4
+
 with small "$@" --mode su+o --host-mem 56M
 same "$dense" "$hash" "a small memory budget, the same parameters"
 with sync "$@" --mode su+o --disk sync

@@ -31,6 +31,7 @@ static const struct plan plans[] = {
     { .name = "su", .mode = RUN_SU, .checkpoint = 16, .skip = NEVER },
     { .name = "su+o", .mode = RUN_SUO, .skip = 1 },
     { .name = "su+o sync", .mode = RUN_SUO, .sync = 1, .skip = NEVER },
+    { .name = "su+o records", .mode = RUN_SUO, .sync = 1, .records = 4, .skip = 2 },
     { .name = "su+o+c", .mode = RUN_SUO, .compress = 0.05, .skip = NEVER },
     { .name = "su+o+c feedback", .mode = RUN_SUO, .compress = 0.05, .feedback = 1, .skip = 2 },
     { .name = "su+o+c feedback ram", .mode = RUN_SUO, .compress = 0.05,

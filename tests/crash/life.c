@@ -71,6 +71,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
         .grad_buffers = 1,
         .durable = p->storage != NO_FLUSHES,
         .commit_every = p->commit_every,
+        .records = { .n = (size_t)p->records, .bytes = 5000, .buffers = 2 },
     };
 }
 

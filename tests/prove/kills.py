@@ -13,6 +13,7 @@ import filecmp
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -118,12 +119,21 @@ SHAPE = "--n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 2 --grad-accum 2 --
 STATES = ["steps", "evals"]
 
 
+def least(args):
+    """The smallest --host-mem that this command can do with: no room to keep activations."""
+    _, _, err = run("plan", *[a for a in args[1:]], "--host-mem", "1M")
+    return re.search(r"needs at least (\d+M)", err).group(1)
+
+
 def scenarios(tmp, steps):
     lm = ["pretrain", "--data", f"{tmp}/text.bin", "--tokenizer", f"{tmp}/tok", *SHAPE, "--steps", str(steps), "--eval-data", f"{tmp}/held.bin",
           "--eval-every", "4", "--csd-mem", "192K"]
     sst2 = ["finetune", "--task", "sst2", "--data", f"{tmp}/sst2", "--init", f"{tmp}/hf", "--batch", "4", "--lr", "1e-3", "--max-seq", "32",
             "--seed", "3", "--epochs", "1", "--eval-every", "6", "--csd-mem", "192K", "--threads", "1"]
     some = "--compress 10% --error-feedback".split()
+    heavy = [*lm, "--mode", "su+o", "--devices", "2", "--activations", "offload"]
+    heavy[heavy.index("--n-embd") + 1] = "64"
+    heavy[heavy.index("--batch") + 1] = "48"
     return {
         "mem": lm + "--mode mem --commit-every 3".split(),
         "base": lm + "--mode base --devices 2".split(),
@@ -138,6 +148,7 @@ def scenarios(tmp, steps):
         "base, feedback": lm + ["--mode", "base", "--durability", "none", *some],
         "su+o, feedback": lm + ["--mode", "su+o", "--devices", "2", *some],
         "sync disk": lm + "--mode su+o --disk sync --activations recompute --dropout 0.1".split(),
+        "su+o, offload": heavy + ["--host-mem", least(heavy)],
         "finetune mem": sst2 + "--mode mem --commit-every 3 --predict".split(),
         "finetune su+o, best": sst2 + "--mode su+o --devices 2 --keep-best --predict --dropout 0.1".split(),
     }
