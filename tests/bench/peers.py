@@ -148,7 +148,7 @@ def measure_sitrain(case, engine, a):
     if mode == "mem":
         argv += ["--durability", "none", "--commit-every", 1000000]
     else:
-        argv += ["--devices", 2, "--csd-mem", "48M"]
+        argv += ["--devices", 2, "--csd-mem", "48M", *a.drives.split()]
         argv += ["--host-mem", a.host_mem or common.host_mem(argv)]
     out = common.sitrain(["pretrain", *argv], a)
     return out | {"seconds": out["seconds"][a.skip:]}
@@ -221,6 +221,7 @@ def arguments():
     p.add_argument("--tokens", default="4x256", help="micro-batch x length (x micro-batches), with commas")
     p.add_argument("--variants", default="", help="parts of names, with commas: 'mem,PyTorch', 'su+o bf16,DeepSpeed bf16'; all")
     p.add_argument("--host-mem", help="of siTrain su+o")
+    p.add_argument("--drives", default="", help="more options of siTrain su+o: \"--activations offload\", say")
     p.add_argument("--keep", action="store_true", help="keep PyTorch's processes from round to round")
     p.add_argument("--cache", help="folder for what torch.compile and DeepSpeed build, so that it is built once")
     p.add_argument("--list", action="store_true", help="names of the variants")
@@ -233,7 +234,7 @@ def main():
     if a.list:
         return print("\n".join(variants))
     cases = [Case(m, t) for m in a.models.split(",") for t in a.tokens.split(",")]
-    results = common.Results(a.json, {k: getattr(a, k) for k in ("steps", "skip", "threads", "keep")})
+    results = common.Results(a.json, {k: getattr(a, k) for k in ("steps", "skip", "threads", "keep", "drives")})
     if a.cache:
         use_cache(os.path.abspath(a.cache))
     for variant in variants:
