@@ -193,6 +193,38 @@ static int send(const struct gpt_config *g, struct stream *st, size_t block, str
     return rc ? rc : stream_send_grad(st, block, norm, err);
 }
 
+/* A layer's records, if its activations are offloaded: as the first ones' are. */
+static size_t records_of(const struct session *s, size_t layer)
+{
+    return layer >= 1 && layer * s->o.grad_accum <= s->run.records.n ? s->o.grad_accum : 0;
+}
+
+static int push_records(struct session *s, struct stream *st, size_t layer, struct err *err)
+{
+    void *place;
+    int   rc = 0;
+
+    for (size_t i = 0; i < records_of(s, layer) && !rc; i++) {
+        rc = stream_push(st, &place, err);
+        if (!rc)
+            stream_pushed(st, s->run.records.bytes);
+    }
+    return rc;
+}
+
+static int pop_records(struct session *s, struct stream *st, size_t layer, struct err *err)
+{
+    void *place;
+    int   rc = 0;
+
+    for (size_t i = 0; i < records_of(s, layer) && !rc; i++) {
+        rc = stream_pop(st, &place, err);
+        if (!rc)
+            stream_popped(st);
+    }
+    return rc;
+}
+
 static int pass_block(struct stream *st, size_t block, struct err *err)
 {
     const void *wire;
@@ -212,14 +244,19 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     uint64_t           start_ns = clock_ns();
     int                rc = stream_begin(st, STREAM_TRAIN, step, err);
 
-    for (size_t b = 0; b <= last && !rc; b++)
+    for (size_t b = 0; b <= last && !rc; b++) {
         rc = pass_block(st, b, err);
+        if (!rc)
+            rc = push_records(s, st, b, err);
+    }
     if (!rc)
         rc = pass_block(st, 0, err);
     if (!rc)
         rc = send(&s->gpt, st, last, &norm, err);
     for (size_t b = last - 1; b >= 1 && !rc; b--) {
         rc = pass_block(st, b, err);
+        if (!rc)
+            rc = pop_records(s, st, b, err);
         if (!rc)
             rc = send(&s->gpt, st, b, &norm, err);
     }

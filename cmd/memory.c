@@ -80,8 +80,12 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     struct run_memory m;
     int               rc;
 
-    cfg.frames = cfg.grad_buffers = cfg.records.n = 0; // what does not depend on the choice
-    cfg.records.bytes = b->record_buffer;
+    cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
+    cfg.records = (struct run_records){ 0 };
+    if (b->record_buffer) // as many as there can be
+        cfg.records = (struct run_records){ .n = r->model.gpt.n_layer * r->model.grad_accum,
+                                            .bytes = b->record_buffer,
+                                            .buffers = 3 };
     rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
@@ -140,9 +144,13 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
         r->run->frames = out->frames;
         r->run->grad_buffers = out->grad_buffers;
         r->run->residual_in_ram = out->residual_in_ram;
-        r->run->records.buffers = out->record_buffers;
-        r->run->records.bytes = acts.record;
-        r->run->records.n = out->record_buffers ? (r->model.gpt.n_layer - out->kept) * r->model.grad_accum : 0;
+        r->run->records = (struct run_records){ 0 };
+        if (out->record_buffers)
+            r->run->records = (struct run_records){
+                .n = (r->model.gpt.n_layer - out->kept) * r->model.grad_accum,
+                .bytes = acts.record,
+                .buffers = out->record_buffers,
+            };
     }
     return rc;
 }

@@ -97,9 +97,10 @@ static void print_traffic(const struct session *s)
             for (int d = 0; d < LINK_DIRS; d++)
                 if (m.bytes[l][k][d]) {
                     any = 1;
-                    printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M\n", link_kind_names[l],
+                    printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M%s\n", link_kind_names[l],
                            link_class_names[k], link_dir_names[d], (unsigned long long)m.bytes[l][k][d],
-                           (double)m.bytes[l][k][d] / M);
+                           (double)m.bytes[l][k][d] / M,
+                           k == CLASS_ACTIVATION && s->gpt.n_labels ? ", at most" : "");
                 }
     if (!any)
         printf("  none: everything stays in RAM\n");

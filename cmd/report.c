@@ -222,7 +222,8 @@ static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
                                       : traffic_row(all, link_kind_names[k], link_class_names[c],
                                                     link_dir_names[d]);
 
-                if (row)
+                // activations: by what was asked for last; where steps differ it was not asked for in all
+                if (row && (c != CLASS_ACTIVATION || num(row, "least") == num(row, "most")))
                     json_object_set_new(row, "computed", json_integer((json_int_t)m.bytes[k][c][d]));
             }
     return 0;

@@ -80,8 +80,8 @@ const struct opt_row train_rows[] = {
     { "csd-write-bw", OPT_SIZE, AT(csd_write_bw), .help = "bytes a second that an emulated device writes; 0: unlimited" },
     { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM },
     { "activations", OPT_WORD, AT(activations), "keep", "keep|recompute|offload", "auto",
-      .help = "what backward needs: kept in RAM as far as there is room, and else recomputed; all recomputed; "
-              "or kept as far as there is room, and else written to the devices and read back" },
+      .help = "what backward needs: kept in RAM as far as there is room, and else recomputed; all "
+              "recomputed; or kept as far as there is room, and else written to the devices and read back" },
     { "blas", OPT_WORD, AT(blas), "auto", WORDS_BLAS, .help = HELP_BLAS },
     { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREAD },
     { "disk", OPT_WORD, AT(disk), "uring", WORDS_DISK, .help = HELP_DISK },
@@ -145,8 +145,8 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           o->mode == TRAIN_MEM ? "in mem nothing waits for the norm"
                                                : "su updates naively, after the norm is known");
     if (o->activations == TRAIN_OFFLOAD && o->mode == TRAIN_MEM)
-        return err_misuse(err, "--activations offload writes to the devices, and --mode mem has none: give keep or "
-                          "recompute, or another mode");
+        return err_misuse(err, "--activations offload writes to the devices, and --mode mem has none: "
+                          "give keep or recompute, or another mode");
     if (o->device.n && o->devices > 1 && o->devices != o->device.n)
         return err_misuse(err, "--devices %llu and %zu times --device disagree; give one of the two",
                           (unsigned long long)o->devices, o->device.n);

@@ -81,7 +81,7 @@ struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = g->n_labels > 0,
-                   .offload = o->activations == TRAIN_OFFLOAD,
+                   .offload = o->activations == TRAIN_OFFLOAD && o->mode != TRAIN_MEM,
                    .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
                                 g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,

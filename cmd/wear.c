@@ -30,7 +30,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
                                 .wire_dt = run->wire_dt, .moments = optim_moments(run->optim),
                                 .compress = run->compress, .error_feedback = run->error_feedback,
                                 .residual_in_ram = run->residual_in_ram, .records = run->records.n,
-                                .record_bytes = run->records.bytes };
+                                .record_bytes = run->records.bytes, .record_buffers = run->records.buffers };
     struct link_meter     m;
     struct store          layout;
     int                   rc;

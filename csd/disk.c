@@ -208,30 +208,42 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     return rc;
 }
 
-int disk_extend(const char *path, uint64_t bytes, struct err *err)
+/* Allocate from the file's end up to bytes. 0 or an errno. */
+static int file_grow(int fd, uint64_t from, uint64_t bytes, uint64_t room)
+{
+    int rc = ENOSPC;
+
+    if (bytes - from <= room)
+        do
+            rc = posix_fallocate(fd, (off_t)from, (off_t)(bytes - from));
+        while (rc == EINTR);
+    if (rc && ftruncate(fd, (off_t)from)) // what the attempt took is given back
+        rc = errno;
+    return rc;
+}
+
+int disk_resize(const char *path, uint64_t bytes, struct err *err)
 {
     struct stat    st;
     struct statvfs fs;
-    uint64_t       more;
+    uint64_t       room, size;
     int            rc = 0, fd = open(path, O_WRONLY | O_CLOEXEC);
 
     if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
-        rc = err_set(err, -errno, "make %s longer: %s", path, strerror(errno));
+        rc = err_set(err, -errno, "make %s %" PRIu64 " bytes long: %s", path, bytes, strerror(errno));
         goto out;
     }
-    if ((uint64_t)st.st_size >= bytes)
-        goto out;
-    more = bytes - (uint64_t)st.st_size;
-    if ((uint64_t)fs.f_bavail * fs.f_frsize < more)
-        rc = ENOSPC;
-    else
-        rc = posix_fallocate(fd, st.st_size, (off_t)more);
-    if (rc == 0)
-        goto out;
-    if (ftruncate(fd, st.st_size)) // what the attempt took is given back
-        rc = errno;
-    rc = err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free: %s", path,
-                 more, (uint64_t)fs.f_bavail * fs.f_frsize, strerror(rc));
+    room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    size = (uint64_t)st.st_size;
+    if (size > bytes)
+        rc = ftruncate(fd, (off_t)bytes) ? errno : 0;
+    else if (size < bytes)
+        rc = file_grow(fd, size, bytes, room);
+    if (rc == ENOSPC)
+        rc = err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
+                     path, bytes - size, room);
+    else if (rc)
+        rc = err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", path, bytes, strerror(rc));
 out:
     if (fd >= 0)
         close(fd);

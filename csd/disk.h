@@ -71,8 +71,9 @@ void disk_close(struct disk *d);
 void disk_abandon(struct disk *d);
 uint64_t disk_moved(const struct disk *d);
 
-/* Make a file at least `bytes` long, fully allocated, what is in it untouched; all or nothing. */
-int  disk_extend(const char *path, uint64_t bytes, struct err *err);
+/* Make a file `bytes` long: shorter, or longer and fully allocated; the rest of it is untouched. All or
+ * nothing. */
+int  disk_resize(const char *path, uint64_t bytes, struct err *err);
 
 /* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
  * folders. */

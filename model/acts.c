@@ -21,7 +21,7 @@ struct acts {
     struct acts_sizes   sizes;
     char    *arena;
     uint64_t arena_bytes;
-    float   *inputs; // (n_layer + 1, accum, N, C); (accum, N, C) when not training
+    float   *inputs; // (places, accum, N, C): input_place
     char    *kept;
     uint64_t kept_micro; // bytes of a kept layer's micro-batch
     struct acts_layer shared;
@@ -177,15 +177,16 @@ struct acts_sizes acts_sizes(const struct acts_options *o)
     struct acts_layer l;
     struct acts_work  w;
     struct acts_head  h;
+    uint64_t          per_layer = 0;
 
     lay_layer(&kept, &l, o, tokens(o));
     lay_record(&record, &l, o, tokens(o));
     lay_work(&work, &w, &l, o);
     lay_head(&head, &h, o);
+    if (o->training)
+        per_layer = o->grad_accum * kept.used + (o->offload ? input_bytes(o) : 0);
     return (struct acts_sizes){ .inputs = inputs_fixed(o) * input_bytes(o),
-                                .kept_per_layer = o->training
-                                                      ? o->grad_accum * kept.used + (o->offload ? input_bytes(o) : 0)
-                                                      : 0,
+                                .kept_per_layer = per_layer,
                                 .work = work.used, .head = head.used,
                                 .record = o->training && o->offload ? record.used : 0 };
 }
@@ -215,7 +216,7 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     c.base   = a->arena;
     a->inputs = take(&c, a->sizes.inputs);
     if (o->offload)
-        take(&c, o->kept * input_bytes(o)); // behind them
+        take(&c, o->kept * input_bytes(o)); // the kept layers' stand behind them
     a->kept   = take(&c, o->kept * o->grad_accum * a->kept_micro);
     lay_work(&c, &a->work, &a->shared, o);
     lay_head(&c, &a->head, o);

@@ -77,8 +77,8 @@ struct acts_head {
 struct acts; // opaque
 
 /* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a kept layer
- * takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. record: of one that is lent,
- * at most; 0 without offload. */
+ * takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head. record: of one that is
+ * lent, at most; 0 without offload. */
 struct acts_sizes { uint64_t inputs, kept_per_layer, work, head, record; };
 struct acts_sizes acts_sizes(const struct acts_options *o);
 
@@ -90,8 +90,8 @@ float *acts_input(const struct acts *a, size_t block, size_t micro);
 
 /* Whether in a training pass records are to be lent for layer `layer`. */
 int    acts_offloads(const struct acts *a, size_t layer);
-/* This one is for (layer, micro), until the next is lent, or with a NULL none. Returns the bytes that it takes
- * with the micro-batch's shape. */
+/* Use `record` for (layer, micro) until the next call; NULL: none any more. Returns how many bytes of it the
+ * micro-batch's shape takes. */
 size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record);
 
 /* Where layer `layer`'s activations stand. They are there for backward if acts_holds; if not, forward

@@ -160,45 +160,50 @@ static int read_batches(struct trainer *t, struct pass *p, enum runlog_phase pha
     return rc;
 }
 
-/* A layer's forward, whose activations stay where they are or, if they are to be offloaded, go to the devices. */
-static int layer_forward(struct trainer *t, size_t b, size_t micro, const void *wire, int training,
-                         struct err *err)
+/* A layer's forward, whose activations stay where they are or, in training, may be offloaded. *start_ns:
+ * where the span that is open began: it ends where the stream may wait. */
+static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size_t micro, const void *wire,
+                         enum runlog_phase phase, uint64_t *start_ns, struct err *err)
 {
     struct acts *acts = t->model->acts;
     size_t       bytes;
-    void        *record;
+    void        *place;
     int          rc;
 
-    if (!training || !acts_offloads(acts, b)) {
+    if (phase != PHASE_FORWARD || !acts_offloads(acts, b)) {
         block_forward(t->model, b, micro, wire);
         return 0;
     }
-    rc = stream_push(t->stream, &record, err); // waits only where the devices are behind
+    record(t, p->step, phase, b, *start_ns);
+    rc = stream_push(t->stream, &place, err); // waits only where the devices are behind
     if (rc)
         return rc;
-    bytes = acts_lend(acts, b, micro, record);
+    *start_ns = clock_ns();
+    bytes = acts_lend(acts, b, micro, place);
     block_forward(t->model, b, micro, wire);
     acts_lend(acts, b, micro, NULL);
     stream_pushed(t->stream, bytes);
     return 0;
 }
 
-/* The same backward: the records come back in the reverse order. */
-static int layer_backward(struct trainer *t, size_t b, size_t micro, const void *wire, float *grad, int fresh,
-                          struct err *err)
+/* The same backward: what was offloaded comes back in the reverse order. */
+static int layer_backward(struct trainer *t, uint64_t step, size_t b, size_t micro, const void *wire,
+                          float *grad, int fresh, uint64_t *start_ns, struct err *err)
 {
     struct acts *acts = t->model->acts;
-    void        *record;
+    void        *place;
     int          rc;
 
     if (!acts_offloads(acts, b)) {
         block_backward(t->model, b, micro, wire, grad, fresh);
         return 0;
     }
-    rc = stream_pop(t->stream, &record, err);
+    record(t, step, PHASE_BACKWARD, b, *start_ns);
+    rc = stream_pop(t->stream, &place, err);
     if (rc)
         return rc;
-    acts_lend(acts, b, micro, record);
+    *start_ns = clock_ns();
+    acts_lend(acts, b, micro, place);
     block_backward(t->model, b, micro, wire, grad, fresh);
     acts_lend(acts, b, micro, NULL);
     stream_popped(t->stream);
@@ -222,7 +227,7 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
             if (b == 0)
                 embed_forward(t->model, a, wire);
             else
-                rc = layer_forward(t, b, a, wire, phase == PHASE_FORWARD, err);
+                rc = layer_forward(t, p, b, a, wire, phase, &start_ns, err);
         }
         if (rc)
             return rc;
@@ -298,7 +303,7 @@ static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *n
         for (size_t a = t->o.model.grad_accum; !rc && a-- > 0;) { // what the last one left is still at hand
             if (is_empty(t, a))
                 continue;
-            rc = layer_backward(t, b, a, wire, grad, fresh, err);
+            rc = layer_backward(t, step, b, a, wire, grad, fresh, &start_ns, err);
             fresh = 0;
         }
         if (rc)

@@ -1,8 +1,8 @@
 /* budget.c: the arithmetic of the memory plan. Parts that have one size are summed first; what is
  * left buys, in order of what it gains: a second gradient buffer (writing beside computing), a
  * third frame (reading beside computing), a third buffer for offloaded activations, the residual of
- * error feedback (of 8 bytes a parameter over the host link 4 are left), kept activations (no recomputing), and at last more frames (a
- * cache of wire parameters).
+ * error feedback (of 8 bytes a parameter over the host link 4 are left), kept activations (no
+ * recomputing or offloading), and at last more frames (a cache of wire parameters).
  *
  * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas
  * stand beside it, outside the limit, but for a limit that is taken from the machine, which has to
@@ -92,6 +92,19 @@ static void choose_residual(const struct budget_request *r, struct choice *c, ui
     c->residual_in_ram = 1;
 }
 
+/* Where their buffers hold the activations that are left, nothing is offloaded. */
+static void choose_no_records(const struct budget_request *r, struct choice *c, uint64_t *room)
+{
+    uint64_t buffers = c->record_buffers * r->record_buffer;
+    uint64_t left = (r->n_layer - c->kept) * r->kept_per_layer;
+
+    if (!c->record_buffers || *room + buffers < left)
+        return;
+    *room = *room + buffers - left;
+    c->kept = r->n_layer;
+    c->record_buffers = 0;
+}
+
 static void choose_rest(const struct budget_request *r, struct choice *c, uint64_t room)
 {
     size_t   third = r->n_layer < 3 ? r->n_layer : 3;
@@ -105,10 +118,7 @@ static void choose_rest(const struct budget_request *r, struct choice *c, uint64
     choose_residual(r, c, &room);
     if (r->training && r->keep < 0)
         choose_more(&c->kept, r->n_layer, r->kept_per_layer, &room);
-    if (c->kept == r->n_layer) { // nothing is offloaded
-        room += c->record_buffers * r->record_buffer;
-        c->record_buffers = 0;
-    }
+    choose_no_records(r, c, &room);
     choose_more(&c->frames, r->n_layer, r->layer_frame, &room);
 }
 
@@ -161,11 +171,13 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     add(b, "layer gradients", c->grad_buffers * r->layer_grad, "%zu of %zu layers", c->grad_buffers,
         r->n_layer);
     add(b, "error feedback", residual_bytes(r, c), "%s", residual_note(r, c));
-    add(b, "kept activations", c->kept * r->kept_per_layer,
-        "%zu of %zu layers; the others %s", c->kept, r->n_layer,
-        c->record_buffers ? "are offloaded" : "are recomputed");
+    add(b, "kept activations", c->kept * r->kept_per_layer, "%zu of %zu layers%s", c->kept, r->n_layer,
+        c->kept == r->n_layer ? ""
+        : c->record_buffers   ? "; the others are offloaded"
+                              : "; the others are recomputed");
     add(b, "activation buffers", c->record_buffers * r->record_buffer,
-        "%zu, on the way of %zu layers' to the devices and back", c->record_buffers, r->n_layer - c->kept);
+        "%zu, through which those of %zu of %zu layers go to the devices and back", c->record_buffers,
+        r->n_layer - c->kept, r->n_layer);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
     add(b, "head chunks", r->head, "logits and their gradient");

@@ -202,16 +202,21 @@ static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, i
     return other ? other : rc;
 }
 
-/* Have room for records behind the states: in a file of this run's that holds its states, if it was shorter. */
+/* Behind the states of a file that is this run's there is room for its records, and no more. */
 static int records_room(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
 {
     uint64_t    states = d->store.device_bytes[i], bytes = states + records_device(cfg);
     struct stat st;
+    struct err  why;
+    int         rc;
 
-    if (devices_fake(cfg) || stat(d->paths[i], &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < states ||
-        (uint64_t)st.st_size >= bytes || whose_is(d, cfg, i, 0, NULL))
+    if (devices_fake(cfg) || stat(d->paths[i], &st) || !S_ISREG(st.st_mode) ||
+        (uint64_t)st.st_size < states || (uint64_t)st.st_size == bytes || whose_is(d, cfg, i, 0, NULL))
         return 0; // whatever is wrong is said by who opens it
-    return disk_extend(d->paths[i], bytes, err);
+    rc = disk_resize(d->paths[i], bytes, &why);
+    return rc ? err_set(err, rc, "%s, for activations%s", why.text,
+                        cfg->records.n ? "; --activations keep or recompute needs none" : "")
+              : 0;
 }
 
 static void file_remember(struct devices *d, size_t i)
@@ -257,7 +262,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         if (rc)
             return rc;
     }
-    if (how == DEVICES_TRAIN && cfg->records.n) {
+    if (how == DEVICES_TRAIN) {
         rc = records_room(d, cfg, i, err);
         if (rc)
             return rc;

@@ -25,6 +25,7 @@ enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
  * in bytes (records.c). */
 size_t   records_buffer(const struct run_config *cfg);
 uint64_t records_device(const struct run_config *cfg);
+size_t   records_tables(const struct run_config *cfg); // in memory
 
 /* Lay out, open, and (unless creating) check the superblocks. buffers: host memory that jobs will
  * point into. After a failure nothing is open, and what DEVICES_CREATE made is removed. */

@@ -3,8 +3,9 @@
  * Record r lies at a place of its own behind each device's states, a part of it on each device, and
  * passes through buffer r % n in both directions. Pushing, a buffer is given again as soon as the
  * record in it is written; popping, as soon as it was popped the record n below is read into it. The
- * last n records pushed are thus popped from memory, written or not yet: what is read and written is
- * a function of the numbers of records and buffers alone.
+ * last n of all records are popped from memory and never written (SSDTrain keeps the last module's).
+ * Of a pass that pushes fewer, as a batch with fewer rows does, the last n pushed are still popped from
+ * memory.
  *
  * Nothing here outlives a step, so nothing is flushed or committed; the checksum of a part is in
  * memory, taken when it was pushed and looked at when it comes back. */
@@ -35,6 +36,14 @@ size_t records_buffer(const struct run_config *cfg)
 uint64_t records_device(const struct run_config *cfg)
 {
     return (uint64_t)cfg->records.n * part_bytes(cfg->records.bytes, cfg->n_devices);
+}
+
+size_t records_tables(const struct run_config *cfg)
+{
+    size_t n = cfg->records.n, parts = cfg->n_devices;
+
+    return n * (sizeof(size_t) + parts * sizeof(uint32_t)) +
+           cfg->records.buffers * (sizeof(struct record_buffer) + parts * sizeof(struct task));
 }
 
 int records_open(struct scheduler *s, struct err *err)
@@ -134,7 +143,7 @@ void records_pushed(struct stream *stream, size_t bytes)
     pthread_mutex_lock(&s->mutex);
     k->bytes[k->depth++] = bytes;
     b->lent = 0;
-    b->state = RECORD_FILLED;
+    b->state = k->depth + k->n_buffers > s->cfg.records.n ? RECORD_IDLE : RECORD_FILLED; // depth counts it
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
 }
@@ -218,11 +227,24 @@ void records_done(const struct task *t)
         b->state = RECORD_IDLE;
 }
 
-int records_idle(const struct scheduler *s)
+static int is_idle(const struct records *k)
 {
     size_t i = 0;
 
-    while (i < s->records.n_buffers && s->records.buffers[i].state == RECORD_IDLE)
+    while (i < k->n_buffers && k->buffers[i].state == RECORD_IDLE)
         i++;
-    return i == s->records.n_buffers;
+    return i == k->n_buffers;
+}
+
+void records_settle(struct scheduler *s)
+{
+    uint64_t start = clock_ns();
+    int      waited = 0;
+
+    while (!s->failed && !is_idle(&s->records)) {
+        pthread_cond_wait(&s->changed, &s->mutex);
+        waited = 1;
+    }
+    if (waited)
+        meter_span(s->meter, s->pass_step, PHASE_ACT_WRITE, -1, -1, start, clock_ns(), 0);
 }

@@ -447,8 +447,8 @@ static int task_damaged(const struct scheduler *s, const struct task *t, int dev
     else
         snprintf(what, sizeof what, "%s of block %zu", t->kind == TASK_READ ? "wire parameters" : "residual",
                  s->dev.store.subs[t->sub].block);
-    return err_set(err, -EBADMSG, "device %d (%s): the %s at offset %llu %s damaged (checksum differs)", device,
-                   s->dev.paths[device], what, (unsigned long long)t->job.off,
+    return err_set(err, -EBADMSG, "device %d (%s): the %s at offset %llu %s damaged (checksum differs)",
+                   device, s->dev.paths[device], what, (unsigned long long)t->job.off,
                    t->kind == TASK_RESIDUAL_READ ? "is" : "are");
 }
 

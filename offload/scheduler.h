@@ -43,7 +43,7 @@ enum task_kind { TASK_READ, TASK_GRAD, TASK_RESIDUAL_READ, TASK_RESIDUAL_WRITE, 
 struct task {
     struct csd_job   job; // first member
     enum task_kind   kind;
-    size_t           sub; // not of a flush or a record
+    size_t           sub; // of a flush: the device; of a record: nothing
     uint64_t         step;
     uint64_t         version; // of an update: the new one
     enum runlog_phase phase;
@@ -88,8 +88,8 @@ struct gbuf {
     struct grads_part *parts; // one for each subgroup of its block
 };
 
-/* A buffer that records pass through: IDLE, lent or not -> FILLED (pushed) -> WRITING -> IDLE, and in backward
- * IDLE -> READING -> IDLE. A record that is popped before it is written is lent meanwhile. */
+/* A buffer that records pass through: IDLE, lent or not -> FILLED (pushed) -> WRITING -> IDLE, and in
+ * backward IDLE -> READING -> IDLE. A record that is popped before it is written is lent meanwhile. */
 enum record_state { RECORD_IDLE, RECORD_FILLED, RECORD_WRITING, RECORD_READING };
 struct record_buffer {
     void             *values;
@@ -226,7 +226,8 @@ int  records_pop(struct stream *stream, void **record, struct err *err);
 void records_popped(struct stream *stream);
 int  records_advance(struct scheduler *s);
 void records_done(const struct task *t);
-int  records_idle(const struct scheduler *s); // nothing is on its way
+/* The model's, before a step's update: what of this step is still being written is counted as its own. */
+void records_settle(struct scheduler *s);
 
 /* commit.c; all with the mutex held. */
 /* Start the next due commit, or end the one whose flushes are back. */

@@ -242,9 +242,9 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     uint64_t          start_ns = clock_ns();
 
     pthread_mutex_lock(&s->mutex);
-    // the last commit of the step before; what is written beside this one, so that it is counted with it
-    while (!s->failed && (s->ask != ASK_NONE || !records_idle(s)))
+    while (!s->failed && s->ask != ASK_NONE) // the last commit of the step before
         pthread_cond_wait(&s->changed, &s->mutex);
+    records_settle(s);
     if (!s->failed)
         scheduler_judge(s, step);
     s->asked = *step;
@@ -723,7 +723,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .grads = e.grad + e.pack + f.grad + f.pack + cfg->grad_buffers * (l.grad + l.pack),
         .compress = grads_scratch(&st),
         .spans = 2 * MAX_SPANS * sizeof(struct runlog_span),
-        .tables = tables_bytes(&st),
+        .tables = tables_bytes(&st) + records_tables(cfg),
         .residual_ram = residual_ram_bytes(cfg),
         .residual_ends = cfg->error_feedback ? e.grad + f.grad : 0,
         .residual_layer = cfg->error_feedback ? l.grad : 0,

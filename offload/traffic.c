@@ -44,7 +44,7 @@ static uint64_t wire_read_bytes(const struct traffic_config *c)
 void traffic_computed(struct link_meter *out, const struct traffic_config *c)
 {
     enum link_kind update = c->on_host ? LINK_HOST : LINK_INTERNAL; // which link the update's data cross
-    uint64_t       params, states;
+    uint64_t       params, states, offloaded = 0;
 
     assert(c->n_blocks >= 2);
     memset(out, 0, sizeof *out);
@@ -58,9 +58,10 @@ void traffic_computed(struct link_meter *out, const struct traffic_config *c)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] = c->residual_in_ram ? 0 : params * sizeof(float);
     }
-    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = c->records * c->record_bytes;
     if (c->records > c->record_buffers)
-        out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = (c->records - c->record_buffers) * c->record_bytes;
+        offloaded = (c->records - c->record_buffers) * c->record_bytes;
+    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = offloaded;
+    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = offloaded;
     out->bytes[update][CLASS_STATES][LINK_READ] = states;
     out->bytes[update][CLASS_STATES][LINK_WRITE] = states;
     out->bytes[update][CLASS_GRADIENT][LINK_READ] = gradient_bytes(c);

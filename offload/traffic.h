@@ -16,8 +16,8 @@ struct traffic_config {
     int        moments;
     double     compress;      // 0 dense
     int        error_feedback, residual_in_ram;
-    /* Activations on the devices: records of so many bytes; the last record_buffers of them are popped
-     * from memory. */
+    /* Activations on the devices: records of so many bytes, of which the last record_buffers stay in
+     * memory. */
     uint64_t   records, record_bytes, record_buffers;
 };
 

@@ -177,8 +177,8 @@ static void test_open(void **state)
     rig_release(&r);
 }
 
-/* A file is made longer, what is in it untouched; where there is no room it stays as it was. */
-static void test_extend(void **state)
+/* A file is made longer and shorter, what is in it untouched; where there is no room it stays as it was. */
+static void test_resize(void **state)
 {
     struct rig  r;
     struct err  err;
@@ -187,23 +187,24 @@ static void test_extend(void **state)
     FILE       *f;
 
     rig_init(&r, *state);
-    assert_int_equal(disk_extend(r.path, UNIT, &err), -ENOENT);
+    assert_int_equal(disk_resize(r.path, UNIT, &err), -ENOENT);
     f = fopen(r.path, "wb");
     assert_non_null(f);
     memset(page, 0x5a, sizeof page);
     assert_int_equal(fwrite(page, 1, sizeof page, f), sizeof page);
     fclose(f);
-    assert_int_equal(disk_extend(r.path, 1ull << 50, &err), -ENOSPC);
+    assert_int_equal(disk_resize(r.path, 1ull << 50, &err), -ENOSPC);
     assert_non_null(strstr(err.text, "needs 1125899906838528 bytes more"));
     assert_true(stat(r.path, &st) == 0 && st.st_size == UNIT);
-    assert_int_equal(disk_extend(r.path, 3 * UNIT, &err), 0);
-    assert_int_equal(disk_extend(r.path, 2 * UNIT, &err), 0); // it is long enough
+    assert_int_equal(disk_resize(r.path, 3 * UNIT, &err), 0);
     assert_true(stat(r.path, &st) == 0 && st.st_size == 3 * UNIT && st.st_blocks * 512 >= 3 * UNIT);
     f = fopen(r.path, "rb");
     assert_non_null(f);
     for (int i = 0; i < 3 * UNIT; i++)
         assert_int_equal(fgetc(f), i < UNIT ? 0x5a : 0);
     fclose(f);
+    assert_int_equal(disk_resize(r.path, UNIT, &err), 0);
+    assert_true(stat(r.path, &st) == 0 && st.st_size == UNIT);
     rig_release(&r);
 }
 
@@ -343,7 +344,7 @@ int main(void)
         BOTH(test_round_trip),
         BOTH(test_errors),
         BOTH(test_open),
-        BOTH(test_extend),
+        BOTH(test_resize),
         BOTH(test_wake),
         BOTH(test_close),
         cmocka_unit_test(test_null),
