@@ -75,6 +75,7 @@ struct csd_config {
     int         id;            // its number in the run
     const char *path;          // file or block device (a directory was resolved by the caller)
     uint64_t    bytes;
+    uint64_t    keep;          // disk_config's
     int         create, read_only;
     const char *disk;          // "uring", "sync", "null" (null: checksums are not compared, nothing
                                // being stored)

@@ -486,6 +486,7 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
                             .bytes = cfg->bytes,
                             .create = cfg->create,
                             .read_only = cfg->read_only,
+                            .keep = cfg->keep,
                             .depth = DEPTH};
     int                rc;
 

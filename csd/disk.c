@@ -208,57 +208,57 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     return rc;
 }
 
-/* Allocate from the file's end up to bytes. 0 or an errno. */
-static int file_grow(int fd, uint64_t from, uint64_t bytes, uint64_t room)
+static int file_kind(const struct stat *st, const struct disk_config *cfg, struct err *err)
 {
-    int rc = ENOSPC;
-
-    if (bytes - from <= room)
-        do
-            rc = posix_fallocate(fd, (off_t)from, (off_t)(bytes - from));
-        while (rc == EINTR);
-    if (rc && ftruncate(fd, (off_t)from)) // what the attempt took is given back
-        rc = errno;
-    return rc;
+    return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)
+               ? 0
+               : err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
 }
 
-int disk_resize(const char *path, uint64_t bytes, struct err *err)
+/* Behind cfg->keep: cut, or grown and allocated, where the file may have holes; all or nothing. */
+static int file_fit(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct stat    st;
     struct statvfs fs;
-    uint64_t       room, size;
-    int            rc = 0, fd = open(path, O_WRONLY | O_CLOEXEC);
+    uint64_t       room, more = 0;
+    int            rc = 0;
 
-    if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
-        rc = err_set(err, -errno, "make %s %" PRIu64 " bytes long: %s", path, bytes, strerror(errno));
-        goto out;
-    }
+    if (fstat(fd, &st) || fstatvfs(fd, &fs))
+        return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < cfg->keep)
+        return 0;
     room = (uint64_t)fs.f_bavail * fs.f_frsize;
-    size = (uint64_t)st.st_size;
-    if (size > bytes)
-        rc = ftruncate(fd, (off_t)bytes) ? errno : 0;
-    else if (size < bytes)
-        rc = file_grow(fd, size, bytes, room);
+    if ((uint64_t)st.st_size > cfg->bytes)
+        return ftruncate(fd, (off_t)cfg->bytes)
+                   ? err_set(err, -errno, "cut %s: %s", cfg->path, strerror(errno))
+                   : 0;
+    more = cfg->bytes - (uint64_t)st.st_size;
+    if (more > room)
+        rc = ENOSPC;
+    while (!rc && cfg->bytes > cfg->keep &&
+           (rc = posix_fallocate(fd, (off_t)cfg->keep, (off_t)(cfg->bytes - cfg->keep))) == EINTR)
+        rc = 0;
+    if (rc && ftruncate(fd, st.st_size)) // what the attempt took is given back
+        rc = errno;
     if (rc == ENOSPC)
-        rc = err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
-                     path, bytes - size, room);
-    else if (rc)
-        rc = err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", path, bytes, strerror(rc));
-out:
-    if (fd >= 0)
-        close(fd);
-    return rc;
+        return err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
+                       cfg->path, more, room);
+    if (rc)
+        err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes, strerror(rc));
+    return -rc;
 }
 
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct stat st;
     uint64_t    bytes;
+    int         rc;
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
-    if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-        return err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
+    rc = file_kind(&st, cfg, err);
+    if (rc)
+        return rc;
     bytes = (uint64_t)st.st_size;
     if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
         return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
@@ -286,9 +286,12 @@ static int open_patiently(const char *path, int flags)
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 {
     struct stat st;
-    int fd, rc, is_block = stat(cfg->path, &st) == 0 && S_ISBLK(st.st_mode), made = cfg->create && !is_block;
+    int fd, rc, there = stat(cfg->path, &st) == 0, is_block = there && S_ISBLK(st.st_mode);
+    int made = cfg->create && !is_block;
 
-    if (made && (rc = file_create(cfg, err)) != 0)
+    // a pipe would wait to be opened
+    rc = made ? file_create(cfg, err) : there ? file_kind(&st, cfg, err) : 0;
+    if (rc)
         return rc;
     flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (is_block ? O_EXCL : 0);
     fd = open_patiently(cfg->path, flags);
@@ -297,10 +300,14 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
         err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
                 cfg->path, strerror(errno));
     } else {
-        rc = file_check(fd, cfg, err);
-        if (!rc && file_lock(fd, cfg->read_only)) // each would write over what the other relies on
-            rc = err_set(err, -EBUSY, "%s is in use by another process: "
-                         "a run and a copy of it cannot both have their states there", cfg->path);
+        rc = file_lock(fd, cfg->read_only) // each would write over what the other relies on
+                 ? err_set(err, -EBUSY, "%s is in use by another process: "
+                           "a run and a copy of it cannot both have their states there", cfg->path)
+                 : 0;
+        if (!rc && cfg->keep)
+            rc = file_fit(fd, cfg, err);
+        if (!rc)
+            rc = file_check(fd, cfg, err);
     }
     if (rc) {
         if (fd >= 0)

@@ -29,6 +29,9 @@ struct disk_config {
     const char *path;
     uint64_t    bytes;      // the file must be (or, with create, becomes, fully allocated) at least so long
     int         create;     // make it, 0600 by umask; refuse one that exists
+    uint64_t    keep;       // of a file that is there and at least so long: this much stays as it is,
+                            // and what is behind it becomes, fully allocated, as long as bytes
+                            // says; 0: it is not touched
     int         read_only;
     unsigned    depth;      // requests that may be in flight
     const struct iovec *buffers; // memory that requests will point into, to register; may be none
@@ -70,10 +73,6 @@ void disk_wake(struct disk *d);
 void disk_close(struct disk *d);
 void disk_abandon(struct disk *d);
 uint64_t disk_moved(const struct disk *d);
-
-/* Make a file `bytes` long: shorter, or longer and fully allocated; the rest of it is untouched. All or
- * nothing. */
-int  disk_resize(const char *path, uint64_t bytes, struct err *err);
 
 /* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
  * folders. */

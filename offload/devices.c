@@ -189,7 +189,7 @@ static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, i
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
                                 .bytes = d->store.device_bytes[i] };
     struct err         why = { 0 };
-    int                fd = open(d->paths[i], O_RDONLY | O_CLOEXEC), other = 0;
+    int                fd = open(d->paths[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC), other = 0;
 
     super_name(&want, cfg);
     if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK)
@@ -200,23 +200,6 @@ static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, i
     if (other && err)
         *err = why;
     return other ? other : rc;
-}
-
-/* Behind the states of a file that is this run's there is room for its records, and no more. */
-static int records_room(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
-{
-    uint64_t    states = d->store.device_bytes[i], bytes = states + records_device(cfg);
-    struct stat st;
-    struct err  why;
-    int         rc;
-
-    if (devices_fake(cfg) || stat(d->paths[i], &st) || !S_ISREG(st.st_mode) ||
-        (uint64_t)st.st_size < states || (uint64_t)st.st_size == bytes || whose_is(d, cfg, i, 0, NULL))
-        return 0; // whatever is wrong is said by who opens it
-    rc = disk_resize(d->paths[i], bytes, &why);
-    return rc ? err_set(err, rc, "%s, for activations%s", why.text,
-                        cfg->records.n ? "; --activations keep or recompute needs none" : "")
-              : 0;
 }
 
 static void file_remember(struct devices *d, size_t i)
@@ -262,14 +245,12 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         if (rc)
             return rc;
     }
-    if (how == DEVICES_TRAIN) {
-        rc = records_room(d, cfg, i, err);
-        if (rc)
-            return rc;
-    }
     struct csd_config c = {
         .id = (int)i, .path = d->paths[i],
         .bytes = d->store.device_bytes[i] + (how == DEVICES_READ ? 0 : records_device(cfg)),
+        // room for records comes and goes behind the states, where they are this run's
+        .keep = how == DEVICES_TRAIN && !devices_fake(cfg) && !whose_is(d, cfg, i, 0, NULL)
+                    ? d->store.device_bytes[i] : 0,
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
         .disk = cfg->disk, .mem = cfg->csd_mem,
         // only training updates
@@ -280,6 +261,11 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         .timeout_ns = cfg->io_timeout_ns,
     };
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
+    if (rc == -ENOSPC && cfg->records.n) {
+        struct err why = *err;
+
+        err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)", why.text);
+    }
     if (rc)
         return create || rc != -EINVAL ? rc : whose_is(d, cfg, i, rc, err);
     file_remember(d, i);

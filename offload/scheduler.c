@@ -437,19 +437,20 @@ static const char *task_place(const struct scheduler *s, const struct task *t, c
     return buf;
 }
 
-/* What was read is not what was written. */
+/* What was read is not what was written. Activations are of one step: nothing of the run is damaged. */
 static int task_damaged(const struct scheduler *s, const struct task *t, int device, struct err *err)
 {
-    char what[64];
+    unsigned long long off = t->job.off, step = t->step;
+    const char        *path = s->dev.paths[device];
 
     if (of_record(t))
-        snprintf(what, sizeof what, "activations of step %llu", (unsigned long long)t->step);
-    else
-        snprintf(what, sizeof what, "%s of block %zu", t->kind == TASK_READ ? "wire parameters" : "residual",
-                 s->dev.store.subs[t->sub].block);
-    return err_set(err, -EBADMSG, "device %d (%s): the %s at offset %llu %s damaged (checksum differs)",
-                   device, s->dev.paths[device], what, (unsigned long long)t->job.off,
-                   t->kind == TASK_RESIDUAL_READ ? "is" : "are");
+        return err_set(err, -EIO, "device %d (%s): the activations of step %llu at offset %llu are damaged "
+                       "(checksum differs); the states are not: go on with --resume",
+                       device, path, step, off);
+    return err_set(err, -EBADMSG, "device %d (%s): the %s of block %zu at offset %llu %s damaged "
+                   "(checksum differs)", device, path,
+                   t->kind == TASK_READ ? "wire parameters" : "residual",
+                   s->dev.store.subs[t->sub].block, off, t->kind == TASK_READ ? "are" : "is");
 }
 
 /* What a job moved and how long it took, and whether it failed; before the mutex is taken. */

@@ -177,8 +177,9 @@ static void test_open(void **state)
     rig_release(&r);
 }
 
-/* A file is made longer and shorter, what is in it untouched; where there is no room it stays as it was. */
-static void test_resize(void **state)
+/* What is behind the part to keep grows and shrinks with what is asked for, holes filled; where there is no room the file
+ * stays as it was, and one that is too short is left alone. */
+static void test_keep(void **state)
 {
     struct rig  r;
     struct err  err;
@@ -187,24 +188,28 @@ static void test_resize(void **state)
     FILE       *f;
 
     rig_init(&r, *state);
-    assert_int_equal(disk_resize(r.path, UNIT, &err), -ENOENT);
     f = fopen(r.path, "wb");
     assert_non_null(f);
     memset(page, 0x5a, sizeof page);
     assert_int_equal(fwrite(page, 1, sizeof page, f), sizeof page);
     fclose(f);
-    assert_int_equal(disk_resize(r.path, 1ull << 50, &err), -ENOSPC);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 1ull << 50, .keep = UNIT}, &err), -ENOSPC);
     assert_non_null(strstr(err.text, "needs 1125899906838528 bytes more"));
     assert_true(stat(r.path, &st) == 0 && st.st_size == UNIT);
-    assert_int_equal(disk_resize(r.path, 3 * UNIT, &err), 0);
-    assert_true(stat(r.path, &st) == 0 && st.st_size == 3 * UNIT && st.st_blocks * 512 >= 3 * UNIT);
-    f = fopen(r.path, "rb");
-    assert_non_null(f);
-    for (int i = 0; i < 3 * UNIT; i++)
-        assert_int_equal(fgetc(f), i < UNIT ? 0x5a : 0);
-    fclose(f);
-    assert_int_equal(disk_resize(r.path, UNIT, &err), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 3 * UNIT, .keep = 2 * UNIT}, &err), -EINVAL);
     assert_true(stat(r.path, &st) == 0 && st.st_size == UNIT);
+    assert_int_equal(truncate(r.path, 3 * UNIT), 0);
+    for (int units = 3; units >= 1; units -= 2) {
+        assert_int_equal(rig_open(&r, (struct disk_config){.bytes = (uint64_t)units * UNIT, .keep = UNIT}, &err), 0);
+        disk_close(r.d);
+        r.d = NULL;
+        assert_true(stat(r.path, &st) == 0 && st.st_size == units * UNIT && st.st_blocks * 512 >= units * UNIT);
+        f = fopen(r.path, "rb");
+        assert_non_null(f);
+        for (int i = 0; i < units * UNIT; i++)
+            assert_int_equal(fgetc(f), i < UNIT ? 0x5a : 0);
+        fclose(f);
+    }
     rig_release(&r);
 }
 
@@ -344,7 +349,7 @@ int main(void)
         BOTH(test_round_trip),
         BOTH(test_errors),
         BOTH(test_open),
-        BOTH(test_resize),
+        BOTH(test_keep),
         BOTH(test_wake),
         BOTH(test_close),
         cmocka_unit_test(test_null),
