@@ -126,6 +126,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer,
                                 .block_inputs = acts.inputs, .kept_per_layer = acts.kept_per_layer,
                                 .work = acts.work, .head = acts.head, .record_buffer = acts.record,
+                                .record_optional = r->model.offload == ACTS_AUTO,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0, .keep = r->keep };
     int                   rc = 0;
 

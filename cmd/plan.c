@@ -88,7 +88,8 @@ static void print_traffic(const struct session *s)
                                 .record_buffers = s->run.records.buffers };
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
-    int                   any = 0;
+    // rows of varying length, or layers that the run chooses
+    int                   any = 0, at_most = s->gpt.n_labels || s->o.activations == TRAIN_AUTO;
 
     traffic_computed(&m, &c);
     printf("\nTraffic of a step, all devices together (computed)\n");
@@ -100,7 +101,7 @@ static void print_traffic(const struct session *s)
                     printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M%s\n", link_kind_names[l],
                            link_class_names[k], link_dir_names[d], (unsigned long long)m.bytes[l][k][d],
                            (double)m.bytes[l][k][d] / M,
-                           k == CLASS_ACTIVATION && s->gpt.n_labels ? ", at most" : "");
+                           k == CLASS_ACTIVATION && at_most ? ", at most" : "");
                 }
     if (!any)
         printf("  none: everything stays in RAM\n");

@@ -79,9 +79,11 @@ const struct opt_row train_rows[] = {
     { "csd-read-bw", OPT_SIZE, AT(csd_read_bw), .help = "bytes a second that an emulated device reads; 0: unlimited" },
     { "csd-write-bw", OPT_SIZE, AT(csd_write_bw), .help = "bytes a second that an emulated device writes; 0: unlimited" },
     { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM },
-    { "activations", OPT_WORD, AT(activations), "keep", "keep|recompute|offload", "auto",
+    { "activations", OPT_WORD, AT(activations), "keep", "keep|recompute|offload|auto",
       .help = "what backward needs: kept in RAM as far as there is room, and else recomputed; all "
-              "recomputed; or kept as far as there is room, and else written to the devices and read back" },
+              "recomputed; kept as far as there is room, and else written to the devices and read back; "
+              "or that for as many layers as the devices can carry beside their other work, which one step "
+              "is measured for" },
     { "blas", OPT_WORD, AT(blas), "auto", WORDS_BLAS, .help = HELP_BLAS },
     { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREAD },
     { "disk", OPT_WORD, AT(disk), "uring", WORDS_DISK, .help = HELP_DISK },

@@ -12,7 +12,7 @@ enum train_mode        { TRAIN_MEM, TRAIN_BASE, TRAIN_SU, TRAIN_SU_O, TRAIN_SU_O
 enum train_schedule    { TRAIN_COSINE, TRAIN_LINEAR, TRAIN_CONSTANT };
 enum train_decay       { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
 enum train_order       { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
-enum train_activations { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
+enum train_activations { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD, TRAIN_AUTO };
 enum train_durability  { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
 
 #define TRAIN_COMPRESS 0.02 // what su+o+c sends where --compress does not say: the paper's ratio

@@ -81,7 +81,10 @@ struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = g->n_labels > 0,
-                   .offload = o->activations == TRAIN_OFFLOAD && o->mode != TRAIN_MEM,
+                   .offload = o->mode == TRAIN_MEM               ? ACTS_STAY
+                              : o->activations == TRAIN_OFFLOAD ? ACTS_OFFLOAD
+                              : o->activations == TRAIN_AUTO    ? ACTS_AUTO
+                                                                : ACTS_STAY,
                    .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
                                 g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
@@ -212,14 +215,14 @@ static int record_engine(struct training *t, struct err *err)
 }
 
 /* What the plan chose and the computed traffic depends on. Batches of varying shape leave records of varying
- * size: nothing is computed of them. */
+ * size, and `auto` of varying number: nothing is computed of them. */
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
     const struct { const char *name; size_t value; } of[] = {
         { "frames", r->frames },
         { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
-        { "records", t->s->gpt.n_labels ? 0 : r->records.n },
+        { "records", t->s->gpt.n_labels || t->s->o.activations == TRAIN_AUTO ? 0 : r->records.n },
         { "record_bytes", r->records.bytes },
         { "record_buffers", r->records.buffers },
     };
@@ -275,6 +278,8 @@ static int training_open(struct training *t, struct err *err)
         return rc;
     o = training_options(s);
     o.model.kept = t->plan.kept;
+    if (!t->plan.record_buffers) // no room, or no need
+        o.model.offload = ACTS_STAY;
     rc = run_train(&t->stream, &s->run, notice, sizeof notice, err);
     if (!rc)
         // what a crash left is done: the database is ours until the first step
@@ -370,12 +375,11 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
  * nothing was moved. */
 static double hidden_share(struct training *t)
 {
-    uint64_t busy_ns, wait_ns;
+    struct meter_io io = meter_io(stream_meter(t->stream));
 
-    meter_io(stream_meter(t->stream), &busy_ns, &wait_ns);
-    if (busy_ns == 0)
+    if (io.busy_ns == 0)
         return -1;
-    return wait_ns < busy_ns ? 1 - (double)wait_ns / (double)busy_ns : 0;
+    return io.wait_ns < io.busy_ns ? 1 - (double)io.wait_ns / (double)io.busy_ns : 0;
 }
 
 static int count_row(void *ctx, int n, const char **values, const char **names)
@@ -491,6 +495,15 @@ static void wear_after(struct training *t, uint64_t done)
                   (double)t->s->o.endurance);
 }
 
+static void say_balance(struct training *t, uint64_t step, const struct step_result *r)
+{
+    progress_line(&t->progress,
+                  "from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, recomputing "
+                  "a layer %.3g s of it; the devices were busy for %.3g s, a layer would take them %.3g s more)",
+                  (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
+                  r->balance.recompute, r->balance.busy, r->balance.carry);
+}
+
 /* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it
  * was stopped before the last step. */
 static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
@@ -512,6 +525,8 @@ static int train_steps(struct training *t, uint64_t first, int missing, int *cod
         rc = train_step(t->trainer, step, &data, &r, err);
         if (rc)
             break;
+        if (r.balanced && !o->quiet)
+            say_balance(t, step, &r);
         progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
         rc = count_skipped(t, step, &r, err);
         if (rc)

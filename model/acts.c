@@ -26,6 +26,7 @@ struct acts {
     uint64_t kept_micro; // bytes of a kept layer's micro-batch
     struct acts_layer shared;
     size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: nobody's
+    size_t   offloaded; // ACTS_AUTO: layers
     void    *lent;                       // the record of lent_layer, lent_micro; NULL: none
     size_t   lent_layer, lent_micro;
     struct acts_work work;
@@ -71,7 +72,7 @@ static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_
 
 static void lay_record(struct cursor *c, struct acts_layer *l, const struct acts_options *o, size_t N)
 {
-    float *x = take(c, N * o->gpt.n_embd * sizeof(float));
+    float *x = o->offload == ACTS_OFFLOAD ? take(c, N * o->gpt.n_embd * sizeof(float)) : NULL;
 
     lay_layer(c, l, o, N);
     l->x = x;
@@ -156,7 +157,7 @@ static uint64_t input_bytes(const struct acts_options *o)
 /* Inputs that the arena holds whatever is kept. */
 static size_t inputs_fixed(const struct acts_options *o)
 {
-    return !o->training ? 1 : o->offload ? ALTERNATING + 1 : o->gpt.n_layer + 1;
+    return !o->training ? 1 : o->offload == ACTS_OFFLOAD ? ALTERNATING + 1 : o->gpt.n_layer + 1;
 }
 
 /* Which of the arena's inputs is block's, 1..n_layer + 1. */
@@ -166,7 +167,7 @@ static size_t input_place(const struct acts_options *o, size_t block)
 
     if (!o->training)
         return 0;
-    if (!o->offload)
+    if (o->offload != ACTS_OFFLOAD)
         return block - 1;
     return block <= offloaded ? block % ALTERNATING : block - offloaded - 1 + ALTERNATING;
 }
@@ -184,11 +185,11 @@ struct acts_sizes acts_sizes(const struct acts_options *o)
     lay_work(&work, &w, &l, o);
     lay_head(&head, &h, o);
     if (o->training)
-        per_layer = o->grad_accum * kept.used + (o->offload ? input_bytes(o) : 0);
+        per_layer = o->grad_accum * kept.used + (o->offload == ACTS_OFFLOAD ? input_bytes(o) : 0);
     return (struct acts_sizes){ .inputs = inputs_fixed(o) * input_bytes(o),
                                 .kept_per_layer = per_layer,
                                 .work = work.used, .head = head.used,
-                                .record = o->training && o->offload ? record.used : 0 };
+                                .record = o->training && o->offload != ACTS_STAY ? record.used : 0 };
 }
 
 int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
@@ -215,7 +216,7 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     madvise(a->arena, a->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
     c.base   = a->arena;
     a->inputs = take(&c, a->sizes.inputs);
-    if (o->offload)
+    if (o->offload == ACTS_OFFLOAD)
         take(&c, o->kept * input_bytes(o)); // the kept layers' stand behind them
     a->kept   = take(&c, o->kept * o->grad_accum * a->kept_micro);
     lay_work(&c, &a->work, &a->shared, o);
@@ -256,9 +257,18 @@ static int is_lent(const struct acts *a, size_t layer, size_t micro)
     return a->lent && a->lent_layer == layer && a->lent_micro == micro;
 }
 
+void acts_offload_layers(struct acts *a, size_t n)
+{
+    assert(a->o.offload == ACTS_AUTO && n <= a->o.gpt.n_layer - a->o.kept);
+    a->offloaded = n;
+}
+
 int acts_offloads(const struct acts *a, size_t layer)
 {
-    return a->o.offload && layer >= 1 && !is_kept(a, layer);
+    size_t others = a->o.gpt.n_layer - a->o.kept;
+    size_t n = a->o.offload == ACTS_OFFLOAD ? others : a->offloaded;
+
+    return layer >= 1 && layer <= others && layer * n / others != (layer - 1) * n / others;
 }
 
 /* The record's layout, of what stands in the micro-batch. */

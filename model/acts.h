@@ -6,14 +6,20 @@
  * once more from the input. The same arithmetic twice gives the same bits, so `kept` changes time and memory,
  * nothing else.
  *
- * Nor does `offload`: then what backward needs of the other layers, their inputs too, stands in records that
- * are lent, one for each layer and micro-batch (acts_lend): in forward to be filled, in backward filled.
- * Whoever lends brings them to where there is room and back (SSDTrain, DAC 2025). */
+ * Nor does `offload`: then what backward needs of the other layers stands in records that are lent, one for
+ * each layer and micro-batch (acts_lend): in forward to be filled, in backward filled. Whoever lends brings them
+ * to where there is room and back (SSDTrain, DAC 2025). */
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
 #include "data/err.h"
 #include "model/gpt.h"
+
+enum acts_offload {
+    ACTS_STAY,    // of no layer
+    ACTS_OFFLOAD, // of all that are not kept, their inputs too: of these only three stay
+    ACTS_AUTO,    // of as many as acts_offload_layers says, at first none; inputs stay
+};
 
 struct acts_options {
     struct gpt_config gpt;
@@ -21,7 +27,7 @@ struct acts_options {
     enum dtype dtype;
     int        threads;
     size_t     kept;     // of the last layers, 0..n_layer
-    int        offload;  // of the others records are lent; training only
+    enum acts_offload offload; // of the others records are lent; training only
     int training; // 0: forward only: one input a micro-batch, overwritten by each block's output, nothing for
                   // backward
 };
@@ -29,7 +35,7 @@ struct acts_options {
 /* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the
  * run's dtype. */
 struct acts_layer {
-    float *x;                   // (N, C): the layer's input. In a record that is lent only, else NULL
+    float *x;                   // (N, C): the layer's input, where ACTS_OFFLOAD has it in the record; else NULL
     float *ln1_mean, *ln1_rstd; // (N)
     void  *qkv;                 // (N, 3C) dt, bias included
     void  *attn;                // (N, C) dt: attention's output, before its projection
@@ -88,6 +94,8 @@ void acts_close(struct acts *a);
 /* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
 float *acts_input(const struct acts *a, size_t block, size_t micro);
 
+/* ACTS_AUTO, between passes: from here on n of the layers that are not kept are offloaded, spread evenly. */
+void   acts_offload_layers(struct acts *a, size_t n);
 /* Whether in a training pass records are to be lent for layer `layer`. */
 int    acts_offloads(const struct acts *a, size_t layer);
 /* Use `record` for (layer, micro) until the next call; NULL: none any more. Returns how many bytes of it the

@@ -11,6 +11,7 @@
  * added. */
 #include "model/block.h"
 
+#include "data/clock.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -250,6 +251,16 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
                        param(l, GPT_LN1_W), l->dt, mean, rstd, n, l->C, w->sums);
 }
 
+static void recompute(struct model *m, const struct layer *l, size_t layer, size_t micro)
+{
+    uint64_t start_ns = clock_ns();
+
+    layer_forward(l, 0);
+    acts_hold(m->acts, layer, micro);
+    m->recomputed_ns += clock_ns() - start_ns;
+    m->recomputed++;
+}
+
 void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad, int fresh)
 {
     struct layer l = layer_of(m, layer, micro, wire, grad);
@@ -259,10 +270,8 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
     l.fresh = fresh;
     if (l.a.x)
         l.x = l.a.x;
-    if (!acts_holds(m->acts, layer, micro)) {
-        layer_forward(&l, 0);
-        acts_hold(m->acts, layer, micro);
-    }
+    if (!acts_holds(m->acts, layer, micro))
+        recompute(m, &l, layer, micro);
     for (size_t i = 0; i < l.N; i += n) {
         n = chunk_rows(&l, i);
         mlp_backward(&l, i, n);

@@ -18,7 +18,7 @@ struct acts_options model_acts(const struct model_options *o)
                                  .dtype = o->dtype,
                                  .threads = o->threads ? o->threads : omp_get_max_threads(),
                                  .kept = o->training ? o->kept : 0,
-                                 .offload = o->training && o->offload && o->kept < o->gpt.n_layer,
+                                 .offload = o->training && o->kept < o->gpt.n_layer ? o->offload : ACTS_STAY,
                                  .training = o->training};
 }
 

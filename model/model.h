@@ -17,7 +17,7 @@ struct model_options {
     enum matmul_engine engine;
     int                threads;  // of OpenMP; 0: as many as it has
     size_t             kept;     // layers whose activations stay in RAM (acts.h)
-    int                offload;  // the others' go to the stream's records and come back
+    enum acts_offload  offload;  // the others' go to the stream's records and come back
     int                training; // 0: no backward
     int                varying;  // micro-batches of any shape up to batch x seq (struct batch);
                                  // else of exactly that
@@ -32,6 +32,7 @@ struct model {
     size_t           scratch_bytes;
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;
+    uint64_t         recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many
 };
 
 /* Memory that model_open takes beside the products' own: acts_sizes of these options; and the products that

@@ -20,6 +20,8 @@ struct trainer {
     struct trainer_options o;
     struct model  *model;
     struct stream *stream;
+    /* ACTS_AUTO: steps begun, as far as they matter; what was there when the one that is measured began. */
+    struct { int steps; struct meter_io io; uint64_t recomputed_ns, recomputed; double seconds; } balance;
 };
 
 /* ---- the step ------------------------------------------------------------------------------------------ */
@@ -40,6 +42,7 @@ static int  head_pass(struct trainer *t, const struct pass *p, double *loss, str
                       struct err *err);
 static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
+static void balance_begin(struct trainer *t, struct step_result *out);
 static void expect_update(struct trainer *t, uint64_t step);
 static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
                        struct step_result *out, struct stream_step *update);
@@ -57,6 +60,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     *out = (struct step_result){ 0 };
     t->model->dropping = 1;
     t->model->step = step;
+    balance_begin(t, out); // --activations auto: how much is offloaded
 
     rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks' updates end
     expect_update(t, step); // --speculate: what the update is if nothing is clipped
@@ -76,7 +80,9 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     out->tokens = p.tokens;
     step_scale(t, step, &norm, out, &update);
     update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    return stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside it
+    rc = stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside it
+    t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    return rc;
 }
 
 static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, size_t block, uint64_t start_ns)
@@ -372,6 +378,40 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
                                        .clipped = out->clipped,
                                        .skipped = out->skipped};
     update_numbers(t, step, out->clip_factor, &update->optim);
+}
+
+/* Of the first step updates are not waited for, and memory is touched: the second one is measured, with what the
+ * devices do until the third begins. */
+static void balance_begin(struct trainer *t, struct step_result *out)
+{
+    enum { MEASURED = 2 };
+    struct model   *m = t->model;
+    struct meter_io io;
+    double          busy, bytes, micros = (double)t->o.model.grad_accum;
+    struct balance  b;
+
+    if (t->o.model.offload != ACTS_AUTO || t->o.model.kept == t->o.model.gpt.n_layer ||
+        t->balance.steps > MEASURED || ++t->balance.steps < MEASURED)
+        return;
+    io = meter_io(stream_meter(t->stream));
+    if (t->balance.steps == MEASURED) {
+        t->balance.io = io;
+        t->balance.recomputed_ns = m->recomputed_ns;
+        t->balance.recomputed = m->recomputed;
+        return;
+    }
+    busy = (double)(io.busy_ns - t->balance.io.busy_ns) * 1e-9;
+    bytes = (double)(io.bytes - t->balance.io.bytes);
+    b = (struct balance){ .step = t->balance.seconds, .busy = busy };
+    if (m->recomputed > t->balance.recomputed)
+        b.recompute = micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 /
+                      (double)(m->recomputed - t->balance.recomputed);
+    if (bytes > 0)
+        b.carry = 2 * micros * (double)trainer_sizes(&t->o).record * busy / bytes;
+    out->balanced = 1;
+    out->balance = b;
+    out->offloaded = balance_layers(&b, t->o.model.gpt.n_layer - t->o.model.kept);
+    acts_offload_layers(m->acts, out->offloaded);
 }
 
 /* ---- an evaluating pass -------------------------------------------------------------------------------- */

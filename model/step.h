@@ -7,11 +7,12 @@
  *     trainer_close(t)                                the stream stays the caller's
  *
  * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode; the trainer
- * has no state of its own: what a step does depends on its number, the stream's parameters and the batch
- * alone, so a run can be resumed from them. */
+ * has no state of its own but for where activations are kept: what a step computes depends on its number, the
+ * stream's parameters and the batch alone, so a run can be resumed from them. */
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
+#include "model/balance.h"
 #include "model/model.h"
 #include "model/schedule.h"
 #include "offload/stream.h"
@@ -49,6 +50,9 @@ struct step_result {
     int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments stay
     size_t   skip_block;  // skipped: of the first gradient that is not finite; SIZE_MAX: only the loss is not
     uint64_t tokens;
+    int      balanced;    // ACTS_AUTO: before this step was chosen how many layers are offloaded from here on,
+    size_t   offloaded;   // so many,
+    struct balance balance; // as what the step before took would have it
 };
 
 // mean loss: loss_sum / tokens (a classifier's rows)

@@ -49,7 +49,7 @@ static struct choice choose_minimum(const struct budget_request *r)
     }
     if (r->training && r->keep == 1)
         c.kept = r->n_layer;
-    if (r->record_buffer && c.kept < r->n_layer)
+    if (r->record_buffer && !r->record_optional && c.kept < r->n_layer)
         c.record_buffers = 2;
     return c;
 }
@@ -113,7 +113,7 @@ static void choose_rest(const struct budget_request *r, struct choice *c, uint64
     if (r->training)
         choose_more(&c->grad_buffers, r->n_layer < 2 ? r->n_layer : 2, grad, &room);
     choose_more(&c->frames, third, r->layer_frame, &room);
-    if (c->record_buffers)
+    if (c->record_buffers || (r->record_buffer && room >= 2 * r->record_buffer))
         choose_more(&c->record_buffers, 3, r->record_buffer, &room);
     choose_residual(r, c, &room);
     if (r->training && r->keep < 0)

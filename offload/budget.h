@@ -18,7 +18,8 @@ struct budget_request {
     int      in_memory;       // mem: all frames and gradients are resident, not a choice
     uint64_t block_inputs;    // residual stream at each block's input, all micro-batches
     uint64_t kept_per_layer;  // activations of one kept layer, all micro-batches
-    uint64_t record_buffer;   // --activations offload: one that they pass through; else 0
+    uint64_t record_buffer;   // activations that are offloaded pass through some of these; 0: none are
+    int      record_optional; // ... as far as there is room for two
     uint64_t work;            // activations' workspaces
     uint64_t head;            // head chunk buffers
     uint64_t products;        // engine scratch and JIT
@@ -47,7 +48,7 @@ struct budget {
 /* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept. Then, while there is room: a
  * second gradient buffer, a third frame, what error feedback keeps (it else crosses the host link
  * twice), kept layers, more frames (a cache). Where activations are offloaded, at least 2 buffers for
- * them, and a third after the third frame. If the minimum does not fit: -EINVAL, misuse, a
+ * them (record_optional: after the third frame), and a third after the third frame. If the minimum does not fit: -EINVAL, misuse, a
  * sentence naming the largest part and the smallest --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 

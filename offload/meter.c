@@ -30,7 +30,8 @@ struct meter_step {
 struct meter {
     pthread_mutex_t       mutex;
     size_t                max_spans, n_devices;
-    uint64_t              busy_ns, wait_ns, busy_until; // of meter_io
+    struct meter_io       io;
+    uint64_t              busy_until; // the end of the union
     struct meter_step     steps[OPEN_STEPS];
     struct meter_step     flushing;          // swapped with the step being written
     struct runlog_traffic *rows;             // scratch of meter_flush
@@ -137,19 +138,32 @@ static void io_add(struct meter *m, enum runlog_phase phase, int device, uint64_
     if (!phase_is_io(phase))
         return;
     if (device < 0 && phase != PHASE_UPDATE) { // (the host's own update, in mem, is neither)
-        m->wait_ns += end_ns - start_ns;
+        m->io.wait_ns += end_ns - start_ns;
     } else if (device >= 0 && end_ns > m->busy_until) {
-        m->busy_ns += end_ns - (start_ns > m->busy_until ? start_ns : m->busy_until);
+        m->io.busy_ns += end_ns - (start_ns > m->busy_until ? start_ns : m->busy_until);
         m->busy_until = end_ns;
     }
 }
 
-void meter_io(struct meter *m, uint64_t *busy_ns, uint64_t *wait_ns)
+struct meter_io meter_io(struct meter *m)
 {
+    struct meter_io io;
+
     pthread_mutex_lock(&m->mutex);
-    *busy_ns = m->busy_ns;
-    *wait_ns = m->wait_ns;
+    io = m->io;
     pthread_mutex_unlock(&m->mutex);
+    return io;
+}
+
+static uint64_t bytes_of(const struct link_meter *moved)
+{
+    uint64_t bytes = 0;
+
+    for (int k = 0; k < LINK_KINDS; k++)
+        for (int c = 0; c < LINK_CLASSES; c++)
+            for (int d = 0; d < LINK_DIRS; d++)
+                bytes += moved->bytes[k][c][d] + moved->padding[k][c][d];
+    return bytes;
 }
 
 void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
@@ -182,6 +196,7 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
     s = step_get(m, step);
     link_meter_add(&s->traffic[cell], moved);
     s->touched[cell] = 1;
+    m->io.bytes += bytes_of(moved);
     pthread_mutex_unlock(&m->mutex);
 }
 

@@ -23,10 +23,11 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
 /* Total nanoseconds of a phase in step, so far. */
 uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase);
 
-/* Since the meter was made: how long devices moved parameters, gradients or states (the union of
- * their spans, as far as these are recorded in order of their ends), and how long the computing
- * thread waited for them. */
-void meter_io(struct meter *m, uint64_t *busy_ns, uint64_t *wait_ns);
+/* Since the meter was made: how long devices moved parameters, gradients, states or activations (the
+ * union of their spans, as far as these are recorded in order of their ends), how long the computing
+ * thread waited for them, and how many bytes crossed a link, padding too. */
+struct meter_io { uint64_t busy_ns, wait_ns, bytes; };
+struct meter_io meter_io(struct meter *m);
 
 /* Write a step's rows (inside the caller's transaction) and forget them. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err);

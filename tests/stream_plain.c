@@ -250,6 +250,8 @@ struct stream *stream_plain_open(const struct stream_plain_options *o)
 
     assert(p && gpt_blocks(&o->gpt) <= MAX_BLOCKS);
     p->stream.ops = &plain_ops;
+    p->meter = meter_new(1, 1);
+    assert(p->meter);
     p->o = *o;
     p->blocks = gpt_blocks(&o->gpt);
     p->params = malloc(total * sizeof(float));

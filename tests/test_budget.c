@@ -140,6 +140,13 @@ static void test_offload(void **state)
     r.host_mem = 100000 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_true(b.kept == 12 && b.record_buffers == 0);
+    r.record_optional = 1; // after what is needed, or none
+    r.host_mem = (412 + 28 + 14 + 79) * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.grad_buffers == 2 && b.frames > 3 && b.record_buffers == 0);
+    r.host_mem = (412 + 28 + 14 + 80) * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.frames == 3 && b.record_buffers == 2);
 }
 
 static void test_shapes(void **state)

@@ -111,7 +111,7 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
 {
     return (struct trainer_options){
         .model = { .gpt = r->gpt, .batch = r->batch, .seq = r->seq, .grad_accum = ACCUM, .dtype = dtype, .engine = engine,
-                   .threads = 1, .kept = kept % OFFLOAD, .offload = kept >= OFFLOAD, .training = 1, .varying = 1 },
+                   .threads = 1, .kept = kept % OFFLOAD, .offload = kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY, .training = 1, .varying = 1 },
         .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 },
         .clip = 1.0,
         .optim = OPTIM_ADAMW,

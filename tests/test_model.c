@@ -178,8 +178,8 @@ static const struct trajectory trajectories[] = { // as make_fixtures.py has the
     { OPTIM_ADAGRAD, SCHEDULE_COSINE, 1e-2, 1e-3, 0.01f, 1e-10 },
 };
 
-/* Added to the number of layers that keep their activations: the others' are offloaded. */
-enum { OFFLOAD = 100 };
+/* Added to the number of layers that keep their activations: the others' are offloaded, or from the third step on. */
+enum { OFFLOAD = 100, AUTO = 200 };
 
 /* Train 24 steps; params[0..total) as they end. losses and norms NULL: not compared. */
 static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, float *params,
@@ -201,7 +201,7 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
         (struct rows){fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM};
     o.model.grad_accum = ACCUM;
     o.model.kept = kept % OFFLOAD;
-    o.model.offload = kept >= OFFLOAD;
+    o.model.offload = kept >= AUTO ? ACTS_AUTO : kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY;
     o.model.threads = 1; // tiny products: threads would wait for each other most of the time
     o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20 };
     o.clip = 1.0;
@@ -259,8 +259,8 @@ static void test_steps(void **state)
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
     train(&trajectories[0], gpt.n_layer, DT_BF16, kept, NULL, NULL);
-    for (size_t i = 0; i < 3; i++) {
-        const size_t how[] = { 0, OFFLOAD, OFFLOAD + gpt.n_layer };
+    for (size_t i = 0; i < 5; i++) {
+        const size_t how[] = { 0, OFFLOAD, OFFLOAD + gpt.n_layer, AUTO, AUTO + 1 };
 
         train(&trajectories[0], how[i], DT_BF16, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
@@ -399,11 +399,12 @@ static void test_dropout(void **state)
     o.model.dropout = (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
     loss = dropped_loss(&o, params, NULL, 0, 3, &data, kept);
     o.model.kept = 0;
-    for (o.model.offload = 0; o.model.offload < 2; o.model.offload++) {
+    for (enum acts_offload way = ACTS_STAY; way <= ACTS_OFFLOAD; way++) {
+        o.model.offload = way;
         assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, again) == loss);
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
-    o.model.offload = 0;
+    o.model.offload = ACTS_STAY;
     assert_true(dropped_loss(&o, params, NULL, 0, 4, &data, NULL) != loss);
     for (size_t i = 0; i < total; i++)
         size += (double)kept[i] * (double)kept[i];
@@ -462,7 +463,7 @@ static void test_eval_between_steps(void **state)
     for (int with = 0; with < 3; with++) {
         struct rig rig;
 
-        o.model.offload = with == 2;
+        o.model.offload = with == 2 ? ACTS_OFFLOAD : ACTS_STAY;
         rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
 
         for (uint64_t s = 0; s < 3; s++) {
@@ -628,12 +629,58 @@ static void test_sizes(void **state)
     assert_int_equal(one.kept_per_layer, 4096u * (8 * 768 * 2 + 768 * 4 + 12 * 4 + 4 * 4));
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
-    o.model.offload = 1; // inputs of a layer at work, of the next, and of the head stay; each kept layer's; the others' go along
+    o.model.offload = ACTS_OFFLOAD; // inputs of a layer at work, of the next, and of the head stay; each kept layer's; the others' go along
     one = trainer_sizes(&o);
     assert_int_equal(one.record, two.kept_per_layer / 2 + 4096u * 768 * 4);
     assert_int_equal(one.inputs, 3u * 2 * 4096 * 768 * 4);
     assert_int_equal(one.kept_per_layer, two.kept_per_layer + 2 * 4096u * 768 * 4);
     assert_int_equal(one.work, two.work);
+    o.model.offload = ACTS_AUTO; // all inputs stay
+    one = trainer_sizes(&o);
+    assert_int_equal(one.record, two.kept_per_layer / 2);
+    assert_int_equal(one.inputs, two.inputs);
+    assert_int_equal(one.kept_per_layer, two.kept_per_layer);
+}
+
+/* However many are offloaded, so many are, and the kept ones are not. */
+static void test_offloaded_layers(void **state)
+{
+    struct acts_options o = { .gpt = { .n_layer = 7, .n_head = 1, .n_embd = 4, .vocab = 8, .n_positions = 4, .norm_eps = 1e-5f },
+                              .batch = 1, .seq = 4, .grad_accum = 1, .dtype = DT_F32, .threads = 1, .kept = 2, .offload = ACTS_AUTO,
+                              .training = 1 };
+    struct acts *a;
+    struct err   err;
+
+    (void)state;
+    assert_int_equal(acts_open(&a, &o, &err), 0);
+    for (size_t n = 0; n <= 5; n++) {
+        size_t found = 0;
+
+        acts_offload_layers(a, n);
+        for (size_t layer = 0; layer <= 7; layer++) {
+            found += (size_t)acts_offloads(a, layer);
+            assert_true(layer <= 5 || !acts_offloads(a, layer));
+        }
+        assert_int_equal(found, n);
+    }
+    acts_close(a);
+}
+
+static void test_balance(void **state)
+{
+    struct balance b = { .step = 60, .busy = 14, .recompute = 0.75, .carry = 1 };
+
+    (void)state;
+    assert_int_equal(balance_layers(&b, 12), 12);
+    b.carry = 4; // 40 s are there, each layer needs 4.675 of them
+    assert_int_equal(balance_layers(&b, 12), 8);
+    assert_int_equal(balance_layers(&b, 5), 5);
+    b.busy = 54.1; // already at it nearly all of the time
+    assert_int_equal(balance_layers(&b, 12), 0);
+    b = (struct balance){ .step = 60, .carry = 1 }; // nothing is recomputed
+    assert_int_equal(balance_layers(&b, 12), 0);
+    b = (struct balance){ .step = 60, .recompute = 1 }; // devices that answer at once
+    assert_int_equal(balance_layers(&b, 12), 12);
 }
 
 int main(void)
@@ -651,6 +698,8 @@ int main(void)
         cmocka_unit_test(test_not_finite_is_skipped),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_offloaded_layers),
+        cmocka_unit_test(test_balance),
         cmocka_unit_test(test_eval_between_steps),
     };
 

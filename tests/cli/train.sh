@@ -59,6 +59,9 @@ same "$want" "$hash" "offloaded activations, the same parameters"
 run report "$tmp/offload"
 same ". activation" "$(awk '/^Traffic/ { t = 1 } /^Overlap/ { t = 0 } t && $3 ~ /^(read|write)$/ && $4 != $5' "$tmp/out"). $(awk '$2 == "activation" && $3 == "write" && $4 > 1e7 { print $2 }' "$tmp/out")" \
     "report: what was moved is what is computed, activations too"
+with auto $heavy --devices 2 --steps 3 --activations auto --host-mem "$((${least%M} + 4))M"
+same "$want" "$hash" "as many as the devices can carry, the same parameters"
+result "$(grep -q '^from step 3 on activations of [0-6] of 6 layers are offloaded' "$tmp/auto.log"; echo $?)" "which is said"
 with later $heavy --steps 1 --schedule-steps 3
 works "a run that was made without goes on with offloaded activations" pretrain --resume "$tmp/later" --steps 3 --activations offload --host-mem "$least"
 same "$want" "$(exported "$tmp/later")" "and ends with the same parameters"
