@@ -498,8 +498,9 @@ static void wear_after(struct training *t, uint64_t done)
 static void say_balance(struct training *t, uint64_t step, const struct step_result *r)
 {
     progress_line(&t->progress,
-                  "from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, recomputing "
-                  "a layer %.3g s of it; the devices were busy for %.3g s, a layer would take them %.3g s more)",
+                  "from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, "
+                  "recomputing a layer %.3g s of it; the devices were busy for %.3g s, a layer would take them "
+                  "%.3g s more)",
                   (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
                   r->balance.recompute, r->balance.busy, r->balance.carry);
 }

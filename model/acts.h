@@ -7,8 +7,8 @@
  * nothing else.
  *
  * Nor does `offload`: then what backward needs of the other layers stands in records that are lent, one for
- * each layer and micro-batch (acts_lend): in forward to be filled, in backward filled. Whoever lends brings them
- * to where there is room and back (SSDTrain, DAC 2025). */
+ * each layer and micro-batch (acts_lend): in forward to be filled, in backward filled. Whoever lends brings
+ * them to where there is room and back (SSDTrain, DAC 2025). */
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
@@ -35,7 +35,7 @@ struct acts_options {
 /* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt` is the
  * run's dtype. */
 struct acts_layer {
-    float *x;                   // (N, C): the layer's input, where ACTS_OFFLOAD has it in the record; else NULL
+    float *x;                   // (N, C): the layer's input, in a record of ACTS_OFFLOAD; else NULL
     float *ln1_mean, *ln1_rstd; // (N)
     void  *qkv;                 // (N, 3C) dt, bias included
     void  *attn;                // (N, C) dt: attention's output, before its projection

@@ -380,8 +380,8 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
     update_numbers(t, step, out->clip_factor, &update->optim);
 }
 
-/* Of the first step updates are not waited for, and memory is touched: the second one is measured, with what the
- * devices do until the third begins. */
+/* The first step waits for no update, and touches memory: the second one is measured, with what the devices do
+ * until the third begins. */
 static void balance_begin(struct trainer *t, struct step_result *out)
 {
     enum { MEASURED = 2 };

@@ -50,9 +50,9 @@ struct step_result {
     int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments stay
     size_t   skip_block;  // skipped: of the first gradient that is not finite; SIZE_MAX: only the loss is not
     uint64_t tokens;
-    int      balanced;    // ACTS_AUTO: before this step was chosen how many layers are offloaded from here on,
-    size_t   offloaded;   // so many,
-    struct balance balance; // as what the step before took would have it
+    int      balanced;    // ACTS_AUTO: before this step was chosen how many layers are offloaded,
+    size_t   offloaded;   // so many from here on,
+    struct balance balance; // by what the step before took
 };
 
 // mean loss: loss_sum / tokens (a classifier's rows)

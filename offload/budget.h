@@ -45,11 +45,11 @@ struct budget {
     size_t   record_buffers;  // 0: no activations are offloaded
 };
 
-/* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept. Then, while there is room: a
- * second gradient buffer, a third frame, what error feedback keeps (it else crosses the host link
- * twice), kept layers, more frames (a cache). Where activations are offloaded, at least 2 buffers for
- * them (record_optional: after the third frame), and a third after the third frame. If the minimum does not fit: -EINVAL, misuse, a
- * sentence naming the largest part and the smallest --host-mem that would do. */
+/* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept; where activations are offloaded 2
+ * buffers for them (record_optional: not needed). Then, while there is room: a second gradient buffer, a
+ * third frame, buffers for activations up to 3, what error feedback keeps (it else crosses the host link
+ * twice), kept layers, more frames (a cache). If the minimum does not fit: -EINVAL, misuse, a sentence
+ * naming the largest part and the smallest --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 
 /* What the machine has available, less a tenth: the limit where host_mem is 0 (less the arenas,
