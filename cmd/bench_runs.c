@@ -201,13 +201,14 @@ static size_t records_of(const struct session *s, size_t layer)
 
 static int push_records(struct session *s, struct stream *st, size_t layer, struct err *err)
 {
-    void *place;
-    int   rc = 0;
+    size_t before = (layer - 1) * s->o.grad_accum;
+    void  *place;
+    int    rc = 0;
 
     for (size_t i = 0; i < records_of(s, layer) && !rc; i++) {
         rc = stream_push(st, &place, err);
         if (!rc)
-            stream_pushed(st, s->run.records.bytes);
+            stream_pushed(st, s->run.records.bytes, s->run.records.n - before - i - 1);
     }
     return rc;
 }

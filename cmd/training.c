@@ -64,6 +64,15 @@ static void catch_signals(void)
 
 /* ---- opening ---- */
 
+/* In mem there are no devices to offload to. */
+static enum acts_offload offload_of(const struct train_opts *o)
+{
+    static const enum acts_offload of[] = { [TRAIN_KEEP] = ACTS_STAY, [TRAIN_RECOMPUTE] = ACTS_STAY,
+                                            [TRAIN_OFFLOAD] = ACTS_OFFLOAD, [TRAIN_AUTO] = ACTS_AUTO };
+
+    return o->mode == TRAIN_MEM ? ACTS_STAY : of[o->activations];
+}
+
 struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
@@ -81,10 +90,7 @@ struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = g->n_labels > 0,
-                   .offload = o->mode == TRAIN_MEM               ? ACTS_STAY
-                              : o->activations == TRAIN_OFFLOAD ? ACTS_OFFLOAD
-                              : o->activations == TRAIN_AUTO    ? ACTS_AUTO
-                                                                : ACTS_STAY,
+                   .offload = offload_of(o),
                    .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
                                 g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
@@ -499,8 +505,8 @@ static void say_balance(struct training *t, uint64_t step, const struct step_res
 {
     progress_line(&t->progress,
                   "from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, "
-                  "recomputing a layer %.3g s of it; the devices were busy for %.3g s, a layer would take them "
-                  "%.3g s more)",
+                  "recomputing a layer %.3g s of it; the devices were busy for %.3g s, a layer would take "
+                  "them %.3g s more)",
                   (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
                   r->balance.recompute, r->balance.busy, r->balance.carry);
 }

@@ -215,37 +215,41 @@ static int file_kind(const struct stat *st, const struct disk_config *cfg, struc
                : err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
 }
 
-/* Behind cfg->keep: cut, or grown and allocated, where the file may have holes; all or nothing. */
-static int file_fit(int fd, const struct disk_config *cfg, struct err *err)
+/* Behind cfg->keep: as long as cfg->bytes, no holes; all or nothing. */
+static int file_fit(const struct disk_config *cfg, struct err *err)
 {
+    int            fd = open(cfg->path, O_RDWR | O_CLOEXEC), rc = 0; // its own: allocating may be emulated
     struct stat    st;
     struct statvfs fs;
-    uint64_t       room, more = 0;
-    int            rc = 0;
+    uint64_t       room, more;
 
-    if (fstat(fd, &st) || fstatvfs(fd, &fs))
-        return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
+    if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
+        rc = err_set(err, -errno, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes,
+                     strerror(errno));
+        goto out;
+    }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < cfg->keep)
-        return 0;
+        goto out;
     room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    more = cfg->bytes > (uint64_t)st.st_size ? cfg->bytes - (uint64_t)st.st_size : 0;
     if ((uint64_t)st.st_size > cfg->bytes)
-        return ftruncate(fd, (off_t)cfg->bytes)
-                   ? err_set(err, -errno, "cut %s: %s", cfg->path, strerror(errno))
-                   : 0;
-    more = cfg->bytes - (uint64_t)st.st_size;
-    if (more > room)
+        rc = ftruncate(fd, (off_t)cfg->bytes) ? errno : 0;
+    else if (more > room)
         rc = ENOSPC;
     while (!rc && cfg->bytes > cfg->keep &&
            (rc = posix_fallocate(fd, (off_t)cfg->keep, (off_t)(cfg->bytes - cfg->keep))) == EINTR)
         rc = 0;
-    if (rc && ftruncate(fd, st.st_size)) // what the attempt took is given back
+    if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
         rc = errno;
     if (rc == ENOSPC)
-        return err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
-                       cfg->path, more, room);
-    if (rc)
-        err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes, strerror(rc));
-    return -rc;
+        rc = err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
+                     cfg->path, more ? more : cfg->bytes - cfg->keep, room);
+    else if (rc)
+        rc = err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes, strerror(rc));
+out:
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
@@ -305,7 +309,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
                            "a run and a copy of it cannot both have their states there", cfg->path)
                  : 0;
         if (!rc && cfg->keep)
-            rc = file_fit(fd, cfg, err);
+            rc = file_fit(cfg, err);
         if (!rc)
             rc = file_check(fd, cfg, err);
     }

@@ -8,9 +8,9 @@
 /* Seconds of a step in which no layer's were offloaded. */
 struct balance {
     double step;      // all of it
-    double busy;      // the devices moved something
+    double busy;      // the devices were at work: moving, or updating
     double recompute; // one layer's activations, all micro-batches, computed again
-    double carry;     // the same written to the devices and read back, at the rate at which they moved
+    double carry;     // the same written to the devices and read back, at the rate of their work
 };
 
 /* Layers, `most` at most. */

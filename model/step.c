@@ -22,6 +22,7 @@ struct trainer {
     struct stream *stream;
     /* ACTS_AUTO: steps begun, as far as they matter; what was there when the one that is measured began. */
     struct { int steps; struct meter_io io; uint64_t recomputed_ns, recomputed; double seconds; } balance;
+    size_t to_push; // records that this pass still pushes
 };
 
 /* ---- the step ------------------------------------------------------------------------------------------ */
@@ -43,6 +44,7 @@ static int  head_pass(struct trainer *t, const struct pass *p, double *loss, str
 static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static void balance_begin(struct trainer *t, struct step_result *out);
+static void balance_disturb(struct trainer *t);
 static void expect_update(struct trainer *t, uint64_t step);
 static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
                        struct step_result *out, struct stream_step *update);
@@ -79,6 +81,8 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
 
     out->tokens = p.tokens;
     step_scale(t, step, &norm, out, &update);
+    if (out->skipped)
+        balance_disturb(t);
     update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     rc = stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside it
     t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
@@ -188,7 +192,7 @@ static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size
     bytes = acts_lend(acts, b, micro, place);
     block_forward(t->model, b, micro, wire);
     acts_lend(acts, b, micro, NULL);
-    stream_pushed(t->stream, bytes);
+    stream_pushed(t->stream, bytes, --t->to_push);
     return 0;
 }
 
@@ -216,8 +220,21 @@ static int layer_backward(struct trainer *t, uint64_t step, size_t b, size_t mic
     return 0;
 }
 
+/* Records that a training pass pushes. */
+static size_t count_records(const struct trainer *t, const struct pass *p)
+{
+    size_t layers = 0, micros = 0;
+
+    for (size_t b = 1; b <= t->o.model.gpt.n_layer; b++)
+        layers += (size_t)acts_offloads(t->model->acts, b);
+    for (size_t a = 0; a < p->micros; a++)
+        micros += !is_empty(t, a);
+    return layers * micros;
+}
+
 static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err)
 {
+    t->to_push = count_records(t, p);
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
         const void *wire;
         uint64_t    start_ns;
@@ -380,37 +397,50 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
     update_numbers(t, step, out->clip_factor, &update->optim);
 }
 
-/* The first step waits for no update, and touches memory: the second one is measured, with what the devices do
- * until the third begins. */
+/* The first step waits for no update, and touches memory: the second one is measured, with what the devices
+ * do until the third begins. Where an evaluation or a skipped step comes between, it begins anew. */
+enum { BALANCE_MEASURED = 2 };
+
+static void balance_disturb(struct trainer *t)
+{
+    if (t->balance.steps <= BALANCE_MEASURED)
+        t->balance.steps = 0;
+}
+
+static struct balance balance_of(const struct trainer *t, const struct meter_io *io)
+{
+    const struct model *m = t->model;
+    double              busy = (double)(io->busy_ns - t->balance.io.busy_ns) * 1e-9;
+    double              bytes = (double)(io->bytes - t->balance.io.bytes);
+    double              recomputed = (double)(m->recomputed - t->balance.recomputed);
+    double              micros = (double)t->o.model.grad_accum;
+    struct balance      b = { .step = t->balance.seconds, .busy = busy };
+
+    if (recomputed > 0)
+        b.recompute = micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 / recomputed;
+    if (bytes > 0)
+        b.carry = 2 * micros * (double)trainer_sizes(&t->o).record * busy / bytes;
+    return b;
+}
+
 static void balance_begin(struct trainer *t, struct step_result *out)
 {
-    enum { MEASURED = 2 };
     struct model   *m = t->model;
     struct meter_io io;
-    double          busy, bytes, micros = (double)t->o.model.grad_accum;
-    struct balance  b;
 
     if (t->o.model.offload != ACTS_AUTO || t->o.model.kept == t->o.model.gpt.n_layer ||
-        t->balance.steps > MEASURED || ++t->balance.steps < MEASURED)
+        t->balance.steps > BALANCE_MEASURED || ++t->balance.steps < BALANCE_MEASURED)
         return;
     io = meter_io(stream_meter(t->stream));
-    if (t->balance.steps == MEASURED) {
+    if (t->balance.steps == BALANCE_MEASURED) {
         t->balance.io = io;
         t->balance.recomputed_ns = m->recomputed_ns;
         t->balance.recomputed = m->recomputed;
         return;
     }
-    busy = (double)(io.busy_ns - t->balance.io.busy_ns) * 1e-9;
-    bytes = (double)(io.bytes - t->balance.io.bytes);
-    b = (struct balance){ .step = t->balance.seconds, .busy = busy };
-    if (m->recomputed > t->balance.recomputed)
-        b.recompute = micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 /
-                      (double)(m->recomputed - t->balance.recomputed);
-    if (bytes > 0)
-        b.carry = 2 * micros * (double)trainer_sizes(&t->o).record * busy / bytes;
     out->balanced = 1;
-    out->balance = b;
-    out->offloaded = balance_layers(&b, t->o.model.gpt.n_layer - t->o.model.kept);
+    out->balance = balance_of(t, &io);
+    out->offloaded = balance_layers(&out->balance, t->o.model.gpt.n_layer - t->o.model.kept);
     acts_offload_layers(m->acts, out->offloaded);
 }
 
@@ -427,6 +457,7 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
     t->model->dropping = 0;
+    balance_disturb(t);
     rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     if (!rc)
         rc = read_batches(t, &p, PHASE_EVAL, err);

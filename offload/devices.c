@@ -183,23 +183,36 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
     return devices_super_write(d, cfg, i, err);
 }
 
-/* One that cannot be opened as it should: if it is another's, that is said instead of what it lacks. */
-static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc, struct err *err)
+/* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it could not
+ * be read; -errno with a sentence: another's. */
+static int superblock_found(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
 {
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
                                 .bytes = d->store.device_bytes[i] };
-    struct err         why = { 0 };
-    int                fd = open(d->paths[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC), other = 0;
+    int                fd = open(d->paths[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC), found = 0;
 
     super_name(&want, cfg);
-    if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK)
-        other = store_super_check(d->page, &want, d->paths[i], &why);
+    if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {
+        found = store_super_check(d->page, &want, d->paths[i], err);
+        found = found ? found : 1;
+    }
     if (fd >= 0)
         close(fd);
     memset(d->page, 0, STORE_SUPERBLOCK);
-    if (other && err)
+    return found;
+}
+
+/* One that cannot be opened as it should: if it is another's, that is said instead of what it lacks. */
+static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc, struct err *err)
+{
+    struct err why = { 0 };
+    int        found = superblock_found(d, cfg, i, &why);
+
+    if (found >= 0)
+        return rc;
+    if (err)
         *err = why;
-    return other ? other : rc;
+    return found;
 }
 
 static void file_remember(struct devices *d, size_t i)
@@ -235,6 +248,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
                        enum devices_how how, const struct iovec *buffers, unsigned n_buffers,
                        char *notice, size_t notice_size, struct err *err)
 {
+    struct err why;
     int create = how == DEVICES_CREATE;
     int rc = devices_path(&d->paths[i], cfg, i, create, err);
 
@@ -249,7 +263,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         .id = (int)i, .path = d->paths[i],
         .bytes = d->store.device_bytes[i] + (how == DEVICES_READ ? 0 : records_device(cfg)),
         // room for records comes and goes behind the states, where they are this run's
-        .keep = how == DEVICES_TRAIN && !devices_fake(cfg) && !whose_is(d, cfg, i, 0, NULL)
+        .keep = how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, cfg, i, &why) == 1
                     ? d->store.device_bytes[i] : 0,
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
         .disk = cfg->disk, .mem = cfg->csd_mem,
@@ -262,8 +276,7 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     };
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
     if (rc == -ENOSPC && cfg->records.n) {
-        struct err why = *err;
-
+        why = *err;
         err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)", why.text);
     }
     if (rc)

@@ -196,7 +196,7 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
     s = step_get(m, step);
     link_meter_add(&s->traffic[cell], moved);
     s->touched[cell] = 1;
-    m->io.bytes += bytes_of(moved);
+    m->io.bytes += phase_is_io(phase) ? bytes_of(moved) : 0;
     pthread_mutex_unlock(&m->mutex);
 }
 

@@ -3,9 +3,7 @@
  * Record r lies at a place of its own behind each device's states, a part of it on each device, and
  * passes through buffer r % n in both directions. Pushing, a buffer is given again as soon as the
  * record in it is written; popping, as soon as it was popped the record n below is read into it. The
- * last n of all records are popped from memory and never written (SSDTrain keeps the last module's).
- * Of a pass that pushes fewer, as a batch with fewer rows does, the last n pushed are still popped from
- * memory.
+ * last n that a pass pushes are popped from memory and never written (SSDTrain keeps the last module's).
  *
  * Nothing here outlives a step, so nothing is flushed or committed; the checksum of a part is in
  * memory, taken when it was pushed and looked at when it comes back. */
@@ -130,20 +128,21 @@ static size_t part_payload(size_t bytes, size_t n_devices, size_t d)
     return first >= bytes ? 0 : bytes - first < part ? bytes - first : part;
 }
 
-void records_pushed(struct stream *stream, size_t bytes)
+void records_pushed(struct stream *stream, size_t bytes, size_t left)
 {
     struct scheduler     *s = (struct scheduler *)stream;
     struct records       *k = &s->records;
     size_t                n = s->cfg.n_devices, part = part_bytes(bytes, n);
     struct record_buffer *b = buffer_of(k, k->depth);
+    int                   stays = left < k->n_buffers; // nothing else comes into its buffer
 
     assert(bytes > 0 && bytes <= s->cfg.records.bytes);
-    for (size_t d = 0; d < n && part_payload(bytes, n, d) > 0; d++)
+    for (size_t d = 0; !stays && d < n && part_payload(bytes, n, d) > 0; d++)
         k->crc[k->depth * n + d] = crc32c(0, (char *)b->values + d * part, part);
     pthread_mutex_lock(&s->mutex);
     k->bytes[k->depth++] = bytes;
     b->lent = 0;
-    b->state = k->depth + k->n_buffers > s->cfg.records.n ? RECORD_IDLE : RECORD_FILLED; // depth counts it
+    b->state = stays ? RECORD_IDLE : RECORD_FILLED;
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
 }

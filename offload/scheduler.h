@@ -221,7 +221,7 @@ void scheduler_judge(struct scheduler *s, const struct stream_step *step);
 int  records_open(struct scheduler *s, struct err *err); // the tables; values are set by who has the arena
 void records_close(struct scheduler *s);
 int  records_push(struct stream *stream, void **record, struct err *err);
-void records_pushed(struct stream *stream, size_t bytes);
+void records_pushed(struct stream *stream, size_t bytes, size_t left);
 int  records_pop(struct stream *stream, void **record, struct err *err);
 void records_popped(struct stream *stream);
 int  records_advance(struct scheduler *s);

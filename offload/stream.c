@@ -42,9 +42,9 @@ int stream_push(struct stream *s, void **record, struct err *err)
     return s->ops->push(s, record, err);
 }
 
-void stream_pushed(struct stream *s, size_t bytes)
+void stream_pushed(struct stream *s, size_t bytes, size_t left)
 {
-    s->ops->pushed(s, bytes);
+    s->ops->pushed(s, bytes, left);
 }
 
 int stream_pop(struct stream *s, void **record, struct err *err)

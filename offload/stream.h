@@ -64,10 +64,11 @@ int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct
 /* A stack of records on the devices, for what a training pass's forward leaves to its backward: where the
  * run's configuration has records, else not to be called. push lends the place of the next one, of
  * record_bytes, 64-byte aligned, and may wait until an earlier one is written; pushed: `bytes` of it are
- * filled. pop lends the newest one as it was pushed, and may wait until it is read; popped: it is done
- * with. A pass that pushed pops all, before stream_update. */
+ * filled, and this pass pushes `left` more (the last ones stay in memory). pop lends the newest one as it
+ * was pushed, and may wait until it is read; popped: it is done with. A pass that pushed pops all, before
+ * stream_update. */
 int  stream_push(struct stream *s, void **record, struct err *err);
-void stream_pushed(struct stream *s, size_t bytes);
+void stream_pushed(struct stream *s, size_t bytes, size_t left);
 int  stream_pop(struct stream *s, void **record, struct err *err);
 void stream_popped(struct stream *s);
 
@@ -106,7 +107,7 @@ struct stream_ops {
     int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
     int  (*push)(struct stream *s, void **record, struct err *err); // NULL, with the next three: has none
-    void (*pushed)(struct stream *s, size_t bytes);
+    void (*pushed)(struct stream *s, size_t bytes, size_t left);
     int  (*pop)(struct stream *s, void **record, struct err *err);
     void (*popped)(struct stream *s);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);

@@ -22,7 +22,7 @@ struct stream_plain {
     int           asked[MAX_BLOCKS], sent[MAX_BLOCKS]; // gradient, in this step
     enum stream_pass pass;
     void         *record, *stack[MAX_RECORDS]; // lent to be filled; those that were pushed
-    size_t        depth;
+    size_t        depth, left; // pushed; still to be
     size_t        acquired; // blocks lent so far in this pass
     uint64_t      applied;
     struct stream_step last;
@@ -140,10 +140,12 @@ static int plain_push(struct stream *s, void **record, struct err *err)
     return 0;
 }
 
-static void plain_pushed(struct stream *s, size_t bytes)
+static void plain_pushed(struct stream *s, size_t bytes, size_t left)
 {
     struct stream_plain *p = plain(s);
 
+    assert(p->depth == 0 || left + 1 == p->left);
+    p->left = left;
     assert(p->record && bytes > 0 && bytes <= p->o.record_bytes);
     p->stack[p->depth] = record_place(bytes);
     memcpy(p->stack[p->depth++], p->record, bytes);
@@ -155,6 +157,7 @@ static int plain_pop(struct stream *s, void **record, struct err *err)
 {
     (void)err;
     assert(plain(s)->depth > 0);
+    assert(plain(s)->left == 0);
     *record = plain(s)->stack[plain(s)->depth - 1];
     return 0;
 }

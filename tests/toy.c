@@ -33,9 +33,16 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
 }
 
 /* Layers leave their records in forward, each the same number, and find them in backward. */
-static size_t records_of(const struct run_config *cfg, size_t block)
+static size_t records_of(const struct run_config *cfg, uint64_t step, size_t block)
 {
-    return block >= 1 && block < cfg->n_blocks - 1 ? cfg->records.n / (cfg->n_blocks - 2) : 0;
+    return block >= 1 && block < cfg->n_blocks - 1 ? toy_records(cfg, step) / (cfg->n_blocks - 2) : 0;
+}
+
+size_t toy_records(const struct run_config *cfg, uint64_t step)
+{
+    size_t layers = cfg->n_blocks - 2;
+
+    return step % 4 == 3 && cfg->records.n > layers ? cfg->records.n - layers : cfg->records.n;
 }
 
 size_t toy_record_bytes(const struct run_config *cfg, uint64_t step)
@@ -50,7 +57,9 @@ static unsigned char record_byte(uint64_t step, size_t block, size_t record, siz
 
 static int records_leave(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block, struct err *err)
 {
-    for (size_t r = 0; r < records_of(cfg, block); r++) {
+    size_t left = toy_records(cfg, step) - (block > 0 ? (block - 1) * records_of(cfg, step, block) : 0);
+
+    for (size_t r = 0; r < records_of(cfg, step, block); r++) {
         void *record;
         int   rc = stream_push(s, &record, err);
 
@@ -58,14 +67,14 @@ static int records_leave(const struct run_config *cfg, struct stream *s, uint64_
             return rc;
         for (size_t i = 0; i < toy_record_bytes(cfg, step); i++)
             ((unsigned char *)record)[i] = record_byte(step, block, r, i);
-        stream_pushed(s, toy_record_bytes(cfg, step));
+        stream_pushed(s, toy_record_bytes(cfg, step), --left);
     }
     return 0;
 }
 
 static int records_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block, struct err *err)
 {
-    for (size_t r = records_of(cfg, block); r-- > 0;) {
+    for (size_t r = records_of(cfg, step, block); r-- > 0;) {
         void *record;
         int   rc = stream_pop(s, &record, err);
 

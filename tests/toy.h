@@ -25,6 +25,8 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
 
 /* What is pushed of each record of the run's configuration: in the first step a part of it. */
 size_t toy_record_bytes(const struct run_config *cfg, uint64_t step);
+/* How many are pushed: every fourth step fewer, if there is more than one a layer. */
+size_t toy_records(const struct run_config *cfg, uint64_t step);
 
 /* If set, toy_step calls it when all gradients but the embeddings' were sent. */
 extern void (*toy_before_norm)(struct stream *s, uint64_t step);
