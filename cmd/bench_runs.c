@@ -199,16 +199,16 @@ static size_t records_of(const struct session *s, size_t layer)
     return layer >= 1 && layer * s->o.grad_accum <= s->run.records.n ? s->o.grad_accum : 0;
 }
 
-static int push_records(struct session *s, struct stream *st, size_t layer, struct err *err)
+/* *left: records that the pass still pushes. */
+static int push_records(struct session *s, struct stream *st, size_t layer, size_t *left, struct err *err)
 {
-    size_t before = (layer - 1) * s->o.grad_accum;
-    void  *place;
-    int    rc = 0;
+    void *place;
+    int   rc = 0;
 
     for (size_t i = 0; i < records_of(s, layer) && !rc; i++) {
         rc = stream_push(st, &place, err);
         if (!rc)
-            stream_pushed(st, s->run.records.bytes, s->run.records.n - before - i - 1);
+            stream_pushed(st, s->run.records.bytes, --*left);
     }
     return rc;
 }
@@ -239,7 +239,7 @@ static int pass_block(struct stream *st, size_t block, struct err *err)
 /* The order of stream.h, with nothing computed. */
 static int drive_step(struct session *s, struct stream *st, uint64_t step, struct err *err)
 {
-    size_t             last = s->gpt.n_layer + 1;
+    size_t             last = s->gpt.n_layer + 1, left = s->run.records.n;
     struct stream_norm norm = {0};
     struct stream_step up = {.row = {.step = step}};
     uint64_t           start_ns = clock_ns();
@@ -248,7 +248,7 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     for (size_t b = 0; b <= last && !rc; b++) {
         rc = pass_block(st, b, err);
         if (!rc)
-            rc = push_records(s, st, b, err);
+            rc = push_records(s, st, b, &left, err);
     }
     if (!rc)
         rc = pass_block(st, 0, err);

@@ -73,19 +73,7 @@ static void print_model(const struct session *s)
 
 static void print_traffic(const struct session *s)
 {
-    struct traffic_config c = { .on_host = s->run.mode == RUN_BASE,
-                                .in_memory = s->run.mode == RUN_MEM,
-                                .n_blocks = s->run.n_blocks,
-                                .block_params = s->block_params,
-                                .frames = s->run.frames,
-                                .wire_dt = s->run.wire_dt,
-                                .moments = optim_moments(s->run.optim),
-                                .compress = s->run.compress,
-                                .error_feedback = s->run.error_feedback,
-                                .residual_in_ram = s->run.residual_in_ram,
-                                .records = s->run.records.n,
-                                .record_bytes = s->run.records.bytes,
-                                .record_buffers = s->run.records.buffers };
+    struct traffic_config c = traffic_of_run(&s->run);
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     // rows of varying length, or layers that the run chooses

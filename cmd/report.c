@@ -136,7 +136,7 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
     struct gpt_config     g = { .norm_eps = 1e-5f }; // of no matter here
     struct traffic_config c = { 0 };
-    size_t               *sizes, feedback = 0, in_ram = 0, records[3] = { 0 };
+    size_t               *sizes, feedback = 0, in_ram = 0;
     int                   kind;
 
     if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
@@ -166,12 +166,9 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
     // read or not: the plan's choice, as the frames
     c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram;
-    if (setting_number(log, "records", &records[0]) && setting_number(log, "record_bytes", &records[1]) &&
-        setting_number(log, "record_buffers", &records[2])) {
-        c.records = records[0];
-        c.record_bytes = records[1];
-        c.record_buffers = records[2];
-    }
+    setting_number(log, "records", &c.records.n); // none in runs of before
+    setting_number(log, "record_bytes", &c.records.bytes);
+    setting_number(log, "record_buffers", &c.records.buffers);
     traffic_computed(out, &c);
     free(sizes);
     return 1;

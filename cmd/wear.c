@@ -25,12 +25,7 @@ static int of_images(struct wear *w, const struct run_config *run, struct err *e
 
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
 {
-    struct traffic_config c = { .on_host = run->mode == RUN_BASE, .n_blocks = run->n_blocks,
-                                .block_params = run->block_params, .frames = run->frames,
-                                .wire_dt = run->wire_dt, .moments = optim_moments(run->optim),
-                                .compress = run->compress, .error_feedback = run->error_feedback,
-                                .residual_in_ram = run->residual_in_ram, .records = run->records.n,
-                                .record_bytes = run->records.bytes, .record_buffers = run->records.buffers };
+    struct traffic_config c = traffic_of_run(run);
     struct link_meter     m;
     struct store          layout;
     int                   rc;

@@ -20,6 +20,17 @@ void link_meter_add(struct link_meter *to, const struct link_meter *from)
             }
 }
 
+uint64_t link_meter_total(const struct link_meter *m)
+{
+    uint64_t bytes = 0;
+
+    for (int k = 0; k < LINK_KINDS; k++)
+        for (int c = 0; c < LINK_CLASSES; c++)
+            for (int d = 0; d < LINK_DIRS; d++)
+                bytes += m->bytes[k][c][d] + m->padding[k][c][d];
+    return bytes;
+}
+
 struct link {
     struct link    *parent;
     double          bytes_per_s[LINK_DIRS];

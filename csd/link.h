@@ -21,6 +21,7 @@ struct link_meter {
     uint64_t padding[LINK_KINDS][LINK_CLASSES][LINK_DIRS];
 };
 void link_meter_add(struct link_meter *to, const struct link_meter *from);
+uint64_t link_meter_total(const struct link_meter *m); // all of it, padding too
 
 struct link; // a modelled link; thread-safe
 

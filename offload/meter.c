@@ -155,17 +155,6 @@ struct meter_io meter_io(struct meter *m)
     return io;
 }
 
-static uint64_t bytes_of(const struct link_meter *moved)
-{
-    uint64_t bytes = 0;
-
-    for (int k = 0; k < LINK_KINDS; k++)
-        for (int c = 0; c < LINK_CLASSES; c++)
-            for (int d = 0; d < LINK_DIRS; d++)
-                bytes += moved->bytes[k][c][d] + moved->padding[k][c][d];
-    return bytes;
-}
-
 void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
                 uint64_t start_ns, uint64_t end_ns, uint64_t bytes)
 {
@@ -196,7 +185,7 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
     s = step_get(m, step);
     link_meter_add(&s->traffic[cell], moved);
     s->touched[cell] = 1;
-    m->io.bytes += phase_is_io(phase) ? bytes_of(moved) : 0;
+    m->io.bytes += phase_is_io(phase) ? link_meter_total(moved) : 0;
     pthread_mutex_unlock(&m->mutex);
 }
 

@@ -90,7 +90,7 @@ static int lend(struct scheduler *s, size_t record, int popping, void **out, str
 {
     struct record_buffer *b = buffer_of(&s->records, record);
     uint64_t              start = clock_ns();
-    int                   waited = 0, rc;
+    int                   waited = 0;
 
     pthread_mutex_lock(&s->mutex);
     assert(!b->lent);
@@ -102,14 +102,11 @@ static int lend(struct scheduler *s, size_t record, int popping, void **out, str
     b->lent = 1;
     b->record = record;
     *out = b->values;
-    rc = s->failed;
-    if (rc && err)
-        *err = s->error;
     pthread_mutex_unlock(&s->mutex);
     if (waited)
         meter_span(s->meter, s->pass_step, popping ? PHASE_ACT_READ : PHASE_ACT_WRITE, -1, -1, start,
                    clock_ns(), 0);
-    return rc;
+    return scheduler_failed(s, err);
 }
 
 int records_push(struct stream *stream, void **record, struct err *err)

@@ -32,6 +32,18 @@ void scheduler_fail(struct scheduler *s, int rc, const struct err *err)
     pthread_cond_broadcast(&s->changed);
 }
 
+int scheduler_failed(struct scheduler *s, struct err *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&s->mutex);
+    rc = s->failed;
+    if (rc && err)
+        *err = s->error;
+    pthread_mutex_unlock(&s->mutex);
+    return rc;
+}
+
 static void submit(struct scheduler *s, size_t device, struct task *t)
 {
     s->dev.csd[device]->ops->submit(s->dev.csd[device], &t->job);

@@ -204,6 +204,7 @@ struct scheduler {
 /* scheduler.c; all but the thread itself with the mutex held. */
 void *scheduler_thread(void *scheduler);
 void  scheduler_fail(struct scheduler *s, int rc, const struct err *err);
+int   scheduler_failed(struct scheduler *s, struct err *err); // mutex not held: 0, or the first error
 /* Subgroups of block that are not yet at `applied`. */
 size_t scheduler_version_lag(const struct scheduler *s, size_t block);
 /* Nothing is read further ahead until the model acquires a block, or what was asked for is there. */

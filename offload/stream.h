@@ -62,11 +62,11 @@ void stream_release(struct stream *s, size_t block);
 int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
 
 /* A stack of records on the devices, for what a training pass's forward leaves to its backward: where the
- * run's configuration has records, else not to be called. push lends the place of the next one, of
- * record_bytes, 64-byte aligned, and may wait until an earlier one is written; pushed: `bytes` of it are
- * filled, and this pass pushes `left` more (the last ones stay in memory). pop lends the newest one as it
- * was pushed, and may wait until it is read; popped: it is done with. A pass that pushed pops all, before
- * stream_update. */
+ * run's configuration has records, else not to be called. push lends the place of the next one, 64-byte
+ * aligned, of as many bytes as the configuration says, and may wait until an earlier one is written;
+ * pushed: `bytes` of it are filled, and this pass pushes `left` more (the last ones stay in memory). pop
+ * lends the newest one as it was pushed, and may wait until it is read; popped: it is done with. A pass
+ * that pushed pops all, before stream_update. */
 int  stream_push(struct stream *s, void **record, struct err *err);
 void stream_pushed(struct stream *s, size_t bytes, size_t left);
 int  stream_pop(struct stream *s, void **record, struct err *err);

@@ -19,19 +19,6 @@ static struct scheduler *of(struct stream *s)
     return (struct scheduler *)s;
 }
 
-/* Mutex not held. */
-static int failed(struct scheduler *s, struct err *err)
-{
-    int rc;
-
-    pthread_mutex_lock(&s->mutex);
-    rc = s->failed;
-    if (rc && err)
-        *err = s->error;
-    pthread_mutex_unlock(&s->mutex);
-    return rc;
-}
-
 /* ---- what the model calls */
 
 /* A training pass reads every parameter anew, even after an evaluation or a skip: each step moves
@@ -56,7 +43,7 @@ static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step
     s->next_read = s->next_acquire = 0;
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 static void csd_expect(struct stream *stream, const struct optim_step *optim)
@@ -96,7 +83,7 @@ static int csd_acquire(struct stream *stream, size_t block, const void **wire, s
                    : lagged               ? PHASE_OPTIMIZER_WAIT
                                           : PHASE_PARAM_READ,
                    (int)block, -1, start, clock_ns(), 0);
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 static void csd_release(struct stream *stream, size_t block)
@@ -149,7 +136,7 @@ static int residual_wait(struct scheduler *s, const struct gbuf *g, struct err *
     pthread_mutex_unlock(&s->mutex);
     if (waited)
         meter_span(s->meter, g->step, PHASE_GRAD_WRITE, (int)g->block, -1, start, clock_ns(), 0);
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 /* The step's fate is known. Mutex held. */
@@ -192,7 +179,7 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, int *fres
     if (*fresh) // what devices get behind its end; the rest is written by whoever asked
         floats_zero(g->grad + n, store_pad(n) - n);
     *grad = g->grad;
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm *norm, struct err *err)
@@ -233,7 +220,7 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     }
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
@@ -258,7 +245,7 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     residuals_settle(s, step->skip);
     pthread_mutex_unlock(&s->mutex);
     csd_bell_ring(&s->dev.bell);
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 static int csd_drain(struct stream *stream, struct err *err)
@@ -269,7 +256,7 @@ static int csd_drain(struct stream *stream, struct err *err)
     while (!s->failed && s->ask != ASK_NONE)
         pthread_cond_wait(&s->changed, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
-    return failed(s, err);
+    return scheduler_failed(s, err);
 }
 
 /* The scheduler's thread owns the devices: for as long as masters are lent it is not there. */
@@ -300,7 +287,7 @@ static int thread_start(struct scheduler *s, struct err *err)
 static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out, struct err *err)
 {
     struct scheduler *s = of(stream);
-    int               rc = failed(s, err);
+    int               rc = scheduler_failed(s, err);
 
     assert(s->ask == ASK_NONE);
     if (!rc)

@@ -41,6 +41,21 @@ static uint64_t wire_read_bytes(const struct traffic_config *c)
     return params * dtype_bytes(c->wire_dt);
 }
 
+struct traffic_config traffic_of_run(const struct run_config *run)
+{
+    return (struct traffic_config){ .on_host = run->mode == RUN_BASE,
+                                    .in_memory = run->mode == RUN_MEM,
+                                    .n_blocks = run->n_blocks,
+                                    .block_params = run->block_params,
+                                    .frames = run->frames,
+                                    .wire_dt = run->wire_dt,
+                                    .moments = optim_moments(run->optim),
+                                    .compress = run->compress,
+                                    .error_feedback = run->error_feedback,
+                                    .residual_in_ram = run->residual_in_ram,
+                                    .records = run->records };
+}
+
 void traffic_computed(struct link_meter *out, const struct traffic_config *c)
 {
     enum link_kind update = c->on_host ? LINK_HOST : LINK_INTERNAL; // which link the update's data cross
@@ -58,8 +73,8 @@ void traffic_computed(struct link_meter *out, const struct traffic_config *c)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] = c->residual_in_ram ? 0 : params * sizeof(float);
     }
-    if (c->records > c->record_buffers)
-        offloaded = (c->records - c->record_buffers) * c->record_bytes;
+    if (c->records.n > c->records.buffers)
+        offloaded = (uint64_t)(c->records.n - c->records.buffers) * c->records.bytes;
     out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = offloaded;
     out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = offloaded;
     out->bytes[update][CLASS_STATES][LINK_READ] = states;

@@ -4,7 +4,7 @@
 #define OFFLOAD_TRAFFIC_H
 
 #include "csd/link.h"
-#include "kernels/dtype.h"
+#include "offload/run.h"
 
 struct traffic_config {
     int        on_host;       // base
@@ -16,10 +16,11 @@ struct traffic_config {
     int        moments;
     double     compress;      // 0 dense
     int        error_feedback, residual_in_ram;
-    /* Activations on the devices: records of so many bytes, of which the last record_buffers stay in
-     * memory. */
-    uint64_t   records, record_bytes, record_buffers;
+    struct run_records records; // activations on the devices: the last `buffers` of them stay in memory
 };
+
+/* Of a run's configuration; what it points to is the run's. */
+struct traffic_config traffic_of_run(const struct run_config *run);
 
 /* One step's payload, all devices together. */
 void traffic_computed(struct link_meter *out, const struct traffic_config *c);

@@ -97,7 +97,7 @@ static void traffic_check(struct toy *t, uint64_t step)
         .on_host = t->cfg.mode == RUN_BASE, .n_blocks = BLOCKS, .block_params = sizes, .frames = t->cfg.frames,
         .wire_dt = t->cfg.wire_dt, .moments = optim_moments(t->cfg.optim), .compress = t->cfg.compress,
         .error_feedback = t->cfg.error_feedback, .residual_in_ram = t->cfg.residual_in_ram,
-        .records = toy_records(&t->cfg, step), .record_bytes = toy_record_bytes(&t->cfg, step), .record_buffers = t->cfg.records.buffers,
+        .records = { .n = toy_records(&t->cfg, step), .bytes = toy_record_bytes(&t->cfg, step), .buffers = t->cfg.records.buffers },
     };
     struct link_meter want, got = { 0 };
     char              sql[128];

@@ -16,17 +16,6 @@ static struct traffic_config small(void)
     return (struct traffic_config){ .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16, .moments = 2 };
 }
 
-static uint64_t sum(const struct link_meter *m)
-{
-    uint64_t bytes = 0;
-
-    for (int k = 0; k < LINK_KINDS; k++)
-        for (int c = 0; c < LINK_CLASSES; c++)
-            for (int d = 0; d < LINK_DIRS; d++)
-                bytes += m->bytes[k][c][d] + m->padding[k][c][d];
-    return bytes;
-}
-
 static void test_base(void **state)
 {
     struct traffic_config c = small();
@@ -42,7 +31,7 @@ static void test_base(void **state)
     assert_int_equal(host[CLASS_GRADIENT][LINK_WRITE], 4 * 2220);
     assert_int_equal(host[CLASS_WIRE][LINK_WRITE], 2 * 2220);
     assert_int_equal(host[CLASS_WIRE][LINK_READ], 2 * (1020 + 2 * 2 * 300 + 2 * 300));
-    assert_int_equal(sum(&m), 34 * 2220 + 2 * 2820); // the internal link carries nothing
+    assert_int_equal(link_meter_total(&m), 34 * 2220 + 2 * 2820); // the internal link carries nothing
 }
 
 static void test_su(void **state)
@@ -61,7 +50,7 @@ static void test_su(void **state)
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_STATES][LINK_WRITE], 12 * 2220);
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_GRADIENT][LINK_READ], 4 * 2220);
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_WIRE][LINK_WRITE], 2 * 2220);
-    assert_int_equal(sum(&m), 34 * 2220 + 2 * 2820);
+    assert_int_equal(link_meter_total(&m), 34 * 2220 + 2 * 2820);
 }
 
 /* 2% of the bytes: 10, 3, 3, 3, 3 pairs, and one where 1% is less than one. */
@@ -88,14 +77,14 @@ static void test_records(void **state)
     struct link_meter     m;
 
     (void)state;
-    c.records = 8;
-    c.record_bytes = 1001;
-    c.record_buffers = 3;
+    c.records.n = 8;
+    c.records.bytes = 1001;
+    c.records.buffers = 3;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 5 * 1001);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ], 5 * 1001);
-    assert_int_equal(sum(&m), 34 * 2220 + 2 * 2820 + 10 * 1001);
-    c.record_buffers = 9;
+    assert_int_equal(link_meter_total(&m), 34 * 2220 + 2 * 2820 + 10 * 1001);
+    c.records.buffers = 9;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ], 0);
 }
@@ -112,11 +101,11 @@ static void test_error_feedback(void **state)
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE], 4 * 2220);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ], 4 * 2220);
-    assert_int_equal(sum(&m), sum(&without) + 8 * 2220);
+    assert_int_equal(link_meter_total(&m), link_meter_total(&without) + 8 * 2220);
     c.residual_in_ram = 1;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ], 0);
-    assert_int_equal(sum(&m), sum(&without) + 4 * 2220);
+    assert_int_equal(link_meter_total(&m), link_meter_total(&without) + 4 * 2220);
 }
 
 static void test_frames_and_formats(void **state)
@@ -134,7 +123,7 @@ static void test_frames_and_formats(void **state)
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 8 * 2220);
     c.in_memory = 1;
     traffic_computed(&m, &c);
-    assert_int_equal(sum(&m), 0);
+    assert_int_equal(link_meter_total(&m), 0);
 }
 
 int main(void)

@@ -121,7 +121,7 @@ STATES = ["steps", "evals"]
 
 def least(args):
     """The smallest --host-mem that this command can do with: no room to keep activations."""
-    _, _, err = run("plan", *[a for a in args[1:]], "--host-mem", "1M")
+    _, _, err = run("plan", *args[1:], "--host-mem", "1M")
     return re.search(r"needs at least (\d+M)", err).group(1)
 
 
