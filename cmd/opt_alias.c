@@ -3,9 +3,9 @@
  * What an alias changes nothing by, or changes in another way than there, is gathered as notices: lines that
  * are printed once the whole command line is accepted. */
 #include "cmd/opt_alias.h"
+#include "cmd/opt_value.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -18,11 +18,6 @@ struct typed {
     const char             *value;   // NULL: none was given
     int                     follows; // the value was an argument of its own
 };
-
-static int no_memory(struct err *err)
-{
-    return err_set(err, -ENOMEM, "out of memory while reading the options");
-}
 
 /* A hyphen may stand for an underscore. */
 static int name_is(const char *name, const char *typed, size_t n)
@@ -78,7 +73,7 @@ static int argv_add(struct opt_rewrite *w, const char *prefix, const char *name,
     char *copy = NULL;
 
     if (asprintf(&copy, "%s%s%s%s", prefix, name, value ? "=" : "", value ? value : "") < 0)
-        return no_memory(err);
+        return opt_no_memory(err);
     w->argv[w->argc++] = copy;
     return 0;
 }
@@ -98,7 +93,7 @@ static int notice_add(struct opt_rewrite *w, const struct opt_command *cmd, cons
         n = asprintf(&lines, "%ssiTrain %s: --%s changes nothing here: %s\n", before, cmd->name, a->name,
                      why);
     if (n < 0)
-        return no_memory(err);
+        return opt_no_memory(err);
     free(w->notices);
     w->notices = lines;
     return 0;
@@ -189,7 +184,7 @@ int opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, 
 
     *w = (struct opt_rewrite){ .argv = calloc((size_t)argc + 1, sizeof *w->argv) };
     if (!w->argv)
-        return no_memory(err);
+        return opt_no_memory(err);
     while (i < argc && rc >= 0 && strcmp(argv[i], "--") && strcmp(argv[i], "--help") &&
            strcmp(argv[i], "-h")) {
         rc = rewrite_one(w, cmd, argc, argv, i, err);
