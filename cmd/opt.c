@@ -353,7 +353,7 @@ void opt_release(const struct opt_command *cmd, void *options)
 int opt_fail(const char *name, const struct err *err)
 {
     fprintf(stderr, "siTrain %s: %s\n", name, err->text);
-    return err->misuse ? 2 : 1;
+    return err->stopped ? 130 : err->misuse ? 2 : 1;
 }
 
 int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given)

@@ -2,11 +2,11 @@
  * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
 #include "cmd/session.h"
+#include "cmd/stop.h"
 #include "data/clock.h"
 #include "offload/reshard.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,23 +55,6 @@ struct moving {
     uint64_t           drawn_ns;
 };
 
-static volatile sig_atomic_t stops;
-
-static void on_stop(int signal)
-{
-    (void)signal;
-    if (stops++)
-        _exit(130);
-}
-
-static void catch_signals(void)
-{
-    struct sigaction a = { .sa_handler = on_stop };
-
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-}
-
 static int progress(void *ctx, size_t done, size_t n)
 {
     struct moving *m = ctx;
@@ -81,7 +64,7 @@ static int progress(void *ctx, size_t done, size_t n)
         fprintf(stderr, "\r\033[K%zu of %zu subgroups moved%s", done, n, done == n ? "\n" : "");
         m->drawn_ns = now;
     }
-    return stops != 0;
+    return stop_asked();
 }
 
 /* In the transaction that switches. */
@@ -180,7 +163,8 @@ static int reshard(const struct reshard_opts *o, struct err *err)
         rc = make_layout(&m, err);
     if (!rc)
         rc = make_absolute(&m, err);
-    catch_signals();
+    stop_catch();
+    stop_says("after this subgroup", "the run is whole even so");
     if (!rc)
         rc = move_run(&m, err);
     moving_free(&m);
@@ -192,12 +176,11 @@ int cmd_reshard(int argc, char **argv)
 {
     struct reshard_opts o;
     struct err          err = { 0 };
-    int                 rc, code = opt_start(&reshard_command, argc, argv, &o, NULL);
+    int                 code = opt_start(&reshard_command, argc, argv, &o, NULL);
 
     if (code >= 0)
         return code;
-    rc = reshard(&o, &err);
-    code = rc ? opt_fail("reshard", &err) : 0;
+    code = reshard(&o, &err) ? opt_fail("reshard", &err) : 0;
     opt_release(&reshard_command, &o);
-    return rc == -EINTR ? 130 : code;
+    return code;
 }

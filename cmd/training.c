@@ -1,19 +1,19 @@
 /* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing.
- * SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the process at once, which a
- * resume survives as it survives any kill. */
+ * SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the process at once (stop.h),
+ * which a resume survives as it survives any kill. */
 #include "cmd/training.h"
 
 #include "cmd/best.h"
 #include "cmd/feed.h"
 #include "cmd/labelled.h"
 #include "cmd/progress.h"
+#include "cmd/stop.h"
 #include "cmd/wear.h"
 #include "cmd/whole.h"
 #include "data/clock.h"
 #include "kernels/attention.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,38 +29,11 @@ struct training {
     uint64_t        skipped; // steps in a row, up to now
     struct best     best;
     struct wear     wear;
-    uint64_t        begun_ns; // the first step of this process
+    uint64_t        first;    // the first step of this process,
+    uint64_t        begun_ns; // when it began
+    double          step_seconds; // that the latest one took; 0: there was none
     struct progress progress;
 };
-
-/* ---- signals ---- */
-
-static volatile sig_atomic_t stops;
-
-static void on_stop(int signal)
-{
-    (void)signal;
-    if (stops++)
-        _exit(130);
-}
-
-/* Nobody reads what is printed any more: the step ends and is committed. Every line from here on comes here
- * again. */
-static void on_pipe(int signal)
-{
-    (void)signal;
-    if (!stops)
-        stops = 1;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction a = { .sa_handler = on_stop }, pipe = { .sa_handler = on_pipe };
-
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGPIPE, &pipe, NULL);
-}
 
 /* ---- opening ---- */
 
@@ -511,38 +484,63 @@ static void say_balance(struct training *t, uint64_t step, const struct step_res
                   r->balance.recompute, r->balance.busy, r->balance.carry);
 }
 
-/* Steps from `first`; before them the evaluation after the one before, where it is missing. *code: 130 if it
+/* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all steps since
+ * the last image. */
+static void say_what_a_stop_does(const struct training *t, uint64_t step)
+{
+    uint64_t image = step - (step - t->first) % t->s->o.commit_every;
+    char     waits[96], then[96];
+
+    snprintf(waits, sizeof waits, "when step %llu is done and committed", (unsigned long long)step + 1);
+    if (t->s->run.mode == RUN_MEM)
+        snprintf(then, sizeof then, "--resume goes on after step %llu, the last one in an image",
+                 (unsigned long long)image);
+    else
+        snprintf(then, sizeof then, "--resume computes this step again");
+    stop_says(waits, then);
+    stop_expects(t->step_seconds);
+}
+
+/* A step and what follows it. */
+static int one_step(struct training *t, uint64_t step, struct err *err)
+{
+    struct batch_source data = { read_batch, t };
+    struct step_result  r;
+    uint64_t            start_ns = clock_ns();
+    int                 rc;
+
+    say_what_a_stop_does(t, step);
+    rc = train_step(t->trainer, step, &data, &r, err);
+    if (rc)
+        return rc;
+    t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    if (r.balanced && !t->s->o.quiet)
+        say_balance(t, step, &r);
+    progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
+    rc = count_skipped(t, step, &r, err);
+    if (rc)
+        return rc;
+    if (t->first == 0)
+        wear_after(t, step + 1);
+    return t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : 0;
+}
+
+/* Steps from t->first; before them the evaluation after the one before, where it is missing. *code: 130 if it
  * was stopped before the last step. */
-static int train_steps(struct training *t, uint64_t first, int missing, int *code, struct err *err)
+static int train_steps(struct training *t, int missing, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
-    struct batch_source      data = { read_batch, t };
-    uint64_t                 step = first;
-    int                      rc = 0;
+    uint64_t                 step = t->first;
+    int                      rc;
 
-    progress_begin(&t->progress, first, o->steps, o->log_every, o->quiet);
-    rc = skipped_before(t, first, err);
+    progress_begin(&t->progress, step, o->steps, o->log_every, o->quiet);
+    rc = skipped_before(t, step, err);
     if (!rc)
-        rc = wear_before(t, first, err);
+        rc = wear_before(t, step, err);
     if (missing && !rc)
-        rc = run_eval(t, first - 1, err);
-    for (; step < o->steps && !stops && !rc; step++) {
-        struct step_result r;
-
-        rc = train_step(t->trainer, step, &data, &r, err);
-        if (rc)
-            break;
-        if (r.balanced && !o->quiet)
-            say_balance(t, step, &r);
-        progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
-        rc = count_skipped(t, step, &r, err);
-        if (rc)
-            break;
-        if (first == 0)
-            wear_after(t, step + 1);
-        if (t->evaluates && eval_due(t->s, step))
-            rc = run_eval(t, step, err);
-    }
+        rc = run_eval(t, step - 1, err);
+    for (; step < o->steps && !stop_asked() && !rc; step++)
+        rc = one_step(t, step, err);
     if (!rc)
         rc = stream_drain(t->stream, err);
     progress_end(&t->progress);
@@ -593,11 +591,13 @@ int training_run(struct session *s, int *code, struct err *err)
                    (unsigned long long)next, (unsigned long long)s->o.steps);
         return rc;
     }
-    catch_signals();
+    stop_catch();
+    stop_catch_pipe();
     rc = training_open(&t, err);
     if (!rc) {
         say_what_runs(&t);
-        rc = train_steps(&t, next, missing, code, err);
+        t.first = next;
+        rc = train_steps(&t, missing, code, err);
     }
     training_close(&t);
     return whole_explain(s, rc, err);

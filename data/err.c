@@ -15,6 +15,7 @@ static void err_write(struct err *err, int misuse, const char *fmt, va_list ap)
         if ((unsigned char)*p < ' ' || *p == 0x7F)
             *p = '?';
     err->misuse = misuse;
+    err->stopped = 0;
     snprintf(err->text, sizeof err->text, "%s", text);
 }
 
@@ -38,4 +39,17 @@ int err_misuse(struct err *err, const char *fmt, ...)
         err_write(err, 1, fmt, ap);
     va_end(ap);
     return -EINVAL;
+}
+
+int err_stopped(struct err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (err) {
+        err_write(err, 0, fmt, ap);
+        err->stopped = 1;
+    }
+    va_end(ap);
+    return -EINTR;
 }

@@ -2,12 +2,12 @@
  * and writes one sentence into the caller's struct err where it happened;
  * callers pass both up unchanged. Only cmd/ prints it and exits: 2 where
  * `misuse` is set (the command line or an input file's contents were wrong),
- * else 1. */
+ * 130 where `stopped` is (a person asked for the end), else 1. */
 #ifndef DATA_ERR_H
 #define DATA_ERR_H
 
 struct err {
-    int  misuse;
+    int  misuse, stopped;
     char text[1024]; // one sentence: what was found, what was expected, what would work
 };
 
@@ -17,5 +17,8 @@ int err_set(struct err *err, int rc, const char *fmt, ...) __attribute__((format
 
 /* The same for misuse (exit 2); returns -EINVAL. */
 int err_misuse(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for work that was asked to end and did (exit 130); returns -EINTR. */
+int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

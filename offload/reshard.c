@@ -478,7 +478,7 @@ static int copy_all(struct move *m, struct err *err)
     for (size_t i = 0; i < n && !rc; i++) {
         rc = sub_move(m, i, &m->out[i % OUTS], err);
         if (!rc && m->r->progress && m->r->progress(m->r->ctx, i + 1, n))
-            rc = err_set(err, -EINTR, "stopped; %s is where it was", m->r->from.dir);
+            rc = err_stopped(err, "stopped; %s is where it was", m->r->from.dir);
     }
     for (size_t i = 0; i < OUTS && !rc; i++)
         rc = out_wait(m, &m->out[i], err);
