@@ -1,11 +1,16 @@
 # siTrain: `make demo` shows it at work, `make check` tests it, `make help` lists the rest.
 
-CC      ?= gcc
+ifeq ($(origin CC),default) # make's own is cc
+CC      := gcc
+endif
 BUILD   ?= build
 TARGET  ?= siTrain
 PYTHON  ?= python3
 V       ?= 0
 Q       := $(if $(filter 1,$(V)),,@)
+say      = @$(if $(Q),echo "  $(1) $@",:)
+# One job a CPU, unless whoever called make has said how many.
+JOBS     = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 WARN    := -Wall -Wextra -Wshadow -Wconversion $(if $(DEV),-Werror)
 ARCH    := -march=x86-64-v3
@@ -34,10 +39,10 @@ DEPS_TEST  := libcmocka-dev sqlite3 python3
 DEPS_CLANG := libcmocka-dev clang libomp-dev
 DEPS_FUZZ  := libclang-rt-14-dev
 
-# Tests that want data which is not part of the project take its folder from here: make check DATA=/path/to/data
+# Tests that want data which is not part of the project take its folder from here: make check-data DATA=/path/to/data
 DATA    ?=
 
-.PHONY: all deps demo check crash check-hf test-bins asan tsan clang bench format help install clean
+.PHONY: all deps demo check check-data crash check-hf test-bins asan tsan clang bench format help install clean
 .DEFAULT_GOAL := all
 
 all: $(TARGET) ## build ./siTrain
@@ -47,14 +52,23 @@ deps: ## install what the build needs (Debian packages; sudo where not root)
 
 demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show the result
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_DEMO)
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(JOBS) all
 	@sh tests/demo.sh
+
+# tests/run.py runs them side by side, those that take longest first.
+TESTS_CLI  := $(sort $(wildcard tests/cli/*.sh))
+TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
+RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/run.py
 
 check: ## install what tests need and run every test
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
-	@$(MAKE) --no-print-directory all test-bins
-	@$(MAKE) --no-print-directory $(SANITIZED)
-	@SITRAIN_DATA="$(DATA)" SITRAIN=./siTrain sh tests/run.sh tests/layers.sh $(TEST_BIN) $(SANITIZED_TESTS) $(sort $(wildcard tests/cli/*.sh))
+	@$(MAKE) --no-print-directory $(JOBS) all test-bins $(SANITIZED)
+	@$(RUN_TESTS) $(TESTS_CLI) $(SANITIZED_TESTS) tests/layers.sh $(TEST_BIN)
+
+check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
+	@$(MAKE) --no-print-directory $(JOBS) all $(BUILD)/tests/test_data
+	@$(RUN_TESTS) $(TESTS_DATA)
 
 # The same sources under sanitizers, each in a build folder of its own. `make check` runs the part of them that is quick.
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
@@ -77,11 +91,11 @@ tsan-quick:
 
 asan: ## the whole suite under AddressSanitizer and UBSan
 	+@$(ASAN_MAKE) test-bins
-	@SITRAIN_DATA="$(DATA)" sh tests/run.sh $(ASAN_TESTS)
+	@$(RUN_TESTS) $(ASAN_TESTS)
 
 tsan: ## the threaded parts under ThreadSanitizer
 	+@$(TSAN_MAKE) $(TSAN_TESTS)
-	@OMP_NUM_THREADS=1 sh tests/run.sh $(TSAN_TESTS)
+	@OMP_NUM_THREADS=1 $(RUN_TESTS) $(TSAN_TESTS)
 
 # Hostile input: tests/fuzz has a target for each parser. `make check` runs each on its seeds and some mutations of them (replay, gcc);
 # `make fuzz` goes on with libFuzzer for FUZZ_SECONDS each, in folders of $(FUZZ_DIR) that the next one goes on from.
@@ -106,7 +120,7 @@ VENV ?= $(BUILD)/venv
 
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuations as transformers and tokenizers (VENV=, DATA=)
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
-	@PATH="$(abspath $(VENV))/bin:$$PATH" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py
+	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py
 
 # PEERS="--rounds 1 --steps 5": a trial; --models 355M, --tokens 8x1024, --variants su+o,DeepSpeed: others. A full run takes half an hour, and the machine
 # should do nothing else; one that was stopped goes on from peers.json.
@@ -140,7 +154,7 @@ curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curv
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/curves/curves.py docs/curves
 
 prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees them (20 GB of disk)
-	@SITRAIN=./$(TARGET) sh tests/run.sh tests/prove/memory.sh
+	@$(RUN_TESTS) tests/prove/memory.sh
 
 # KILLS="--seed 7 --rounds 50 su+o": these kills again, more of them, one of them
 KILLS ?=
@@ -152,7 +166,7 @@ prove-growth: $(TARGET) ## 10,000 steps: open files, memory and disk do not grow
 
 valgrind: $(TARGET) ## small runs and every command under valgrind
 	@sh tests/apt.sh valgrind
-	@SITRAIN="$(abspath $(TARGET))" sh tests/run.sh tests/valgrind.sh
+	@$(RUN_TESTS) tests/valgrind.sh
 
 COMPLETIONS = $(PREFIX)/share/bash-completion/completions
 PREFIX ?= /usr/local
@@ -168,20 +182,34 @@ format: ## clang-format on every source
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
+# What the build needs, looked for once: a compiler and headers that are missing get one sentence, not a page of errors.
+HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h isa-l/crc.h argtable2.h blkid/blkid.h
+$(BUILD)/found:
+	@mkdir -p $(@D)
+	@$(CC) --version >/dev/null 2>&1 || { echo "$(CC) is missing: make deps installs what the build needs" >&2; exit 1; }
+	@for h in $(HEADERS); do echo "#include <$$h>" | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E - >/dev/null 2>&1 || \
+	    { echo "$$h is missing: make deps installs what the build needs" >&2; exit 1; }; done
+	@touch $@
+
 $(TARGET): $(LIB_OBJ) $(CMD_OBJ)
+	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c | $(BUILD)/found
 	@mkdir -p $(@D)
+	$(call say,cc)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_SUPPORT) $(LIB_OBJ)
+	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
 $(BUILD)/tests/fuzz/replay: $(BUILD)/tests/fuzz/replay.o $(FUZZ_OBJ) $(LIB_OBJ) $(filter-out %/main.o,$(CMD_OBJ))
+	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/tests/fuzz/fuzz: $(BUILD)/tests/fuzz/libfuzzer.o $(FUZZ_OBJ) $(LIB_OBJ) $(filter-out %/main.o,$(CMD_OBJ))
+	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # Power cuts: our objects' calls of files, threads and clocks go to the simulated machine of tests/crash.
@@ -192,6 +220,7 @@ CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/
 CRASH_LIB  := $(filter-out $(BUILD)/model/%,$(LIB_OBJ))
 
 $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(CRASH_LIB)
+	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(CRASH_WRAP:%=-Wl,--wrap=%) $^ $(LDLIBS) -o $@
 
 crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs on a simulated machine (minutes)

@@ -1,5 +1,5 @@
 /* test_task.c: the nine GLUE tasks in their official layouts, one's own files of every kind, and every way a
- * row can be bad. The real files are read where SITRAIN_DATA has them. */
+ * row can be bad. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct err e;
 
@@ -436,60 +435,6 @@ static void test_own_labels(void **state)
     task_own_free(t);
 }
 
-struct counts { const struct task *t; size_t rows; };
-
-static int count(void *ctx, const struct task_row *row, struct err *err)
-{
-    struct counts *c = ctx;
-    int32_t        class;
-    float          value;
-    int            rc = row->label ? task_label(c->t, row, &class, &value, err) : 0;
-
-    c->rows++;
-    return rc;
-}
-
-/* The official files, as many rows as their authors say. */
-static void test_real(void **state)
-{
-    static const struct { const char *folder, *file; size_t rows; } cases[] = {
-        { "CoLA", "train.tsv", 8551 }, { "CoLA", "dev.tsv", 1043 }, { "CoLA", "test.tsv", 1063 },
-        { "SST-2", "train.tsv", 67349 }, { "SST-2", "dev.tsv", 872 }, { "SST-2", "test.tsv", 1821 },
-        { "MRPC", "train.tsv", 3668 }, { "MRPC", "dev.tsv", 408 }, { "MRPC", "test.tsv", 1725 },
-        { "STS-B", "train.tsv", 5749 }, { "STS-B", "dev.tsv", 1500 },
-        { "QQP", "train.tsv", 363846 }, { "QQP", "dev.tsv", 40430 },
-        { "MNLI", "train.tsv", 392702 }, { "MNLI", "dev_matched.tsv", 9815 },
-        { "MNLI", "dev_mismatched.tsv", 9832 },
-        { "QNLI", "train.tsv", 104743 }, { "QNLI", "dev.tsv", 5463 },
-        { "RTE", "train.tsv", 2490 }, { "RTE", "dev.tsv", 277 },
-        { "WNLI", "train.tsv", 635 }, { "WNLI", "dev.tsv", 71 }, { "WNLI", "test.tsv", 146 },
-    };
-    const char *data = getenv("SITRAIN_DATA");
-    size_t      read = 0;
-    char        path[512];
-
-    (void)state;
-    for (size_t i = 0; data && *data && i < sizeof cases / sizeof *cases; i++) {
-        struct counts              c = { .t = task_find(cases[i].folder) };
-        const struct task_columns *columns =
-            strncmp(cases[i].file, "test", 4) == 0 ? &c.t->test : &c.t->train;
-
-        snprintf(path, sizeof path, "%s/glue/%s/%s", data, cases[i].folder, cases[i].file);
-        if (access(path, R_OK))
-            continue;
-        if (task_read_glue(path, columns, 0, count, &c, &e))
-            fail_msg("%s", e.text);
-        assert_int_equal(c.rows, cases[i].rows);
-        read++;
-    }
-    if (read == 0) {
-        print_message("no GLUE files: SITRAIN_DATA names no folder that holds glue/TASK\n");
-        skip();
-    }
-    print_message("%zu of %zu official files stand there and were counted\n", read,
-                  sizeof cases / sizeof *cases);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,7 +450,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_json, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_own, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_own_labels, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test(test_real),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

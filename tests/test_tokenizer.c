@@ -559,39 +559,6 @@ static void test_merges_refusals(void **state)
     free(doubling);
 }
 
-/* Hugging Face's ids of odd strings, as recorded beside a model. */
-static void test_reference(void **state)
-{
-    const char       *data = getenv("SITRAIN_DATA"), *text;
-    struct token_buf  ids = { 0 };
-    struct tokenizer *t;
-    json_t           *root, *want;
-    char              path[512];
-
-    (void)state;
-    if (!data) {
-        print_message("SITRAIN_DATA is not set\n");
-        skip();
-    }
-    snprintf(path, sizeof path, "%s/gpt2-30m/reference.json", data);
-    assert_int_equal(json_read(&root, path, 1 << 20, &e), 0);
-    snprintf(path, sizeof path, "%s/gpt2-30m", data);
-    assert_int_equal(tokenizer_open(&t, path, &e), 0);
-    assert_int_equal(tokenizer_vocab(t), 50257);
-    assert_int_equal(tokenizer_endoftext(t), 50256);
-    assert_true(json_object_size(json_object_get(root, "tokenizer")) > 5);
-    json_object_foreach(json_object_get(root, "tokenizer"), text, want) {
-        ids.n = 0;
-        assert_int_equal(tokenizer_encode(t, text, strlen(text), &ids, &e), 0);
-        assert_int_equal(ids.n, json_array_size(want));
-        for (size_t i = 0; i < ids.n; i++)
-            assert_int_equal(ids.ids[i], json_integer_value(json_array_get(want, i)));
-    }
-    json_decref(root);
-    token_buf_free(&ids);
-    tokenizer_close(t);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tempdir_tear_down)
 
 int main(void)
@@ -599,7 +566,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_pretokens), T(test_specials_overlap), T(test_specials_second_turn), T(test_cut_anywhere), T(test_bpe_is_the_naive_one),
         T(test_any_bytes), T(test_streams),          T(test_save_and_open), T(test_refusals),
-        T(test_added_tokens),   T(test_merges_refusals), T(test_reference),
+        T(test_added_tokens),   T(test_merges_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

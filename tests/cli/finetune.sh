@@ -232,14 +232,4 @@ refuses 2 "is a run: siTrain export" pretrain --run "$tmp/none" --data "$tmp/tex
 refuses 2 "positions" finetune --run "$tmp/none" --task sst2 --data "$tmp/sst2" --init "$tmp/hf" --max-seq 65
 nothing "$tmp"/none* "refused before anything is made"
 
-# the real thing, some steps
-if [ -d "${SITRAIN_DATA:-}/glue/CoLA" ] && [ -d "${SITRAIN_DATA:-}/gpt2-30m" ]; then
-    for task in CoLA WNLI; do
-        works "$task" finetune --run "$tmp/$task" --task $task --data "$SITRAIN_DATA/glue/$task" --init "$SITRAIN_DATA/gpt2-30m" --steps 2 \
-            --batch 4 --max-eval-samples 16 --mode mem --durability none
-    done
-else
-    skip "GLUE's own rows" "no data"
-fi
-
 done_testing

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""run.py [--jobs N] [--alone TEST]... TEST...: run test programs side by side and count what they say.
+
+A test is a cmocka program, a shell script or a Python script; all speak TAP. One that dies, or ends without a
+single result, counts as failed. A line for each as it ends, with the last lines of what it printed where it failed;
+what runs is named whenever nothing ended for a while. Tests named by --alone run after the others, one at a time:
+they measure. The last line is 'N passed, N failed, N skipped'.
+"""
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+QUIET_SECONDS = 15  # without a line for so long, the tests that run are named
+LAST_LINES = 60
+
+OK = re.compile(r"^ok\b")
+NOT_OK = re.compile(r"^not ok\b")
+SKIP = re.compile(r"# *skip", re.I)
+
+ENVIRONMENT = {
+    "CMOCKA_MESSAGE_OUTPUT": "TAP",
+    "OMP_WAIT_POLICY": "passive",  # threads that spin slow each other down on shared cores
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",  # undefined behaviour is a failure, not a remark
+}
+
+
+def count(code, lines):
+    """(passed, failed, skipped) of a program that exited with `code` and printed `lines`."""
+    results = [line for line in lines if OK.match(line) or NOT_OK.match(line)]
+    skipped = sum(1 for line in results if SKIP.search(line))
+    failed = sum(1 for line in results if NOT_OK.match(line) and not SKIP.search(line))
+    passed = len(results) - skipped - failed
+    if code == 77 and passed + failed == 0:
+        skipped = max(skipped, 1)
+    elif (code != 0 and failed == 0) or passed + failed + skipped == 0:
+        failed += 1
+    return passed, failed, skipped
+
+
+def command(test):
+    if test.endswith(".sh"):
+        return ["sh", test]
+    return [sys.executable, test] if test.endswith(".py") else [test]
+
+
+class Runner:
+    """What has run and what runs; `lock` guards all of it and standard output."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.running = {}  # test -> when it began
+        self.sums = [0, 0, 0]
+        self.spoke = time.monotonic()
+        self.ended = threading.Event()
+
+    def say(self, text):
+        print(text, flush=True)
+        self.spoke = time.monotonic()
+
+    def run(self, test):
+        began = time.monotonic()
+        with self.lock:
+            self.running[test] = began
+        with tempfile.TemporaryFile() as log:
+            try:
+                code = subprocess.call(command(test), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       env={**ENVIRONMENT, **os.environ})
+            except OSError as e:
+                code, why = 126, f"{e}\n".encode()
+                log.write(why)
+            log.seek(0)
+            lines = log.read().decode(errors="replace").splitlines()
+        self.report(test, code, lines, time.monotonic() - began)
+
+    def report(self, test, code, lines, seconds):
+        passed, failed, skipped = count(code, lines)
+        with self.lock:
+            del self.running[test]
+            self.sums = [a + b for a, b in zip(self.sums, (passed, failed, skipped))]
+            self.say(f"{test:<44} {passed:4} passed {failed:3} failed {skipped:3} skipped  {seconds:4.0f} s")
+            if failed:
+                self.say("\n".join([f"--- {test} exited {code}; its last lines:", *lines[-LAST_LINES:], "---"]))
+            for line in lines:
+                if SKIP.search(line):
+                    self.say("    " + line)
+
+    def tell_what_runs(self):
+        while not self.ended.wait(1):
+            with self.lock:
+                now = time.monotonic()
+                if self.running and now - self.spoke > QUIET_SECONDS:
+                    self.say("    running: " + ", ".join(f"{t} ({now - b:.0f} s)" for t, b in self.running.items()))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time (the CPUs)")
+    p.add_argument("--alone", action="append", default=[], metavar="TEST", help="a test that measures")
+    p.add_argument("tests", nargs="*", metavar="TEST")
+    o = p.parse_args()
+    runner = Runner()
+    threading.Thread(target=runner.tell_what_runs, daemon=True).start()
+    for tests, jobs in (o.tests, o.jobs), (o.alone, 1):
+        with concurrent.futures.ThreadPoolExecutor(max(jobs, 1)) as pool:
+            list(pool.map(runner.run, tests))
+    runner.ended.set()
+    passed, failed, skipped = runner.sums
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
