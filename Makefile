@@ -47,8 +47,8 @@ DATA    ?=
 
 all: $(TARGET) ## build ./siTrain
 
-deps: ## install what the build needs (Debian packages; sudo where not root)
-	@sh tests/apt.sh $(DEPS_BUILD)
+deps: ## install what the build, the demo and the tests need (Debian packages; sudo where not root)
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_DEMO) $(DEPS_TEST)
 
 demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show the result
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_DEMO)
