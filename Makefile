@@ -56,14 +56,15 @@ demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show 
 	@sh tests/demo.sh
 
 # tests/run.py runs them side by side, those that take longest first.
-TESTS_CLI  := $(sort $(wildcard tests/cli/*.sh))
+TESTS_LONG := tests/cli/memory.sh tests/cli/train.sh tests/cli/reshard.sh $(BUILD)/tests/test_stream_csd
+TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.sh $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/run.py
 
 check: ## install what tests need and run every test
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
 	@$(MAKE) --no-print-directory $(JOBS) all test-bins $(SANITIZED)
-	@$(RUN_TESTS) $(TESTS_CLI) $(SANITIZED_TESTS) tests/layers.sh $(TEST_BIN)
+	@$(RUN_TESTS) $(TESTS_LONG) $(SANITIZED_TESTS) $(TESTS_REST)
 
 check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""run.py [--jobs N] [--alone TEST]... TEST...: run test programs side by side and count what they say.
+"""run.py [--jobs N] TEST...: run test programs side by side and count what they say.
 
 A test is a cmocka program, a shell script or a Python script; all speak TAP. One that dies, or ends without a
 single result, counts as failed. A line for each as it ends, with the last lines of what it printed where it failed;
-what runs is named whenever nothing ended for a while. Tests named by --alone run after the others, one at a time:
-they measure. The last line is 'N passed, N failed, N skipped'.
+what runs is named whenever nothing ended for a while. They begin in the order given: those that take longest first.
+The last line is 'N passed, N failed, N skipped'.
 """
 import argparse
 import concurrent.futures
@@ -72,8 +72,8 @@ class Runner:
                 code = subprocess.call(command(test), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                        env={**ENVIRONMENT, **os.environ})
             except OSError as e:
-                code, why = 126, f"{e}\n".encode()
-                log.write(why)
+                code = 126
+                log.write(f"{e}\n".encode())
             log.seek(0)
             lines = log.read().decode(errors="replace").splitlines()
         self.report(test, code, lines, time.monotonic() - began)
@@ -101,14 +101,12 @@ class Runner:
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time (the CPUs)")
-    p.add_argument("--alone", action="append", default=[], metavar="TEST", help="a test that measures")
     p.add_argument("tests", nargs="*", metavar="TEST")
     o = p.parse_args()
     runner = Runner()
     threading.Thread(target=runner.tell_what_runs, daemon=True).start()
-    for tests, jobs in (o.tests, o.jobs), (o.alone, 1):
-        with concurrent.futures.ThreadPoolExecutor(max(jobs, 1)) as pool:
-            list(pool.map(runner.run, tests))
+    with concurrent.futures.ThreadPoolExecutor(max(o.jobs, 1)) as pool:
+        list(pool.map(runner.run, o.tests))
     runner.ended.set()
     passed, failed, skipped = runner.sums
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
