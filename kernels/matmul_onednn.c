@@ -7,7 +7,8 @@
  * and NT the primitive's own packing is as good.
  * Where the caller keeps B for many runs (pack_b), matmul_pack does that instead, once, if the
  * primitive asks for another layout than the plain one.
- * The library's global cache of primitives is turned off: it would keep closed ones alive. */
+ * The library's global cache of primitives is turned off: it would keep closed ones alive.
+ * Written to oneDNN 2 and to oneDNN 3; "the two interfaces" below has all that differs. */
 #include "kernels/matmul_engine.h"
 
 #include <errno.h>
@@ -50,6 +51,93 @@ static size_t align_up(size_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* ---- the two interfaces ----
+ * A layout (dnnl_memory_desc_t) is a struct that its owner holds in version 2 and a handle that its owner
+ * destroys in version 3; `desc` is what functions take of it in both. Version 2 describes an operation
+ * before its primitive, version 3 does both in one call; its sums have a zero point and a type more. */
+
+#if DNNL_VERSION_MAJOR == 2
+
+typedef const dnnl_memory_desc_t *desc;
+
+static desc desc_of(const dnnl_memory_desc_t *d)
+{
+    return d;
+}
+
+static dnnl_status_t desc_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                  const dnnl_dims_t strides)
+{
+    return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
+}
+
+static dnnl_status_t desc_any(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type)
+{
+    return dnnl_memory_desc_init_by_tag(d, 2, dims, type, dnnl_format_tag_any);
+}
+
+static void desc_release(dnnl_memory_desc_t *d)
+{
+    (void)d;
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f);
+}
+
+// `bias` NULL: without.
+static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b, desc bias,
+                               desc c, dnnl_primitive_attr_t attr)
+{
+    dnnl_matmul_desc_t op;
+    dnnl_status_t      rc = dnnl_matmul_desc_init(&op, a, b, bias, c);
+
+    return rc ? rc : dnnl_primitive_desc_create(pd, &op, attr, engine, NULL);
+}
+
+#elif DNNL_VERSION_MAJOR == 3
+
+typedef const_dnnl_memory_desc_t desc;
+
+static desc desc_of(const dnnl_memory_desc_t *d)
+{
+    return *d;
+}
+
+static dnnl_status_t desc_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                  const dnnl_dims_t strides)
+{
+    return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
+}
+
+static dnnl_status_t desc_any(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type)
+{
+    return dnnl_memory_desc_create_with_tag(d, 2, dims, type, dnnl_format_tag_any);
+}
+
+static void desc_release(dnnl_memory_desc_t *d)
+{
+    dnnl_memory_desc_destroy(*d);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+}
+
+static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b, desc bias,
+                               desc c, dnnl_primitive_attr_t attr)
+{
+    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, bias, c, attr);
+}
+
+#else
+#error "this file knows oneDNN 2 and 3; `make ONEDNN=0` builds without it"
+#endif
+
+/* ---- products ---- */
+
 // A matrix of `rows` x `cols` as the product sees it; `transposed`: it lies in memory as (cols, rows).
 static dnnl_status_t matrix_desc(dnnl_memory_desc_t *d, size_t rows, size_t cols, int transposed,
                                  enum dtype dt)
@@ -57,7 +145,7 @@ static dnnl_status_t matrix_desc(dnnl_memory_desc_t *d, size_t rows, size_t cols
     dnnl_dims_t dims    = { (dnnl_dim_t)rows, (dnnl_dim_t)cols };
     dnnl_dims_t strides = { (dnnl_dim_t)(transposed ? 1 : cols), (dnnl_dim_t)(transposed ? rows : 1) };
 
-    return dnnl_memory_desc_init_by_strides(d, 2, dims, data_type(dt), strides);
+    return desc_strided(d, dims, data_type(dt), strides);
 }
 
 static dnnl_status_t attr_make(dnnl_primitive_attr_t *attr, int accumulate)
@@ -70,7 +158,7 @@ static dnnl_status_t attr_make(dnnl_primitive_attr_t *attr, int accumulate)
     if (!rc && accumulate) {
         rc = dnnl_post_ops_create(&ops);
         if (!rc)
-            rc = dnnl_post_ops_append_sum(ops, 1.0f);
+            rc = append_sum(ops);
         if (!rc)
             rc = dnnl_primitive_attr_set_post_ops(*attr, ops);
         dnnl_post_ops_destroy(ops);
@@ -80,8 +168,7 @@ static dnnl_status_t attr_make(dnnl_primitive_attr_t *attr, int accumulate)
 
 /* The reorder of B from `from` to `to`. Plain reorders need no scratchpad; one that did would be
  * refused here, since a run must not allocate. */
-static dnnl_status_t pack_make(struct pack *p, dnnl_engine_t engine, const dnnl_memory_desc_t *from,
-                               const dnnl_memory_desc_t *to)
+static dnnl_status_t pack_make(struct pack *p, dnnl_engine_t engine, desc from, desc to)
 {
     dnnl_primitive_desc_t pd   = NULL;
     dnnl_primitive_attr_t attr = NULL;
@@ -109,7 +196,7 @@ static int wants_pack(const struct matmul_shape *s)
 }
 
 struct descs {
-    dnnl_memory_desc_t a, b, b_used, bias, c;
+    dnnl_memory_desc_t a, b, b_asked, bias, c; // b_asked: b, or any layout that the primitive likes better
 };
 
 static dnnl_status_t descs_make(struct descs *d, const struct matmul_shape *s)
@@ -119,27 +206,37 @@ static dnnl_status_t descs_make(struct descs *d, const struct matmul_shape *s)
 
     if (!rc)
         rc = matrix_desc(&d->b, s->k, s->n, s->form == MATMUL_NT, s->ab_dt);
+    if (!rc && wants_pack(s))
+        rc = desc_any(&d->b_asked, b_dims, data_type(s->ab_dt));
+    else if (!rc)
+        rc = matrix_desc(&d->b_asked, s->k, s->n, s->form == MATMUL_NT, s->ab_dt);
     if (!rc)
         rc = matrix_desc(&d->bias, 1, s->n, 0, s->ab_dt);
     if (!rc)
         rc = matrix_desc(&d->c, s->m, s->n, 0, s->c_dt);
-    d->b_used = d->b;
-    if (!rc && wants_pack(s))
-        rc = dnnl_memory_desc_init_by_tag(&d->b_used, 2, b_dims, data_type(s->ab_dt), dnnl_format_tag_any);
     return rc;
 }
 
-static dnnl_status_t memories_make(struct product *p, dnnl_engine_t engine, const struct descs *d,
-                                   const dnnl_memory_desc_t *scratchpad)
+static void descs_release(struct descs *d)
 {
-    dnnl_status_t rc = dnnl_memory_create(&p->a, &d->a, engine, DNNL_MEMORY_NONE);
+    desc_release(&d->a);
+    desc_release(&d->b);
+    desc_release(&d->b_asked);
+    desc_release(&d->bias);
+    desc_release(&d->c);
+}
+
+static dnnl_status_t memories_make(struct product *p, dnnl_engine_t engine, const struct descs *d, desc b_used,
+                                   desc scratchpad)
+{
+    dnnl_status_t rc = dnnl_memory_create(&p->a, desc_of(&d->a), engine, DNNL_MEMORY_NONE);
 
     if (!rc)
-        rc = dnnl_memory_create(&p->b, &d->b_used, engine, DNNL_MEMORY_NONE);
+        rc = dnnl_memory_create(&p->b, b_used, engine, DNNL_MEMORY_NONE);
     if (!rc)
-        rc = dnnl_memory_create(&p->bias, &d->bias, engine, DNNL_MEMORY_NONE);
+        rc = dnnl_memory_create(&p->bias, desc_of(&d->bias), engine, DNNL_MEMORY_NONE);
     if (!rc)
-        rc = dnnl_memory_create(&p->c, &d->c, engine, DNNL_MEMORY_NONE);
+        rc = dnnl_memory_create(&p->c, desc_of(&d->c), engine, DNNL_MEMORY_NONE);
     if (!rc)
         rc = dnnl_memory_create(&p->scratchpad, scratchpad, engine, DNNL_MEMORY_NONE);
     p->scratchpad_bytes = dnnl_memory_desc_get_size(scratchpad);
@@ -150,27 +247,27 @@ static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine, const
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd   = NULL;
-    dnnl_matmul_desc_t    op;
-    struct descs          d;
-    dnnl_status_t         rc = descs_make(&d, s);
+    desc                  b_used = NULL; // the primitive's
+    struct descs          d      = { 0 };
+    dnnl_status_t         rc     = descs_make(&d, s);
 
-    if (!rc)
-        rc = dnnl_matmul_desc_init(&op, &d.a, &d.b_used, s->bias ? &d.bias : NULL, &d.c);
     if (!rc)
         rc = attr_make(&attr, s->accumulate);
     if (!rc)
-        rc = dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL);
+        rc = matmul_pd(&pd, engine, desc_of(&d.a), desc_of(&d.b_asked), s->bias ? desc_of(&d.bias) : NULL,
+                       desc_of(&d.c), attr);
     if (!rc)
         rc = dnnl_primitive_create(&p->primitive, pd);
     if (!rc) {
-        d.b_used = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-        rc = memories_make(p, engine, &d, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+        b_used = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+        rc = memories_make(p, engine, &d, b_used, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     }
-    if (!rc && !dnnl_memory_desc_equal(&d.b, &d.b_used))
-        rc = pack_make(&p->pack, engine, &d.b, &d.b_used);
+    if (!rc && !dnnl_memory_desc_equal(desc_of(&d.b), b_used))
+        rc = pack_make(&p->pack, engine, desc_of(&d.b), b_used);
     p->packed_by_caller = s->pack_b && p->pack.primitive;
     dnnl_primitive_desc_destroy(pd);
     dnnl_primitive_attr_destroy(attr);
+    descs_release(&d);
     return rc;
 }
 
