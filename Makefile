@@ -18,26 +18,36 @@ OPT     ?= -O2 -g
 # -ffp-contract=off: what the optimizer computes is a written sequence of operations (kernels/optim.h).
 CFLAGS  += -std=c17 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -ffp-contract=off -fno-strict-aliasing -fopenmp -pthread -I. -MMD -MP
 # OpenBLAS is linked by its own name: Debian's plain libblas may be another flavour with a thread pool of its own.
-LDLIBS  += -ldnnl -lopenblas -luring -lsqlite3 -lpcre2-8 -ljansson -lisal -largtable2 -lblkid -lm
+LDLIBS  += $(if $(HAS_ONEDNN),-ldnnl) -lopenblas -luring -lsqlite3 -lpcre2-8 -ljansson -lisal -largtable2 -lblkid -lm
+
+# oneDNN's major version where its header and its library are found; kernels/matmul_onednn.c knows these. make ONEDNN=0: without it.
+ONEDNN_KNOWN := 2 3
+ifndef ONEDNN
+ONEDNN := $(shell echo 'int main(void) { return 0; }' | $(CC) -include oneapi/dnnl/dnnl.h -x c - -ldnnl -o /dev/null 2>/dev/null && \
+                  echo DNNL_VERSION_MAJOR | $(CC) -include oneapi/dnnl/dnnl_version.h -E -P -x c - | tail -n 1)
+endif
+HAS_ONEDNN   := $(filter $(ONEDNN_KNOWN),$(ONEDNN))
+ONEDNN_NOTE  := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS computes all products: $(if $(filter 0,$(ONEDNN)),ONEDNN=0 was \
+                given,$(if $(ONEDNN),version $(ONEDNN) is not one of those that it knows ($(ONEDNN_KNOWN)),libdnnl-dev is not here)))
 
 # The hot loops are written plainly and vectorised by the compiler, once for AVX2 and once for AVX-512 (target_clones).
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
-LIB_SRC := $(wildcard data/*.c kernels/*.c csd/*.c offload/*.c model/*.c)
+LIB_SRC := $(filter-out kernels/matmul_$(if $(HAS_ONEDNN),no_)onednn.c,$(wildcard data/*.c kernels/*.c csd/*.c offload/*.c model/*.c))
 CMD_SRC := $(wildcard cmd/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CMD_OBJ := $(CMD_SRC:%.c=$(BUILD)/%.o)
 TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 
-# Packages: what the build needs, what the demo needs, what the tests need.
-DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
+# Packages: what the build needs, what the demo needs, what the tests need; optional ones where the system has them.
+DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
 DEPS_TEST  := libcmocka-dev sqlite3 python3
 DEPS_CLANG := libcmocka-dev clang libomp-dev
-DEPS_FUZZ  := libclang-rt-14-dev
+DEPS_FUZZ  := libclang-rt-dev
 
 # Tests that want data which is not part of the project take its folder from here: make check-data DATA=/path/to/data
 DATA    ?=
@@ -59,7 +69,7 @@ demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show 
 TESTS_LONG := tests/cli/memory.sh tests/cli/train.sh tests/cli/reshard.sh $(BUILD)/tests/test_stream_csd
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.sh $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
-RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/run.py
+RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" $(PYTHON) tests/run.py
 
 check: ## install what tests need and run every test
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
@@ -194,12 +204,26 @@ $(BUILD)/found:
 
 $(TARGET): $(LIB_OBJ) $(CMD_OBJ)
 	$(call say,ld)
+	@$(if $(ONEDNN_NOTE),echo "$(ONEDNN_NOTE)")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.c | $(BUILD)/found
 	@mkdir -p $(@D)
 	$(call say,cc)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
+
+# Another version of oneDNN, or none: what knows it is compiled again.
+$(BUILD)/onednn: FORCE
+	@mkdir -p $(@D)
+	@echo '$(ONEDNN)' | cmp -s - $@ || echo '$(ONEDNN)' >$@
+.PHONY: FORCE
+$(BUILD)/kernels/matmul_onednn.o $(BUILD)/kernels/matmul_no_onednn.o: $(BUILD)/onednn
+
+# The program as `make ONEDNN=0` makes it, for the tests.
+$(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(BUILD)/kernels/matmul_no_onednn.o $(CMD_OBJ)
+	@mkdir -p $(@D)
+	$(call say,ld)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(filter-out -ldnnl,$(LDLIBS)) -o $@
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_SUPPORT) $(LIB_OBJ)
 	$(call say,ld)
@@ -237,7 +261,7 @@ $(BUILD)/tests/test_fault: $(BUILD)/tests/fault/calls.o $(filter-out %/main.o,$(
 prove-faults: $(BUILD)/tests/test_fault ## every request, system call and allocation of short runs fails once
 	@$(BUILD)/tests/test_fault all
 
-test-bins: $(TEST_BIN) ## build the test programs only
+test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas ## build the test programs only
 
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain

@@ -12,7 +12,7 @@
 #define WORDS_DISK  "uring|sync|null"
 #define HELP_DTYPE  "what forward and backward read: parameters and inputs of products; sums are fp32"
 #define HELP_MEM    "RAM for the whole process, arenas of emulated devices apart; 0: no promise"
-#define HELP_BLAS   "engine of the products; auto: oneDNN where the CPU has AVX-512, else OpenBLAS"
+#define HELP_BLAS   "engine of the products; auto: oneDNN (if built in) where the CPU has AVX-512, else OpenBLAS"
 #define HELP_THREAD "threads of the kernels; 0: all cores"
 #define MOST_BETA   0.9999999 // in single precision still below 1
 #define HELP_DISK   "how devices are read and written; null stores nothing"

@@ -25,6 +25,7 @@ struct training {
     struct stream  *stream;
     struct trainer *trainer;
     struct feed    *feed;
+    int             blas; // --blas of the run; in s->o.blas stands the engine that goes on with it
     int             evaluates;
     uint64_t        skipped; // steps in a row, up to now
     struct best     best;
@@ -159,7 +160,7 @@ void training_say_schedule(const struct session *s)
 }
 
 /* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last
- * bits. */
+ * bits. Where this siTrain was built without it, another one does, and record_engine says so. */
 static void keep_engine(struct session *s)
 {
     char *engine = session_get(s, "engine");
@@ -172,6 +173,8 @@ static void keep_engine(struct session *s)
         if (known > 0)
             s->o.blas = known;
     }
+    if (engine && !matmul_has((enum matmul_engine)s->o.blas))
+        s->o.blas = MATMUL_AUTO;
     free(engine);
 }
 
@@ -218,13 +221,14 @@ static int record_plan(struct training *t, struct err *err)
 
 /* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or
  * after a kill nothing. */
-static int record_options(struct session *s, int blas, struct err *err)
+static int record_options(const struct training *t, struct err *err)
 {
-    int kept = s->o.blas, rc = runlog_begin(s->log, err);
+    struct session *s = t->s;
+    int             kept = s->o.blas, rc = runlog_begin(s->log, err);
 
     if (rc)
         return rc;
-    s->o.blas = blas;
+    s->o.blas = t->blas;
     rc = session_store_options(s, err);
     s->o.blas = kept;
     if (!rc)
@@ -239,7 +243,7 @@ static int training_open(struct training *t, struct err *err)
     struct session        *s = t->s;
     struct trainer_options o;
     char                   notice[512] = "";
-    int                    rc, blas = s->o.blas;
+    int                    rc;
 
     rc = feed_open(&t->feed, s, err);
     if (rc)
@@ -251,7 +255,6 @@ static int training_open(struct training *t, struct err *err)
     rc = best_load(&t->best, s, err);
     if (rc)
         return rc;
-    keep_engine(s);
     rc = plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err);
     if (rc)
         return rc;
@@ -273,7 +276,7 @@ static int training_open(struct training *t, struct err *err)
     if (!rc)
         rc = trainer_open(&t->trainer, &o, t->stream, err);
     if (!rc)
-        rc = record_options(s, blas, err);
+        rc = record_options(t, err);
     return rc ? rc : record_engine(t, err);
 }
 
@@ -572,20 +575,21 @@ static void say_what_runs(const struct training *t)
 
 int training_run(struct session *s, int *code, struct err *err)
 {
-    struct training t = { .s = s };
+    struct training t = { .s = s, .blas = s->o.blas };
     uint64_t        next, applied;
     int             missing, rc = run_position(&s->run, &next, &applied, err);
 
     *code = 0;
     if (rc)
         return rc;
+    keep_engine(s);
     rc = eval_missing(s, next, &missing, err);
     if (rc)
         return rc;
     if (next >= s->o.steps && !missing) {
         rc = session_recover(s, err);
         if (!rc)
-            rc = record_options(s, s->o.blas, err);
+            rc = record_options(&t, err);
         if (!rc)
             printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir,
                    (unsigned long long)next, (unsigned long long)s->o.steps);

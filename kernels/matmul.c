@@ -32,6 +32,11 @@ const char *matmul_engine_name(enum matmul_engine e)
     return engine_names[e];
 }
 
+int matmul_has(enum matmul_engine e)
+{
+    return e != MATMUL_ONEDNN || matmul_onednn.run;
+}
+
 int matmul_engine_parse(const char *word)
 {
     for (int i = 0; i < (int)(sizeof engine_names / sizeof *engine_names); i++)

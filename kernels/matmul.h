@@ -57,6 +57,7 @@ const char *matmul_describe(const struct matmul *mm);
  * its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it has chosen); NULL
  * where that has AVX2, or the CPU has not. */
 const char *matmul_better_core(const char *chosen);
+int matmul_has(enum matmul_engine e); // 0: siTrain was built without it
 const char *matmul_engine_name(enum matmul_engine e); // "auto", "openblas", "onednn"
 int matmul_engine_parse(const char *word);            // -1 for another word
 

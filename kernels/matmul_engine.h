@@ -24,6 +24,6 @@ struct matmul_ops {
 };
 
 extern const struct matmul_ops matmul_openblas;
-extern const struct matmul_ops matmul_onednn;
+extern const struct matmul_ops matmul_onednn; // without run where siTrain is built without the library
 
 #endif

@@ -164,7 +164,7 @@ int products_open(struct products **out, const struct products_options *o, struc
     rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, why, sizeof why);
     if (rc) {
         free(p);
-        return err_set(err, rc, "%s", why);
+        return matmul_has(o->engine) ? err_set(err, rc, "%s", why) : err_misuse(err, "%s", why);
     }
     place_packed(p);
     *out = p;

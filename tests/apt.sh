@@ -1,15 +1,19 @@
 #!/bin/sh
-# apt.sh PACKAGE...: install those Debian packages that are missing, with sudo where we are not root. Says what it does and how far it
-# is, a line every 20%; what apt itself says is shown only where it failed. Fails with one sentence where it cannot.
+# apt.sh [optional:]PACKAGE...: install those Debian packages that are missing, with sudo where we are not root; an optional one only
+# where apt has it. Says what it does and how far it is, a line every 20%; what apt itself says is shown only where it failed. Fails with
+# one sentence where it cannot.
 set -eu
-missing=
+missing= optional=
 for p in "$@"; do
-    [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing="$missing $p"
+    name=${p#optional:}
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null || true)" = installed ] && continue
+    case $p in optional:*) optional="$optional $name" ;; *) missing="$missing $name" ;; esac
 done
-[ -z "$missing" ] && exit 0
+[ -z "$missing$optional" ] && exit 0
 root=
 [ "$(id -u)" = 0 ] || root=sudo
 if ! command -v apt-get >/dev/null || { [ -n "$root" ] && ! command -v sudo >/dev/null; }; then
+    [ -z "$missing" ] && exit 0
     echo "these packages are missing and cannot be installed from here:$missing" >&2
     exit 1
 fi
@@ -31,10 +35,21 @@ apt() {
             END { exit failed }'
 }
 
-echo "installing:$missing"
-# shellcheck disable=SC2086
-if ! { apt update && apt install -y --no-install-recommends $missing; }; then
+failed() {
     cat "$log" >&2
     echo "these packages could not be installed:$missing" >&2
     exit 1
+}
+
+if [ -n "$missing" ]; then
+    echo "installing:$missing"
+    apt update || failed
 fi
+for p in $optional; do
+    apt-cache show "$p" >/dev/null 2>&1 || continue
+    echo "installing: $p"
+    missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+# shellcheck disable=SC2086
+apt install -y --no-install-recommends $missing || failed

@@ -29,6 +29,11 @@ void rig_close(struct rig *rig)
     stream_close(rig->stream);
 }
 
+enum matmul_engine rig_engine(size_t i)
+{
+    return i % 2 && matmul_has(MATMUL_ONEDNN) ? MATMUL_ONEDNN : MATMUL_OPENBLAS;
+}
+
 double max_distance(const float *a, const float *b, size_t n, size_t skip)
 {
     double diff = 0, largest = 0;

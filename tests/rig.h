@@ -12,6 +12,9 @@ struct rig { struct stream *stream; struct trainer *trainer; };
 struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay, int decay_all);
 void       rig_close(struct rig *rig);
 
+/* The engines of products, by turns: OpenBLAS for an even i, oneDNN for an odd one where this build has it. */
+enum matmul_engine rig_engine(size_t i);
+
 /* Over n elements, the third [skip, 2 skip) left out where skip is not 0; infinite where a is not finite. */
 typedef double distance_fn(const float *a, const float *b, size_t n, size_t skip);
 distance_fn max_distance;  // the largest difference, over the largest of b

@@ -18,7 +18,6 @@
 enum { STEPS = 3, ACCUM = 2, MICROS = STEPS * ACCUM };
 
 static const char *const models[] = { "tests/fixtures/classifier.fix", "tests/fixtures/regressor.fix" };
-static const enum matmul_engine engines[] = { MATMUL_OPENBLAS, MATMUL_ONEDNN };
 
 /* ---- a fixture's micro-batches ------------------------------------------------------------------------- */
 
@@ -153,7 +152,7 @@ static void test_gradients(void **state)
         double      worst = 0;
 
         for (size_t kept = 0; kept <= r.gpt.n_layer; kept++) {
-            struct trainer_options o = options(&r, engines[i % 2], DT_F32, kept);
+            struct trainer_options o = options(&r, rig_engine(i), DT_F32, kept);
             struct rig             rig = rig_of(&r, &o, 0);
             struct step_result     result = rig_step(&rig, &r, 0);
 
@@ -177,7 +176,7 @@ static void test_logits(void **state)
     for (size_t i = 0; i < 4; i++) {
         struct rows            r = rows_open(models[i / 2]);
         size_t                 L = r.gpt.n_labels, stride = r.batch * L;
-        struct trainer_options o = options(&r, engines[i % 2], DT_F32, 0);
+        struct trainer_options o = options(&r, rig_engine(i), DT_F32, 0);
         const float           *want = fixture_f32(r.f, "logits", r.first_row[ACCUM] * L);
         float                 *logits = calloc(ACCUM * stride, sizeof *logits);
 

@@ -110,15 +110,13 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     fixture_close(f);
 }
 
-static const enum matmul_engine engines[] = { MATMUL_OPENBLAS, MATMUL_ONEDNN };
-
 static void test_gradients_fp32(void **state)
 {
     (void)state;
     for (size_t e = 0; e < 2; e++)
         for (size_t kept = 0; kept <= 3; kept += 3) {
-            check_gradients("tests/fixtures/gpt_a.fix", "", DT_F32, engines[e], kept, 0, 0);
-            check_gradients("tests/fixtures/gpt_b.fix", "", DT_F32, engines[e], kept, 0, 0);
+            check_gradients("tests/fixtures/gpt_a.fix", "", DT_F32, rig_engine(e), kept, 0, 0);
+            check_gradients("tests/fixtures/gpt_b.fix", "", DT_F32, rig_engine(e), kept, 0, 0);
         }
 }
 
@@ -141,9 +139,9 @@ static void test_gradients_over_chunks(void **state)
 {
     (void)state;
     for (size_t e = 0; e < 2; e++) {
-        check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_F32, engines[e], 1, 50, 24);
-        if (runs_bf16(engines[e]))
-            check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_BF16, engines[e], 1, 50, 24);
+        check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_F32, rig_engine(e), 1, 50, 24);
+        if (runs_bf16(rig_engine(e)))
+            check_gradients("tests/fixtures/gpt_a.fix", "wide_", DT_BF16, rig_engine(e), 1, 50, 24);
     }
 }
 
@@ -152,10 +150,10 @@ static void test_gradients_bf16(void **state)
     (void)state;
     assert_true(runs_bf16(MATMUL_OPENBLAS));
     for (size_t e = 0; e < 2; e++) {
-        if (!runs_bf16(engines[e]))
+        if (!runs_bf16(rig_engine(e)))
             continue;
-        check_gradients("tests/fixtures/gpt_a.fix", "bf16_", DT_BF16, engines[e], 0, 0, 0);
-        check_gradients("tests/fixtures/gpt_b.fix", "bf16_", DT_BF16, engines[e], 3, 0, 0);
+        check_gradients("tests/fixtures/gpt_a.fix", "bf16_", DT_BF16, rig_engine(e), 0, 0, 0);
+        check_gradients("tests/fixtures/gpt_b.fix", "bf16_", DT_BF16, rig_engine(e), 3, 0, 0);
     }
 }
 
@@ -346,10 +344,10 @@ static void test_eval_over_chunks(void **state)
     wide_losses(f, 1, DT_F32, MATMUL_OPENBLAS, exact);
     for (size_t e = 0; e < 2; e++)
         for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++) {
-            if (dt == DT_BF16 && !runs_bf16(engines[e]))
+            if (dt == DT_BF16 && !runs_bf16(rig_engine(e)))
                 continue;
             for (int training = 0; training < 2; training++) {
-                double loss = wide_losses(f, training, dt, engines[e], losses[training]);
+                double loss = wide_losses(f, training, dt, rig_engine(e), losses[training]);
 
                 assert_true(fabs(loss / want - 1) < (dt == DT_F32 ? 1e-5 : 5e-3));
             }
@@ -555,8 +553,8 @@ static void test_fresh_gradients(void **state)
     for (size_t e = 0; e < 2; e++)
         for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
             for (size_t i = 0; i < sizeof spreads / sizeof spreads[0]; i++)
-                if (dt == DT_F32 || runs_bf16(engines[e]))
-                    check_spread(f, &spreads[i], dt, engines[e]);
+                if (dt == DT_F32 || runs_bf16(rig_engine(e)))
+                    check_spread(f, &spreads[i], dt, rig_engine(e));
     fixture_close(f);
 }
 

@@ -1,0 +1,44 @@
+#!/bin/sh
+# The engines of the products: what a run was computed with it goes on with; a siTrain without oneDNN (SITRAIN_OPENBLAS) refuses it by
+# name, and takes such a run over with OpenBLAS, saying so. Prints TAP.
+. tests/tap.sh
+without=${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}
+
+make_text 600 >"$tmp/text.txt"
+works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+set -- --schedule constant --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 2 --mode mem --dtype fp32 \
+    --durability none
+
+changed() { # FROM TO NAME: the last command went on with another engine, which it said and put on record
+    [ "$got" = 0 ] && grep -qF "products ran on $1" "$tmp/err" && grep -q "now on $2 .*: the last bits may differ" "$tmp/err" &&
+        sqlite3 "$tmp/run/run.db" .dump | grep -q "products ran on $1.*now on $2 "
+    result $? "$3"
+}
+
+if [ ! -x "$without" ]; then
+    skip "a siTrain without oneDNN" "make test-bins builds it"
+    done_testing
+fi
+full=$bin
+bin=$without
+refuses 2 "built without onednn; openblas" pretrain --run "$tmp/refused" "$@" --steps 1 --blas onednn
+result "$([ ! -e "$tmp/refused" ]; echo $?)" "and no run is made"
+works "it chooses OpenBLAS" pretrain --run "$tmp/auto" "$@" --steps 1
+run devices
+result "$(grep -q '^  auto  *fp32  openblas' "$tmp/out" && grep -q '^  onednn  *fp32  .*without onednn' "$tmp/out"; echo $?)" \
+    "devices lists what it has"
+
+bin=$full
+run devices
+if ! grep -q '^  onednn  *fp32  onednn' "$tmp/out"; then
+    skip "a run that oneDNN began" "siTrain was built without oneDNN"
+    done_testing
+fi
+works "oneDNN begins a run" pretrain --run "$tmp/run" "$@" --steps 2 --blas onednn
+bin=$without
+works "the run goes on with OpenBLAS" pretrain --resume "$tmp/run" --steps 4
+changed onednn openblas "its notice says from what to what"
+bin=$full
+works "and again with oneDNN, which is there" pretrain --resume "$tmp/run" --steps 6
+result "$(! grep -q "products ran on" "$tmp/err"; echo $?)" "which is what the run has on record"
+done_testing
