@@ -19,7 +19,7 @@
 enum { FILES = 1 + 2 * TASK_SPLITS };
 
 struct finetune_opts {
-    const char       *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init, *tokenizer;
+    const char       *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init, *tokenizer;
     int               regression, predict;
     uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct train_opts train;
@@ -28,6 +28,7 @@ struct finetune_opts {
 #define AT(field) offsetof(struct finetune_opts, field)
 
 static const struct opt_row rows[] = {
+    OPT_CONFIG_ROW(AT(config)),
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN", .help = "go on with this run from its last commit" },
     { "task", OPT_STRING, AT(task), .arg = "TASK",
@@ -328,7 +329,11 @@ static void say_own(const struct material *m)
 static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
                     struct err *err)
 {
-    struct material m = { .n = { .dir = o->run, .o = &o->train, .argc = argc, .argv = argv } };
+    struct material m = { .n = { .dir = o->run,
+                                 .o = &o->train,
+                                 .recipe = { &finetune_command, given, o, NULL },
+                                 .argc = argc,
+                                 .argv = argv } };
     int             rc = gather(&m, o, given, err);
 
     if (!rc)

@@ -38,10 +38,12 @@ static void print_classifier(const char *run, const struct gpt_config *g, const 
         printf(" %s%s", labels->name[i], i + 1 < labels->n ? "," : "\n");
 }
 
-static int import(struct import_opts *o, int argc, char **argv, struct err *err)
+static int import(struct import_opts *o, const struct opt_given *given, int argc, char **argv,
+                  struct err *err)
 {
     struct newrun    n = { .dir = o->run, .o = &o->train, .init = o->dir,
                            .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+                           .recipe = { &import_command, given, o, o->dir },
                            .argc = argc, .argv = argv };
     struct hf_labels labels = { 0 };
     int              rc = train_opts_check(&o->train, err);
@@ -65,12 +67,13 @@ static int import(struct import_opts *o, int argc, char **argv, struct err *err)
 int cmd_import(int argc, char **argv)
 {
     struct import_opts o;
+    struct opt_given   given;
     struct err         err = { 0 };
-    int                code = opt_start(&import_command, argc, argv, &o, NULL);
+    int                code = opt_start(&import_command, argc, argv, &o, &given);
 
     if (code >= 0)
         return code;
-    code = import(&o, argc, argv, &err) ? opt_fail("import", &err) : 0;
+    code = import(&o, &given, argc, argv, &err) ? opt_fail("import", &err) : 0;
     opt_release(&import_command, &o);
     return code;
 }

@@ -403,7 +403,7 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
     if (rc)
         return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
-        (rc = session_store_options(s, err)) || (s->spares && (rc = session_set(s, "spares", "1", err))) ||
+        (rc = session_store_options(s, err)) || (rc = recipe_store(s, &n->recipe, err)) || (s->spares && (rc = session_set(s, "spares", "1", err))) ||
         (rc = store_classifier(s, n, err)) ||
         (rc = runlog_commit(s->log, err))) {
         runlog_rollback(s->log);

@@ -3,6 +3,7 @@
 #define CMD_NEWRUN_H
 
 #include "cmd/encode.h"
+#include "cmd/recipe.h"
 #include "cmd/session.h"
 
 struct newrun {
@@ -21,6 +22,7 @@ struct newrun {
     size_t            n_examples;
     uint64_t          epochs;
     struct run_records records;       // to have room for on the devices
+    struct recipe     recipe;         // the same as options
     int               argc;
     char            **argv;
 };

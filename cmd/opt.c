@@ -5,6 +5,7 @@
  * Invariant: strings in an options struct are always malloc'd, also defaults, so that opt_release frees
  * them all. */
 #include "cmd/opt_alias.h"
+#include "cmd/opt_file.h"
 #include "cmd/opt_value.h"
 
 #include <argtable2.h>
@@ -25,6 +26,11 @@ const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t
                 return r;
             }
     return NULL;
+}
+
+static int row_is_string(const struct opt_row *r)
+{
+    return r->type == OPT_STRING || r->type == OPT_CONFIG;
 }
 
 static int row_is_arg(const struct opt_row *r)
@@ -104,7 +110,7 @@ int opt_each(const struct opt_command *cmd, const void *options,
         opt_value_text(r, field, buf, sizeof buf);
         if (r->type == OPT_STRINGS)
             rc = strings_each(r, field, each, ctx);
-        else if (r->type == OPT_STRING)
+        else if (row_is_string(r))
             rc = each(ctx, r->name, *(const char *const *)field ? *(const char *const *)field : "");
         else
             rc = each(ctx, r->name, buf);
@@ -123,7 +129,7 @@ int opt_set(const struct opt_command *cmd, void *options, const char *name, cons
         return err_misuse(err, "there is no option --%s", name);
     r = opt_row_at(cmd, (size_t)i, &offset);
     field = (char *)options + offset;
-    if (r->type == OPT_STRING && !*text) {
+    if (row_is_string(r) && !*text) {
         free(*(char **)(void *)field);
         *(const char **)(void *)field = NULL;
         return 0;
@@ -308,6 +314,109 @@ static int parse_rows(const struct opt_command *cmd, int argc, char **argv, void
     return rc;
 }
 
+/* ---- options in a file ---- */
+
+struct config {
+    const struct opt_command *cmd;
+    char                     *options;
+    const struct opt_given   *typed; // rows that the command line gave: it has the last word
+    struct opt_given          given; // rows that the file gave
+    struct opt_rewrite       *said;  // gathers the notices
+};
+
+static void field_release(const struct opt_row *r, void *field)
+{
+    if (row_is_string(r) || r->type == OPT_ARG) {
+        free(*(char **)field);
+        *(char **)field = NULL;
+    } else if (r->type == OPT_STRINGS || r->type == OPT_ARGS) {
+        opt_strings_release(field);
+    }
+}
+
+/* The value of a row; where the command line gave the row, too, it must still be one. */
+static int config_value(const struct config *c, size_t row, const char *text, struct err *err)
+{
+    union { uint64_t n; double x; int word; struct opt_strings s; struct opt_warmup w; } unused = { 0 };
+    size_t                offset = 0;
+    const struct opt_row *r = opt_row_at(c->cmd, row, &offset);
+    int                   rc;
+
+    if (!c->typed->row[row])
+        return opt_value_parse(r, text, c->options + offset, err);
+    rc = opt_value_parse(r, text, &unused, err);
+    field_release(r, &unused);
+    return rc;
+}
+
+/* One option as the command line would have it, in the names of rows: --name, or --name=VALUE. */
+static int config_argument(struct config *c, char *argument, int on, struct err *err)
+{
+    char       *argv[] = { (char *)(uintptr_t)c->cmd->name, argument, NULL };
+    const char *name = argument + 2, *value = strchr(name, '=');
+    size_t      len = value ? (size_t)(value - name) : strlen(name);
+    int         rc = scan_option(c->cmd, 2, argv, 1, &c->given, err), row;
+
+    if (rc)
+        return rc;
+    row = opt_row_find(c->cmd, name, len);
+    if (opt_row_at(c->cmd, (size_t)row, NULL)->type == OPT_CONFIG)
+        return err_misuse(err, "--config is for the command line: a file of options names no other");
+    return config_value(c, (size_t)row, value ? value + 1 : on ? "1" : "0", err);
+}
+
+/* A flag is written as its name alone, or with 1 or 0: *on, and no value. */
+static int config_flag(const struct config *c, const char *name, const char **value, int *on, struct err *err)
+{
+    int                   row = opt_row_find(c->cmd, name, strlen(name)), rc;
+    const struct opt_row *r = row < 0 ? NULL : opt_row_at(c->cmd, (size_t)row, NULL);
+
+    *on = 1;
+    if (!r || r->type != OPT_FLAG || !*value)
+        return 0;
+    rc = opt_value_parse(r, *value, on, err);
+    *value = NULL;
+    return rc;
+}
+
+static int config_option(void *ctx, const char *name, const char *value, struct err *err)
+{
+    struct config     *c = ctx;
+    struct opt_rewrite w = { 0 };
+    char              *argv[] = { (char *)(uintptr_t)c->cmd->name, NULL, NULL };
+    int                on, rc = config_flag(c, name, &value, &on, err);
+
+    if (rc)
+        return rc;
+    if (asprintf(&argv[1], "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
+        return opt_no_memory(err);
+    rc = opt_rewrite(&w, c->cmd, 2, argv, err);
+    if (!rc && w.argc == 2 && (rc = config_argument(c, w.argv[1], on, err)) < 0)
+        opt_rewrite_blame(&w, c->cmd, err);
+    if (!rc)
+        rc = opt_rewrite_join(c->said, &w, err);
+    opt_rewrite_release(&w);
+    free(argv[1]);
+    return rc;
+}
+
+/* The file that --config names, under what the command line said. */
+static int config_apply(const struct opt_command *cmd, void *options, struct opt_given *given,
+                        struct opt_rewrite *said, struct err *err)
+{
+    struct config         c = { .cmd = cmd, .options = options, .typed = given, .said = said };
+    const struct opt_row *r;
+    size_t                offset;
+    int                   rc = 0;
+
+    for (size_t i = 0; (r = opt_row_at(cmd, i, &offset)) && !rc; i++)
+        if (r->type == OPT_CONFIG && given->row[i])
+            rc = opt_file_each(*(const char **)(void *)(c.options + offset), config_option, &c, err);
+    for (size_t i = 0; i < OPT_MAX_ROWS; i++)
+        given->row[i] |= c.given.row[i];
+    return rc;
+}
+
 int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options,
               struct opt_given *given, struct err *err)
 {
@@ -319,16 +428,13 @@ int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *option
     memset(g, 0, sizeof *g);
     for (const struct opt_default *d = cmd->defaults; d && d->row; d++)
         assert(opt_row_find(cmd, d->row, strlen(d->row)) >= 0);
-    if (!cmd->aliases)
-        return parse_rows(cmd, argc, argv, options, g, err);
     rc = opt_rewrite(&w, cmd, argc, argv, err);
-    if (!rc) {
-        rc = parse_rows(cmd, w.argc, w.argv, options, g, err);
-        if (rc < 0)
-            opt_rewrite_blame(&w, cmd, err);
-        else if (!rc && w.notices)
-            fputs(w.notices, stderr);
-    }
+    if (!rc && (rc = parse_rows(cmd, w.argc, w.argv, options, g, err)) < 0)
+        opt_rewrite_blame(&w, cmd, err);
+    if (!rc && (rc = config_apply(cmd, options, g, &w, err)))
+        opt_release(cmd, options);
+    if (!rc && w.notices)
+        fputs(w.notices, stderr);
     opt_rewrite_release(&w);
     return rc;
 }
@@ -338,16 +444,8 @@ void opt_release(const struct opt_command *cmd, void *options)
     const struct opt_row *r;
     size_t                offset;
 
-    for (size_t i = 0; (r = opt_row_at(cmd, i, &offset)); i++) {
-        void *field = (char *)options + offset;
-
-        if (r->type == OPT_STRING || r->type == OPT_ARG) {
-            free(*(char **)field);
-            *(char **)field = NULL;
-        } else if (r->type == OPT_STRINGS || r->type == OPT_ARGS) {
-            opt_strings_release(field);
-        }
-    }
+    for (size_t i = 0; (r = opt_row_at(cmd, i, &offset)); i++)
+        field_release(r, (char *)options + offset);
 }
 
 int opt_fail(const char *name, const struct err *err)

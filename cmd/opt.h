@@ -44,8 +44,13 @@ enum opt_type {
     OPT_WARMUP,   // struct opt_warmup: steps, or a part of the horizon
     OPT_ARG,      // const char *: a positional argument, required; name is what it is called, in capitals
     OPT_ARGS,     // struct opt_strings: one or more positional arguments
+    OPT_CONFIG,   // const char *: a file with more options (opt_file.h), by OPT_CONFIG_ROW; at most one row
     OPT_LATER,    // known to the design, refused: not in this version; help says what would work
 };
+
+#define OPT_CONFIG_ROW(at)                                                                                   \
+    { "config", OPT_CONFIG, at, .arg = "FILE",                                                               \
+      .help = "options from a file, a line each: name = value; those of the command line come first" }
 
 struct opt_strings { const char **item; size_t n; };
 struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
@@ -100,10 +105,11 @@ struct opt_command {
 
 enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
 
-/* Which rows were on the command line, in the order of parts and rows. */
+/* Which rows were on the command line or in its --config FILE, in the order of parts and rows. */
 struct opt_given { unsigned char row[OPT_MAX_ROWS]; };
 
-/* Fill *options: defaults, then the command line (argv[0] is the command's name). 0; 1 if --help
+/* Fill *options: defaults, then the file of options, then the command line (argv[0] is the command's name):
+ * what the command line says of an option replaces all that the file says of it. 0; 1 if --help
  * was asked for; or -EINVAL with a misuse sentence that names what would work (then there is
  * nothing to release). given may be NULL. Notices of aliases go to stderr once all is accepted. */
 int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options,

@@ -30,7 +30,7 @@ static int name_is(const char *name, const char *typed, size_t n)
 
 static const struct opt_alias *alias_find(const struct opt_command *cmd, const char *typed, size_t n)
 {
-    for (const struct opt_alias *a = cmd->aliases; a->name; a++)
+    for (const struct opt_alias *a = cmd->aliases; a && a->name; a++)
         if (name_is(a->name, typed, n))
             return a;
     return NULL;
@@ -193,6 +193,19 @@ int opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, 
     for (; i < argc && rc >= 0; i++)
         rc = argv_add(w, argv[i], "", NULL, err);
     return rc < 0 ? rc : refuse_both(w, err);
+}
+
+int opt_rewrite_join(struct opt_rewrite *to, const struct opt_rewrite *from, struct err *err)
+{
+    char *lines = NULL;
+
+    if (!from->notices)
+        return 0;
+    if (asprintf(&lines, "%s%s", to->notices ? to->notices : "", from->notices) < 0)
+        return opt_no_memory(err);
+    free(to->notices);
+    to->notices = lines;
+    return 0;
 }
 
 void opt_rewrite_release(struct opt_rewrite *w)

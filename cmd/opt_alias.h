@@ -19,6 +19,9 @@ int  opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc,
                  struct err *err);
 void opt_rewrite_release(struct opt_rewrite *w);
 
+/* The notices of `from` behind those of `to`. */
+int  opt_rewrite_join(struct opt_rewrite *to, const struct opt_rewrite *from, struct err *err);
+
 /* A refusal that names a row says also by which name the row was given. */
 void opt_rewrite_blame(const struct opt_rewrite *w, const struct opt_command *cmd, struct err *err);
 

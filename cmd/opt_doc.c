@@ -22,6 +22,7 @@ static const char *value_name(const struct opt_row *r)
     case OPT_ARGS:
     case OPT_LATER:  return "";
     case OPT_STRING:
+    case OPT_CONFIG:
     case OPT_STRINGS: break;
     }
     return "TEXT";
@@ -217,7 +218,7 @@ static void completion_command(const struct opt_command *cmd, FILE *out)
         } else if (r->type == OPT_UINT || r->type == OPT_SIZE || r->type == OPT_DOUBLE ||
                    r->type == OPT_RATIO || r->type == OPT_WARMUP) {
             fprintf(out, "        --%s) words=\" \" ;;\n", r->name);
-        } else if (r->type == OPT_STRING || r->type == OPT_STRINGS) {
+        } else if (r->type == OPT_STRING || r->type == OPT_STRINGS || r->type == OPT_CONFIG) {
             fprintf(out, "        --%s) files=1 ;;\n", r->name);
         }
     fputs("        esac ;;\n", out);

@@ -293,6 +293,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     switch (r->type) {
     case OPT_FLAG:    return parse_flag(r, text, field, err);
     case OPT_ARG:
+    case OPT_CONFIG:
     case OPT_STRING:  return set_string(field, text, err);
     case OPT_ARGS:
     case OPT_STRINGS: return opt_strings_add(field, text, strlen(text), err);

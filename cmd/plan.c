@@ -13,15 +13,17 @@
 #include <string.h>
 
 struct plan_opts {
-    const char       *run, *data, *eval_data, *tokenizer;
+    const char       *config, *run, *data, *eval_data, *tokenizer;
     const char       *task, *train_file; // a fine-tuning
-    int               regression;
-    uint64_t          max_seq;
+    const char       *eval_file, *test_file;
+    int               regression, predict;
+    uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct model_opts model;
     struct train_opts train;
 };
 
 static const struct opt_row rows[] = {
+    OPT_CONFIG_ROW(offsetof(struct plan_opts, config)),
     { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN",
       .help = "accepted, so that pretrain's line can be planned as it is" },
     { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR",
@@ -37,6 +39,15 @@ static const struct opt_row rows[] = {
       .help = "of which the labels are numbers" },
     { "max-seq", OPT_UINT, offsetof(struct plan_opts, max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a fine-tuning's row, at most" },
+    { "eval-file", OPT_STRING, offsetof(struct plan_opts, eval_file), .arg = "FILE",
+      .help = "this and what follows: accepted, so that finetune's line can be planned as it is" },
+    { "test-file", OPT_STRING, offsetof(struct plan_opts, test_file), .arg = "FILE", .help = "the same" },
+    { "predict", OPT_FLAG, offsetof(struct plan_opts, predict), .help = "the same" },
+    { "epochs", OPT_UINT, offsetof(struct plan_opts, epochs), "3", .min = 1, .max = 1000000,
+      .help = "the same" },
+    { "max-train-samples", OPT_UINT, offsetof(struct plan_opts, max_train), .help = "the same" },
+    { "max-eval-samples", OPT_UINT, offsetof(struct plan_opts, max_eval), .help = "the same" },
+    { "max-predict-samples", OPT_UINT, offsetof(struct plan_opts, max_predict), .help = "the same" },
     { 0 }
 };
 static const struct opt_part parts[] = {

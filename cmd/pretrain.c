@@ -11,12 +11,13 @@
 #include <string.h>
 
 struct pretrain_opts {
-    const char       *run, *resume, *data, *eval_data, *tokenizer;
+    const char       *config, *run, *resume, *data, *eval_data, *tokenizer;
     struct model_opts model;
     struct train_opts train;
 };
 
 static const struct opt_row rows[] = {
+    OPT_CONFIG_ROW(offsetof(struct pretrain_opts, config)),
     { "run", OPT_STRING, offsetof(struct pretrain_opts, run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
@@ -49,13 +50,15 @@ const struct opt_command pretrain_command = {
     NULL
 };
 
-static int make_run(struct pretrain_opts *o, int argc, char **argv, struct err *err)
+static int make_run(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv,
+                    struct err *err)
 {
     struct newrun n = { .dir = o->run,
                         .o = &o->train,
                         .init = o->model.init,
                         .data = o->data,
                         .eval_data = o->eval_data,
+                        .recipe = { &pretrain_command, given, o, NULL },
                         .argc = argc,
                         .argv = argv };
     int           rc;
@@ -198,7 +201,7 @@ static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int 
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
     rc = o->resume ? resume_check(o, err) : train_opts_check(&o->train, err);
     if (!rc && !o->resume)
-        rc = make_run(o, argc, argv, err);
+        rc = make_run(o, given, argc, argv, err);
     if (!rc)
         rc = open_run(&s, o, given, err);
     if (!rc)

@@ -4,6 +4,7 @@
  * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
  * database is not printed. */
 #include "cmd/cmd.h"
+#include "cmd/recipe.h"
 #include "cmd/train_opts.h"
 #include "cmd/wear.h"
 #include "data/json.h"
@@ -17,12 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct report_opts { const char *run; int json, csv; };
+struct report_opts { const char *run; int json, csv, config; };
 
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, offsetof(struct report_opts, run), .help = "the run's folder" },
     { "json", OPT_FLAG, offsetof(struct report_opts, json), .help = "print one JSON object" },
     { "csv", OPT_FLAG, offsetof(struct report_opts, csv), .help = "print lines of section,row,field,value" },
+    { "config", OPT_FLAG, offsetof(struct report_opts, config),
+      .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
     { "html", OPT_LATER, .help = "use --json" },
     { "trace", OPT_LATER, .help = "query the table spans of run.db with sqlite3" },
     { "tensorboard", OPT_LATER, .help = "use --csv" },
@@ -31,7 +34,7 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command report_command = {
-    "report", "RUN [--json | --csv]", "what happened in a run: times, traffic, overlap, bandwidth",
+    "report", "RUN [--json | --csv | --config]", "what happened in a run: times, traffic, overlap, bandwidth",
     "Works while the run is under way. Times are of the steps whose spans are kept whole: the first and "
     "last 100 and every 1,000th. Everything printed comes from RUN/run.db, which sqlite3 opens.",
     parts, sizeof(struct report_opts), NULL, NULL
@@ -532,16 +535,17 @@ int cmd_report(int argc, char **argv)
         json_decref(report);
         return rc;
     }
-    rc = o.json && o.csv ? err_misuse(&err, "--json and --csv exclude each other; give one of them")
-                         : report_open(&log, o.run, &err);
+    rc = o.json + o.csv + o.config > 1
+             ? err_misuse(&err, "--json, --csv and --config exclude each other; give one of them")
+             : report_open(&log, o.run, &err);
     if (!rc)
-        rc = gather_all(report, log, &err);
+        rc = o.config ? recipe_print(stdout, log, o.run, &err) : gather_all(report, log, &err);
     if (!rc && o.json) {
         json_dumpf(report, stdout, JSON_INDENT(2));
         putchar('\n');
     } else if (!rc && o.csv) {
         print_csv(report);
-    } else if (!rc) {
+    } else if (!rc && !o.config) {
         tame(report);
         print_text(report);
     }

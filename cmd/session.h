@@ -6,6 +6,7 @@
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes
+ *     given.NAME        what the run was made from, as it was asked for (recipe.h)
  *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex;
  *                       data.text what it was made from
  *     eval.path ...     the same of --eval-data

@@ -1,5 +1,5 @@
-/* fuzz_options.c: the command line, its arguments one a line. What is accepted gives texts (opt_each) from which the same options come
- * again (opt_set). `plan`, which only computes, goes on to do it. */
+/* fuzz_options.c: the command line, its arguments one a line, and behind a mark a file of options, which --config names. What is accepted
+ * gives texts (opt_each) from which the same options come again (opt_set). `plan`, which only computes, goes on to do it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "cmd/cmd.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 40, TEXT = 4096 };
+enum { MOST = 40, TEXT = 4096, CONFIG = 2 };
 
 static const struct opt_command *const commands[] = { &pretrain_command, &finetune_command, &eval_command, &generate_command,
                                                       &prepare_command, &import_command, &export_command, &plan_command, &report_command,
@@ -80,16 +80,22 @@ static int parse(int argc, char **argv)
 
 static int one(const uint8_t *bytes, size_t n)
 {
-    struct fuzz_in in = { bytes, n };
-    char           text[TEXT], *argv[MOST + 1], *save = NULL;
+    struct fuzz_in in = { bytes, n }, line;
+    char           text[TEXT], *argv[MOST + CONFIG + 1], *save = NULL;
     int            argc = 1, accepted;
 
     command = commands[fuzz_number(&in, 1) % (sizeof commands / sizeof *commands)];
     argv[0] = (char *)(uintptr_t)command->name;
-    n = in.n < TEXT ? in.n : TEXT - 1;
-    memcpy(text, n ? in.p : bytes, n);
+    line = fuzz_part(&in);
+    if (in.n) {
+        fuzz_put("config", in.p, in.n);
+        argv[argc++] = (char *)(uintptr_t)"--config";
+        argv[argc++] = (char *)(uintptr_t)fuzz_path("config");
+    }
+    n = line.n < TEXT ? line.n : TEXT - 1;
+    memcpy(text, n ? line.p : bytes, n);
     text[n] = '\0';
-    for (char *at = text; at < text + n && argc < MOST; at = save) {
+    for (char *at = text; at < text + n && argc < MOST + CONFIG; at = save) {
         argv[argc++] = at;
         save = at + strcspn(at, "\n");
         *save++ = '\0';
@@ -101,13 +107,23 @@ static int one(const uint8_t *bytes, size_t n)
     return accepted;
 }
 
-static void seed_of(unsigned which, const char *text)
+/* config: NULL: no file of options. */
+static void seed_with(unsigned which, const char *text, const char *config)
 {
     struct fuzz_out out = { 0 };
 
     fuzz_add_number(&out, which, 1);
     fuzz_add(&out, text, strlen(text));
+    if (config) {
+        fuzz_add_mark(&out);
+        fuzz_add(&out, config, strlen(config));
+    }
     fuzz_seed_out(&out);
+}
+
+static void seed_of(unsigned which, const char *text)
+{
+    seed_with(which, text, NULL);
 }
 
 /* Every option of every command, once, so that their names are known words. */
@@ -142,6 +158,10 @@ static void seeds(void)
     seed_of(7, "--model\ngpt2\n--mode\nmem\n--compress=0.02");
     seed_of(8, "run\n--json");
     seed_of(9, "--csv\n--");
+    seed_with(0, "--run\nr\n--lr\n1e-3",
+              "# a model\nn-layer = 2\nn-head 2 # heads\n--n-embd=16\n\ndevice = a\ndevice = \"b #\\\"\\\\\"\nquiet\nkeep-best = 0\nlr = 1\n");
+    seed_with(1, "--output_dir\nr", "learning_rate = 2e-5\nfp16\ntask = cola\r\ndata = d\n");
+    seed_with(7, "--batch\n2", "n-layer = 2\nn-head = 2\nn-embd = 16\nvocab = 300\nhost-mem = 64M\nseq = 16\n");
     for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
         seed_names(i);
 }
