@@ -1,0 +1,36 @@
+#!/bin/sh
+# The files of examples/ as their first lines say they are run, with a small text and a small model in the place of a person's. Prints TAP.
+examples=$(pwd)/examples
+. tests/tap.sh
+
+make_text 300 >"$tmp/my.txt"
+make_text 60 >"$tmp/held-out.txt"
+for rows in mine mine-dev; do
+    awk 'BEGIN { print "sentence,label"; for (i = 0; i < 24; i++) print (i % 2 ? "the ship loves" : "a storm fears") "," (i % 2 ? "good" : "bad") }' \
+        >"$tmp/$rows.csv"
+done
+cd "$tmp" || exit 1
+
+# commands FILE: its commands, one a line.
+commands() { sed -n 's/^#     siTrain \(.*\)/\1/p' "$examples/$1" | sed "s|examples/|$examples/|; s/ *#.*//"; }
+small="--batch 2 --steps 2 --durability none"
+
+works "prepare, as pretrain.conf says" $(commands pretrain.conf | grep ^prepare | sed 's/8192/280/')
+works "plan, as pretrain.conf says" $(commands pretrain.conf | grep ^plan) --n-embd 32 --seq 16 $small
+works "pretrain.conf" $(commands pretrain.conf | grep ^pretrain) --n-embd 32 --seq 16 $small
+[ -f first/run.db ] && run report first --config && grep -qx "mode = su+o" out && grep -qx "devices = 2" out && grep -qx "min-lr = 0.0001" out
+result $? "its run has the file's options"
+
+mkdir -p path/to
+run pretrain --n-layer 2 --n-head 2 --n-embd 32 --seq 256 --batch 2 --steps 1 --mode mem --data my.txt --tokenizer tok --run start --durability none
+works "a model in place of GPT-2" export start path/to/gpt2
+works "finetune.conf" $(commands finetune.conf | grep ^finetune) $small
+works "its classifier is measured" $(commands finetune.conf | grep ^eval)
+works "and is exported" $(commands finetune.conf | grep ^export)
+
+works "continue.conf" $(commands continue.conf | grep ^pretrain) --seq 32 $small --grad-accum 1
+echo "the ship" | "$bin" $(commands continue.conf | grep ^generate) --tokens 4 >out 2>err
+result $? "its best model talks"
+[ "$(cat "$examples"/*.conf | grep -c '^#     siTrain')" = 8 ]
+result $? "every command of theirs was run"
+done_testing
