@@ -119,7 +119,7 @@ static void reading_bytes(struct budget_request *b, const struct memory_request 
     b->layer_frame = wire * gpt_block_size(g, 1);
 }
 
-int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
+static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
 {
     struct acts_options   ao = model_acts(&r->model);
     struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
@@ -153,5 +153,87 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
                 .buffers = out->record_buffers,
             };
     }
+    return rc;
+}
+
+/* ---- what would fit ---- */
+
+/* Left free by what is said to fit: the program's own size differs a little from one start to the next. */
+enum { FIT_SLACK_MIB = 2 };
+
+static int fits(struct memory_request *r)
+{
+    struct budget b;
+    struct err    refusal;
+
+    return !plan_one(&b, r, &refusal);
+}
+
+/* The largest *size below what it is that fits, all else as it is; 0: not even 1. *size stays. */
+static size_t fits_most(struct memory_request *r, size_t *size)
+{
+    size_t was = *size, least = 0, most = was;
+
+    while (most - least > 1) {
+        *size = least + (most - least) / 2;
+        *(fits(r) ? &least : &most) = *size;
+    }
+    *size = was;
+    return least;
+}
+
+/* Another --activations with which it fits, or NULL. */
+static const char *fits_activations(struct memory_request *r)
+{
+    enum acts_offload was = r->model.offload;
+    int               keep = r->keep;
+    const char       *found = NULL;
+
+    if (!r->run || r->run->mode == RUN_MEM) // there all that can be recomputed is
+        return NULL;
+    r->model.offload = ACTS_STAY;
+    r->keep = 0;
+    if (was != ACTS_STAY && fits(r))
+        found = "recompute";
+    r->model.offload = ACTS_OFFLOAD;
+    r->keep = -1;
+    if (!found && was != ACTS_OFFLOAD && fits(r))
+        found = "offload";
+    r->model.offload = was;
+    r->keep = keep;
+    return found;
+}
+
+/* To the sentence that names the least --host-mem: what would fit in the one there is, as the planner says. */
+static void add_what_fits(const struct memory_request *asked, uint64_t limit, struct err *err)
+{
+    struct run_config     run = asked->run ? *asked->run : (struct run_config){ 0 };
+    struct memory_request r = *asked;
+    char                  batch[32] = "", seq[32] = "", activations[64] = "";
+    const char           *other;
+    size_t                n;
+
+    if (limit <= FIT_SLACK_MIB * MIB)
+        return;
+    r.host_mem = limit - FIT_SLACK_MIB * MIB;
+    r.run = asked->run ? &run : NULL;
+    if ((n = fits_most(&r, &r.model.batch)))
+        snprintf(batch, sizeof batch, "--batch %zu", n);
+    if ((n = fits_most(&r, &r.model.seq)))
+        snprintf(seq, sizeof seq, "%s--seq %zu", *batch ? ", or " : "", n);
+    if ((other = fits_activations(&r)))
+        snprintf(activations, sizeof activations, "%s--activations %s", *batch || *seq ? ", or " : "", other);
+    if (*batch || *seq || *activations)
+        err_misuse(err, "%s; %s%s%s would fit", err->text, batch, seq, activations);
+    else
+        err_misuse(err, "%s; no smaller --batch or --seq would fit", err->text);
+}
+
+int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
+{
+    int rc = plan_one(out, r, err);
+
+    if (rc && out->n_items && !r->decode) // what the budget refused, of rows that could be fewer
+        add_what_fits(r, out->limit, err);
     return rc;
 }
