@@ -6,6 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/memory.h"
+#include "cmd/output.h"
 #include "cmd/pick.h"
 #include "csd/disk.h"
 #include "data/file.h"
@@ -290,12 +291,7 @@ static int measure(struct bench *b, unsigned asked, struct err *err)
         putchar('\n');
     }
     json_decref(b->report);
-    rc = rc ? opt_fail("bench", err) : 0;
-    if (fflush(stdout) && !rc) {
-        perror("siTrain: writing to stdout");
-        rc = 1;
-    }
-    return rc;
+    return output_finish(rc ? opt_fail("bench", err) : 0);
 }
 
 /* ---- the two processes ---- */

@@ -1,11 +1,11 @@
 /* main.c: the table of commands, and what is said about the program as a whole. A
  * command's own file does the rest. */
 #include "cmd/cmd.h"
+#include "cmd/output.h"
 #include "kernels/matmul.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,19 +111,6 @@ static int run_command(int argc, char **argv)
     return refuse_command(argv[0]);
 }
 
-/* What was printed must have arrived: a full disk behind stdout is a failure. */
-static int finish(int rc)
-{
-    struct pollfd out = { .fd = STDOUT_FILENO };
-
-    if ((!fflush(stdout) && !ferror(stdout)) || rc)
-        return rc;
-    if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR)) // nobody reads it any more
-        errno = EPIPE;
-    perror("siTrain: writing to stdout");
-    return 1;
-}
-
 /* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and
  * other programs share these cores, and a thread that spins keeps the one it waits for from
  * running. But waking one costs 0.1 ms, and a step has hundreds of short loops: so they spin for
@@ -173,7 +160,7 @@ int main(int argc, char **argv)
     const struct opt_command *present[COMMANDS];
 
     take_closed_streams();
-    // a reader that went away is an error of the writing; training stops for it (training.c)
+    // a reader that went away is an error of the writing (output.c); training stops for it (training.c)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
     set_libraries(argv);
@@ -191,6 +178,6 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "--completion"))
         opt_completion(present, commands_present(present), stdout);
     else
-        return finish(run_command(argc - 1, argv + 1));
-    return finish(0);
+        return output_finish(run_command(argc - 1, argv + 1));
+    return output_finish(0);
 }

@@ -109,12 +109,15 @@ fi
 got=$(cat "$tmp/code")
 result "$([ "$got" = 130 ] && grep -q 'go on with --resume' "$tmp/err"; echo $?)" "training whose reader goes away stops cleanly"
 goes_on "a reader that went away" "$tmp/pipe"
-for command in "--man" "report $tmp/pipe" "plan --model gpt2"; do
-    ("$bin" $command; echo $? >"$tmp/code") 2>"$tmp/err" </dev/null | true
-    sleep 0.1
-    got=$(cat "$tmp/code")
-    result "$([ "$got" = 0 ] || { [ "$got" = 1 ] && grep -q 'Broken pipe' "$tmp/err"; }; echo $?)" "$command into a closed pipe ends cleanly"
+mkfifo "$tmp/closed"
+for command in --man "report --help" "report $tmp/pipe" "report $tmp/pipe --json" "plan --model gpt2" "eval $tmp/pipe --data $tmp/text.bin" "check $tmp/pipe" \
+    "bench --only topk --json -"; do
+    # the reader is gone before the first byte: the program begins when the fifo says so
+    { read -r _ <"$tmp/closed"; "$bin" $command 2>"$tmp/err" </dev/null; echo $? >"$tmp/code"; } | { exec <&-; echo >"$tmp/closed"; }
+    result "$([ "$(cat "$tmp/code")" = 0 ] && [ ! -s "$tmp/err" ]; echo $?)" "$command into a closed pipe: nothing is said, nothing failed"
 done
+"$bin" report "$tmp/pipe" --json >/dev/full 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q 'writing to stdout: No space' "$tmp/err"; echo $?)" "what could not be written is said"
 
 # gradients that are not finite, step after step
 for mode in mem su+o; do
