@@ -59,6 +59,12 @@ const struct opt_command eval_command = {
     NULL
 };
 
+/* Tokens of a row. */
+static size_t row_seq(const struct reader *r, const struct read_opts *o)
+{
+    return o->seq ? o->seq : r->gpt.n_positions;
+}
+
 /* A text's tokens, in a file without a name: it is gone when it is closed. */
 static int open_text(struct tokens **out, const struct reader *r, const struct eval_opts *o, struct err *err)
 {
@@ -75,6 +81,9 @@ static int open_text(struct tokens **out, const struct reader *r, const struct e
     }
     snprintf(path, sizeof path, "%s/tokens.bin", dir);
     rc = tokenise_files(tok, &o->data, 1, path, &count, err);
+    if (!rc && count <= row_seq(r, &o->read))
+        rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", o->data,
+                        (unsigned long long)count, row_seq(r, &o->read), row_seq(r, &o->read) + 1);
     if (!rc)
         rc = tokens_open(out, path, err);
     unlink(path);
@@ -101,7 +110,7 @@ static int run_eval(const struct reader *r, struct tokens *data, const struct re
 {
     struct trainer_options t = { .model = { .gpt = r->gpt,
                                             .batch = o->batch,
-                                            .seq = o->seq ? o->seq : r->gpt.n_positions,
+                                            .seq = row_seq(r, o),
                                             .grad_accum = 1,
                                             .dtype = (enum dtype)o->dtype,
                                             .engine = (enum matmul_engine)o->blas,

@@ -28,8 +28,9 @@ enum { CHECK_IDS = 1 << 15 };
 
 /* ---- data ---- */
 
-/* Every id of a token file against the vocabulary, and its length against a row. */
-static int check_tokens(const char *path, size_t vocab, uint64_t seq, struct err *err)
+/* Every id of a token file against the vocabulary, and its length against a row. of: the user's file, which
+ * the tokens are those of. */
+static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq, struct err *err)
 {
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
@@ -37,7 +38,7 @@ static int check_tokens(const char *path, size_t vocab, uint64_t seq, struct err
     uint64_t       count = rc ? 0 : tokens_count(t);
 
     if (!rc && count < seq + 1)
-        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64, path,
+        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64, of,
                         count, seq, seq + 1);
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
@@ -63,7 +64,7 @@ static int check_data(const char *path, const char *tokenizer, size_t vocab, uin
     if (rc)
         return rc;
     if (kind != TOKENS_TEXT)
-        return check_tokens(path, vocab, seq, err);
+        return check_tokens(path, path, vocab, seq, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
         return err_misuse(
             err, "%s is text: --tokenizer DIR is needed (siTrain prepare --train-tokenizer makes one)", path);
@@ -99,7 +100,7 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
         if (!rc)
             rc = session_set(s, key, full, err);
         if (!rc)
-            rc = check_tokens(out, s->gpt.vocab, s->o.seq, err);
+            rc = check_tokens(out, path, s->gpt.vocab, s->o.seq, err);
     }
     if (!rc)
         rc = session_store_tokens(s, what, kind == TOKENS_TEXT ? out : full, err);

@@ -591,8 +591,8 @@ int training_run(struct session *s, int *code, struct err *err)
         if (!rc)
             rc = record_options(&t, err);
         if (!rc)
-            printf("%s is finished: %llu of %llu steps are done; --steps N goes further\n", s->dir,
-                   (unsigned long long)next, (unsigned long long)s->o.steps);
+            printf("%s is finished: its %llu step%s done; --steps N goes further\n", s->dir,
+                   (unsigned long long)next, next == 1 ? " is" : "s are");
         return rc;
     }
     stop_catch();

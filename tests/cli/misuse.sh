@@ -47,6 +47,10 @@ refuses_pretrain 2 "csd-mem" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data 
 
 # data
 refuses_pretrain 2 "needs" $sizes --seq 100000 --batch 1 --data "$tmp/text.bin"
+echo "a ship" >"$tmp/short.txt"
+refuses_pretrain 2 "short.txt has 4 tokens; a row of --seq 16 needs 17" $small --data "$tmp/short.txt" --tokenizer "$tmp/tok"
+refuses_pretrain 2 "short.txt has 4 tokens; a row of --seq 16 needs 17" $small --data "$tmp/text.bin" --eval-data "$tmp/short.txt" --tokenizer "$tmp/tok"
+refuses 2 "$tmp/short.txt has 4 tokens; a row of --seq 16 needs 17" eval "$tmp/hf" --data "$tmp/short.txt"
 head -c 2001 "$tmp/text.bin" >"$tmp/cut.bin"
 refuses_pretrain 2 "cut.bin" $small --data "$tmp/cut.bin"
 refuses_pretrain 2 "text.bin" $small --vocab 50 --data "$tmp/text.bin"
