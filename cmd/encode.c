@@ -3,6 +3,7 @@
 
 #include "data/examples.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct encode_run {
@@ -12,8 +13,6 @@ struct encode_run {
     struct examples_new *out;
     size_t               max_seq;
     long                 pad;
-    uint64_t             rows;
-    int                  pairs;
 };
 
 static int row_label(const struct encode *e, const struct task_row *row, struct example *x, struct err *err)
@@ -24,31 +23,49 @@ static int row_label(const struct encode *e, const struct task_row *row, struct 
 
 static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct err *err)
 {
+    struct task_names names = e->asked;
+
+    if (!e->labels)
+        names.label = NULL;
     if (e->own)
-        return task_read_own(e->path, e->most, row, ctx, err);
+        return task_read_own(e->path, &names, e->most, row, ctx, err);
     return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx, err);
 }
 
 static int check_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    struct encode_run *w = ctx;
-    struct example   x;
+    struct encode *e = ctx;
+    struct example x;
+    int            rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
 
-    w->rows++;
-    w->pairs |= row->text2 != NULL;
-    return row_label(w->e, row, &x, err);
+    e->rows++;
+    e->pairs |= row->text2 != NULL;
+    e->words[0] |= !task_is_number(row->text1);
+    e->words[1] |= row->text2 && !task_is_number(row->text2);
+    return rc ? rc : row_label(e, row, &x, err);
 }
 
-int encode_check(struct encode *e, int *pairs, struct err *err)
+int encode_check(struct encode *e, struct err *err)
 {
-    struct encode_run w = { .e = e };
-    int             rc = read_rows(e, check_row, &w, err);
+    int rc = read_rows(e, check_row, e, err);
 
-    if (!rc && w.rows == 0)
-        rc = err_misuse(err, "%s has no rows", e->path);
-    e->rows = w.rows;
-    *pairs |= w.pairs;
-    return rc;
+    return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
+}
+
+void encode_release(struct encode *e)
+{
+    task_names_free(&e->read);
+}
+
+void encode_notice(const struct encode *e, int text, char *out, size_t size)
+{
+    const char *name = text ? e->read.pair : e->read.text;
+
+    *out = '\0';
+    if (name && !e->words[text])
+        snprintf(out, size, "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
+                 "--text-column and --pair-column say otherwise which are the texts", e->path, name,
+                 text ? "the second text" : e->read.pair ? "the first text" : "the text");
 }
 
 /* What is left of a row after the cut, without padding at its end; at least one id. */

@@ -14,14 +14,24 @@ struct encode {
     char               path[4096]; // the file
     const struct task *task;
     int                own;     // one's own file; else the task's TSV
+    struct task_names  asked;   // its columns, borrowed; all NULL: as their names suggest
     int                labels;  // rows without one are refused; else a label is not looked at
     uint64_t           most;    // rows; 0: all
-    uint64_t           rows;    // that encode_check counted
+    // what encode_check found
+    uint64_t           rows;
+    int                pairs;   // there is one at least
+    struct task_names  read;    // the columns of one's own file
+    int                words[2]; // a text, a second text that is no number
 };
 
 /* Read every row and its label: what is wrong is a misuse sentence with file and line. Counts the rows; none
- * is refused. pairs: set to 1 where there is one. */
-int encode_check(struct encode *e, int *pairs, struct err *err);
+ * is refused. Freed by encode_release, also after a failure. */
+int  encode_check(struct encode *e, struct err *err);
+void encode_release(struct encode *e);
+
+/* What a person should know who took another column for the text: *out (size bytes) is empty, or says that
+ * all that is read as text number `text` (0, 1) are numbers. */
+void encode_notice(const struct encode *e, int text, char *out, size_t size);
 
 /* Make `out`. pad: the id that the model's folder pads with, or -1: transformers takes a row to end before
  * it, so none ends with it, also where the cut would leave it there. *sum gets the file's checksum. */

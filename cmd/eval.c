@@ -1,6 +1,7 @@
 /* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task, and its
  * predictions. */
 #include "cmd/cmd.h"
+#include "cmd/columns.h"
 #include "cmd/eval_task.h"
 #include "cmd/evaluate.h"
 #include "cmd/reader.h"
@@ -16,6 +17,7 @@
 
 struct eval_opts {
     const char      *model, *data, *tokenizer, *task, *eval_file, *test_file, *predict;
+    struct task_names columns;
     uint64_t         max_seq, max_eval, max_predict;
     struct read_opts read;
 };
@@ -43,6 +45,8 @@ static const struct opt_row rows[] = {
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
+                                         { "Rows of one's own", column_rows,
+                                           offsetof(struct eval_opts, columns) },
                                          { "Machine", read_rows, offsetof(struct eval_opts, read) },
                                          { 0 } };
 
@@ -151,6 +155,7 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
                                .eval_file = o->eval_file,
                                .test_file = o->test_file,
                                .predict = o->predict,
+                               .columns = o->columns,
                                .tokenizer = o->tokenizer,
                                .max_seq = o->max_seq,
                                .max_eval = o->max_eval,
@@ -163,7 +168,9 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
             "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says what it is evaluated on",
             o->model);
     } else if (!rc) {
-        rc = open_data(&data, &r, o, err);
+        rc = columns_check(&o->columns, 0, err);
+        if (!rc)
+            rc = open_data(&data, &r, o, err);
         if (!rc)
             rc = run_eval(&r, data, &o->read, err);
     }

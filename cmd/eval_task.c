@@ -4,6 +4,7 @@
 #include "cmd/eval_task.h"
 
 #include "cmd/classes.h"
+#include "cmd/columns.h"
 #include "cmd/encode.h"
 #include "cmd/evaluate.h"
 #include "cmd/labelled.h"
@@ -23,6 +24,8 @@ struct evaluation {
     const struct reader    *r;
     const struct eval_task *e;
     struct task             task;
+    struct task_names       trained;  // columns that the run was trained on
+    struct task_names       columns;  // borrowed
     struct classes          classes;  // the model's
     struct tokenizer       *tok;
     struct trainer_options  o;
@@ -38,18 +41,11 @@ struct evaluation {
 static void own_task(struct evaluation *v)
 {
     struct hf_labels *l = &v->classes.names;
-    size_t            n = v->r->gpt.n_labels;
     int               named = classes_named(&v->classes);
 
     for (size_t i = 0; i < l->n && !named; i++)
         memmove(l->name[i], l->name[i] + strlen("LABEL_"), strlen(l->name[i] + strlen("LABEL_")) + 1);
-    v->task = (struct task){ .name = "custom",
-                             .title = "custom",
-                             .suffix = { "" },
-                             .n_labels = n,
-                             .n_metrics = 1,
-                             .labels = n > 1 ? (const char *const *)l->name : NULL,
-                             .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
+    v->task = task_custom((const char *const *)l->name, v->r->gpt.n_labels);
 }
 
 /* Which row of the head is which class: by name where the names are the task's. */
@@ -99,14 +95,35 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
 {
     const struct eval_task *e = v->e;
     struct part            *p = &v->part[v->parts++];
-    int                     pairs = 0;
+    char                    notice[512];
+    int                     rc;
 
-    *p = (struct part){ { .name = "rows", .task = &v->task, .own = !e->task, .labels = labels,
-                          .most = labels ? e->max_eval : e->max_predict }, split };
+    *p = (struct part){ { .name = "rows", .task = &v->task, .own = !e->task, .asked = v->columns,
+                          .labels = labels, .most = labels ? e->max_eval : e->max_predict }, split };
     if (snprintf(p->rows.path, sizeof p->rows.path, "%s%s%s", e->task ? e->data : "", e->task ? "/" : "",
                  file) >= (int)sizeof p->rows.path)
         return err_misuse(err, "%s: the path is too long", file);
-    return encode_check(&p->rows, &pairs, err);
+    rc = encode_check(&p->rows, err);
+    for (int i = 0; i < 2 && !rc; i++) {
+        encode_notice(&p->rows, i, notice, sizeof notice);
+        if (*notice)
+            fprintf(stderr, "siTrain: %s\n", notice);
+    }
+    return rc;
+}
+
+/* What was not asked for is as it was when the run was trained. */
+static void pick_columns(struct evaluation *v)
+{
+    if (!v->r->hf)
+        columns_load(&v->trained, (struct session *)(uintptr_t)&v->r->run); // is asked through its database
+    v->columns = v->e->columns;
+    if (!v->columns.text) {
+        v->columns.text = v->trained.text;
+        v->columns.pair = v->trained.pair;
+    }
+    if (!v->columns.label)
+        v->columns.label = v->trained.label;
 }
 
 /* What is evaluated, then what is predicted: all of it is read once before anything is computed. */
@@ -115,6 +132,7 @@ static int add_parts(struct evaluation *v, struct err *err)
     const struct eval_task *e = v->e;
     int                     rc = 0;
 
+    pick_columns(v);
     if (e->eval_file)
         rc = add_part(v, 0, e->eval_file, 1, err);
     if (!rc && e->test_file)
@@ -194,6 +212,10 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 static int check(const struct eval_task *e, struct err *err)
 {
+    int rc = columns_check(&e->columns, e->eval_file || e->test_file, err);
+
+    if (rc)
+        return rc;
     if (e->task && !e->data)
         return err_misuse(err, "--data DIR is missing: the folder of %s with its development set", e->task);
     if (e->task && (e->eval_file || e->test_file))
@@ -267,6 +289,9 @@ int eval_task(const struct reader *r, const struct eval_task *e, const struct re
     trainer_close(v.trainer);
     stream_close(stream);
     tokenizer_close(v.tok);
+    for (size_t i = 0; i < v.parts; i++)
+        encode_release(&v.part[i].rows);
+    task_names_free(&v.trained);
     classes_close(&v.classes);
     return rc;
 }

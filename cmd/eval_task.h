@@ -3,12 +3,14 @@
 #define CMD_EVAL_TASK_H
 
 #include "cmd/reader.h"
+#include "data/task.h"
 
 struct eval_task {
     const char *model;                // what r was opened with
     const char *task, *data;          // a GLUE task and its folder; or
     const char *eval_file,
         *test_file;      // one's own rows, whose labels are called as the model calls its classes
+    struct task_names columns; // of one's own rows; those not asked for are the run's own
     const char *predict; // a file for the predictions of the test rows; NULL: none. MNLI's mismatched ones:
                          // with -mm behind
     const char *tokenizer;            // NULL: the model's

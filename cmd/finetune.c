@@ -3,6 +3,7 @@
  * results and predictions, is made from the run alone (outcome.c), so that it can be made again. */
 #include "cmd/classes.h"
 #include "cmd/cmd.h"
+#include "cmd/columns.h"
 #include "cmd/labelled.h"
 #include "cmd/newrun.h"
 #include "cmd/outcome.h"
@@ -21,6 +22,7 @@ enum { FILES = 1 + 2 * TASK_SPLITS };
 struct finetune_opts {
     const char       *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init, *tokenizer;
     int               regression, predict;
+    struct task_names columns;
     uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct train_opts train;
 };
@@ -37,7 +39,8 @@ static const struct opt_row rows[] = {
       .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them" },
     { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
       .help =
-          "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and sentence2, and label" },
+          "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and sentence2, and label; "
+          "or as --text-column and the others say" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on" },
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "the same, to predict; labels are not looked at" },
@@ -57,7 +60,10 @@ static const struct opt_row rows[] = {
     { 0 }
 };
 static const struct opt_part parts[] = {
-    { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct finetune_opts, train) }, { 0 }
+    { "Options", rows, 0 },
+    { "Rows of one's own", column_rows, offsetof(struct finetune_opts, columns) },
+    { "Training", train_rows, offsetof(struct finetune_opts, train) },
+    { 0 }
 };
 static const struct opt_default defaults[] = { { "steps", NULL },  { "batch", "32" },        { "lr", "5e-5" },
                                                { "warmup", "6%" }, { "schedule", "linear" }, { 0 } };
@@ -78,39 +84,39 @@ const struct opt_command finetune_command = {
 
 /* ---- a new run ---- */
 
+enum { NOTICE_HEAD, NOTICE_TEXTS }; // what is said of the head, of each of two texts
+
 /* What a new run is made from. */
 struct material {
     struct reader      init;
     struct classes     classes; // of a classifier to begin with
     struct params_source source;
-    char               notice[512];
+    char               notice[NEWRUN_NOTICES][512]; // of the head, of the texts
     const struct task *task;
     struct task       *own;     // the same where the rows are one's own
+    struct task_names  columns; // asked for
     struct encode      file[FILES];
     size_t             files;
-    int                pairs;
     struct hf_labels   labels;  // borrows the task's
     struct newrun      n;
 };
 
+/* One's own: the columns of the training file, which comes first, are those of the others. */
 static int add_file(struct material *m, const char *name, const char *dir, const char *path, uint64_t most,
                     int labels, struct err *err)
 {
     struct encode *e = &m->file[m->files++];
-    int            pairs = 0, rc;
 
-    *e = (struct encode){
-        .name = name, .task = m->task, .own = m->own != NULL, .labels = labels, .most = most
-    };
+    *e = (struct encode){ .name = name,
+                          .task = m->task,
+                          .own = m->own != NULL,
+                          .asked = e == m->file ? m->columns : m->file[0].read,
+                          .labels = labels,
+                          .most = most };
     if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >=
         (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", path);
-    rc = encode_check(e, &pairs, err);
-    if (!rc && m->files > 1 && pairs != m->pairs)
-        rc = err_misuse(err, "%s has %s, but %s has %s", e->path, pairs ? "pairs of texts" : "single texts",
-                        m->file[0].path, pairs ? "single texts" : "pairs of texts");
-    m->pairs |= pairs;
-    return rc;
+    return encode_check(e, err);
 }
 
 static int add_task_files(struct material *m, const struct finetune_opts *o, struct err *err)
@@ -160,15 +166,16 @@ static int check_source(const struct finetune_opts *o, struct err *err)
         return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it out");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
-    return 0;
+    return columns_check(&o->columns, !o->task, err);
 }
 
 static int find_task(struct material *m, const struct finetune_opts *o, struct err *err)
 {
     if (!o->task) {
-        int rc = task_own(&m->own, o->train_file, o->regression, err);
+        int rc = task_own(&m->own, o->train_file, &o->columns, o->regression, err);
 
         m->task = m->own;
+        m->columns = o->columns;
         return rc;
     }
     m->task = task_find(o->task);
@@ -190,7 +197,7 @@ static int check_tokenizer(struct material *m, struct err *err)
     if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
                         m->n.tokenizer, tokenizer_vocab(tok), m->n.gpt.vocab);
-    if (!rc && m->pairs && tokenizer_endoftext(tok) < 0)
+    if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0)
         rc =
             err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two texts of a pair",
                        m->n.tokenizer);
@@ -237,8 +244,8 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (have == 0)
         return 0;
     if (have != want) {
-        snprintf(m->notice, sizeof m->notice, "the head of %.300s has %zu class%s, not %zu: a new "
-                 "one is made", init, have, have == 1 ? "" : "es", want);
+        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0], "the head of %.300s has %zu class%s, not %zu: "
+                 "a new one is made", init, have, have == 1 ? "" : "es", want);
         return 0;
     }
     rc = classes_open(&m->classes, &m->init, init, err);
@@ -247,8 +254,8 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is "
-                 "kept in its order, %.60s is %.60s", init, m->task->labels[0],
+        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0], "%.300s calls its classes otherwise: its "
+                 "head is kept in its order, %.60s is %.60s", init, m->task->labels[0],
                  m->classes.names.name[0]);
     return 0;
 }
@@ -293,7 +300,10 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     m->n.n_examples = m->files;
     m->n.labels = &m->labels;
     m->n.source = &m->source;
-    m->n.notice = *m->notice ? m->notice : NULL;
+    for (int i = 0; i < 2; i++)
+        encode_notice(&m->file[0], i, m->notice[NOTICE_TEXTS + i], sizeof m->notice[0]);
+    for (int i = 0; i < NEWRUN_NOTICES; i++)
+        m->n.notice[i] = m->notice[i];
     m->n.source_labels = m->init.gpt.n_labels;
     return train_opts_check(&o->train, err);
 }
@@ -313,10 +323,15 @@ static uint64_t dev_rows(const struct material *m)
 static void say_own(const struct material *m)
 {
     enum { MOST = 10 };
-    size_t n = m->labels.n;
+    const struct encode *f = &m->file[0];
+    size_t               n = m->labels.n;
 
-    fprintf(stderr, "siTrain: %s: %llu row%s of %s, ", m->file[0].path, (unsigned long long)m->file[0].rows,
-            m->file[0].rows == 1 ? "" : "s", m->pairs ? "two texts" : "one text");
+    fprintf(stderr, "siTrain: %s: %llu row%s of ", f->path, (unsigned long long)f->rows,
+            f->rows == 1 ? "" : "s");
+    if (f->read.pair)
+        fprintf(stderr, "two texts ('%.40s', '%.40s'), ", f->read.text, f->read.pair);
+    else
+        fprintf(stderr, "one text ('%.40s'), ", f->read.text);
     if (!n)
         fprintf(stderr, "whose labels are values\n");
     else
@@ -344,6 +359,8 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
         rc = newrun_create(&m.n, err);
     if (!rc && m.own && !o->train.quiet)
         say_own(&m);
+    for (size_t i = 0; i < m.files; i++)
+        encode_release(&m.file[i]);
     classes_close(&m.classes);
     reader_close(&m.init);
     task_own_free(m.own);
@@ -355,10 +372,11 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
 static int resume_check(const struct finetune_opts *o, struct err *err)
 {
     if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init || o->tokenizer ||
-        o->regression || o->predict || o->max_train || o->max_eval || o->max_predict)
+        o->columns.text || o->columns.pair || o->columns.label || o->regression || o->predict ||
+        o->max_train || o->max_eval || o->max_predict)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
-                          "--tokenizer, --task, --data, the files, --regression, --predict and the "
-                          "limits of rows out");
+                          "--tokenizer, --task, --data, the files and their columns, --regression, "
+                          "--predict and the limits of rows out");
     return 0;
 }
 

@@ -14,13 +14,7 @@ static int load_custom(struct labelled *l, struct session *s, struct err *err)
 {
     int rc = session_labels(s, &l->labels, err);
 
-    l->task = (struct task){ .name = "custom",
-                             .title = "custom",
-                             .suffix = { "" },
-                             .n_labels = s->gpt.n_labels,
-                             .n_metrics = 1,
-                             .labels = (const char *const *)l->labels.name,
-                             .metric = { s->gpt.n_labels > 1 ? METRIC_ACCURACY : METRIC_MSE } };
+    l->task = task_custom((const char *const *)l->labels.name, s->gpt.n_labels);
     return rc;
 }
 
@@ -51,17 +45,20 @@ void labelled_release(struct labelled *l)
     *l = (struct labelled){ 0 };
 }
 
-int labelled_store(struct session *s, const char *name, uint32_t sum, uint64_t rows, struct err *err)
+int labelled_store(struct session *s, const struct encode *e, uint32_t sum, struct err *err)
 {
     char key[32], text[32];
     int  rc;
 
-    snprintf(key, sizeof key, "%s.sum", name);
+    snprintf(key, sizeof key, "%s.sum", e->name);
     snprintf(text, sizeof text, "%08" PRIx32, sum);
     rc = session_set(s, key, text, err);
-    snprintf(key, sizeof key, "%s.rows", name);
-    snprintf(text, sizeof text, "%" PRIu64, rows);
-    return rc ? rc : session_set(s, key, text, err);
+    snprintf(key, sizeof key, "%s.rows", e->name);
+    snprintf(text, sizeof text, "%" PRIu64, e->rows);
+    if (!rc)
+        rc = session_set(s, key, text, err);
+    snprintf(key, sizeof key, "%s.file", e->name);
+    return rc ? rc : session_set(s, key, e->path, err);
 }
 
 int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,

@@ -4,11 +4,13 @@
  *     NAME.sum       examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm,
  *                    those there are
  *     NAME.rows      its rows
+ *     NAME.file      what they were made of, as it was called
  *     NAME.seconds   of dev and dev_mm: how long the last evaluation took
  *     epochs         asked for */
 #ifndef CMD_LABELLED_H
 #define CMD_LABELLED_H
 
+#include "cmd/encode.h"
 #include "cmd/session.h"
 #include "data/examples.h"
 #include "data/task.h"
@@ -21,7 +23,8 @@ struct labelled {
 int  labelled_load(struct labelled *l, struct session *s, struct err *err);
 void labelled_release(struct labelled *l); // accepts the zero state
 
-int labelled_store(struct session *s, const char *name, uint32_t sum, uint64_t rows, struct err *err);
+/* sum: of the examples made of e, which was checked. */
+int labelled_store(struct session *s, const struct encode *e, uint32_t sum, struct err *err);
 
 /* RUN/NAME.ex, which must be what was stored; *out NULL where nothing was. */
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);

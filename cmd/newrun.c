@@ -4,6 +4,7 @@
 #include "cmd/newrun.h"
 
 #include "cmd/cmd.h"
+#include "cmd/columns.h"
 #include "cmd/labelled.h"
 #include "cmd/tokenise.h"
 #include "data/file.h"
@@ -343,6 +344,8 @@ static int add_examples(struct session *s, const struct newrun *n, struct tokeni
     snprintf(text, sizeof text, "%" PRIu64, n->epochs);
     if (!rc)
         rc = session_set(s, "epochs", text, err);
+    if (!rc)
+        rc = columns_store(s, &n->examples[0].read, err);
     for (size_t i = 0; i < n->n_examples && !rc; i++) {
         const struct encode *e = &n->examples[i];
         char                 path[SESSION_PATH + 32];
@@ -351,7 +354,7 @@ static int add_examples(struct session *s, const struct newrun *n, struct tokeni
         snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
         rc = encode_file(e, tok, s->o.seq, tokenizer_endoftext(tok), path, &sum, err);
         if (!rc)
-            rc = labelled_store(s, e->name, sum, e->rows, err);
+            rc = labelled_store(s, e, sum, err);
     }
     return rc;
 }
@@ -390,8 +393,9 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
         return 0;
     if (n->labels && n->labels->n)
         rc = session_store_labels(s, n->labels, err);
-    if (!rc && n->notice)
-        rc = session_notice(s, n->notice, err);
+    for (size_t i = 0; i < NEWRUN_NOTICES && !rc; i++)
+        if (n->notice[i] && *n->notice[i])
+            rc = session_notice(s, n->notice[i], err);
     snprintf(text, sizeof text, "%ld", pad);
     return rc || pad < 0 ? rc : session_set(s, "config.pad", text, err);
 }

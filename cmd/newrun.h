@@ -6,6 +6,8 @@
 #include "cmd/recipe.h"
 #include "cmd/session.h"
 
+enum { NEWRUN_NOTICES = 3 };
+
 struct newrun {
     const char       *dir;
     struct gpt_config gpt;
@@ -15,7 +17,7 @@ struct newrun {
     // of a model of source_labels classes (0: a language model), like gpt but for the head
     const struct params_source *source;
     size_t            source_labels;
-    const char       *notice;         // said, and kept in run.db, as the run is made; NULL: none
+    const char       *notice[NEWRUN_NOTICES]; // said, and kept in run.db, as the run is made; NULL, "": none
     const char       *tokenizer;      // a folder, or NULL
     const char       *data, *eval_data; // token files or texts; NULL: none
     const struct encode *examples;    // (n_examples), checked: fine-tuning; rows are cut at o->seq

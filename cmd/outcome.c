@@ -83,12 +83,13 @@ static double get_seconds(struct session *s, const char *name)
     return v;
 }
 
-static void print_table(const struct results *r, uint64_t step)
+/* file: the rows of one's own that were evaluated; NULL: a task's, which has a name. */
+static void print_table(const struct results *r, const char *file, uint64_t step)
 {
     const struct task *t = r->task;
 
-    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", t->title, step + 1, r->max_steps, "",
-           "rows");
+    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", file ? file : t->title, step + 1,
+           r->max_steps, "", "rows");
     for (size_t k = 0; k < t->n_metrics; k++)
         printf("  %20s", metric_names[t->metric[k]]);
     printf("  %10s\n", "loss");
@@ -126,8 +127,12 @@ static int write_results(struct outcome *out, struct session *s, uint64_t steps,
     rc = take_evals(&r, s, step, best->any ? best->seconds : seconds, err);
     if (!rc)
         rc = results_write(s->dir, s->log, &r, err);
-    if (!rc && r.n_evals)
-        print_table(&r, step);
+    if (!rc && r.n_evals) {
+        char *file = task_find(task->name) ? NULL : session_get(s, "dev.file");
+
+        print_table(&r, file, step);
+        free(file);
+    }
     return rc;
 }
 

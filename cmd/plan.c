@@ -1,6 +1,7 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions
  * that the run itself goes by. */
 #include "cmd/cmd.h"
+#include "cmd/columns.h"
 #include "cmd/encode.h"
 #include "cmd/labelled.h"
 #include "cmd/pick.h"
@@ -17,6 +18,7 @@ struct plan_opts {
     const char       *task, *train_file; // a fine-tuning
     const char       *eval_file, *test_file;
     int               regression, predict;
+    struct task_names columns;
     uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct model_opts model;
     struct train_opts train;
@@ -52,6 +54,7 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
+    { "Rows of one's own", column_rows, offsetof(struct plan_opts, columns) },
     { "Model", model_rows, offsetof(struct plan_opts, model) },
     { "Training", train_rows, offsetof(struct plan_opts, train) },
     { 0 }
@@ -136,14 +139,14 @@ enum { FINETUNE_BATCH = 32 };
 /* Rows of the task's larger development set in this folder, as finetune counts them. */
 static int dev_rows(uint64_t *most, const struct task *task, const char *data, struct err *err)
 {
-    int rc = 0, pairs = 0;
+    int rc = 0;
 
     for (size_t i = 0; i < TASK_SPLITS && task->dev[i] && !rc; i++) {
         struct encode e = { .task = task, .labels = 1 };
 
         if (snprintf(e.path, sizeof e.path, "%s/%s", data, task->dev[i]) >= (int)sizeof e.path)
             return err_misuse(err, "%s: the path is too long", data);
-        rc = encode_check(&e, &pairs, err);
+        rc = encode_check(&e, err);
         *most = e.rows > *most ? e.rows : *most;
     }
     return rc;
@@ -161,10 +164,11 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o
     if (o->task && !task)
         return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
                           o->task);
-    if (task && o->data)
+    rc = columns_check(&o->columns, !!o->train_file, err);
+    if (!rc && task && o->data)
         rc = dev_rows(evaluated, task, o->data, err);
     if (!rc && o->train_file)
-        rc = task_own(&own, o->train_file, o->regression, err);
+        rc = task_own(&own, o->train_file, &o->columns, o->regression, err);
     if (rc || (!task && !own))
         return rc;
     s->gpt.n_labels = task ? task->n_labels : own->n_labels;

@@ -81,6 +81,13 @@ static int label_number(const char *text, float *value)
     return !*end && isfinite(*value);
 }
 
+int task_is_number(const char *text)
+{
+    float value;
+
+    return label_number(text, &value);
+}
+
 static int label_whole(const char *text)
 {
     size_t sign = *text == '-' || *text == '+';
@@ -118,6 +125,12 @@ static size_t label_class(const struct task *t, const char *text)
     return t->n_labels;
 }
 
+static int label_missing(const struct task_row *row, struct err *err)
+{
+    return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected%s", row->path,
+                      row->line, row->names ? ", or the one that --label-column names" : "");
+}
+
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
                struct err *err)
 {
@@ -127,8 +140,7 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
     *label = 0;
     *value = 0;
     if (!row->label)
-        return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected", row->path,
-                          row->line);
+        return label_missing(row, err);
     if (t->n_labels == 1) {
         if (label_number(row->label, value))
             return 0;
@@ -208,8 +220,7 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
     int              number;
 
     if (!row->label)
-        return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected", row->path,
-                          row->line);
+        return label_missing(row, err);
     if (!*row->label)
         return err_misuse(err, "%s:%zu: the label is empty", row->path, row->line);
     number = label_number(row->label, &value);
@@ -234,11 +245,8 @@ static int own_by_number(const void *a, const void *b)
 /* What the labels make of the task. */
 static int own_settle(struct own_task *o, const struct own_scan *s, const char *path, struct err *err)
 {
-    struct task *t = &o->task;
-
     if (s->asked || (s->numbers && !s->whole)) {
-        t->n_labels = 1;
-        t->metric[0] = METRIC_MSE;
+        o->task = task_custom(NULL, 1);
         return 0;
     }
     if (s->many)
@@ -249,13 +257,23 @@ static int own_settle(struct own_task *o, const struct own_scan *s, const char *
                           o->text[0]);
     if (s->whole)
         qsort(o->text, o->n, sizeof *o->text, own_by_number);
-    t->n_labels = o->n;
-    t->labels = (const char *const *)o->text;
-    t->metric[0] = METRIC_ACCURACY;
+    o->task = task_custom((const char *const *)o->text, o->n);
     return 0;
 }
 
-int task_own(struct task **out, const char *path, int regression, struct err *err)
+struct task task_custom(const char *const *labels, size_t n)
+{
+    return (struct task){ .name = "custom",
+                          .title = "regression",
+                          .suffix = { "" },
+                          .n_labels = n,
+                          .n_metrics = 1,
+                          .labels = n > 1 ? labels : NULL,
+                          .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
+}
+
+int task_own(struct task **out, const char *path, const struct task_names *names, int regression,
+             struct err *err)
 {
     struct own_task *o = calloc(1, sizeof *o);
     struct own_scan  s = { .own = o, .asked = regression, .numbers = 1, .whole = 1 };
@@ -264,8 +282,7 @@ int task_own(struct task **out, const char *path, int regression, struct err *er
     *out = NULL;
     if (!o)
         return err_set(err, -ENOMEM, "no memory for the task of %s", path);
-    o->task = (struct task){ .name = "custom", .title = "custom", .suffix = { "" }, .n_metrics = 1 };
-    rc = task_read_own(path, 0, own_row, &s, err);
+    rc = task_read_own(path, names, 0, own_row, &s, err);
     if (!rc)
         rc = own_settle(o, &s, path, err);
     if (rc)

@@ -14,7 +14,7 @@
 #include <strings.h>
 
 /* What a reading loop has besides its rows. */
-struct reading { uint64_t most, n; task_row_fn row; void *ctx; };
+struct reading { uint64_t most, n; task_row_fn row; void *ctx; const struct task_names *names; };
 
 static int reading_done(const struct reading *d)
 {
@@ -84,6 +84,7 @@ static int table_read(struct rows *r, const struct task_columns *c, size_t width
             return reading_end(d, rows_path(r), err);
         if (rc > 0)
             rc = table_row(r, c, width, &row, err);
+        row.names = d->names;
         if (!rc && row.text1)
             rc = reading_row(d, &row, c->torn, err);
         if (rc)
@@ -128,94 +129,234 @@ int task_read_glue(const char *path, const struct task_columns *c, uint64_t most
 
 /* ---- columns by name ---- */
 
-/* Where a name stands among names[0..n), or -1. */
-static int name_find(const char *const *names, size_t n, const char *name)
+int task_names_copy(struct task_names *out, const struct task_names *from, struct err *err)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
+    *out = (struct task_names){ .text = from->text ? strdup(from->text) : NULL,
+                                .pair = from->pair ? strdup(from->pair) : NULL,
+                                .label = from->label ? strdup(from->label) : NULL };
+    if (!out->text == !from->text && !out->pair == !from->pair && !out->label == !from->label)
+        return 0;
+    task_names_free(out);
+    return err_set(err, -ENOMEM, "no memory for the names of columns");
+}
+
+void task_names_free(struct task_names *n)
+{
+    free((void *)(uintptr_t)n->text);
+    free((void *)(uintptr_t)n->pair);
+    free((void *)(uintptr_t)n->label);
+    *n = (struct task_names){ 0 };
+}
+
+/* The names that a file has. */
+struct header { const char *path; const char *const *name; size_t n; };
+
+/* Where a name stands, or -1. */
+static int header_find(const struct header *h, const char *name)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (strcmp(h->name[i], name) == 0)
             return (int)i;
     return -1;
 }
 
-/* sentence1 (and sentence2), else sentence, else the first one or two that are not called label. */
-static int names_choose(struct task_columns *c, const char *const *names, size_t n, const char *path,
-                        struct err *err)
+static int header_refuse(const struct header *h, const char *name, struct err *err)
 {
-    *c = (struct task_columns){ .text1 = name_find(names, n, "sentence1"),
-                                .text2 = -1,
-                                .label = name_find(names, n, "label") };
-    if (c->text1 >= 0) {
-        c->text2 = name_find(names, n, "sentence2");
-        return 0;
-    }
-    c->text1 = name_find(names, n, "sentence");
-    for (int i = 0; c->text1 < 0 && i < (int)n; i++)
-        if (i != c->label)
-            c->text1 = i;
-    if (c->text1 < 0)
-        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and sentence2, is "
-                          "expected", path);
-    if (strcmp(names[c->text1], "sentence") == 0)
-        return 0;
-    for (int i = c->text1 + 1; c->text2 < 0 && i < (int)n; i++)
-        if (i != c->label)
-            c->text2 = i;
+    char   known[512] = "nothing";
+    size_t n = 0, i = 0;
+
+    for (; i < h->n && n + 64 < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s'%.40s'", i ? ", " : "", h->name[i]);
+    return err_misuse(err, "%s has no column '%.40s', but %s%s: --text-column, --pair-column and "
+                      "--label-column say which are read", h->path, name, known, i < h->n ? ", ..." : "");
+}
+
+static int is_number_of_row(const char *name)
+{
+    static const char *const names[] = { "", "id", "idx", "index" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return 1;
     return 0;
 }
 
-static int own_header(struct rows *r, struct task_columns *c, struct err *err)
+/* The texts that nobody named: known names first, then the first one or two that are not called label, those
+ * that number the rows only where there is no other. */
+static void header_guess(struct task_columns *c, const struct header *h)
 {
-    const char *names[ROWS_MAX_FIELDS];
-    size_t      n;
-    int         rc = rows_next(r, err);
+    static const char *const known[][2] = { { "sentence1", "sentence2" },
+                                            { "sentence", NULL },
+                                            { "text", "text_pair" } };
+    int                      label = header_find(h, "label");
 
-    if (rc < 0)
-        return rc;
-    if (rc == 0)
-        return err_misuse(err, "%s is empty", rows_path(r));
-    n = rows_fields(r);
-    for (size_t i = 0; i < n; i++) {
-        names[i] = rows_field(r, i);
-        if (name_find(names, i, names[i]) >= 0)
-            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", rows_path(r), rows_line(r),
-                              names[i]);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        c->text1 = header_find(h, known[i][0]);
+        if (c->text1 < 0)
+            continue;
+        c->text2 = known[i][1] ? header_find(h, known[i][1]) : -1;
+        return;
     }
-    return names_choose(c, names, n, rows_path(r), err);
+    for (int numbers = 0; numbers < 2 && c->text1 < 0; numbers++)
+        for (int i = 0; i < (int)h->n && c->text2 < 0; i++) {
+            if (i == label || i == c->label || is_number_of_row(h->name[i]) != numbers)
+                continue;
+            *(c->text1 < 0 ? &c->text1 : &c->text2) = i;
+        }
 }
 
-static int own_read_table(struct rows *r, struct reading *d, struct err *err)
+/* Where the columns stand that are asked for: NULL, or the name that is not there. */
+static const char *header_choose(struct task_columns *c, const struct header *h,
+                                 const struct task_names *asked)
+{
+    *c = (struct task_columns){ .text1 = -1,
+                                .text2 = -1,
+                                .label = header_find(h, asked->label ? asked->label : "label") };
+    if (asked->label && c->label < 0)
+        return asked->label;
+    if (!asked->text) {
+        header_guess(c, h);
+        return NULL;
+    }
+    c->text1 = header_find(h, asked->text);
+    c->text2 = asked->pair ? header_find(h, asked->pair) : -1;
+    return c->text1 < 0 ? asked->text : asked->pair && c->text2 < 0 ? asked->pair : NULL;
+}
+
+/* The names of the columns that were chosen, which last as long as the reading; or what is missing. */
+static int header_names(struct task_names *out, const struct header *h, const struct task_columns *c,
+                        const char *missing, struct err *err)
+{
+    struct task_names read;
+
+    if (missing)
+        return header_refuse(h, missing, err);
+    if (c->text1 < 0)
+        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and sentence2, is "
+                          "expected, or the one that --text-column names", h->path);
+    read = (struct task_names){ h->name[c->text1], c->text2 < 0 ? NULL : h->name[c->text2],
+                                c->label < 0 ? NULL : h->name[c->label] };
+    return task_names_copy(out, &read, err);
+}
+
+/* ---- the delimiter ---- */
+
+static const struct delimiter { char c; const char *many, *works; } delimiters[] = {
+    { ',', "commas", "name it .csv" },
+    { '\t', "tabs", "name it .tsv" },
+    { ';', "semicolons", NULL },
+    { '|', "vertical bars", NULL },
+};
+
+/* Columns of a line with this between them, not within double quotes (which are characters between tabs).
+ * *found: one is called `name`. */
+static size_t delimiter_columns(const struct delimiter *d, const char *line, const char *name, int *found)
+{
+    const char *from = line;
+    size_t      n = 1;
+    int         quoted = 0;
+
+    *found = 0;
+    for (const char *p = line;; p++) {
+        quoted ^= *p == '"' && d->c != '\t';
+        if (*p && (*p != d->c || quoted))
+            continue;
+        size_t quotes = p - from >= 2 && *from == '"' && p[-1] == '"';
+        size_t len = (size_t)(p - from) - 2 * quotes;
+
+        *found |= name && strlen(name) == len && !memcmp(from + quotes, name, len);
+        if (!*p)
+            return n;
+        n++;
+        from = p + 1;
+    }
+}
+
+/* Is the first line one of columns with another delimiter? Where the file's own one is not in it, any that
+ * is; else one that gives a column `name`, which is missing. What cannot be read is said elsewhere. */
+static int delimiter_check(const char *path, enum rows_kind kind, const char *name, struct err *err)
+{
+    const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
+    struct rows            *r;
+    struct err              ignored;
+    const char             *line;
+    size_t                  most = 1;
+    int                     found;
+
+    if (rows_open(&r, path, ROWS_LINES, &ignored))
+        return 0;
+    line = rows_next(r, &ignored) == 1 ? rows_field(r, 0) : "";
+    if (delimiter_columns(used, line, name, &found) == 1 || (name && !found))
+        for (size_t i = 0; i < sizeof delimiters / sizeof *delimiters; i++) {
+            size_t n = delimiter_columns(&delimiters[i], line, name, &found);
+
+            if (n <= most || &delimiters[i] == used || (name && !found))
+                continue;
+            other = &delimiters[i];
+            most = n;
+        }
+    rows_close(r);
+    if (!other)
+        return 0;
+    return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s", path,
+                      other->many, kind == ROWS_CSV ? "csv" : "tsv", used->many,
+                      other->works ? other->works : "", other->works ? ", or " : "", used->many);
+}
+
+/* ---- tables of one's own ---- */
+
+static int own_header(struct rows *r, enum rows_kind kind, const struct task_names *asked,
+                      struct task_columns *c, struct task_names *read, struct err *err)
+{
+    const char   *name[ROWS_MAX_FIELDS], *missing;
+    struct header h = { rows_path(r), name, 0 };
+    int           rc = delimiter_check(h.path, kind, NULL, err);
+
+    if (!rc && (rc = rows_next(r, err)) == 0)
+        return err_misuse(err, "%s is empty", h.path);
+    if (rc < 0)
+        return rc;
+    for (; h.n < rows_fields(r); h.n++) {
+        name[h.n] = rows_field(r, h.n);
+        if (header_find(&h, name[h.n]) >= 0)
+            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, rows_line(r), name[h.n]);
+    }
+    missing = header_choose(c, &h, asked);
+    if (missing || c->label < 0)
+        rc = delimiter_check(h.path, kind, missing ? missing : "label", err);
+    return rc < 0 ? rc : header_names(read, &h, c, missing, err);
+}
+
+static int own_read_table(struct rows *r, enum rows_kind kind, const struct task_names *asked,
+                          struct reading *d, struct err *err)
 {
     struct task_columns c;
-    int                 rc = own_header(r, &c, err);
+    struct task_names   read = { 0 };
+    int                 rc = own_header(r, kind, asked, &c, &read, err);
 
-    return rc ? rc : table_read(r, &c, rows_fields(r), d, err);
+    d->names = &read;
+    if (!rc)
+        rc = table_read(r, &c, rows_fields(r), d, err);
+    task_names_free(&read);
+    return rc;
 }
 
 /* ---- JSON lines ---- */
 
-struct json_names { char *text1, *text2; }; // text2 NULL: single sentences
-
 /* The names of the first object. */
-static int json_names_find(struct json_names *j, json_t *object, const char *path, struct err *err)
+static int json_names(struct task_names *out, json_t *object, const char *path,
+                      const struct task_names *asked, struct err *err)
 {
     const char         *names[ROWS_MAX_FIELDS], *name;
+    struct header       h = { path, names, 0 };
     struct task_columns c;
-    size_t              n = 0;
     json_t             *value;
-    int                 rc;
 
     if (json_object_size(object) > ROWS_MAX_FIELDS)
         return err_misuse(err, "%s: an object of more than %d names", path, ROWS_MAX_FIELDS);
     json_object_foreach(object, name, value)
-        names[n++] = name;
-    rc = names_choose(&c, names, n, path, err);
-    if (rc)
-        return rc;
-    j->text1 = strdup(names[c.text1]);
-    j->text2 = c.text2 < 0 ? NULL : strdup(names[c.text2]);
-    if (!j->text1 || (c.text2 >= 0 && !j->text2))
-        return err_set(err, -ENOMEM, "no memory for the names of %s", path);
-    return 0;
+        names[h.n++] = name;
+    return header_names(out, &h, &c, header_choose(&c, &h, asked), err);
 }
 
 static int json_text(const char **out, const json_t *object, const char *name, const struct task_row *row,
@@ -231,10 +372,10 @@ static int json_text(const char **out, const json_t *object, const char *name, c
 }
 
 /* A label is a string or a number; null, or none, is none. *made: a number's text, the caller's to free. */
-static int json_label(const char **out, char **made, const json_t *object, const struct task_row *row,
-                      struct err *err)
+static int json_label(const char **out, char **made, const json_t *object, const char *name,
+                      const struct task_row *row, struct err *err)
 {
-    const json_t *value = json_object_get(object, "label");
+    const json_t *value = json_object_get(object, name);
 
     *out = *made = NULL;
     if (!value || json_is_null(value))
@@ -249,9 +390,10 @@ static int json_label(const char **out, char **made, const json_t *object, const
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
 
-static int json_row(const struct rows *r, struct json_names *j, struct reading *d, struct err *err)
+static int json_row(const struct rows *r, struct task_names *read, const struct task_names *asked,
+                    struct reading *d, struct err *err)
 {
-    struct task_row row = { .path = rows_path(r), .line = rows_line(r) };
+    struct task_row row = { .path = rows_path(r), .line = rows_line(r), .names = read };
     const char     *text = rows_field(r, 0);
     char            what[512], *made = NULL;
     json_t         *object;
@@ -263,14 +405,14 @@ static int json_row(const struct rows *r, struct json_names *j, struct reading *
         return rc;
     if (!json_is_object(object))
         rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path, row.line);
-    if (!rc && !j->text1)
-        rc = json_names_find(j, object, row.path, err);
+    if (!rc && !read->text)
+        rc = json_names(read, object, row.path, asked, err);
     if (!rc)
-        rc = json_text(&row.text1, object, j->text1, &row, err);
-    if (!rc && j->text2)
-        rc = json_text(&row.text2, object, j->text2, &row, err);
+        rc = json_text(&row.text1, object, read->text, &row, err);
+    if (!rc && read->pair)
+        rc = json_text(&row.text2, object, read->pair, &row, err);
     if (!rc)
-        rc = json_label(&row.label, &made, object, &row, err);
+        rc = json_label(&row.label, &made, object, asked->label ? asked->label : "label", &row, err);
     if (!rc)
         rc = reading_row(d, &row, 0, err);
     free(made);
@@ -278,9 +420,9 @@ static int json_row(const struct rows *r, struct json_names *j, struct reading *
     return rc;
 }
 
-static int own_read_json(struct rows *r, struct reading *d, struct err *err)
+static int own_read_json(struct rows *r, const struct task_names *asked, struct reading *d, struct err *err)
 {
-    struct json_names names = { 0 };
+    struct task_names read = { 0 };
     int               rc = 0;
 
     while (!rc && !reading_done(d)) {
@@ -290,10 +432,9 @@ static int own_read_json(struct rows *r, struct reading *d, struct err *err)
             break;
         }
         if (rc > 0)
-            rc = json_row(r, &names, d, err);
+            rc = json_row(r, &read, asked, d, err);
     }
-    free(names.text1);
-    free(names.text2);
+    task_names_free(&read);
     return rc;
 }
 
@@ -313,9 +454,11 @@ static int own_kind(const char *path)
     return -1;
 }
 
-int task_read_own(const char *path, uint64_t most, task_row_fn row, void *ctx, struct err *err)
+int task_read_own(const char *path, const struct task_names *names, uint64_t most, task_row_fn row,
+                  void *ctx, struct err *err)
 {
-    struct reading d = { .most = most, .row = row, .ctx = ctx };
+    struct task_names asked = names ? *names : (struct task_names){ 0 };
+    struct reading    d = { .most = most, .row = row, .ctx = ctx };
     struct rows   *r;
     int            kind = own_kind(path), rc;
 
@@ -325,7 +468,8 @@ int task_read_own(const char *path, uint64_t most, task_row_fn row, void *ctx, s
     rc = rows_open(&r, path, (enum rows_kind)kind, err);
     if (rc)
         return rc;
-    rc = kind == ROWS_LINES ? own_read_json(r, &d, err) : own_read_table(r, &d, err);
+    rc = kind == ROWS_LINES ? own_read_json(r, &asked, &d, err)
+                            : own_read_table(r, (enum rows_kind)kind, &asked, &d, err);
     rows_close(r);
     return rc;
 }

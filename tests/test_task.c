@@ -23,7 +23,7 @@ static void put(const char *name, const char *text)
 }
 
 /* Rows as one reads them: "line|text1|text2|label;" each, "-" where there is none. */
-struct seen { char text[4096]; size_t n, rows; };
+struct seen { char text[4096], names[64]; size_t n, rows; }; // names: of the columns, if they have some
 
 static int see(void *ctx, const struct task_row *row, struct err *err)
 {
@@ -31,6 +31,9 @@ static int see(void *ctx, const struct task_row *row, struct err *err)
 
     (void)err;
     s->rows++;
+    if (row->names)
+        snprintf(s->names, sizeof s->names, "%.20s %.20s %.20s", row->names->text,
+                 row->names->pair ? row->names->pair : "-", row->names->label ? row->names->label : "-");
     if (s->n < sizeof s->text)
         s->n += (size_t)snprintf(s->text + s->n, sizeof s->text - s->n, "%zu|%s|%s|%s;", row->line,
                                  row->text1, row->text2 ? row->text2 : "-", row->label ? row->label : "-");
@@ -43,7 +46,7 @@ static const char *own(const char *name, const char *text)
 
     s = (struct seen){ .n = 0 };
     put(name, text);
-    if (task_read_own(tempdir_at(name), 0, see, &s, &e))
+    if (task_read_own(tempdir_at(name), NULL, 0, see, &s, &e))
         fail_msg("%s", e.text);
     return s.text;
 }
@@ -57,7 +60,7 @@ static const char *refused_bytes(const char *name, const struct task_columns *c,
 
     tempdir_put(name, bytes, n);
     e = (struct err){ 0 };
-    rc = c ? task_read_glue(tempdir_at(name), c, 0, see, &s, &e) : task_read_own(tempdir_at(name), 0, see, &s, &e);
+    rc = c ? task_read_glue(tempdir_at(name), c, 0, see, &s, &e) : task_read_own(tempdir_at(name), NULL, 0, see, &s, &e);
     assert_int_equal(rc, -EINVAL);
     assert_int_equal(e.misuse, 1);
     begin = strstr(e.text, name);
@@ -325,6 +328,66 @@ static void test_columns(void **state)
     assert_string_equal(own("a.tsv", "sentence1\tlabel\tid\nA\t1\t0\n"), "2|A|-|1;");
     assert_string_equal(own("a.tsv", "question\tlabel\tanswer\tid\nA\t1\tB\t0\n"), "2|A|B|1;");
     assert_string_equal(own("a.tsv", "label\treview\n1\tA\n"), "2|A|-|1;");
+    assert_string_equal(own("a.tsv", "id\ttext\tlabel\n7\tA\t1\n"), "2|A|-|1;");
+    assert_string_equal(own("a.tsv", "summary\ttext\ttext_pair\nS\tA\tB\n"), "2|A|B|-;");
+    assert_string_equal(own("a.tsv", "\tID\treview\tlabel\n7\t8\tA\t1\n"), "2|A|-|1;");
+    assert_string_equal(own("a.tsv", "id\tlabel\n7\t1\n"), "2|7|-|1;"); // there is no other
+}
+
+/* Columns asked for by name: what was read, with the names of what was read. */
+static void test_asked_columns(void **state)
+{
+    static const struct task_names text = { "b", NULL, NULL }, all = { "b", "a", "c" };
+    static const struct task_names none = { "d", NULL, NULL }, no_pair = { "a", "d", NULL };
+    static const struct task_names label = { NULL, NULL, "c" }, no_label = { NULL, NULL, "d" };
+    static const struct {
+        const char              *name, *bytes;
+        const struct task_names *asked;
+        const char              *want;
+    } cases[] = {
+        { "a.csv", "a,b,c,label\nA,B,C,1\n", &text, "2|B|-|1;b - label" },
+        { "a.csv", "a,b,c,label\nA,B,C,1\n", &all, "2|B|A|C;b a c" },
+        { "a.csv", "a,b,c,label\nA,B,C,1\n", &label, "2|A|B|C;a b c" },
+        { "a.jsonl", "{\"a\": \"A\", \"b\": \"B\", \"c\": 3, \"label\": 1}\n", &all, "1|B|A|3;b a c" },
+        { "a.csv", "a,b,c,label\nA,B,C,1\n", &none, "a.csv has no column 'd', but 'a', 'b', 'c', 'label': --text-column" },
+        { "a.tsv", "a\tb\nA\tB\n", &no_label, "a.tsv has no column 'd', but 'a', 'b': --text-column" },
+        { "a.csv", "a,b\nA,B\n", &no_pair, "a.csv has no column 'd', but 'a', 'b': --text-column" },
+        { "a.jsonl", "{\"a\": \"A\"}\n", &none, "a.jsonl has no column 'd', but 'a': --text-column" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct seen s = { 0 };
+        char        got[128];
+
+        put(cases[i].name, cases[i].bytes);
+        e = (struct err){ 0 };
+        if (task_read_own(tempdir_at(cases[i].name), cases[i].asked, 0, see, &s, &e)) {
+            assert_int_equal(e.misuse, 1);
+            assert_memory_equal(strstr(e.text, cases[i].name), cases[i].want, strlen(cases[i].want));
+            continue;
+        }
+        snprintf(got, sizeof got, "%.60s%s", s.text, s.names);
+        assert_string_equal(got, cases[i].want);
+    }
+}
+
+/* A delimiter that is not the one of the file's kind is named, and the one that would work. */
+static void test_delimiters(void **state)
+{
+    (void)state;
+    bad("a.csv", NULL, "sentence;label\nA;1\n",
+        "a.csv has semicolons between its columns, where .csv has commas: write it with commas");
+    bad("a.csv", NULL, "\"sentence\";\"label\"\nA, B;1\n", "a.csv has semicolons between its columns");
+    bad("a.csv", NULL, "sentence, raw;label\nA;1\n", "a.csv has semicolons between its columns");
+    bad("a.csv", NULL, "sentence\tlabel\nA\t1\n",
+        "a.csv has tabs between its columns, where .csv has commas: name it .tsv, or write it with commas");
+    bad("a.tsv", NULL, "sentence,label\nA,1\n",
+        "a.tsv has commas between its columns, where .tsv has tabs: name it .csv, or write it with tabs");
+    bad("a.tsv", NULL, "sentence|label\nA|1\n", "a.tsv has vertical bars between its columns, where .tsv");
+    assert_string_equal(own("a.csv", "\"sentence; all\",label\nA,1\n"), "2|A|-|1;");
+    assert_string_equal(own("a.tsv", "5\" disk, or tape\tlabel\nA\t1\n"), "2|A|-|1;");
+    assert_string_equal(own("a.csv", "sentence\nA;B\tC\n"), "2|A;B\tC|-|-;");
 }
 
 static void test_json(void **state)
@@ -366,7 +429,7 @@ static const char *settle(const char *name, const char *text, int regression)
 
     put(name, text);
     e = (struct err){ 0 };
-    if (task_own(&t, tempdir_at(name), regression, &e)) {
+    if (task_own(&t, tempdir_at(name), NULL, regression, &e)) {
         assert_null(t);
         assert_int_equal(e.misuse, 1);
         return strstr(e.text, name);
@@ -402,7 +465,7 @@ static void test_own(void **state)
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,\n", 0),
                         "t.csv:3: the label is empty");
     assert_string_equal(settle("t.csv", "sentence\nA\n", 0),
-                        "t.csv:2: no label: a column or a field of that name is expected");
+                        "t.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,x\n", 0),
                         "t.csv has one label only, 'x': to tell classes apart takes two");
     n += (size_t)sprintf(text, "sentence,label\n");
@@ -426,7 +489,7 @@ static void test_own_labels(void **state)
 
     (void)state;
     put("t.csv", "sentence,label\nA,10\nB,9\n");
-    assert_int_equal(task_own(&t, tempdir_at("t.csv"), 0, &e), 0);
+    assert_int_equal(task_own(&t, tempdir_at("t.csv"), NULL, 0, &e), 0);
     assert_int_equal(task_label(t, &row, &class, &value, &e), 0);
     assert_int_equal(class, 0);
     row.label = "1";
@@ -447,6 +510,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_labels, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_csv, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_columns, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_asked_columns, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_delimiters, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_json, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_own, tempdir_set_up, tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_own_labels, tempdir_set_up, tempdir_tear_down),

@@ -77,9 +77,9 @@ tuned values --train-file "$tmp/train.csv" --eval-file "$tmp/dev.csv" --test-fil
 result "$(echo "$said" | awk '{ exit !($3 < 0.2) }'; echo $?)" "labels that are not whole are values to come near to"
 run finetune --run "$tmp/new" --train-file "$tmp/train.csv" --init "$tmp/pairs" --max-seq 32 --steps 1 --mode mem --quiet
 result "$(grep -q 'has 2 classes, not 1: a new one is made' "$tmp/err"; echo $?)" "a head for another number of classes is new, and that is said"
-printf 'id,text,label\n1,a ship,yes\n2,a storm, yes\n3,a sea,no\n' >"$tmp/id.csv"
-run finetune --run "$tmp/id" --train-file "$tmp/id.csv" $shape --steps 1 --mode mem
-result "$(grep -q 'id.csv: 3 rows of two texts, 3 classes: . yes., .no., .yes.' "$tmp/err"; echo $?)" "what one's own rows are taken for is said"
+printf 'claim,reason,label\n1,a ship,yes\n2,a storm, yes\n3,a sea,no\n' >"$tmp/two.csv"
+run finetune --run "$tmp/two" --train-file "$tmp/two.csv" $shape --steps 1 --mode mem
+result "$(grep -q "two.csv: 3 rows of two texts ('claim', 'reason'), 3 classes: . yes., .no., .yes." "$tmp/err"; echo $?)" "what one's own rows are taken for is said"
 
 # what is left beside the run
 if command -v python3 >/dev/null; then
@@ -225,7 +225,7 @@ refuses 2 "--data DIR is missing" finetune --run "$tmp/none" --task sst2 $shape
 refuses 2 "a whole number from 1 to 1000000" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --epochs 0
 refuses 2 "--task sst" finetune --run "$tmp/none" --task sst --data "$tmp/sst2" $shape
 printf 'sentence1,sentence2,label\na,b,1.5\n' >"$tmp/pairs.csv"
-refuses 2 "pairs.csv has pairs of texts, but" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --eval-file "$tmp/pairs.csv" $shape
+refuses 2 "pairs.csv has no column 'sentence', but 'sentence1', 'sentence2', 'label'" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --eval-file "$tmp/pairs.csv" $shape
 refuses 2 "--test-file" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --predict
 refuses 2 "give --predict too" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --test-file "$tmp/dev.csv" $shape
 refuses 2 "is a run: siTrain export" pretrain --run "$tmp/none" --data "$tmp/text.txt" --init "$tmp/lm"

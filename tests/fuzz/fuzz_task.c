@@ -40,24 +40,25 @@ static int glue(size_t which, int test, uint64_t most)
 }
 
 /* The task that a file of one's own defines knows the label of each of its rows. */
-static int own(const char *name, int regression)
+static int own(const char *name, const struct task_names *names, int regression)
 {
     struct task *t;
     struct seen  s = { 0 };
     struct err   err = { 0 };
-    int          rc = task_own(&t, fuzz_path(name), regression, &err);
+    int          rc = task_own(&t, fuzz_path(name), names, regression, &err);
 
     if (rc)
         return fuzz_refused(rc, &err);
     s.task = t;
-    FUZZ_CHECK(!task_read_own(fuzz_path(name), 0, row, &s, &err) && s.rows > 0 && s.labelled == s.rows);
+    FUZZ_CHECK(!task_read_own(fuzz_path(name), names, 0, row, &s, &err) && s.rows > 0 && s.labelled == s.rows);
     task_own_free(t);
     return 1;
 }
 
 static int one(const uint8_t *bytes, size_t n)
 {
-    static const char *const names[] = { "x.tsv", "x.csv", "x.jsonl" };
+    static const char *const       names[] = { "x.tsv", "x.csv", "x.jsonl" };
+    static const struct task_names asked = { "a", "b", "c" };
     struct fuzz_in           in = { bytes, n };
     unsigned                 how = (unsigned)fuzz_number(&in, 1);
     const char              *name = names[how % 3];
@@ -67,7 +68,7 @@ static int one(const uint8_t *bytes, size_t n)
         return glue(how / 4, how & 1, how & 2 ? MOST : 0);
     }
     fuzz_put(name, in.p, in.n);
-    return own(name, how & 4);
+    return own(name, how & 8 ? &asked : NULL, how & 4);
 }
 
 static void seed_of(unsigned how, const char *text)
@@ -99,6 +100,9 @@ static void seeds(void)
     seed_of(131, "{\"sentence\": \"a\", \"label\": 1}\n{\"sentence\": \"b\\u00e9\", \"label\": \"no\"}\n");
     seed_of(131, "{\"text\": \"a\", \"other\": \"b\", \"label\": 1.5}\n\n{\"label\": 2, \"text\": \"c\", \"other\": \"d\"}\n");
     seed_of(129, "\tlabel\nA\tx\nB\ty\n"); // a first column without a name
+    seed_of(139, "c,b,a\nx,y,z\ny,z,w\n");
+    seed_of(140, "{\"a\": \"x\", \"b\": \"y\", \"c\": 1}\n{\"a\": \"x\", \"b\": \"y\", \"c\": 2}\n");
+    seed_of(130, "sentence;label\nx;0\n\"y\";1\n");
     seed_of(134, "a,b,label\nx,y,0.5\nz,w,1e3\n");
 }
 

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Rows of one's own: which columns are read, what is said of them, how they are found again. Prints TAP.
+. tests/tap.sh
+
+make_text 200 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/tok"
+run pretrain --run "$tmp/lm" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 32 --batch 2 --steps 1 \
+    --mode mem --durability none --quiet
+works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+
+# tune NAME FILE ARGUMENTS...
+tune() {
+    name=$1 file=$2
+    shift 2
+    run finetune --run "$tmp/$name" --train-file "$tmp/$file" --init "$tmp/hf" --steps 1 --batch 2 --max-seq 32 --mode mem --durability none "$@"
+}
+says() { # TEXT NAME: of the last run
+    result "$([ "$got" = 0 ] && grep -qF -- "$1" "$tmp/err"; echo $?)" "$2"
+}
+refuses_rows() { # TEXT FILE ARGUMENTS...: and nothing is made
+    text=$1 file=$2
+    shift 2
+    refuses 2 "$text" finetune --run "$tmp/none" --train-file "$tmp/$file" --init "$tmp/hf" --steps 1 --mode mem "$@"
+    result "$([ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
+}
+columns() { # RUN: as run.db has them
+    sqlite3 "$tmp/$1/run.db" "SELECT group_concat(key || '=' || value, ' ') FROM (SELECT key, value FROM runs WHERE key LIKE 'column.%' ORDER BY key)"
+}
+
+printf 'id,text,label\n1,a ship,yes\n2,a storm,no\n3,a sea,no\n' >"$tmp/id.csv"
+tune id id.csv
+says "id.csv: 3 rows of one text ('text'), 2 classes: 'no', 'yes'" "a column of ids is no text"
+result "$(grep -q 'are numbers' "$tmp/err"; [ $? = 1 ]; echo $?)" "  and there is nothing to warn of"
+
+printf 'key,body,note,class\n1,a ship,x,yes\n2,a storm,y,no\n3,a sea,z,no\n' >"$tmp/own.csv"
+tune guessed own.csv --label-column class
+says "own.csv: all values of the column 'key' are numbers, and it is read as the first text: --text-column" "a text that is numbers is said"
+same 1 "$(sqlite3 "$tmp/guessed/run.db" "SELECT count(*) FROM notices WHERE text LIKE '%the column ''key'' are numbers%'")" "  and kept with the run"
+tune own own.csv --text-column body --label-column class --eval-file "$tmp/own.csv" --test-file "$tmp/own.csv" --predict
+says "own.csv: 3 rows of one text ('body'), 2 classes: 'no', 'yes'" "columns by their names"
+result "$(grep -q "^$tmp/own.csv after step 1 of 1" "$tmp/out"; echo $?)" "  the table names the file that was evaluated"
+same "column.label=class column.text=body" "$(columns own)" "  and the run knows them"
+run finetune --resume "$tmp/own" --steps 1
+result "$got" "  a resume needs no names"
+same "$tmp/own is finished: its 1 step is done; --steps N goes further" "$(head -n 1 "$tmp/out")" "  and says how far the run is"
+run eval "$tmp/own" --eval-file "$tmp/own.csv" --max-seq 32
+own=$(cat "$tmp/out")
+result "$got" "  nor does eval"
+printf 'sentence,label\na ship,yes\na storm,no\na sea,no\n' >"$tmp/plain.csv"
+refuses 2 "plain.csv has no column 'class', but 'sentence', 'label': --text-column, --pair-column and --label-column say" \
+    eval "$tmp/own" --eval-file "$tmp/plain.csv" --max-seq 32
+run eval "$tmp/own" --eval-file "$tmp/plain.csv" --max-seq 32 --text-column sentence --label-column label
+same "$own" "$(cat "$tmp/out")" "  which takes other ones where it is told"
+run export "$tmp/own" "$tmp/own-hf"
+run eval "$tmp/own-hf" --eval-file "$tmp/own.csv" --max-seq 32 --text-column body --label-column class
+same "$own" "$(cat "$tmp/out")" "  as does that of an export"
+cut -d, -f1,2,3 "$tmp/own.csv" >"$tmp/test.csv"
+run eval "$tmp/own" --test-file "$tmp/test.csv" --max-seq 32 --predict "$tmp/predicted"
+result "$([ "$got" = 0 ] && cmp "$tmp/predicted" "$tmp/own/predict_results_None.txt" >/dev/null; echo $?)" "  rows to predict need no label"
+
+python3 -c 'import csv, json, sys
+for row in csv.DictReader(open(sys.argv[1])): print(json.dumps(row))' "$tmp/own.csv" >"$tmp/own.jsonl"
+tr , '\t' <"$tmp/own.csv" >"$tmp/own.tsv"
+csv=$(exported "$tmp/own")
+for kind in tsv jsonl; do
+    tune "own-$kind" "own.$kind" --text-column body --label-column class --quiet
+    same "$csv" "$(exported "$tmp/own-$kind")" ".$kind: the same rows by the same names"
+done
+tune pairs own.csv --text-column note --pair-column body --label-column class
+says "rows of two texts ('note', 'body')" "pairs by their names"
+same "column.label=class column.pair=body column.text=note" "$(columns pairs)" "  and the run knows them"
+works "a plan takes them, too" plan --init "$tmp/hf" --train-file "$tmp/own.csv" --text-column body --label-column class --max-seq 32
+
+refuses_rows "own.csv has no column 'boody', but 'key', 'body', 'note', 'class'" own.csv --text-column boody --label-column class
+refuses_rows "own.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names" own.csv
+refuses_rows "plain.csv has no column 'text', but 'sentence', 'label'" id.csv --eval-file "$tmp/plain.csv"
+refuses_rows "--text-column NAME, which says what the first is, is missing" own.csv --pair-column body --label-column class
+refuses_rows "the column body is asked for twice" own.csv --text-column body --label-column body
+refuses 2 "--text-column is for rows of one's own" finetune --run "$tmp/none" --task sst2 --data "$tmp" --init "$tmp/hf" --text-column a
+refuses 2 "--text-column is for rows of one's own" eval "$tmp/lm" --data "$tmp/text.txt" --text-column a
+refuses 2 "the files and their columns" finetune --resume "$tmp/own" --text-column body
+
+# delimiters
+tr , ';' <"$tmp/own.csv" >"$tmp/semicolons.csv"
+cp "$tmp/own.tsv" "$tmp/tabs.csv"
+cp "$tmp/own.csv" "$tmp/commas.tsv"
+refuses_rows "semicolons.csv has semicolons between its columns, where .csv has commas: write it with commas" semicolons.csv
+refuses_rows "tabs.csv has tabs between its columns, where .csv has commas: name it .tsv, or write it with commas" tabs.csv
+refuses_rows "commas.tsv has commas between its columns, where .tsv has tabs: name it .csv, or write it with tabs" commas.tsv
+
+done_testing
