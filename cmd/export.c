@@ -3,6 +3,7 @@
 #include "cmd/reader.h"
 #include "cmd/whole.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 struct export_opts {
@@ -24,13 +25,21 @@ const struct opt_command export_command = {
     parts, sizeof(struct export_opts), NULL, NULL
 };
 
-/* Where to go on from, should the run be damaged. */
+/* Where to go on from, should the run be damaged. The export is whole without: it is said, and no failure. */
 static int record(struct reader *r, const char *dir, struct err *err)
 {
     uint64_t next, applied;
-    int      rc = r->run.read_only ? 0 : run_position(&r->run.run, &next, &applied, err);
+    int      rc = r->run.read_only ? -EROFS : run_position(&r->run.run, &next, &applied, err);
 
-    return rc || r->run.read_only ? rc : whole_record(&r->run, dir, next, err);
+    if (!rc)
+        rc = whole_record(&r->run, dir, next, err);
+    if (!session_cannot_write(rc))
+        return rc;
+    fprintf(stderr,
+            "siTrain: nothing can be written in %s now (read-only, another user's, or a full disk), so it "
+            "keeps no record of %s: siTrain check will not name it\n",
+            r->run.dir, dir);
+    return 0;
 }
 
 static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)

@@ -2,6 +2,8 @@
  * command's own file does the rest. */
 #include "cmd/cmd.h"
 #include "cmd/output.h"
+#include "cmd/stop.h"
+#include "data/runlog.h"
 #include "kernels/matmul.h"
 
 #include <errno.h>
@@ -155,12 +157,23 @@ static void take_closed_streams(void)
             return;
 }
 
+/* Another program has a run's database locked: on a terminal, a bar may be drawn there. */
+static int say_waiting(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    if (sentence)
+        fprintf(stderr, "%ssiTrain: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", sentence);
+    return stop_asked();
+}
+
 int main(int argc, char **argv)
 {
-    const struct opt_command *present[COMMANDS];
+    static const struct runlog_wait waiting = { .notice_ms = 1500, .limit_ms = 600000, .say = say_waiting };
+    const struct opt_command       *present[COMMANDS];
 
     take_closed_streams();
     // a reader that went away is an error of the writing (output.c); training stops for it (training.c)
+    runlog_set_wait(&waiting);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
     set_libraries(argv);

@@ -511,11 +511,16 @@ int session_open_reading(struct session *s, const char *dir, struct err *err)
     return open_as(s, dir, 1, err);
 }
 
+int session_cannot_write(int rc)
+{
+    return rc == -EROFS || rc == -EACCES || rc == -EPERM || rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG;
+}
+
 int session_open_either(struct session *s, const char *dir, struct err *err)
 {
     int rc = session_open(s, dir, err);
 
-    if (rc != -EROFS && rc != -EACCES && rc != -EPERM)
+    if (!session_cannot_write(rc))
         return rc;
     session_close(s);
     return session_open_reading(s, dir, err);

@@ -51,9 +51,12 @@ void session_close(struct session *s);
  * where run.lock can be read. */
 int  session_open_reading(struct session *s, const char *dir, struct err *err);
 
-/* session_open where that is allowed, else session_open_reading (s->read_only): for commands that
- * read, and write only what a kill left. */
+/* session_open where that is allowed and the disk is not full, else session_open_reading (s->read_only):
+ * for commands that read, and write only what a kill left. */
 int  session_open_either(struct session *s, const char *dir, struct err *err);
+
+/* Does rc say that nothing can be written there: read-only, another user's, full? */
+int  session_cannot_write(int rc);
 
 /* Derive s->block_params and s->run from s->gpt, s->o, s->id, s->dir and s->log. Used by
  * session_open, and by who makes a run. */

@@ -1,13 +1,13 @@
 /* runlog.c: the run's database as one thing: whose it is (the lock), open, create, close, transactions. What
- * SQLite is told is in runlog_db.c, the rows are in runlog_rows.c, and what tells whether they are whole in
- * runlog_check.c.
+ * SQLite is told is in runlog_db.c, how another program is waited for in runlog_wait.c, the rows are in
+ * runlog_rows.c, and what tells whether they are whole in runlog_check.c.
  *
  * The lock is a file of its own beside the database (run.lock, flock): SQLite locks run.db itself with fcntl,
  * and a second descriptor on run.db closed by us would drop those. flock goes with the process, so a killed
  * run leaves nothing to clean up; the file stays, for removing it would let two processes hold two different
  * files of that name.
  *
- * Invariants, of all four files: statements are prepared once; every sentence names the file; the caller
+ * Invariants, of all five files: statements are prepared once; every sentence names the file; the caller
  * owns transactions. */
 #include "data/runlog_db.h"
 
@@ -102,9 +102,12 @@ out:
 
 int runlog_lock_reading(struct runlog *log, struct err *err)
 {
-    char *path = lock_path_of(log);
+    char *path;
     int   fd, rc = 0;
 
+    if (log->lock_fd >= 0)
+        return 0;
+    path = lock_path_of(log);
     if (!path)
         return err_set(err, -ENOMEM, "%s: out of memory", log->path);
     fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -211,6 +214,8 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         rc = wal_check(path, err);
     if (!rc)
         rc = runlog_db_connect(log, read_only, err);
+    if (!rc && log->apart)
+        rc = runlog_lock_reading(log, err);
     if (!rc)
         rc = runlog_db_check_format(log, err);
     if (!rc)

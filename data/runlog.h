@@ -21,10 +21,21 @@ enum runlog_phase {
 };
 extern const char *const runlog_phase_names[PHASES];
 
+/* How long another program that holds a database (someone's sqlite3 in a transaction) is waited for: after
+ * notice_ms, say() gets a sentence that names what is waited for, and from then on NULL about ten times a
+ * second; where it returns other than 0, the wait ends. After limit_ms it ends anyway. Either is an error with
+ * a sentence (-EINTR, -EBUSY), and that database is not waited for again. say() is called on the thread that
+ * waits. Of the whole process: set it before a database is opened. Until then: 2 s, 10 minutes, nobody is
+ * told. */
+struct runlog_wait { uint64_t notice_ms, limit_ms; int (*say)(void *ctx, const char *sentence); void *ctx; };
+void runlog_set_wait(const struct runlog_wait *wait);
+
 /* Create path (must not exist; the caller closes it, then renames it, when the run is complete: an open
  * one has its WAL beside it, by name) or open an existing one. durable: synchronous=FULL, else OFF. Unless
  * read_only, holds run.lock in the same folder against a second process; a busy one is refused with the
- * holder's pid and host (written in run.lock, which stays). */
+ * holder's pid and host (written in run.lock, which stays). read_only: where nothing can be written beside
+ * the database (a read-only mount, another user's folder, a full disk) it is read all the same, with its log;
+ * processes that write are then kept away as by runlog_lock_reading. */
 int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int  runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
@@ -32,6 +43,8 @@ void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
  * read; -EBUSY where one is at work. */
 int  runlog_lock_reading(struct runlog *log, struct err *err);
 struct sqlite3 *runlog_db(struct runlog *log);
+/* The sentence of SQLite's last error while `doing` something; returns its -errno. */
+int runlog_fail(struct runlog *log, const char *doing, struct err *err);
 
 int runlog_begin(struct runlog *log, struct err *err);    // BEGIN IMMEDIATE
 int runlog_commit(struct runlog *log, struct err *err);

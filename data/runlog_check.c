@@ -26,14 +26,14 @@ int runlog_check_settings(struct runlog *log, struct err *err)
 
     if (sqlite3_prepare_v2(log->db, "PRAGMA integrity_check('runs')", -1, &st, NULL) ||
         sqlite3_step(st) != SQLITE_ROW)
-        rc = runlog_db_fail(log, "checking the settings", err);
+        rc = runlog_fail(log, "checking the settings", err);
     else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
         rc = err_set(err, -EBADMSG, "%s: the table of settings (runs) is damaged", log->path);
     sqlite3_finalize(st);
     if (rc)
         return rc;
     if (sqlite3_prepare_v2(log->db, "SELECT key, value, crc FROM runs", -1, &st, NULL))
-        return runlog_db_fail(log, "reading the settings", err);
+        return runlog_fail(log, "reading the settings", err);
     while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(st, 0);
         const char *value = (const char *)sqlite3_column_text(st, 1);
@@ -43,7 +43,7 @@ int runlog_check_settings(struct runlog *log, struct err *err)
                          key ? key : "of a row");
     }
     if (!rc && got != SQLITE_DONE)
-        rc = runlog_db_fail(log, "reading the settings", err);
+        rc = runlog_fail(log, "reading the settings", err);
     sqlite3_finalize(st);
     return rc;
 }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 enum { RUN_ID = 0x73695472, RUN_VERSION = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };            // of one value
@@ -109,7 +109,7 @@ static const char *const sql_texts[SQLS] = {
 
 /* ---- sentences ---- */
 
-int runlog_db_fail(struct runlog *log, const char *doing, struct err *err)
+int runlog_fail(struct runlog *log, const char *doing, struct err *err)
 {
     const char *p = log->path, *why = log->db ? sqlite3_errmsg(log->db) : "out of memory";
     int         code = log->db ? sqlite3_extended_errcode(log->db) : SQLITE_NOMEM;
@@ -127,8 +127,7 @@ int runlog_db_fail(struct runlog *log, const char *doing, struct err *err)
         return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run", p);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try again", p,
-                       doing);
+        return runlog_wait_fail(log, doing, err);
     case SQLITE_READONLY:
         return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing, why);
     case SQLITE_CANTOPEN:
@@ -156,7 +155,7 @@ static int db_bind(struct runlog *log, enum runlog_sql id, const char *doing, st
     if (!st) {
         rc = sqlite3_prepare_v3(log->db, sql_texts[id], -1, SQLITE_PREPARE_PERSISTENT, &st, NULL);
         if (rc)
-            return runlog_db_fail(log, doing, err);
+            return runlog_fail(log, doing, err);
         log->stmt[id] = st;
     }
     for (int i = 1; *types && !rc; types++, i++) {
@@ -167,7 +166,7 @@ static int db_bind(struct runlog *log, enum runlog_sql id, const char *doing, st
         else
             rc = sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
     }
-    return rc ? runlog_db_fail(log, doing, err) : 0;
+    return rc ? runlog_fail(log, doing, err) : 0;
 }
 
 int runlog_db_run(struct runlog *log, enum runlog_sql id, const char *doing, struct err *err,
@@ -180,7 +179,7 @@ int runlog_db_run(struct runlog *log, enum runlog_sql id, const char *doing, str
     rc = db_bind(log, id, doing, err, types, ap);
     va_end(ap);
     if (!rc && sqlite3_step(log->stmt[id]) != SQLITE_DONE)
-        rc = runlog_db_fail(log, doing, err);
+        rc = runlog_fail(log, doing, err);
     if (log->stmt[id])
         sqlite3_reset(log->stmt[id]);
     return rc;
@@ -198,12 +197,12 @@ int runlog_db_row(struct runlog *log, enum runlog_sql id, const char *doing, str
     if (rc)
         return rc;
     got = sqlite3_step(log->stmt[id]);
-    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : runlog_db_fail(log, doing, err);
+    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : runlog_fail(log, doing, err);
 }
 
 static int db_exec(struct runlog *log, const char *text, const char *doing, struct err *err)
 {
-    return sqlite3_exec(log->db, text, NULL, NULL, NULL) ? runlog_db_fail(log, doing, err) : 0;
+    return sqlite3_exec(log->db, text, NULL, NULL, NULL) ? runlog_fail(log, doing, err) : 0;
 }
 
 /* ---- connecting ---- */
@@ -227,25 +226,58 @@ static char *immutable_uri(const char *path)
 
 static int has_log(const struct runlog *log)
 {
-    char *wal = NULL;
-    int   there = asprintf(&wal, "%s-wal", log->path) >= 0 && access(wal, F_OK) == 0;
+    struct stat st;
+    char       *wal = NULL;
+    int         there = asprintf(&wal, "%s-wal", log->path) >= 0 && stat(wal, &st) == 0 && st.st_size > 0;
 
     free(wal);
     return there;
 }
 
-/* On read-only media a WAL database without a WAL can only be read as immutable. */
-static int db_open_immutable(struct runlog *log)
+/* run.db without its log, of which SQLite then knows nothing. */
+static int db_open_alone(struct runlog *log)
 {
-    char *uri = NULL;
-    int   rc = SQLITE_CANTOPEN;
+    char *uri = immutable_uri(log->path);
+    int   rc = SQLITE_NOMEM;
 
-    if (!has_log(log) && (uri = immutable_uri(log->path))) {
-        sqlite3_close(log->db);
+    sqlite3_close(log->db);
+    log->db = NULL;
+    if (uri)
         rc = sqlite3_open_v2(uri, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
-    }
     free(uri);
     return rc;
+}
+
+/* With its log, but with an index of the log in this process's memory, since a file of it (run.db-shm)
+ * cannot be made. SQLite does that for who has the database to himself, and takes it for granted where
+ * there are no locks; run.lock stands in for them (runlog_open). */
+static int db_open_apart(struct runlog *log)
+{
+    int rc;
+
+    sqlite3_close(log->db);
+    rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, "unix-none");
+    if (rc)
+        return rc;
+    sqlite3_db_config(log->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return sqlite3_exec(log->db, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+}
+
+/* Where nothing can be written: read-only media, another user's folder, a disk without a byte free. */
+static int cannot_write(struct runlog *log, int rc)
+{
+    int os = sqlite3_system_errno(log->db);
+
+    switch (rc & 0xff) {
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_FULL:
+        return 1;
+    case SQLITE_IOERR:
+        return os == ENOSPC || os == EDQUOT || os == EFBIG;
+    default:
+        return 0;
+    }
 }
 
 /* A stranger's database can be told to do more than ours: a trigger acts on every row, a view in a table's
@@ -275,34 +307,44 @@ static int db_own_views(struct runlog *log)
     return rc;
 }
 
+static int db_probe(struct runlog *log)
+{
+    sqlite3_extended_result_codes(log->db, 1);
+    return sqlite3_exec(log->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+}
+
 /* A reader, too, is opened for writing where the file allows it: a read-only connection would leave its
  * -shm and -wal behind. query_only sees to it that it changes nothing. */
 int runlog_db_connect(struct runlog *log, int read_only, struct err *err)
 {
-    const char *probe = "SELECT count(*) FROM sqlite_master";
-    int         rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
     if (!rc) {
-        sqlite3_extended_result_codes(log->db, 1);
-        sqlite3_busy_timeout(log->db, 5000);
-        rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
+        runlog_wait_install(log);
+        rc = db_probe(log);
     }
-    if (read_only && ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) &&
-        !db_open_immutable(log))
-        rc = sqlite3_exec(log->db, probe, NULL, NULL, NULL);
+    if (read_only && log->db && cannot_write(log, rc))
+        return runlog_db_connect_apart(log, 0, err);
     if (!rc)
         rc = db_own_views(log);
-    if (read_only && (rc & 0xff) == SQLITE_CANTOPEN && has_log(log))
-        return err_set(err, -EROFS,
-                       "%s was not closed, and what its log (%s-wal) holds cannot be read where nothing may "
-                       "be written; siTrain check where it may takes it in",
-                       log->path, log->path);
     if (!rc && read_only)
         rc = sqlite3_exec(log->db, "PRAGMA query_only=1", NULL, NULL, NULL);
     if (!rc && !read_only && sqlite3_db_readonly(log->db, "main"))
         return err_set(err, -EROFS, "%s may not be written here: it is read-only, or another user's",
                        log->path);
-    return rc ? runlog_db_fail(log, "opening", err) : 0;
+    return rc ? runlog_fail(log, "opening", err) : 0;
+}
+
+int runlog_db_connect_apart(struct runlog *log, int alone, struct err *err)
+{
+    int rc = alone || !has_log(log) ? db_open_alone(log) : db_open_apart(log);
+
+    log->apart = 1;
+    if (!rc)
+        rc = db_probe(log);
+    if (!rc)
+        rc = db_own_views(log);
+    return rc ? runlog_fail(log, "opening", err) : 0;
 }
 
 /* ---- its head and its tables ---- */
@@ -323,14 +365,14 @@ int runlog_db_check_format(struct runlog *log, struct err *err)
 
     if (sqlite3_exec(log->db, "PRAGMA application_id", pragma_number, &id, NULL) ||
         sqlite3_exec(log->db, "PRAGMA user_version", pragma_number, &version, NULL))
-        return runlog_db_fail(log, "reading its header", err);
+        return runlog_fail(log, "reading its header", err);
     if (id != RUN_ID)
         return err_misuse(err, "%s is a SQLite database but not of a siTrain run", log->path);
     if (version != RUN_VERSION)
         return err_misuse(err, "%s has format %ld; this version of siTrain reads format %d", log->path,
                           version, RUN_VERSION);
     if (sqlite3_exec(log->db, foreign_sql, pragma_number, &foreign, NULL))
-        return runlog_db_fail(log, "reading its tables", err);
+        return runlog_fail(log, "reading its tables", err);
     if (foreign)
         return err_set(err, -EBADMSG,
                        "%s: it has virtual tables or computed columns, which no siTrain run has", log->path);

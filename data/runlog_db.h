@@ -1,6 +1,6 @@
-/* runlog_db.h: what the files of runlog share, and private to them (runlog.c, runlog_db.c, runlog_rows.c,
- * runlog_check.c): whoever else writes to a run's database does it through runlog.h, where a row cannot be
- * written without its sum, or brings tables of its own (runlog_db). */
+/* runlog_db.h: what the files of runlog share, and private to them (runlog.c, runlog_db.c, runlog_wait.c,
+ * runlog_rows.c, runlog_check.c): whoever else writes to a run's database does it through runlog.h, where a
+ * row cannot be written without its sum, or brings tables of its own (runlog_db). */
 #ifndef DATA_RUNLOG_DB_H
 #define DATA_RUNLOG_DB_H
 
@@ -21,13 +21,14 @@ struct runlog {
     sqlite3_stmt *stmt[SQLS]; // NULL until its first use
     int           lock_fd;    // -1: not held
     int           writes;     // it is held against everybody
+    int           apart;      // connected by runlog_db_connect_apart
+    uint64_t      busy_ns;    // since when another program is waited for
+    int           told;       // that was said
+    int           given_up;   // -errno: it is not waited for any more
     char         *path;
 };
 
 /* ---- runlog_db.c ---- */
-
-/* The sentence of SQLite's last error while `doing` something; returns its -errno. */
-int runlog_db_fail(struct runlog *log, const char *doing, struct err *err);
 
 /* Statements, with a letter of `types` for each value: i sqlite3_int64, d double, t text (const char *).
  * runlog_db_run: one that gives no rows. runlog_db_row: step to the first row: 1, or 0 if there is none; the
@@ -40,6 +41,9 @@ int runlog_db_row(struct runlog *log, enum runlog_sql id, const char *doing, str
 /* Open the database of log->path; or make one of the empty file there, with all tables. After an error
  * log->db may be open. */
 int runlog_db_connect(struct runlog *log, int read_only, struct err *err);
+/* For reading, without a write to any file; alone: as if there were no log. What writes must be kept away
+ * meanwhile (run.lock): there are no locks of SQLite's. */
+int runlog_db_connect_apart(struct runlog *log, int alone, struct err *err);
 int runlog_db_create(struct runlog *log, int durable, struct err *err);
 /* Refuse what no run of this version looks like. */
 int runlog_db_check_format(struct runlog *log, struct err *err);
@@ -47,6 +51,13 @@ int runlog_db_set_durable(struct runlog *log, int durable, struct err *err);
 /* Whether the rows of `table` (steps, evals) have a sum; add the column where they have none. */
 int runlog_db_has_sums(struct runlog *log, const char *table);
 int runlog_db_add_sums(struct runlog *log, struct err *err);
+
+/* ---- runlog_wait.c ---- */
+
+/* SQLite waits as runlog_set_wait says. */
+void runlog_wait_install(struct runlog *log);
+/* The sentence of a wait that ended without the lock; returns its -errno. */
+int runlog_wait_fail(struct runlog *log, const char *doing, struct err *err);
 
 /* ---- runlog_rows.c: the checksum of a row ---- */
 

@@ -207,12 +207,12 @@ int runlog_query(struct runlog *log, const char *sql,
     int           n, got, rc = 0;
 
     if (sqlite3_prepare_v2(log->db, sql, -1, &st, NULL))
-        return runlog_db_fail(log, "a query", err);
+        return runlog_fail(log, "a query", err);
     n = sqlite3_column_count(st);
     assert(sqlite3_stmt_readonly(st) && n <= COLUMNS);
     while (!rc && (got = sqlite3_step(st)) != SQLITE_DONE) {
         if (got != SQLITE_ROW) {
-            rc = runlog_db_fail(log, "a query", err);
+            rc = runlog_fail(log, "a query", err);
             break;
         }
         for (int i = 0; i < n; i++) {

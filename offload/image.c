@@ -55,11 +55,6 @@ void image_path(const struct run_config *cfg, unsigned area, char *path, size_t 
 
 /* The journal's rows. */
 
-static int db_fail(const struct run_config *cfg, const char *what, struct err *err)
-{
-    return err_set(err, -EIO, "run.db in %s: %s: %s", cfg->dir, what, sqlite3_errmsg(runlog_db(cfg->log)));
-}
-
 static uint32_t row_checksum(unsigned area, size_t block, size_t params,
                              const struct image_state *s, uint32_t crc)
 {
@@ -78,7 +73,7 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
                            "INSERT OR REPLACE INTO journal_image"
                            "(area, block, step, applied, crc, row_crc) VALUES(?,?,?,?,?,?)",
                            -1, &put, NULL))
-        return db_fail(cfg, "journal of images", err);
+        return runlog_fail(cfg->log, "using the journal of images", err);
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
         sqlite3_bind_int64(put, 1, state->area);
         sqlite3_bind_int64(put, 2, (sqlite3_int64)b);
@@ -87,7 +82,7 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
         sqlite3_bind_int64(put, 5, crc[b]);
         sqlite3_bind_int64(put, 6, row_checksum(state->area, b, cfg->block_params[b], state, crc[b]));
         if (sqlite3_step(put) != SQLITE_DONE)
-            rc = db_fail(cfg, "journal of images", err);
+            rc = runlog_fail(cfg->log, "using the journal of images", err);
         sqlite3_reset(put);
     }
     sqlite3_finalize(put);
@@ -126,11 +121,11 @@ static int area_read(const struct run_config *cfg, unsigned area, struct area *o
     if (sqlite3_prepare_v2(runlog_db(cfg->log),
                            "SELECT block, step, applied, crc, row_crc "
                            "FROM journal_image WHERE area = ? ORDER BY block", -1, &get, NULL))
-        return db_fail(cfg, "journal of images", err);
+        return runlog_fail(cfg->log, "using the journal of images", err);
     sqlite3_bind_int64(get, 1, area);
     while (!rc && (s = sqlite3_step(get)) != SQLITE_DONE)
         rc = s == SQLITE_ROW ? row_read(cfg, get, area, rows++, out, err)
-                             : db_fail(cfg, "journal of images", err);
+                             : runlog_fail(cfg->log, "using the journal of images", err);
     sqlite3_finalize(get);
     if (!rc && rows != 0 && rows != cfg->n_blocks)
         rc = err_set(err, -EBADMSG, "run.db in %s: the journal has %zu of %zu blocks of image%u",
@@ -152,7 +147,7 @@ static int table_check(const struct run_config *cfg, struct err *err)
 
     if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st, NULL) ||
         sqlite3_step(st) != SQLITE_ROW)
-        rc = db_fail(cfg, "journal of images", err);
+        rc = runlog_fail(cfg->log, "using the journal of images", err);
     else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
         rc = err_set(err, -EBADMSG, "run.db in %s: the journal of images is damaged: %s", cfg->dir,
                      (const char *)sqlite3_column_text(st, 0));
@@ -337,7 +332,7 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
 
     snprintf(sql, sizeof sql, "DELETE FROM journal_image WHERE area = %u", area);
     if (sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL))
-        return db_fail(cfg, "journal of images", err);
+        return runlog_fail(cfg->log, "using the journal of images", err);
     return 0;
 }
 
@@ -418,7 +413,7 @@ static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct
                      "applied INTEGER, crc INTEGER, row_crc INTEGER, "
                      "PRIMARY KEY(area, block)) WITHOUT ROWID",
                      NULL, NULL, NULL))
-        rc = db_fail(cfg, "journal of images", err);
+        rc = runlog_fail(cfg->log, "using the journal of images", err);
     if (!rc)
         rc = image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
     if (!rc)

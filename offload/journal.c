@@ -32,15 +32,6 @@ static const char *const put_sql[STATEMENTS] = {
     [PUT_RESIDUAL] = "INSERT OR REPLACE INTO journal_residuals VALUES(?, ?, ?)",
 };
 
-static int sql_error(struct runlog *log, const char *doing, struct err *err)
-{
-    sqlite3 *db = runlog_db(log);
-    int      code = sqlite3_errcode(db);
-
-    return err_set(err, code == SQLITE_FULL ? -ENOSPC : -EIO, "%s: %s: %s",
-                   sqlite3_db_filename(db, "main"), doing, sqlite3_errmsg(db));
-}
-
 /* The checksum of a row: its numbers, key included, in the order of its columns. */
 static uint32_t row_sum(const uint64_t *values, size_t n)
 {
@@ -79,7 +70,7 @@ static int put(struct journal *j, int which, const uint64_t *values, int n, stru
         sqlite3_bind_int64(st, i + 1, (sqlite3_int64)values[i]);
     rc = sqlite3_step(st);
     sqlite3_reset(st);
-    return rc == SQLITE_DONE ? 0 : sql_error(j->log, "write the journal", err);
+    return rc == SQLITE_DONE ? 0 : runlog_fail(j->log, "writing the journal", err);
 }
 
 int journal_put_state(struct journal *j, const struct journal_state *s, struct err *err)
@@ -93,7 +84,7 @@ int journal_put_state(struct journal *j, const struct journal_state *s, struct e
     sqlite3_bind_int64(st, 4, state_sum(s));
     rc = sqlite3_step(st);
     sqlite3_reset(st);
-    return rc == SQLITE_DONE ? 0 : sql_error(j->log, "write the journal", err);
+    return rc == SQLITE_DONE ? 0 : runlog_fail(j->log, "writing the journal", err);
 }
 
 int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g, struct err *err)
@@ -119,7 +110,7 @@ static int prepare(struct journal *j, int first, int end, struct err *err)
     for (int i = first; i < end; i++)
         if (sqlite3_prepare_v3(runlog_db(j->log), put_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                &j->put[i], NULL) != SQLITE_OK)
-            return sql_error(j->log, "prepare the journal", err);
+            return runlog_fail(j->log, "preparing the journal", err);
     return 0;
 }
 
@@ -154,7 +145,7 @@ int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *
 
     memset(&state, 0, sizeof state); // the padding too: it is summed
     if (sqlite3_exec(runlog_db(log), schema, NULL, NULL, NULL) != SQLITE_OK)
-        return sql_error(log, "create the journal", err);
+        return runlog_fail(log, "creating the journal", err);
     rc = prepare(&j, 0, PUT_RESIDUAL, err);
     if (!rc)
         rc = journal_put_state(&j, &state, err);
@@ -198,7 +189,7 @@ static int row_check(struct runlog *log, const char *table, size_t due, uint64_t
 static int row_absent(struct runlog *log, const char *table, int got, size_t due, size_t n, struct err *err)
 {
     return got == SQLITE_DONE ? row_check(log, table, due, n, 0, err)
-                              : sql_error(log, "read the journal", err);
+                              : runlog_fail(log, "reading the journal", err);
 }
 
 static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, struct err *err)
@@ -209,7 +200,7 @@ static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, str
 
     if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_subs ORDER BY sub",
                            -1, &st, NULL) != SQLITE_OK)
-        return sql_error(log, "read the journal", err);
+        return runlog_fail(log, "reading the journal", err);
     for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         subs[i] = (struct journal_sub){ .slot = (uint32_t)column(st, 1), .version = column(st, 2),
                                         .states_crc = (uint32_t)column(st, 3),
@@ -230,7 +221,7 @@ static int read_grads(struct runlog *log, size_t n, struct journal_grad *grads, 
 
     if (sqlite3_prepare_v2(runlog_db(log), "SELECT * FROM journal_grads ORDER BY sub",
                            -1, &st, NULL) != SQLITE_OK)
-        return sql_error(log, "read the journal", err);
+        return runlog_fail(log, "reading the journal", err);
     for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         grads[i] = (struct journal_grad){ .crc = (uint32_t)column(st, 1), .pairs = column(st, 2) };
         rc = row_check(log, "journal_grads", i, column(st, 0), columns_sum(st, 3) == column(st, 3), err);
@@ -249,7 +240,7 @@ static int read_state(struct runlog *log, struct journal_state *s, struct err *e
     memset(s, 0, sizeof *s);
     if (sqlite3_prepare_v2(runlog_db(log), "SELECT next_step, applied, optim, sum FROM journal_state",
                            -1, &st, NULL) != SQLITE_OK)
-        return sql_error(log, "read the journal", err);
+        return runlog_fail(log, "reading the journal", err);
     got = sqlite3_step(st);
     if (got == SQLITE_ROW && sqlite3_column_bytes(st, 2) == (int)sizeof s->optim) {
         s->next_step = column(st, 0);
@@ -293,7 +284,7 @@ int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *
     int            rc;
 
     if (sqlite3_exec(runlog_db(log), residual_schema, NULL, NULL, NULL) != SQLITE_OK)
-        return sql_error(log, "create the journal", err);
+        return runlog_fail(log, "creating the journal", err);
     rc = prepare(&j, PUT_RESIDUAL, STATEMENTS, err);
     for (size_t i = 0; !rc && i < n_subs; i++)
         rc = journal_put_residual(&j, i, crc[i], err);
@@ -309,7 +300,7 @@ int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, stru
 
     if (sqlite3_prepare_v2(runlog_db(j->log), "SELECT * FROM journal_residuals ORDER BY sub",
                            -1, &st, NULL) != SQLITE_OK)
-        return sql_error(j->log, "read the journal", err);
+        return runlog_fail(j->log, "reading the journal", err);
     for (; !rc && i < n_subs && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         crc[i] = (uint32_t)column(st, 1);
         rc = row_check(j->log, "journal_residuals", i, column(st, 0),
@@ -331,7 +322,7 @@ int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub 
     int            rc;
 
     if (sqlite3_exec(runlog_db(log), drop, NULL, NULL, NULL) != SQLITE_OK)
-        return sql_error(log, "empty the journal", err);
+        return runlog_fail(log, "emptying the journal", err);
     rc = prepare(&j, 0, residuals ? STATEMENTS : PUT_RESIDUAL, err);
     if (!rc)
         rc = subs_put(&j, n_subs, subs, err);

@@ -41,8 +41,7 @@ static const char *layout_of(const struct run_config *cfg)
 static int db_exec(const struct run_config *cfg, const char *sql, struct err *err)
 {
     return sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL)
-               ? err_set(err, -EIO, "%s/run.db: %s: %s", cfg->dir, sql,
-                         sqlite3_errmsg(runlog_db(cfg->log))) : 0;
+               ? runlog_fail(cfg->log, "noting what is to be removed", err) : 0;
 }
 
 /* List these files, which are of cfg's layout. A path with a line break would be two. */

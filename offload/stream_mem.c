@@ -261,8 +261,7 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
 static int set_synchronous(struct stream_mem *m, const char *sql, struct err *err)
 {
     if (m->cfg.durable && sqlite3_exec(runlog_db(m->cfg.log), sql, NULL, NULL, NULL))
-        return err_set(err, -EIO, "run.db in %s: %s: %s", m->cfg.dir, sql,
-                       sqlite3_errmsg(runlog_db(m->cfg.log)));
+        return runlog_fail(m->cfg.log, "setting synchronous", err);
     return 0;
 }
 

@@ -438,6 +438,56 @@ static void test_read_only_folder(void **state)
     runlog_close(log);
 }
 
+/* ---- another program has it locked ---- */
+
+struct said { int sentences, calls, stop_after; char first[256]; };
+
+static int say(void *ctx, const char *sentence)
+{
+    struct said *s = ctx;
+
+    s->calls++;
+    if (sentence && !s->sentences++)
+        snprintf(s->first, sizeof s->first, "%s", sentence);
+    return s->stop_after && s->calls >= s->stop_after;
+}
+
+/* It is waited for, said once, and in the end, or when it is asked for, refused; then the run's own transactions
+ * are what they were. */
+static void test_waiting(void **state)
+{
+    struct said        said = { 0 };
+    struct runlog_wait wait = { .notice_ms = 20, .limit_ms = 400, .say = say, .ctx = &said };
+    struct runlog     *log = create(0);
+    sqlite3           *other = NULL;
+
+    (void)state;
+    runlog_set_wait(&wait);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    for (int stopped = 0; stopped < 2; stopped++) {
+        said = (struct said){ .stop_after = stopped ? 3 : 0 };
+        err = (struct err){ 0 };
+        assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(runlog_begin(log, &err), stopped ? -EINTR : -EBUSY);
+        assert_int_equal(said.sentences, 1);
+        assert_true(stopped ? said.calls == 3 : said.calls > 3);
+        assert_non_null(strstr(said.first, "is locked by"));
+        assert_non_null(strstr(err.text, path));
+        assert_non_null(strstr(err.text, stopped ? "stopped" : "locked by another program, for 0.00"));
+        assert_int_equal(err.stopped, stopped);
+        assert_int_equal(runlog_begin(log, NULL), stopped ? -EINTR : -EBUSY); // at once: nobody waits twice
+        assert_int_equal(said.sentences, 1);
+        assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+        runlog_close(log);
+        assert_int_equal(runlog_open(&log, path, 0, 0, &err), 0);
+        assert_int_equal(runlog_begin(log, &err), 0);
+        assert_int_equal(runlog_commit(log, &err), 0);
+    }
+    runlog_set_wait(&(struct runlog_wait){ .notice_ms = 2000, .limit_ms = 600000 });
+    sqlite3_close(other);
+    runlog_close(log);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -445,7 +495,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
         CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_lost_steps), CASE(test_damaged_log),
-        CASE(test_full_disk), CASE(test_read_only_folder),
+        CASE(test_full_disk), CASE(test_read_only_folder), CASE(test_waiting),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

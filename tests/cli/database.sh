@@ -1,0 +1,174 @@
+#!/bin/sh
+# run.db as others leave it: no byte free beside it, another program that has it locked, its log damaged. What only reads reads on, what
+# writes waits, and what cannot be read is refused with what is still whole. Prints TAP.
+. tests/tap.sh
+
+make_text 1500 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+shape="--data $tmp/text.bin --tokenizer $tmp/tok --n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 2 --csd-mem 192K --threads 1 --lr 1e-3
+       --schedule-steps 12 --disk sync --durability none"
+
+made() { # NAME STEPS ARGUMENTS...
+    made_name=$1 made_steps=$2
+    shift 2
+    run pretrain --run "$tmp/$made_name" $shape --steps "$made_steps" "$@"
+    result "$got" "a run: $made_name"
+}
+
+# hold RUN SQL: someone's sqlite3 says that to the run's database, and stays
+hold() {
+    rm -f "$tmp/say"
+    mkfifo "$tmp/say"
+    sqlite3 "$1/run.db" <"$tmp/say" >"$tmp/said" 2>&1 &
+    holder=$!
+    exec 3>"$tmp/say"
+    printf '.timeout 20000\n%s; SELECT "it is " || "held";\n' "$2" >&3
+    until_there "it is held" "$tmp/said"
+}
+
+let_go() {
+    echo .quit >&3
+    exec 3>&-
+    wait $holder
+}
+
+until_there() { # TEXT FILE: 60 s at most
+    for _ in $(seq 1200); do
+        grep -q -- "$1" "$2" 2>/dev/null && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+# ---- a full disk
+
+# What each command that only reads says of RUN, in $tmp/NAME.*
+look() { # RUN NAME
+    look_failed=
+    for words in "report RUN --csv" "check RUN" "eval RUN --data $tmp/text.bin --seq 24 --batch 2" "generate RUN --prompt sea --tokens 4 --seed 1" "export RUN $tmp/$2.hf"; do
+        run $(echo "$words" | sed "s,RUN,$1,")
+        [ "$got" = 0 ] || look_failed="$look_failed$words: $(tail -n 1 "$tmp/err"); "
+        # an export is known to one alone; how much of run.db is in its log may differ; so does the time
+        sed -e "s,$1,RUN,g" -e '/^export /d' -e '/^run.db\|is whole/s/ *[0-9.]*[KMG]//' -e 's/ [0-9.]* tokens a second.*//' "$tmp/out" >"$tmp/$2.${words%% *}"
+    done
+    sha256sum <"$tmp/$2.hf/model.safetensors" >"$tmp/$2.export"
+}
+
+same_looks() { # A B NAME
+    same_failed=$look_failed
+    for what in report check eval generate export; do
+        [ -s "$tmp/$1.$what" ] && cmp -s "$tmp/$1.$what" "$tmp/$2.$what" || same_failed="$same_failed$what differs; "
+    done
+    result "$([ -z "$same_failed" ]; echo $?)" "$3 $same_failed"
+}
+
+made closed 5 --mode su+o --devices 2
+made inram 5 --mode mem
+made left 3 --mode su+o
+hold "$tmp/left" "BEGIN; SELECT count(*) FROM steps"
+run pretrain --resume "$tmp/left" --steps 6
+kill -9 $holder
+let_go 2>/dev/null
+result "$([ "$got" = 0 ] && [ -s "$tmp/left/run.db-wal" ]; echo $?)" "a run whose log nobody took in"
+cp -a "$tmp/left" "$tmp/noindex"
+rm "$tmp/noindex/run.db-shm"
+
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=24m sitrain-test "$tmp/small" 2>/dev/null; then
+    trap 'umount "$tmp/small" 2>/dev/null; rm -rf "$tmp"' EXIT
+    for name in closed inram left noindex; do
+        rm -f "$tmp/small/filler"
+        cp -a "$tmp/$name" "$tmp/small/$name"
+        like=$name
+        if [ $name = noindex ]; then
+            like=left
+        else
+            cp -a "$tmp/$name" "$tmp/roomy"
+            look "$tmp/roomy" "$name-roomy"
+            rm -rf "$tmp/roomy"
+        fi
+        dd if=/dev/zero of="$tmp/small/filler" bs=4096 2>/dev/null
+        look "$tmp/small/$name" "$name-full"
+        grep -q "keeps no record of $tmp/$name-full.hf" "$tmp/err"
+        result $? "$name: an export without a record says so"
+        same_looks "$like-roomy" "$name-full" "$name: what only reads says the same on a full disk"
+    done
+    works "devices only tries such a disk" devices --dir "$tmp/small"
+    run pretrain --resume "$tmp/small/closed" --steps 7
+    result "$([ "$got" = 1 ] && grep -qE 'full|No space' "$tmp/err"; echo $?)" "training says that it is full"
+    rm "$tmp/small/filler"
+    for name in closed left; do
+        run pretrain --resume "$tmp/small/$name" --steps 7
+        run pretrain --resume "$tmp/$name" --steps 7
+        same "$(exported "$tmp/$name")" "$(exported "$tmp/small/$name")" "$name: and goes on when there is room"
+    done
+    umount "$tmp/small"
+else
+    skip "a full disk" "no tmpfs may be mounted here"
+fi
+
+# ---- another program that has it locked
+
+want=$(run pretrain --resume "$tmp/inram" --steps 8; exported "$tmp/inram")
+
+# resumes NAME ARGUMENTS...: in the background, until it has done a step
+resumes() {
+    resumes_name=$1
+    shift
+    "$bin" pretrain --resume "$tmp/$resumes_name" --steps 8 "$@" >"$tmp/log" 2>"$tmp/notices" </dev/null 3>&- &
+    pid=$!
+}
+
+waits() { # NAME
+    until_there "run.db is locked by sqlite3 (process $holder): waiting until it lets go" "$tmp/notices"
+    result $? "$1: training waits, and says for whom"
+}
+
+goes_on() { # RUN NAME
+    wait $pid
+    result $? "$2: and goes on"
+    same "$want" "$(exported "$1")" "$2: to the same parameters"
+}
+
+for mode in su+o mem; do
+    made "lock-$mode" 4 --mode $mode --commit-every 1
+    if [ $mode = su+o ]; then # in the middle of a step
+        resumes "lock-$mode" --csd-read-bw 1M --io-timeout 1
+        until_there '^step' "$tmp/log"
+        hold "$tmp/lock-$mode" "BEGIN IMMEDIATE"
+    else
+        hold "$tmp/lock-$mode" "BEGIN IMMEDIATE; INSERT INTO notices (text) VALUES (1)"
+        resumes "lock-$mode"
+    fi
+    waits "$mode"
+    run report "$tmp/lock-$mode" --csv
+    result "$got" "$mode: a report does not wait for a transaction"
+    let_go
+    goes_on "$tmp/lock-$mode" "$mode"
+    rm -rf "$tmp/lock-$mode"
+
+    made "stop-$mode" 4 --mode $mode --commit-every 1
+    hold "$tmp/stop-$mode" "BEGIN IMMEDIATE"
+    resumes "stop-$mode"
+    waits "$mode"
+    kill -INT $pid
+    wait $pid
+    result "$([ $? = 130 ] && tail -n 1 "$tmp/notices" | grep -q 'stopped while waiting.*goes on with --resume'; echo $?)" "$mode: Ctrl-C ends the waiting"
+    let_go
+    resumes "stop-$mode"
+    goes_on "$tmp/stop-$mode" "$mode, stopped"
+done
+made whole 4 --mode su
+hold "$tmp/whole" "PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE"
+resumes whole
+waits "locked against readers too"
+"$bin" report "$tmp/whole" --csv >"$tmp/out" 2>"$tmp/err" </dev/null 3>&- &
+reporter=$!
+until_there "run.db is locked by sqlite3" "$tmp/err"
+result $? "a report waits then, too, and says so"
+let_go
+wait $reporter
+result $? "and reports"
+goes_on "$tmp/whole" "locked against readers"
+done_testing
