@@ -63,7 +63,7 @@ static int keep_option(void *ctx, const char *name, const char *text)
 int recipe_store(struct session *s, const struct recipe *r, struct err *err)
 {
     struct keeping k = { s, r, err };
-    int            rc = opt_each(r->cmd, r->opts, keep_option, &k);
+    int            rc = r->cmd ? opt_each(r->cmd, r->opts, keep_option, &k) : 0;
 
     return rc || !r->init ? rc : keep(s, "init", r->init, 1, err);
 }

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* A command line, or what stands for one. */
+/* A command line, or what stands for one. The zero state: a run that nobody asks for again. */
 struct recipe {
     const struct opt_command *cmd;
     const struct opt_given   *given;
