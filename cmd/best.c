@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define NEXT "best.next" // and what begins with it: an export under way
 
@@ -106,14 +106,15 @@ void best_clean(const struct session *s)
 /* RUN/best.next becomes RUN/best; the old one, if there is one, gets the other name. */
 static int take_place(const struct session *s, struct err *err)
 {
-    char next[BEST_PATH], best[BEST_PATH], old[BEST_PATH];
-    int  failed;
+    char        next[BEST_PATH], best[BEST_PATH], old[BEST_PATH];
+    struct stat st; // of whatever has that name: a link that leads nowhere, too
+    int         failed;
 
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(old, sizeof old, "%s/" NEXT ".old", s->dir);
     best_path(s, best, sizeof best);
     failed =
-        access(best, F_OK) ? rename(next, best) : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
+        lstat(best, &st) ? rename(next, best) : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
     if (failed && errno == EINVAL) // a file system that cannot exchange: for a moment there is none
         failed = rename(best, old) || rename(next, best);
     if (failed)

@@ -458,9 +458,9 @@ static void clear_device(const char *device, const char *id, size_t i)
 
     snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", device, id, i);
     unlink(path);
-    if (stat(device, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+    if (stat(device, &st))
         return;
-    fd = open(device, (S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY) | O_CLOEXEC);
+    fd = file_open_device(device, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
     if (fd < 0)
         return;
     if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) &&

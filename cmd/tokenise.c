@@ -3,10 +3,10 @@
  * which prepare, pretrain and eval share. */
 #include "cmd/tokenise.h"
 
+#include "data/file.h"
 #include "data/tokens.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +42,11 @@ static int write_ids(struct tokenise *t, struct err *err)
 
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    uint64_t size;
+    int      fd, rc = file_open_read(path, &fd, &size, err);
 
-    if (fd < 0)
-        return err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    if (rc)
+        return rc;
     while (!rc) {
         ssize_t got = read(fd, t->piece, PIECE_BYTES);
 

@@ -218,7 +218,7 @@ static int file_kind(const struct stat *st, const struct disk_config *cfg, struc
 /* Behind cfg->keep: as long as cfg->bytes, no holes; all or nothing. */
 static int file_fit(const struct disk_config *cfg, struct err *err)
 {
-    int            fd = open(cfg->path, O_RDWR | O_CLOEXEC), rc = 0; // its own: allocating may be emulated
+    int            fd = file_open_device(cfg->path, O_RDWR), rc = 0; // its own: allocating may be emulated
     struct stat    st;
     struct statvfs fs;
     uint64_t       room, more;
@@ -278,11 +278,11 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 static int open_patiently(const char *path, int flags)
 {
     const struct timespec pause = { .tv_nsec = 20000000 };
-    int                   fd = open(path, flags);
+    int                   fd = file_open_device(path, flags);
 
-    for (int i = 0; i < OPEN_TRIES && fd < 0 && errno == EBUSY; i++) {
+    for (int i = 0; i < OPEN_TRIES && fd == -EBUSY; i++) {
         nanosleep(&pause, NULL);
-        fd = open(path, flags);
+        fd = file_open_device(path, flags);
     }
     return fd;
 }
@@ -297,12 +297,12 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     rc = made ? file_create(cfg, err) : there ? file_kind(&st, cfg, err) : 0;
     if (rc)
         return rc;
-    flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (is_block ? O_EXCL : 0);
+    flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | (is_block ? O_EXCL : 0);
     fd = open_patiently(cfg->path, flags);
     if (fd < 0) {
-        rc = errno == EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : -errno;
+        rc = fd == -EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : fd;
         err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
-                cfg->path, strerror(errno));
+                cfg->path, strerror(-fd));
     } else {
         rc = file_lock(fd, cfg->read_only) // each would write over what the other relies on
                  ? err_set(err, -EBUSY, "%s is in use by another process: "
@@ -364,11 +364,11 @@ int disk_probe(const char *path, struct err *err)
 
     if (stat(path, &st) || !S_ISBLK(st.st_mode))
         return 0;
-    fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
-    if (fd < 0 && errno == EBUSY)
+    fd = file_open_device(path, O_RDONLY | O_EXCL);
+    if (fd == -EBUSY)
         return err_set(err, -EBUSY, "%s is mounted or in use", path);
     if (fd < 0)
-        return err_set(err, -errno, "open %s: %s", path, strerror(errno));
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     close(fd);
     return probe_signature(path, err);
 }

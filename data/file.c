@@ -1,12 +1,6 @@
-/* file.c: whole reads and writes, and files that appear only when complete.
- *
- * A new file gets an unpredictable name beside the final one (so that the rename stays in one
- * filesystem) and is made by open(O_EXCL) rather than mkstemp, so that its mode follows the umask
- * without anybody asking for the umask. */
+/* file.c: what is opened by name, whole reads and writes, locks. New files are file_new.c's. */
 #include "data/file.h"
 
-#include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,30 +59,6 @@ int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *pat
     return 0;
 }
 
-static void file_new_clear(struct file_new *f)
-{
-    free(f->path);
-    free(f->temp);
-    *f = (struct file_new){ .fd = -1 };
-}
-
-/* One try at a name nobody can foresee. 0 or -errno. */
-static int file_new_try(struct file_new *f)
-{
-    uint64_t r;
-
-    if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
-        return -EIO;
-    free(f->temp);
-    f->temp = NULL;
-    if (asprintf(&f->temp, "%s.%016" PRIx64 ".tmp", f->path, r) < 0) {
-        f->temp = NULL;
-        return -ENOMEM;
-    }
-    f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    return f->fd < 0 ? -errno : 0;
-}
-
 int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err)
 {
     struct stat to, from;
@@ -104,27 +73,6 @@ int file_may_replace(const char *path, const char *const *inputs, size_t n, stru
     return 0;
 }
 
-int file_new_open(struct file_new *f, const char *path, struct err *err)
-{
-    int rc;
-
-    *f = (struct file_new){ .fd = -1 };
-    rc = file_may_replace(path, NULL, 0, err);
-    if (rc)
-        return rc;
-    rc = -EEXIST;
-    f->path = strdup(path);
-    if (!f->path)
-        return err_set(err, -ENOMEM, "no memory to create %s", path);
-    for (int i = 0; i < 16 && rc == -EEXIST; i++)
-        rc = file_new_try(f);
-    if (rc) {
-        err_set(err, rc, "create a temporary file beside %s: %s", path, strerror(-rc));
-        file_new_clear(f);
-    }
-    return rc;
-}
-
 int file_sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -136,55 +84,6 @@ int file_sync_parent(const char *path, struct err *err)
     rc = file_sync_dir(dir, err);
     free(dir);
     return rc;
-}
-
-int file_new_commit(struct file_new *f, struct err *err)
-{
-    int rc = 0;
-
-    assert(f->path && f->fd >= 0);
-    if (fsync(f->fd))
-        rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
-    if (close(f->fd) && !rc)
-        rc = err_set(err, -errno, "close %s: %s", f->temp, strerror(errno));
-    if (!rc && rename(f->temp, f->path))
-        rc = err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path, strerror(errno));
-    if (rc)
-        unlink(f->temp);
-    else
-        rc = file_sync_parent(f->path, err);
-    file_new_clear(f);
-    return rc;
-}
-
-void file_new_abort(struct file_new *f)
-{
-    if (!f->path)
-        return;
-    close(f->fd);
-    unlink(f->temp);
-    file_new_clear(f);
-}
-
-/* PATH.0123456789abcdef.tmp? */
-static int is_new_name(const char *name)
-{
-    size_t n = strlen(name), tail = strlen(".0123456789abcdef.tmp");
-
-    return n > tail && name[n - tail] == '.' &&
-           strspn(name + n - tail + 1, "0123456789abcdef") == 16 && !strcmp(name + n - 4, ".tmp");
-}
-
-void file_new_clean(const char *dir)
-{
-    DIR           *d = opendir(dir);
-    struct dirent *e;
-
-    while (d && (e = readdir(d)))
-        if (is_new_name(e->d_name))
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
@@ -222,6 +121,73 @@ int file_sync_dir(const char *dir, struct err *err)
         rc = err_set(err, -errno, "fsync folder %s: %s", dir, strerror(errno));
     close(fd);
     return rc;
+}
+
+static const char *kind_of(const struct stat *st)
+{
+    return S_ISLNK(st->st_mode)    ? "a symbolic link"
+           : S_ISDIR(st->st_mode)  ? "a folder"
+           : S_ISFIFO(st->st_mode) ? "a pipe"
+           : S_ISSOCK(st->st_mode) ? "a socket"
+                                   : "a device";
+}
+
+static int stat_check_own(const char *path, const struct stat *st, int written, struct err *err)
+{
+    if (!S_ISREG(st->st_mode))
+        return err_misuse(err, "%s is %s; a regular file is expected there", path, kind_of(st));
+    if (written && st->st_nlink > 1)
+        return err_misuse(err, "%s has other names too (hard links), where what is written to it would be seen; "
+                          "a file of its own is expected: copy it", path);
+    return 0;
+}
+
+int file_check_own(const char *path, int written, struct err *err)
+{
+    struct stat st;
+
+    return lstat(path, &st) ? 0 : stat_check_own(path, &st, written, err);
+}
+
+int file_open_own(const char *path, int flags, int *fd, struct err *err)
+{
+    struct stat st;
+    int         f = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666), rc = -errno;
+
+    *fd = -1;
+    if (f < 0) {
+        if (!lstat(path, &st) && !S_ISREG(st.st_mode))
+            return stat_check_own(path, &st, 0, err);
+        return err_set(err, rc, "open %s: %s", path, strerror(-rc));
+    }
+    if (fstat(f, &st))
+        rc = err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    else
+        rc = stat_check_own(path, &st, 1, err);
+    if (rc)
+        close(f);
+    else
+        *fd = f;
+    return rc;
+}
+
+int file_open_device(const char *path, int flags)
+{
+    struct stat st;
+    int         fd;
+
+    // what is neither is not even opened: that alone does things to some devices
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+        return -ENODEV;
+    fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {
+        close(fd);
+        return -ENODEV;
+    }
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); // io_uring takes it as a wish not to wait
+    return fd;
 }
 
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)

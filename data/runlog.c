@@ -11,6 +11,7 @@
  * owns transactions. */
 #include "data/runlog_db.h"
 
+#include "data/file.h"
 #include "data/wal.h"
 
 #include <errno.h>
@@ -79,11 +80,9 @@ static int lock_take(struct runlog *log, struct err *err)
 
     if (!path)
         return err_set(err, -ENOMEM, "%s: out of memory", log->path);
-    log->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (log->lock_fd < 0) {
-        rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    rc = file_open_own(path, O_CREAT, &log->lock_fd, err);
+    if (rc)
         goto out;
-    }
     if (flock(log->lock_fd, LOCK_EX | LOCK_NB)) {
         rc = lock_refuse(log->path, path, log->lock_fd, err);
         close(log->lock_fd);
@@ -100,6 +99,15 @@ out:
     return rc;
 }
 
+/* For who only reads: -1 where it cannot be. */
+static int lock_open(const char *path)
+{
+    uint64_t size;
+    int      fd = -1;
+
+    return file_open_read(path, &fd, &size, NULL) ? -1 : fd;
+}
+
 int runlog_lock_reading(struct runlog *log, struct err *err)
 {
     char *path;
@@ -110,7 +118,7 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
     path = lock_path_of(log);
     if (!path)
         return err_set(err, -ENOMEM, "%s: out of memory", log->path);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = lock_open(path);
     if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         rc = lock_refuse(log->path, path, fd, err);
     if (rc)
@@ -125,7 +133,7 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
 static int lock_is_taken(struct runlog *log)
 {
     char *path = lock_path_of(log);
-    int   fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int   fd = path ? lock_open(path) : -1;
     int   taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 
     if (fd >= 0)
@@ -150,12 +158,30 @@ static struct runlog *log_new(const char *path)
     return NULL;
 }
 
+static const char *const tails[] = { "", "-wal", "-shm", "-journal" }; // of the files that are SQLite's
+enum { TAILS = sizeof tails / sizeof *tails };
+
+/* SQLite opens whatever has these names: it would wait at a pipe, and write over what a link leads to. */
+static int names_check(const struct runlog *log, int written, struct err *err)
+{
+    char *p = lock_path_of(log);
+    int   rc = p ? file_check_own(p, written, err) : err_set(err, -ENOMEM, "%s: out of memory", log->path);
+
+    free(p);
+    for (size_t i = 0; i < TAILS && !rc; i++) {
+        if (asprintf(&p, "%s%s", log->path, tails[i]) < 0)
+            return err_set(err, -ENOMEM, "%s: out of memory", log->path);
+        rc = file_check_own(p, written, err);
+        free(p);
+    }
+    return rc;
+}
+
 static void log_unlink(const char *path)
 {
-    const char *const tails[] = { "", "-wal", "-shm" };
-    char             *p;
+    char *p;
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < TAILS; i++)
         if (asprintf(&p, "%s%s", path, tails[i]) >= 0) {
             unlink(p);
             free(p);
@@ -170,15 +196,13 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
     *out = NULL;
     if (!log)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
-    rc = lock_take(log, err);
+    rc = names_check(log, 1, err);
+    if (!rc)
+        rc = lock_take(log, err);
+    if (!rc) // SQLite opens an empty file as an empty database
+        rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
     if (rc)
         goto out;
-    // SQLite opens an empty file as an empty database
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        rc = err_set(err, -errno, "create %s: %s", path, strerror(errno));
-        goto out;
-    }
     close(fd);
     rc = runlog_db_create(log, durable, err);
     if (rc) {
@@ -204,12 +228,14 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     if (stat(path, &st))
         return err_set(err, -errno, "%s: %s", path,
                        errno == ENOENT ? "no such file; expected a run's database" : strerror(errno));
-    if (!S_ISREG(st.st_mode) || !st.st_size)
+    if (S_ISREG(st.st_mode) && !st.st_size)
         return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run", path);
     log = log_new(path);
     if (!log)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
-    rc = read_only ? 0 : lock_take(log, err);
+    rc = names_check(log, !read_only, err);
+    if (!rc && !read_only)
+        rc = lock_take(log, err);
     if (!rc && (!read_only || !lock_is_taken(log)))
         rc = wal_check(path, err);
     if (!rc)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TOKENIZER_FILE_MAX ((size_t)256 << 20) // bytes of one of its files, at most
+
 struct tokenizer;
 
 /* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and added_tokens.json

@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_FILE_BYTES ((size_t)256 << 20)
 #define CODE_POINTS    324u // 256 bytes, of which 68 are moved behind the 256th
 
 /* What loading needs at hand. */
@@ -264,7 +263,7 @@ static int open_json(struct loading *l, struct err *err)
 {
     json_t       *root = NULL;
     const json_t *model, *merges;
-    int           rc = json_read(&root, l->path, MAX_FILE_BYTES, err);
+    int           rc = json_read(&root, l->path, TOKENIZER_FILE_MAX, err);
 
     if (rc)
         return rc;
@@ -293,8 +292,8 @@ static int read_text(const char *path, char **text, size_t *n, struct err *err)
     if (rc)
         return rc;
     *n = (size_t)size;
-    if (size > MAX_FILE_BYTES)
-        rc = err_misuse(err, "%s has more than %zu bytes", path, MAX_FILE_BYTES);
+    if (size > TOKENIZER_FILE_MAX)
+        rc = err_misuse(err, "%s has more than %zu bytes", path, TOKENIZER_FILE_MAX);
     else if (!(*text = malloc(*n + 1)))
         rc = err_set(err, -ENOMEM, "no memory for %s", path);
     else
@@ -321,7 +320,7 @@ static int open_pair(struct loading *l, const char *vocab_path, const char *merg
     int    rc;
 
     l->path = vocab_path;
-    rc = json_read(&l->vocab, vocab_path, MAX_FILE_BYTES, err);
+    rc = json_read(&l->vocab, vocab_path, TOKENIZER_FILE_MAX, err);
     if (!rc)
         rc = read_text(merges_path, &text, &n_text, err);
     if (rc)

@@ -7,7 +7,6 @@
 #include "data/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,9 +60,10 @@ static int index_read(const char *path, struct wal_index *out)
 {
     struct wal_index both[2];
     struct stat      st;
-    int              fd = open(path, O_RDONLY | O_CLOEXEC), good = 0;
+    uint64_t         size;
+    int              fd, good;
 
-    if (fd < 0)
+    if (file_open_read(path, &fd, &size, NULL))
         return 0;
     good = fstat(fd, &st) == 0 && since_start(&st) && file_pread(fd, both, sizeof both, 0, path, NULL) == 0 &&
            memcmp(&both[0], &both[1], sizeof *both) == 0 && both[0].version == INDEX_VERSION && both[0].ready;
@@ -116,16 +116,17 @@ int wal_check(const char *db_path, struct err *err)
 {
     struct wal_index index;
     char            *log = NULL, *shm = NULL;
+    struct err       why;
     unsigned char   *buf = malloc(FRAME_HEADER + MAX_PAGE);
+    uint64_t         size;
     int              fd = -1, rc = 0;
 
     if (!buf || asprintf(&log, "%s-wal", db_path) < 0 || asprintf(&shm, "%s-shm", db_path) < 0) {
         rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
     } else if (index_read(shm, &index) && index.frames) {
-        fd = open(log, O_RDONLY | O_CLOEXEC);
-        rc = fd < 0
-                 ? err_set(err, -EBADMSG, "%s: %s, but its index %s has %u pages that were committed to it",
-                           log, strerror(errno), shm, index.frames)
+        rc = file_open_read(log, &fd, &size, &why)
+                 ? err_set(err, -EBADMSG, "%s, but its index %s has %u pages that were committed to it",
+                           why.text, shm, index.frames)
                  : frames_check(fd, log, &index, buf, err);
     }
     if (fd >= 0)

@@ -5,6 +5,7 @@
 
 #include "data/file.h"
 #include "data/json.h"
+#include "data/tokenizer.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -449,26 +449,26 @@ struct params_source hf_source(struct hf *h)
 
 /* ---- writing ---- */
 
+/* A tokenizer's file. */
 static int copy_file(const char *from, const char *to, struct err *err)
 {
     struct file_new f = { 0 };
     char           *buf = malloc(PIECE);
-    uint64_t        off = 0;
-    int             fd = open(from, O_RDONLY | O_CLOEXEC), rc = 0;
+    uint64_t        size = 0;
+    int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
 
-    if (!buf || fd < 0)
-        rc = err_set(err, -errno, "open %s: %s", from, strerror(errno));
+    if (!rc)
+        rc = file_open_read(from, &fd, &size, err);
+    if (!rc && size > TOKENIZER_FILE_MAX)
+        rc = err_misuse(err, "%s has %llu bytes, but a tokenizer's file may have at most %zu", from,
+                        (unsigned long long)size, TOKENIZER_FILE_MAX);
     if (!rc)
         rc = file_new_open(&f, to, err);
-    while (!rc) {
-        ssize_t got = read(fd, buf, PIECE);
-
-        if (got < 0)
-            rc = err_set(err, -errno, "read %s: %s", from, strerror(errno));
-        if (got <= 0)
-            break;
-        rc = file_pwrite(f.fd, buf, (size_t)got, off, to, err);
-        off += (uint64_t)got;
+    for (uint64_t off = 0, n; off < size && !rc; off += n) {
+        n = size - off < PIECE ? size - off : PIECE;
+        rc = file_pread(fd, buf, n, off, from, err);
+        if (!rc)
+            rc = file_pwrite(f.fd, buf, n, off, to, err);
     }
     if (!rc)
         rc = file_new_commit(&f, err);
@@ -645,30 +645,28 @@ static int write_folder(const char *dir, const struct hf_export *x, struct err *
     return rc ? rc : write_configs(dir, x, err);
 }
 
-/* Remove what write_folder made in a folder that nobody else knows. */
-static void remove_folder(const char *dir)
+/* The folder itself: a rename would not take the place of what a link leads to. */
+static DIR *open_folder(const char *dir)
 {
-    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json",
-                                         "tokenizer.json", "vocab.json", "merges.txt",
-                                         "encoder.json", "vocab.bpe", "tokenizer_config.json",
-                                         "special_tokens_map.json", "added_tokens.json" };
-    char path[PATH_BYTES];
+    int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < PATH_BYTES)
-            unlink(path);
-    rmdir(dir);
+    if (fd >= 0 && !d)
+        close(fd);
+    return d;
 }
 
 /* A folder that may be written: one that is not there, or an empty one, whose place rename takes. */
 static int check_target(const char *dir, struct err *err)
 {
-    DIR           *d = opendir(dir);
+    struct stat    st;
     struct dirent *e;
+    DIR           *d;
     int            empty = 1;
 
-    if (!d && errno == ENOENT)
+    if (lstat(dir, &st) && errno == ENOENT)
         return 0;
+    d = open_folder(dir);
     if (!d)
         return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
                           strerror(errno));
@@ -682,26 +680,15 @@ static int check_target(const char *dir, struct err *err)
 
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 {
-    char     temp[PATH_BYTES];
-    uint32_t salt = 0;
-    size_t   len = strlen(dir);
-    int      rc = check_target(dir, err);
+    struct file_new f = { 0 };
+    int             rc = check_target(dir, err);
 
-    if (rc)
-        return rc;
-    while (len > 1 && dir[len - 1] == '/')
-        len--;
-    if (getrandom(&salt, sizeof salt, 0) != sizeof salt)
-        return err_set(err, -EIO, "getrandom: %s", strerror(errno));
-    if (snprintf(temp, sizeof temp, "%.*s.new-%08x", (int)len, dir, salt) >= (int)sizeof temp - 64)
-        return err_set(err, -ENAMETOOLONG, "%s: the path is too long", dir);
-    if (mkdir(temp, 0777))
-        return err_set(err, -errno, "mkdir %s: %s", temp, strerror(errno));
-    rc = write_folder(temp, x, err);
-    if (!rc && rename(temp, dir))
-        rc = err_set(err, -errno, "rename %s to %s: %s", temp, dir, strerror(errno));
-    if (rc)
-        remove_folder(temp);
-    temp[len] = '\0'; // dir, without the slashes at its end
-    return rc ? rc : file_sync_parent(temp, err);
+    if (!rc)
+        rc = file_new_folder(&f, dir, err);
+    if (!rc)
+        rc = write_folder(f.temp, x, err);
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f); // of what was not committed
+    return rc;
 }

@@ -1,6 +1,8 @@
 /* devices.c: finds, opens and checks the devices of a run. */
 #include "offload/devices.h"
 
+#include "data/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -189,7 +191,7 @@ static int superblock_found(struct devices *d, const struct run_config *cfg, siz
 {
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
                                 .bytes = d->store.device_bytes[i] };
-    int                fd = open(d->paths[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC), found = 0;
+    int                fd = file_open_device(d->paths[i], O_RDONLY), found = 0;
 
     super_name(&want, cfg);
     if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {

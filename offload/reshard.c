@@ -121,14 +121,13 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
 
     if (asprintf(&path, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed) < 0)
         return;
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
+    fd = file_open_device(path, O_RDWR);
+    if (fd == -ENOENT) {
         if (in_run)
             rmdir(dirname(path)); // cut: it is not used below
     } else if (fd < 0) {
-        left(notice, size, path, strerror(errno));
-    } else if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) ||
-               pread(fd, page, sizeof page, 0) < 0 || !page_is(page, cfg, layout)) {
+        left(notice, size, path, fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd));
+    } else if (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0 || !page_is(page, cfg, layout)) {
         left(notice, size, path, "what it holds is something else");
     } else if (file_lock(fd, 0)) {
         left(notice, size, path, "another process uses it");

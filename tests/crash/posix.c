@@ -207,6 +207,7 @@ static int fill_stat(int file, struct stat *st)
         return give(file);
     memset(st, 0, sizeof *st);
     st->st_mode = (storage_is_dir(file) ? S_IFDIR : S_IFREG) | 0700;
+    st->st_nlink = 1;
     st->st_size = (off_t)storage_size(file);
     return 0;
 }
