@@ -53,6 +53,37 @@ void image_path(const struct run_config *cfg, unsigned area, char *path, size_t 
     snprintf(path, size, "%s/image%u", cfg->dir, area);
 }
 
+static int lock_area(const char *path, int shared, int *fd, struct err *err)
+{
+    if (!file_lock(*fd, shared))
+        return 0;
+    close(*fd);
+    *fd = -1;
+    return err_set(err, -EBUSY, "%s is in use by another process, which trains this run", path);
+}
+
+int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err)
+{
+    char path[PATH_MAX];
+    int  rc;
+
+    image_path(cfg, area, path, sizeof path);
+    rc = file_open_own(path, O_CREAT, fd, err);
+    return rc ? rc : lock_area(path, 0, fd, err);
+}
+
+int image_open_reading(const struct run_config *cfg, unsigned area, int *fd, struct err *err)
+{
+    char     path[PATH_MAX];
+    uint64_t size;
+    int      rc;
+
+    image_path(cfg, area, path, sizeof path);
+    *fd = -1;
+    rc = file_open_read(path, fd, &size, err);
+    return rc ? rc : lock_area(path, 1, fd, err);
+}
+
 /* The journal's rows. */
 
 static uint32_t row_checksum(unsigned area, size_t block, size_t params,
@@ -248,9 +279,7 @@ static int area_load(const struct run_config *cfg, unsigned index, const struct 
     if (!states && !piece)
         return err_set(err, -ENOMEM, "out of memory for checking an image");
     image_path(cfg, index, path, sizeof path);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    rc = image_open_reading(cfg, index, &fd, err);
     if (!rc)
         rc = check_size(cfg, fd, path, err);
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
@@ -287,7 +316,7 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 
     if (!rc) {
         rc = area_load(cfg, newest, &areas[newest], states, err);
-        if (rc)
+        if (rc && rc != -EBUSY)
             rc = say_what_is_left(cfg, newest, areas, rc, err);
         *out = (struct image_state){ .area = newest, .step = areas[newest].step,
                                      .applied = areas[newest].applied };
@@ -308,10 +337,8 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     image_path(cfg, area, path, sizeof path);
     if (!rc && !piece)
         rc = err_set(err, -ENOMEM, "out of memory for checking %s", path);
-    if (!rc && a.found && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
+    if (!rc && a.found && image_open_reading(cfg, area, &fd, &out->why))
         out->damaged = cfg->n_blocks;
-        err_set(&out->why, -errno, "open %s: %s", path, strerror(errno));
-    }
     for (size_t b = 0; b < cfg->n_blocks && fd >= 0; b++) {
         if (block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &why) && out->damaged++ == 0)
             out->why = why;
@@ -355,22 +382,17 @@ static int block_write(const struct run_config *cfg, int fd, const char *path, s
     return 0;
 }
 
-int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc,
+int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states, uint32_t *crc,
                 struct err *err)
 {
     char path[PATH_MAX];
-    int  fd, rc = 0;
+    int  rc = 0;
 
     image_path(cfg, area, path, sizeof path);
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return err_set(err, -errno, "open %s: %s", path, strerror(errno));
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
         rc = block_write(cfg, fd, path, b, states[b], &crc[b], err);
     if (!rc && cfg->durable && fsync(fd) < 0)
         rc = err_set(err, -errno, "flush %s: %s", path, strerror(errno));
-    if (close(fd) < 0 && !rc)
-        rc = err_set(err, -errno, "close %s: %s", path, strerror(errno));
     if (!rc && cfg->durable)
         rc = file_sync_dir(cfg->dir, err); // its first time, the file's name is new
     return rc;

@@ -32,9 +32,15 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
  * whole state there is. */
 int image_load(const struct run_config *cfg, struct image_state *out, float *const *states, struct err *err);
 
+/* Open an area's file to write it, made if it is not there, and keep every other process from it until *fd
+ * is closed: -EBUSY if one is there. */
+int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
+/* For reading, as long as nobody writes. */
+int image_open_reading(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
+
 /* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit,
  * which puts the rows into the caller's transaction. */
-int image_write(const struct run_config *cfg, unsigned area, float *const *states, uint32_t *crc,
+int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states, uint32_t *crc,
                 struct err *err);
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err);

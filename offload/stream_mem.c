@@ -66,6 +66,7 @@ struct stream_mem {
     void             *scratch; // of the norm and of Top-K
     uint32_t         *crc;     // of the image being written
     struct image_state committed;
+    int               image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t          next_step, applied;
     uint64_t          update_ns; // when the update under way began
 };
@@ -303,7 +304,7 @@ static int commit_image(struct stream_mem *m, const struct runlog_step *row, str
 {
     struct image_state next = { .area = 1 - m->committed.area, .step = m->next_step, .applied = m->applied };
     uint64_t           start = clock_ns();
-    int                rc = image_write(&m->cfg, next.area, m->states, m->crc, err);
+    int                rc = image_write(&m->cfg, next.area, m->image[next.area], m->states, m->crc, err);
 
     if (rc)
         return rc;
@@ -379,6 +380,9 @@ static void mem_close(struct stream *s)
 {
     struct stream_mem *m = of(s);
 
+    for (unsigned a = 0; a < IMAGE_AREAS; a++)
+        if (m->image[a] >= 0)
+            close(m->image[a]);
     if (m->arena)
         munmap(m->arena, m->arena_bytes);
     if (m->cfg.log)
@@ -503,6 +507,8 @@ static int load_states(struct stream_mem *m, struct err *err)
 {
     int rc = image_load(&m->cfg, &m->committed, m->states, err);
 
+    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
+        rc = image_open(&m->cfg, a, &m->image[a], err);
     if (rc)
         return rc;
     m->next_step = m->committed.step;
@@ -527,6 +533,7 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
         return err_set(err, -ENOMEM, "out of memory for a stream");
     assert(cfg->wire_dt == DT_F32 || cfg->wire_dt == DT_BF16);
     m->stream.ops = &stream_mem_ops;
+    m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;
     rc = open_tables(m, err);
     if (!rc)
@@ -592,11 +599,9 @@ int stream_mem_reader(struct mem_reader **out, struct params_source *source,
     if (rc)
         goto out;
     image_path(cfg, s.area, r->path, sizeof r->path);
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
-    if (r->fd < 0) {
-        rc = err_set(err, -errno, "open %s: %s", r->path, strerror(errno));
+    rc = image_open_reading(cfg, s.area, &r->fd, err);
+    if (rc)
         goto out;
-    }
     *source = (struct params_source){ .read = reader_read, .ctx = r };
     *out = r;
     return 0;

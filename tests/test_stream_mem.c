@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -248,7 +249,7 @@ static void same_wire(struct fixture *f, const struct oracle *o)
     }
 }
 
-/* What is committed, through the reader, in odd parts. */
+/* What is committed, through the reader, in odd parts; while the stream is open, its images are its alone. */
 static void same_masters(struct fixture *f, const struct oracle *o)
 {
     struct mem_reader   *r;
@@ -256,6 +257,7 @@ static void same_masters(struct fixture *f, const struct oracle *o)
     struct err           err = { 0 };
     float                part[9973];
 
+    stream_close(f->s);
     if (stream_mem_reader(&r, &source, &f->cfg, &err))
         fail_msg("%s", err.text);
     for (size_t b = 0; b < BLOCKS; b++)
@@ -266,6 +268,29 @@ static void same_masters(struct fixture *f, const struct oracle *o)
             assert_memory_equal(part, o->w[b] + i, n * sizeof *part);
         }
     stream_mem_reader_close(r);
+    if (stream_mem_open(&f->s, &f->cfg, &err))
+        fail_msg("%s", err.text);
+}
+
+/* A second process is refused, whatever became of run.lock; a descriptor of our own counts as one. */
+static void test_images_are_locked(void **state)
+{
+    struct fixture *f = *state;
+    struct stream  *second;
+    struct err      err = { 0 };
+
+    open_run(f);
+    assert_int_equal(stream_mem_open(&second, &f->cfg, &err), -EBUSY);
+    assert_non_null(strstr(err.text, "image0 is in use by another process"));
+    for (unsigned area = 0; area < IMAGE_AREAS; area++) { // the other one is the next to be committed
+        char path[128];
+        int  fd;
+
+        image_path(&f->cfg, area, path, sizeof path);
+        fd = open(path, O_RDONLY);
+        assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), -1);
+        close(fd);
+    }
 }
 
 static void expect_position(struct fixture *f, uint64_t step, uint64_t applied)
@@ -621,6 +646,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_format_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_error_feedback, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_moment, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_images_are_locked, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
