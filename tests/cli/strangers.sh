@@ -1,0 +1,122 @@
+#!/bin/sh
+# Strangers in a run's and a model's folder: links to somebody's file, pipes, folders, what never ends, in the place of every file that is
+# opened there, before every command. Nothing hangs, nothing of somebody's changes, what is refused is refused with one sentence. Then what
+# killed processes leave, and devices that would be in RAM. Prints TAP.
+. tests/tap.sh
+make_text 60 >"$tmp/text.txt"
+works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+works "a text becomes a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --steps 2 --quiet"
+works "a run on a device" pretrain --run "$tmp/dev" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --keep-best
+works "a run in memory" pretrain --run "$tmp/ram" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --mode mem --commit-every 1
+works "a model" export "$tmp/dev" "$tmp/hf"
+
+# attempt COMMAND: on $tmp/run
+attempt() {
+    rm -rf "$tmp/out.hf"
+    case $1 in
+    resume) set -- pretrain --resume "$tmp/run" --steps 3 --quiet ;;
+    export) set -- export "$tmp/run" "$tmp/out.hf" ;;
+    generate) set -- generate "$tmp/run" --prompt sea --tokens 1 --threads 1 ;;
+    eval) set -- eval "$tmp/run" --data "$tmp/text.bin" --threads 1 ;;
+    reshard) set -- reshard "$tmp/run" --devices 2 --quiet ;;
+    *) set -- "$1" "$tmp/run" ;;
+    esac
+    timeout -s KILL 60 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+
+# put KIND NAME: a stranger of that kind is $tmp/run/NAME
+put() {
+    rm -rf "$tmp/run/$2"
+    case $1 in
+    link) ln -s "$tmp/victim" "$tmp/run/$2" ;;
+    zero) ln -s /dev/zero "$tmp/run/$2" ;;
+    nowhere) ln -s "$tmp/made" "$tmp/run/$2" ;;
+    second) ln "$tmp/victim" "$tmp/run/$2" ;;
+    pipe) mkfifo "$tmp/run/$2" ;;
+    folder) mkdir "$tmp/run/$2" ;;
+    socket) ln "$tmp/socket" "$tmp/run/$2" ;;
+    esac
+}
+
+# strangers RUN NAME REFUSED KIND...: in every command; REFUSED: those that must refuse it, the others may do without
+strangers() {
+    of=$1 name=$2 must=$3 wrong=
+    shift 3
+    for kind; do
+        rm -rf "$tmp/run"
+        cp -r "$tmp/$of" "$tmp/run"
+        for command in report check generate eval export reshard resume; do
+            [ "$of$command" = ramreshard ] && continue
+            echo 'of somebody else' >"$tmp/victim"
+            put "$kind" "$name"
+            attempt "$command"
+            lines=$(wc -l <"$tmp/err")
+            case $got in
+            0) case " $must all " in *" $command "* | " all all ") wrong="$wrong$kind/$command was not refused; " ;; esac ;;
+            1 | 2) [ "$lines" = 1 ] || [ "$command" = check ] || wrong="$wrong$kind/$command said $lines lines; " ;;
+            *) wrong="$wrong$kind/$command ended with $got; " ;;
+            esac
+            [ "$(cat "$tmp/victim")" = 'of somebody else' ] && [ ! -e "$tmp/made" ] || wrong="$wrong$kind/$command wrote to it; "
+            rm -f "$tmp/made"
+        done
+    done
+    result "$([ -z "$wrong" ]; echo $?)" "$name as $* $wrong"
+}
+
+python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$tmp/socket"
+strangers dev run.lock all link zero nowhere pipe folder socket
+strangers dev run.lock 'resume reshard export generate eval' second # report only reads; so does check where it may not write
+strangers dev run.db all link zero nowhere pipe folder
+for name in run.db-wal run.db-shm run.db-journal; do
+    strangers dev $name all link zero nowhere pipe
+done
+strangers ram image0 none link zero pipe folder # one of the two is what is read, the other one what is written next
+strangers ram image1 none link zero pipe folder
+for name in image0 image1; do
+    strangers ram $name resume nowhere second
+done
+strangers dev data.bin resume zero pipe folder link
+strangers dev eval.bin resume zero pipe folder link
+strangers dev tokenizer none link pipe nowhere
+strangers dev tokenizer/tokenizer.json 'generate export' zero pipe folder
+strangers dev tokenizer/merges.txt export zero pipe folder
+strangers dev dev0 'resume reshard export eval generate check' link pipe nowhere
+strangers dev dev0/states 'resume reshard export eval generate check' link zero pipe folder nowhere
+strangers dev best none link pipe nowhere
+strangers dev best.next none link pipe nowhere folder
+
+# A model's folder: links are followed, as Hugging Face's cache has them, to regular files of bounded size.
+mkdir "$tmp/blobs" "$tmp/cache"
+for f in "$tmp"/hf/*; do
+    cp "$f" "$tmp/blobs/"
+    ln -s "../blobs/${f##*/}" "$tmp/cache/${f##*/}"
+done
+works "a model of links to blobs is imported" import "$tmp/cache" "$tmp/imported" --csd-mem 128K
+works "and read" generate "$tmp/cache" --prompt sea --tokens 1 --threads 1
+printf 'label,sentence\n0,the sea\n1,a ship\n' >"$tmp/rows.csv"
+mkfifo "$tmp/pipe"
+truncate -s 300M "$tmp/large"
+wrong=
+for stranger in /dev/zero "$tmp/pipe" "$tmp/blobs" "$tmp/large"; do
+    for name in config.json model.safetensors vocab.json merges.txt tokenizer.json tokenizer_config.json; do
+        rm -rf "$tmp/model" "$tmp/new"
+        cp -r "$tmp/hf" "$tmp/model"
+        [ "$name" = merges.txt ] && rm "$tmp/model/tokenizer.json"
+        rm -f "$tmp/model/$name"
+        ln -s "$stranger" "$tmp/model/$name"
+        for command in "import $tmp/model $tmp/new --csd-mem 128K" "export $tmp/model $tmp/new" \
+            "finetune --init $tmp/model --train-file $tmp/rows.csv --run $tmp/new --steps 1 --csd-mem 128K --max-seq 8"; do
+            timeout -s KILL 60 "$bin" $command >"$tmp/out" 2>"$tmp/err" </dev/null
+            got=$?
+            [ $got = 1 ] || [ $got = 2 ] || wrong="$wrong$name as $stranger, ${command%% *}: $got; "
+            [ ! -e "$tmp/new" ] && [ -z "$(find "$tmp" -maxdepth 1 -name 'new.*')" ] || wrong="$wrong$name as $stranger: ${command%% *} left something; "
+        done
+    done
+done
+result "$([ -z "$wrong" ]; echo $?)" "what never ends, blocks, is a folder or too large, in a model's folder $wrong"
+ln -s "$tmp/gone" "$tmp/link"
+refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link"
+
+done_testing
