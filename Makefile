@@ -179,6 +179,13 @@ valgrind: $(TARGET) ## small runs and every command under valgrind
 	@sh tests/apt.sh valgrind
 	@$(RUN_TESTS) tests/valgrind.sh
 
+# NEWCOMER="trixie build": words that choose less of it. NEWCOMER_DIR=FOLDER keeps the base systems elsewhere.
+NEWCOMER     ?=
+NEWCOMER_DIR ?= $(BUILD)/newcomer
+.PHONY: newcomer
+newcomer: ## the README's lines in bare Debians 12 and 13, as root and as a user (needs root and debootstrap; half an hour; NEWCOMER=)
+	@NEWCOMER_DIR="$(NEWCOMER_DIR)" sh tests/newcomer.sh $(NEWCOMER)
+
 COMPLETIONS = $(PREFIX)/share/bash-completion/completions
 PREFIX ?= /usr/local
 install: $(TARGET) ## install the program, its manual page and completion under PREFIX (/usr/local)

@@ -1,0 +1,132 @@
+#!/bin/sh
+# newcomer.sh [WORD]...: `make newcomer`. README.md's lines, word by word, in Debians that have nothing but their base: as root, and as a
+# user without sudo, for whom an administrator has run `make deps`. What is tested is a fresh clone of this checkout's HEAD. Prints TAP.
+# Words choose: bookworm, trixie; root, user; demo, check, first (the first run on one's own text; its trainings are stopped by Ctrl-C),
+# build (make alone). All of a kind where none of it is named.
+# The base systems (debootstrap) and the packages that were fetched stay in $NEWCOMER_DIR for the next time. All mounts are in a namespace
+# of this script's own: nothing is left mounted however it ends.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+dir=${NEWCOMER_DIR:-build/newcomer}
+ctrl_c=${NEWCOMER_SECONDS:-60} # how long a training goes on before Ctrl-C
+
+case $0 in /*) self=$0 ;; *) self=tests/newcomer.sh ;; esac
+if [ -z "${NEWCOMER_INSIDE:-}" ]; then
+    why=
+    [ "$(id -u)" = 0 ] || why="it makes whole systems, for which it must be root"
+    command -v debootstrap >/dev/null || why="debootstrap is missing: apt-get install debootstrap"
+    [ -n "$why" ] || unshare --mount --pid --fork true 2>/dev/null || why="here root may not make namespaces"
+    [ -z "$why" ] || { echo "ok 1 - newcomers # SKIP $why"; exit 77; }
+    NEWCOMER_INSIDE=1 exec unshare --mount --pid --fork --kill-child sh "$self" "$@"
+fi
+
+. tests/tap.sh
+
+chosen() { # WORDS OF A KIND: those that were named, or all
+    some=
+    for w in $1; do
+        case " $words " in *" $w "*) some="$some $w" ;; esac
+    done
+    echo "${some:-$1}"
+}
+
+# The mirror that this machine installs from.
+mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$' || echo http://deb.debian.org/debian
+}
+
+# lines HEADING: the commands of README.md's sh blocks below this heading ('' for those before the first), one a line.
+lines() {
+    awk -v heading="$1" '
+        /^## / { current = substr($0, 4) }
+        /^```/ { inside = $0 == "```sh"; next }
+        inside && current == heading { if (sub(/\\$/, "")) { printf "%s", $0 } else print }' README.md
+}
+
+# in_base: $root becomes a copy of the release's base system, ready to be worked in, with the clone's source in it.
+in_base() {
+    umount -R "$root" 2>/dev/null
+    rm -rf --one-file-system "$root"
+    cp -a "$dir/$release" "$root" && cp "$tmp/siTrain.bundle" "$root/" && cp /etc/resolv.conf "$root/etc/" &&
+        mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" &&
+        mount --bind "$dir/packages-$release" "$root/var/cache/apt/archives"
+}
+
+# base: the release's base system, made where it is not there yet; its lists of packages are gone, as in an image of a container.
+base() {
+    mkdir -p "$dir/packages-$release"
+    [ -d "$dir/$release" ] && return
+    rm -rf "$dir/$release.new"
+    debootstrap --variant=minbase "$release" "$dir/$release.new" "$(mirror)" >"$tmp/out" 2>&1 &&
+        rm -rf "$dir/$release.new/var/lib/apt/lists" "$dir/$release.new"/var/cache/apt/archives/*.deb &&
+        mv "$dir/$release.new" "$dir/$release"
+}
+
+# as WHO NAME LINE: what this user types, in the clone if there is one. It is shown as it runs in $dir/log.
+as() {
+    began=$(date +%s)
+    chroot "$root" su - "$1" -c "if [ -d siTrain ]; then cd siTrain; fi; $3" </dev/null >"$tmp/out" 2>&1
+    as_rc=$?
+    { echo "== $release: $1: $3"; cat "$tmp/out"; } >>"$dir/log"
+    result $as_rc "$release, $who: $2 ($(($(date +%s) - began)) s)"
+    return $as_rc
+}
+
+newcomer() { # WHO: a system for them, with a clone and with packages where they cannot install any
+    who=$1
+    in_base >"$tmp/out" 2>&1 || { result 1 "$release, $who: a base system"; return 1; }
+    lines '' | grep apt-get >"$tmp/first"
+    as root "$(cat "$tmp/first")" "$(cat "$tmp/first")" || return 1
+    as root "git clone" "git clone -q /siTrain.bundle siTrain" || return 1
+    [ "$who" = root ] && return
+    as root "make deps, by an administrator" "make deps" || return 1
+    chroot "$root" useradd --create-home --shell /bin/bash "$who" || return 1
+    as "$who" "git clone" "git clone -q /siTrain.bundle siTrain"
+}
+
+first_run() {
+    as "$who" "my.txt" "cat docs/*.md */*.[ch] >my.txt" || return
+    lines 'A first run on your own text' >"$tmp/lines"
+    while read -r line; do
+        case $line in # Ctrl-C: the step ends, what is done is committed, 130
+        "./siTrain pretrain"*) as "$who" "${line%%  *} ... Ctrl-C" "timeout -s INT --preserve-status $ctrl_c $line
+            case \$? in 0 | 130) ;; *) false ;; esac" ;;
+        *) as "$who" "${line%%  *}" "$line" ;;
+        esac || return
+    done <"$tmp/lines"
+}
+
+parts() {
+    for part in $(chosen "demo check first build"); do
+        case $part in
+        first | build) [ "$who" != root ] || as root "make deps" "make deps" || return ;;
+        esac
+        case $part in
+        build) as "$who" "make" "make" ;;
+        first) first_run ;;
+        *) line=$(lines '' | grep "^make $part")
+            as "$who" "make $part" "${line:-false README.md has no line make $part}" ;;
+        esac
+    done
+}
+
+words=$*
+for w in $words; do
+    case " bookworm trixie root user demo check first build " in
+    *" $w "*) ;;
+    *) echo "$w is none of bookworm, trixie, root, user, demo, check, first, build" >&2; exit 2 ;;
+    esac
+done
+mkdir -p "$dir" && dir=$(cd "$dir" && pwd) && root=$dir/system || exit 1
+: >"$dir/log"
+[ -z "$(git status --porcelain)" ] || echo "# changes that are not committed are not in it"
+git bundle create -q "$tmp/siTrain.bundle" HEAD || exit 1
+for release in $(chosen "bookworm trixie"); do
+    base || { result 1 "$release: debootstrap"; continue; }
+    for who in $(chosen "root user"); do
+        newcomer "$who" && parts
+    done
+done
+umount -R "$root"
+rm -rf --one-file-system "$root"
+done_testing
