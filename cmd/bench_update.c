@@ -91,7 +91,8 @@ static int rig_fill(struct rig *r, struct err *err)
                                                 .grad_crc = grad_crc,
                                                 .dst_crc = states_crc,
                                                 .segments = &r->segment,
-                                                .n_segments = 1}};
+                                                .n_segments = 1,
+                                                .calm = 1}}; // as all but a process's first are
     return rc;
 }
 

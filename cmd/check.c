@@ -9,6 +9,7 @@
 #include "data/clock.h"
 #include "data/safetensors.h"
 #include "data/tokenizer.h"
+#include "model/finite.h"
 #include "offload/verify.h"
 
 #include <errno.h>
@@ -354,6 +355,11 @@ static int check_folder(struct check *c, struct err *err)
              safetensors_summed(st) ? ""
                                     : ", without checksums of siTrain: their structure alone was checked");
     safetensors_close(st);
+    if (!rc) {
+        struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};
+
+        rc = finite_check(&all, err);
+    }
     hf_close(hf);
     rc = part_over(c, rc, err);
     if (!rc)

@@ -8,6 +8,7 @@
 #include "cmd/labelled.h"
 #include "cmd/tokenise.h"
 #include "data/file.h"
+#include "model/finite.h"
 #include "model/hf.h"
 #include "offload/store.h"
 
@@ -316,13 +317,15 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct params_source source = n->source ? *n->source : (struct params_source){ init_read, s };
     struct new_head      head = { s, source };
     struct hf           *hf = NULL;
+    struct finite        init;
     size_t               labels = n->source_labels;
     int                  rc = 0;
 
     if (n->init) {
         rc = hf_open(&hf, n->init, err);
         if (!rc) {
-            source = head.body = hf_source(hf);
+            init = (struct finite){ hf_source(hf), hf_gpt(hf), n->init };
+            source = head.body = finite_source(&init);
             labels = hf_gpt(hf)->n_labels;
         }
     }

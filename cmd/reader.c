@@ -61,6 +61,8 @@ int reader_open(struct reader *r, const char *path, const char *disk, struct err
                         path);
     if (rc)
         return rc;
+    r->finite = (struct finite){ r->source, &r->gpt, path };
+    r->source = finite_source(&r->finite);
     if (!tokenise_has_files(r->tokenizer))
         *r->tokenizer = '\0';
     r->block_params = malloc(gpt_blocks(&r->gpt) * sizeof *r->block_params);

@@ -5,11 +5,13 @@
 #include "cmd/memory.h"
 #include "cmd/session.h"
 #include "data/tokenizer.h"
+#include "model/finite.h"
 #include "model/hf.h"
 
 struct reader {
     struct gpt_config    gpt;
-    struct params_source source;
+    struct params_source source;                       // refuses values that are not finite
+    struct finite        finite;                       // behind it
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
     uint64_t             bytes;                        // that the source itself holds
     size_t              *block_params;

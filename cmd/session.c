@@ -396,6 +396,13 @@ static void run_decay(void *ctx, size_t block, size_t first, size_t n,
     gpt_decay_ranges(&s->gpt, block, first, n, s->o.decay == TRAIN_DECAY_ALL, emit_decay, &d);
 }
 
+static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size)
+{
+    const struct session *s = ctx;
+
+    gpt_tensor_name(out, size, "", block, gpt_tensor_of(&s->gpt, block, i));
+}
+
 static enum run_mode run_mode_of(int mode)
 {
     assert(mode != TRAIN_SU_O_C);
@@ -416,6 +423,7 @@ int session_config(struct session *s, struct err *err)
     s->run = (struct run_config){
         .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode),
         .n_blocks = n, .block_params = s->block_params, .decay = run_decay, .decay_ctx = s,
+        .name = param_name, .name_ctx = s,
         .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
         .compress = o->compress, .error_feedback = o->error_feedback,
         .n_devices = o->device.n ? o->device.n : o->devices,

@@ -13,6 +13,7 @@
 #include "data/err.h"
 #include "kernels/dtype.h"
 #include "kernels/optim.h"
+#include "kernels/reach.h"
 #include "kernels/topk.h"
 
 #include <pthread.h>
@@ -48,7 +49,11 @@ struct csd_update {
     struct optim_step step;
     const struct csd_segment *segments; // cover [0, n) in order
     size_t   n_segments;
-    uint32_t dst_crc, wire_crc; // results
+    int      calm;              // reach_calm says that no value can go too far: it is not looked
+    // results
+    uint32_t dst_crc, wire_crc;
+    struct reach_kept kept;     // elements that would have gone too far; with calm none
+    struct reach reach;         // of the new values; without calm
 };
 
 enum csd_span { SPAN_JOB, SPAN_READ, SPAN_COMPUTE, SPAN_WRITE, CSD_SPANS };

@@ -29,7 +29,7 @@ void update_area_init(struct update_area *a, void *mem, size_t n_pad, int moment
     a->grad = (float *)(void *)(at + a->states_bytes + a->wire_bytes);
 }
 
-static void piece_update(const struct update_area *a, const struct csd_update *u, size_t first, size_t n)
+static void piece_update(const struct update_area *a, struct csd_update *u, size_t first, size_t n)
 {
     float *w = a->states, *m = w + a->n_pad, *v = a->moments > 1 ? m + a->n_pad : NULL;
     size_t end = first + n;
@@ -38,9 +38,14 @@ static void piece_update(const struct update_area *a, const struct csd_update *u
         const struct csd_segment *s = &u->segments[i];
         size_t from = s->first > first ? s->first : first, to = s->first + s->n < end ? s->first + s->n : end;
 
-        if (from < to)
+        if (from < to && u->calm)
             optim_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from, s->weight_decay,
                          &u->step);
+        else if (from < to)
+            reach_kept_add(&u->kept,
+                           reach_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from,
+                                        s->weight_decay, &u->step, &u->reach),
+                           from);
     }
     convert((char *)a->wire + first * dtype_bytes(a->wire_dt), a->wire_dt, w + first, DT_F32, n);
 }
@@ -51,12 +56,16 @@ static void piece_sum(const struct update_area *a, size_t first, size_t n, uint3
         part[i] = crc32c(part[i], a->states + (size_t)i * a->n_pad + first, sizeof(float) * n);
 }
 
-void update_area_pass(const struct update_area *a, const struct csd_update *u, size_t first, size_t n,
+void update_area_pass(const struct update_area *a, struct csd_update *u, size_t first, size_t n,
                       struct update_sums *s)
 {
     size_t end = first + n, element = dtype_bytes(a->wire_dt);
 
     assert(end <= a->n_pad);
+    if (first == 0) {
+        u->kept = (struct reach_kept){0};
+        u->reach = (struct reach){0};
+    }
     for (size_t at = first; at < end; at += PIECE) {
         size_t left = end - at, k = left < PIECE ? left : PIECE;
 

@@ -29,10 +29,10 @@ struct update_sums {
 uint32_t update_sums_states(const struct update_area *a, const uint32_t part[UPDATE_PARTS]);
 
 /* Update parameters [first, first + n) of the subgroup, and derive their wire form; padding stays
- * zero. All that is read and written is summed in the same pass; a pass goes from 0 on without
- * gaps. */
-void update_area_pass(const struct update_area *a, const struct csd_update *u, size_t first,
-                      size_t n, struct update_sums *s);
+ * zero. All that is read and written is summed in the same pass, and what u says of how far values
+ * reach grows; a pass goes from 0 on without gaps. */
+void update_area_pass(const struct update_area *a, struct csd_update *u, size_t first, size_t n,
+                      struct update_sums *s);
 
 /* Account for one transfer: payload of bytes. */
 void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir,

@@ -323,10 +323,11 @@ void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k)
     }
 }
 
-int topk_finite(const struct topk_pair *pairs, size_t k)
+float topk_most(const struct topk_pair *pairs, size_t k)
 {
+    float most = 0;
+
     for (size_t i = 0; i < k; i++)
-        if (!isfinite(pairs[i].value))
-            return 0;
-    return 1;
+        most = isnan(pairs[i].value) ? INFINITY : fmaxf(most, fabsf(pairs[i].value));
+    return most;
 }

@@ -22,7 +22,7 @@ size_t topk_count(size_t n, double ratio);
 /* x[0..n) = 0, then x[pair.index] = pair.value. Pairs out of range are a programmer's error. */
 void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k);
 
-/* Whether all values are finite: of the largest they are, so then all are that they were selected from. */
-int topk_finite(const struct topk_pair *pairs, size_t k);
+/* The largest magnitude, infinite also where there is a NaN: that of all that they were selected from. */
+float topk_most(const struct topk_pair *pairs, size_t k);
 
 #endif

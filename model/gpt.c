@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct gpt_param gpt_params[GPT_TENSORS] = {
@@ -88,6 +89,27 @@ void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor
 
     *first = kind == GPT_EMBEDDINGS ? GPT_WTE : kind == GPT_LAYER ? GPT_LN1_W : GPT_LNF_W;
     *end   = kind == GPT_EMBEDDINGS ? GPT_LN1_W : kind == GPT_LAYER ? GPT_LNF_W : GPT_TENSORS;
+}
+
+enum gpt_tensor gpt_tensor_of(const struct gpt_config *g, size_t block, size_t i)
+{
+    enum gpt_tensor t, end;
+
+    gpt_block_tensors(g, block, &t, &end);
+    while (i >= gpt_offset(g, t) + gpt_size(g, t))
+        t++;
+    assert(t < end);
+    return t;
+}
+
+void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t)
+{
+    if (t == GPT_SCORE_W)
+        prefix = "";
+    if (gpt_params[t].block == GPT_LAYER)
+        snprintf(out, size, "%sh.%zu.%s", prefix, block - 1, gpt_params[t].name);
+    else
+        snprintf(out, size, "%s%s", prefix, gpt_params[t].name);
 }
 
 size_t gpt_block_size(const struct gpt_config *g, size_t block)

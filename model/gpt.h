@@ -56,6 +56,11 @@ size_t gpt_total(const struct gpt_config *g);
 void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor *first,
                        enum gpt_tensor *end);
 
+/* Which tensor of a block parameter i is in, and what it is called: gpt_params' name, in a layer after "h.N.",
+ * all after `prefix` but for a classifier's head, which stands beside the transformer. */
+enum gpt_tensor gpt_tensor_of(const struct gpt_config *g, size_t block, size_t i);
+void            gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t);
+
 /* Named sizes: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b. -1 for another name. */
 int  gpt_preset(struct gpt_config *g, const char *name);
 /* What can be trained: positive sizes, heads that divide the width, vocab <= 2^31... */

@@ -295,17 +295,6 @@ long hf_pad(const char *dir)
 
 /* ---- tensors by name ---- */
 
-/* A classifier's head stands beside the transformer, not in it. */
-static void tensor_name(char out[NAME_MAX_BYTES], const char *prefix, size_t block, enum gpt_tensor t)
-{
-    if (t == GPT_SCORE_W)
-        prefix = "";
-    if (gpt_params[t].block == GPT_LAYER)
-        snprintf(out, NAME_MAX_BYTES, "%sh.%zu.%s", prefix, block - 1, gpt_params[t].name);
-    else
-        snprintf(out, NAME_MAX_BYTES, "%s%s", prefix, gpt_params[t].name);
-}
-
 static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const struct st_tensor *st,
                         const char *dir, struct err *err)
 {
@@ -370,7 +359,7 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
 
             if (!gpt_size(&h->gpt, t))
                 continue;
-            tensor_name(name, prefix, b, t);
+            gpt_tensor_name(name, sizeof name, prefix, b, t);
             *slot = safetensors_find(h->st, name);
             if (!*slot)
                 return err_misuse(err, "%s: tensor %s is missing", dir, name);
@@ -599,7 +588,7 @@ static int declare_tensors(struct safetensors_writer *w, const struct gpt_config
 
             if (!gpt_size(g, t))
                 continue;
-            tensor_name(name, "transformer.", b, t);
+            gpt_tensor_name(name, sizeof name, "transformer.", b, t);
             rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
         }
     }

@@ -144,6 +144,7 @@ static void covered_settle(struct scheduler *s)
         scheduler_slot_free(s, i, u->committed.slot);
         s->free[s->dev.store.subs[i].class_].uncommitted--;
         u->committed = u->newest;
+        param_set_add(&s->kept, s->dev.store.subs[i].block, s->dev.store.subs[i].first, u->kept);
         u->state = SUB_CLEAN;
     }
 }

@@ -6,13 +6,16 @@
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 
-void grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n, void *scratch)
+#include <math.h>
+
+double grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n, void *scratch)
 {
     int nonfinite = 0;
 
     norm->sumsq += reduce_sumsq(grad, n, &nonfinite, scratch);
     if (nonfinite)
         stream_norm_flag(norm, block);
+    return sqrt(norm->sumsq);
 }
 
 void grads_dense(struct grads_part *parts, const struct store *s, size_t block, float *grad)
@@ -60,7 +63,7 @@ static void residual_settle(struct grads_part *parts, const struct store *s, siz
 }
 
 int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad,
-                float *residual, void *pack, void *scratch)
+                float *residual, void *pack, void *scratch, double *most)
 {
     size_t            n = s->block_params[block];
     size_t            k = topk_count(n, s->compress);
@@ -70,7 +73,9 @@ int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, c
     if (residual)
         residual_add(residual, residual, grad, n);
     topk_select(pairs, residual ? residual : grad, n, k, pairs + k);
-    if (residual && !topk_finite(pairs, k))
+    if (residual)
+        *most = (double)topk_most(pairs, k);
+    if (residual && !isfinite(*most))
         return 1;
     for (size_t i = s->block_sub[block]; i < s->block_sub[block + 1]; i++) {
         const struct store_sub *u = &s->subs[i];

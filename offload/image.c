@@ -248,7 +248,8 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
 
 /* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */
 static int block_load(const struct run_config *cfg, int fd, const char *path, size_t b,
-                      uint32_t expected, float *out, float *piece, struct err *err)
+                      uint32_t expected, float *out, float *piece, struct param_set *beyond,
+                      struct err *err)
 {
     size_t   floats = image_block_floats(cfg, b);
     uint64_t off = image_block_offset(cfg, b);
@@ -262,6 +263,12 @@ static int block_load(const struct run_config *cfg, int fd, const char *path, si
         if (rc)
             return rc;
         crc = crc32c(crc, to, n * sizeof *to);
+        if (beyond) {
+            struct reach_kept part = reach_beyond(to, n);
+
+            part.first = (i + part.first) % cfg->block_params[b]; // whichever of its values it is
+            param_set_add(beyond, b, 0, part);
+        }
     }
     if (crc != expected)
         return err_set(err, -EBADMSG, "%s: block %zu at offset %" PRIu64 " is damaged: "
@@ -283,7 +290,7 @@ static int area_load(const struct run_config *cfg, unsigned index, const struct 
     if (!rc)
         rc = check_size(cfg, fd, path, err);
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
-        rc = block_load(cfg, fd, path, b, a->crc[b], states ? states[b] : NULL, piece, err);
+        rc = block_load(cfg, fd, path, b, a->crc[b], states ? states[b] : NULL, piece, NULL, err);
     if (fd >= 0)
         close(fd);
     free(piece);
@@ -340,7 +347,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     if (!rc && a.found && image_open_reading(cfg, area, &fd, &out->why))
         out->damaged = cfg->n_blocks;
     for (size_t b = 0; b < cfg->n_blocks && fd >= 0; b++) {
-        if (block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &why) && out->damaged++ == 0)
+        if (block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &out->beyond, &why) && out->damaged++ == 0)
             out->why = why;
         out->bytes += image_block_floats(cfg, b) * sizeof(float);
     }

@@ -46,8 +46,8 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
                  struct err *err);
 
 /* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are
- * damaged, a sentence about the first. -errno where the journal itself is damaged. */
-struct image_check { int named; uint64_t step, bytes, damaged; struct err why; };
+ * damaged, a sentence about the first, values that are not finite. -errno where the journal itself is damaged. */
+struct image_check { int named; uint64_t step, bytes, damaged; struct err why; struct param_set beyond; };
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err);
 
 /* Take an area's rows out of the journal, in a transaction of its own: the run is at the other

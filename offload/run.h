@@ -28,6 +28,9 @@ struct run_config {
     void (*decay)(void *ctx, size_t block, size_t first, size_t n,
                   void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx);
     void          *decay_ctx;
+    /* What parameter i of a block is called in a sentence; NULL: "parameter I of block B". */
+    void (*name)(void *ctx, size_t block, size_t i, char *out, size_t size);
+    void          *name_ctx;
     enum dtype     wire_dt;       // DT_BF16 or DT_F32
     enum optim_kind optim;
     double         compress;      // 0: dense; else bytes of pairs over bytes of fp32, e.g. 0.02
@@ -103,6 +106,13 @@ void run_reader_close(struct run_reader *r);
  * n_blocks - 2 everything stays in memory after the first pass. */
 int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
                      const size_t *block_params, enum dtype dt, size_t frames, struct err *err);
+
+/* The name of a parameter (cfg->name), and the sentence that ends a training whose update left elements
+ * as they were (stream.h), of the step before next_step: -EDOM. */
+enum { RUN_NAME = 160 };
+const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME]);
+int         run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept,
+                     struct err *err);
 
 /* Used by run.c. */
 int stream_mem_open(struct stream **out, const struct run_config *cfg, struct err *err);

@@ -20,6 +20,7 @@
 #include "data/crc32c.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,15 @@ static void submit(struct scheduler *s, size_t device, struct task *t)
 
 /* ---- updates */
 
+static double most_decay(const struct sub *u)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < u->n_segments; i++)
+        most = fmax(most, (double)u->segments[i].weight_decay);
+    return most;
+}
+
 /* Subgroup i's update to `version` into a free slot, with these numbers. */
 static void update_submit(struct scheduler *s, size_t i, uint64_t version, const struct optim_step *numbers,
                           uint64_t step)
@@ -60,8 +70,10 @@ static void update_submit(struct scheduler *s, size_t i, uint64_t version, const
     struct class_free      *f = &s->free[g->class_];
     struct sub             *u = &s->subs[i];
     uint32_t                slot = f->slots[--f->n];
+    int                     calm;
 
     u->state = SUB_UPDATING;
+    calm = reach_calm(&u->reach, numbers, most_decay(u), u->grad_most);
     u->update = (struct task){ .kind = TASK_UPDATE, .sub = i, .step = step, .version = version,
                                .phase = s->redo || u->again ? PHASE_REDO : PHASE_UPDATE };
     u->again = 0;
@@ -74,7 +86,7 @@ static void update_submit(struct scheduler *s, size_t i, uint64_t version, const
             .grad_off = g->grad_off, .n = g->n, .n_pad = g->n_pad,
             .grad_form = st->compress > 0 ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE, .pairs = u->grad.pairs,
             .src_crc = u->committed.states_crc, .grad_crc = u->grad.crc, .step = *numbers,
-            .segments = u->segments, .n_segments = u->n_segments,
+            .segments = u->segments, .n_segments = u->n_segments, .calm = calm,
         },
     };
     s->updating[g->device]++;
@@ -180,6 +192,9 @@ static void update_done(struct scheduler *s, struct task *t)
     u->newest = (struct journal_sub){
         .slot = slot, .states_crc = r->dst_crc, .wire_crc = r->wire_crc, .version = t->version,
     };
+    if (!r->calm)
+        u->reach = r->reach;
+    u->kept = devices_fake(&s->cfg) ? (struct reach_kept){ 0 } : r->kept;
     u->state = SUB_UPDATED;
     s->free[s->dev.store.subs[t->sub].class_].uncommitted++;
     if (s->ask == ASK_RUNNING)
@@ -194,6 +209,7 @@ static void update_drop(struct scheduler *s, size_t i, int again)
     if (u->state == SUB_CLEAN)
         return;
     u->again = again;
+    u->reach = REACH_UNKNOWN; // of what it was before
     if (u->state == SUB_UPDATING) {
         u->state = SUB_DROPPED;
         s->dropping++;
@@ -403,6 +419,7 @@ static int grads_advance(struct scheduler *s)
             struct sub              *u = &s->subs[k];
 
             u->grad = (struct journal_grad){ .crc = p->crc, .pairs = p->pairs };
+            u->grad_most = g->most;
             u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = g->step,
                                       .phase = PHASE_GRAD_WRITE };
             u->write.job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,

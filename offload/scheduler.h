@@ -85,6 +85,7 @@ struct gbuf {
     enum residual_ask residual_ask;
     size_t          unread;    // subgroups of it
     size_t          unwritten; // writes
+    double          most;      // what no magnitude in it exceeds
     struct grads_part *parts; // one for each subgroup of its block
 };
 
@@ -120,6 +121,9 @@ struct sub {
     int                 written;  // its gradient of the step under way, until A
     int                 again;    // its update was dropped: the next one is metered as done again
     uint32_t            residual_crc, residual_next; // committed; of the step under way
+    struct reach        reach;    // of the newest version
+    double              grad_most; // what no magnitude in the gradient exceeds
+    struct reach_kept   kept;     // by the newest version's update, until it is committed
     struct task         read, write, residual, update;
     const struct csd_segment *segments;
     size_t              n_segments;
@@ -186,6 +190,7 @@ struct scheduler {
     uint64_t          running_version;
     size_t            to_update, to_commit; // subgroups of the running update, since its A
     int               redo;
+    struct param_set kept;        // of all updates that were committed
 
     // speculation
     int               expecting;    // subgroups may be updated to version applied + 1 with `expected`

@@ -10,6 +10,21 @@ int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct 
     return s->ops->begin(s, pass, step, err);
 }
 
+void param_set_join(struct param_set *all, const struct param_set *part)
+{
+    if (part->n && (!all->n || part->block < all->block ||
+                    (part->block == all->block && part->first < all->first))) {
+        all->block = part->block;
+        all->first = part->first;
+    }
+    all->n += part->n;
+}
+
+void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part)
+{
+    param_set_join(all, &(struct param_set){ part.n, block, from + part.first });
+}
+
 void stream_expect(struct stream *s, const struct optim_step *optim)
 {
     if (s->ops->expect)

@@ -15,6 +15,7 @@
 #include "data/runlog.h"
 #include "kernels/dtype.h"
 #include "kernels/optim.h"
+#include "kernels/reach.h"
 #include "offload/meter.h"
 
 struct stream { const struct stream_ops *ops; }; // first member of every backend: stream_mem.c,
@@ -33,6 +34,12 @@ static inline void stream_norm_flag(struct stream_norm *norm, size_t block)
         norm->block = block;
     norm->nonfinite = 1;
 }
+
+/* Parameters that something is said of: how many, and the first, parameter `first` of `block`. */
+struct param_set { size_t n, block, first; };
+/* Add those of a part that begins at parameter `from` of block. */
+void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part);
+void param_set_join(struct param_set *all, const struct param_set *part);
 
 /* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step
  * is the step, row.seconds its time so far: stream_update adds what it takes itself. */
@@ -77,7 +84,9 @@ void stream_popped(struct stream *s);
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
 
 /* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are durable.
- * Does not wait. */
+ * Does not wait. Where an update leaves elements as they were, since they would have become too large or NaN
+ * (kernels/reach.h), its step is committed nevertheless, and then one of the calls after it says so and
+ * fails, -EDOM: the next stream_update or stream_drain at the latest. */
 int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
 
 /* Wait until everything asked for is done and committed. */

@@ -190,14 +190,15 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     int               rc = 0, overflow = 0;
 
     assert(g->state == GBUF_LENT && g->block == block);
-    grads_norm(norm, block, g->grad, s->cfg.block_params[block], s->scratch);
+    g->most = grads_norm(norm, block, g->grad, s->cfg.block_params[block], s->scratch);
     if (s->cfg.error_feedback)
         rc = residual_wait(s, g, err);
     if (rc)
         return rc;
     if (!norm->nonfinite && s->cfg.compress > 0)
         overflow = grads_pairs(g->parts, &s->dev.store, block, g->grad,
-                               s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch);
+                               s->cfg.error_feedback ? g->residual : NULL, g->pack, s->scratch,
+                               &g->most);
     else if (!norm->nonfinite)
         grads_dense(g->parts, &s->dev.store, block, g->grad);
     if (overflow)
@@ -223,6 +224,16 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     return scheduler_failed(s, err);
 }
 
+/* All that was asked for is committed: did any of it leave elements as they were? Mutex held. */
+static void kept_fail(struct scheduler *s)
+{
+    struct err why;
+
+    if (s->failed || !s->kept.n)
+        return;
+    scheduler_fail(s, run_kept(&s->cfg, s->state.next_step, &s->kept, &why), &why);
+}
+
 static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
 {
     struct scheduler *s = of(stream);
@@ -231,9 +242,13 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     pthread_mutex_lock(&s->mutex);
     while (!s->failed && s->ask != ASK_NONE) // the last commit of the step before
         pthread_cond_wait(&s->changed, &s->mutex);
+    kept_fail(s);
+    if (s->failed) {
+        pthread_mutex_unlock(&s->mutex);
+        return scheduler_failed(s, err);
+    }
     records_settle(s);
-    if (!s->failed)
-        scheduler_judge(s, step);
+    scheduler_judge(s, step);
     s->asked = *step;
     s->asked.row.seconds += (double)(clock_ns() - start_ns) * 1e-9;
     s->ask = ASK_WAITING;
@@ -255,6 +270,7 @@ static int csd_drain(struct stream *stream, struct err *err)
     pthread_mutex_lock(&s->mutex);
     while (!s->failed && s->ask != ASK_NONE)
         pthread_cond_wait(&s->changed, &s->mutex);
+    kept_fail(s);
     pthread_mutex_unlock(&s->mutex);
     return scheduler_failed(s, err);
 }
@@ -561,6 +577,8 @@ static int map_fill(struct scheduler *s, struct err *err)
     for (size_t i = 0; !rc && i < st->n_subs; i++) {
         s->subs[i].newest = s->subs[i].committed = subs[i];
         s->subs[i].grad = grads[i];
+        s->subs[i].reach = REACH_UNKNOWN;
+        s->subs[i].grad_most = INFINITY;
         if (subs[i].version > s->state.applied || subs[i].version + 1 < s->state.applied)
             rc = err_set(err, -EBADMSG,
                          "%s/run.db: subgroup %zu is at version %llu, but the last commit at %llu",

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -39,6 +40,8 @@ enum {
 struct piece {
     size_t block, first, n;
     float  weight_decay;
+    struct reach      reach; // of its values
+    struct reach_kept kept;  // by the last update
 };
 
 struct mem_block {
@@ -49,6 +52,7 @@ struct mem_block {
     struct topk_pair *pairs; // and what this one sends
     void  *wire;   // the master itself in fp32
     int    lent;   // grad was handed out in this step
+    double most;   // what no magnitude in it exceeds
 };
 
 struct stream_mem {
@@ -69,6 +73,7 @@ struct stream_mem {
     int               image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t          next_step, applied;
     uint64_t          update_ns; // when the update under way began
+    struct param_set kept;
 };
 
 static struct stream_mem *of(struct stream *s)
@@ -152,10 +157,12 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 
 /* The step. */
 
+static int mem_drain(struct stream *s, struct err *err);
+
 static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
 {
-    (void)s, (void)pass, (void)step, (void)err;
-    return 0;
+    (void)pass, (void)step;
+    return of(s)->kept.n ? mem_drain(s, err) : 0;
 }
 
 static int mem_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
@@ -205,13 +212,16 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     norm->sumsq += reduce_sumsq(b->grad, b->params, &nonfinite, m->scratch);
     if (nonfinite)
         stream_norm_flag(norm, block);
+    b->most = sqrt(norm->sumsq);
     if (m->cfg.compress > 0.0 && !nonfinite) {
         size_t k = topk_count(b->params, m->cfg.compress);
 
         if (b->residual)
             residual_add(b->grad, b->residual, b->grad, b->params);
         topk_select(b->pairs, b->grad, b->params, k, m->scratch);
-        if (b->residual && !topk_finite(b->pairs, k))
+        if (b->residual)
+            b->most = (double)topk_most(b->pairs, k);
+        if (b->residual && !isfinite(b->most))
             stream_norm_flag(norm, block);
         if (!b->residual)
             keep_pairs(b, b->pairs, k);
@@ -232,13 +242,20 @@ static void settle_residual(struct mem_block *b, double compress)
     keep_pairs(b, b->pairs, k);
 }
 
-static void update_piece(const struct stream_mem *m, const struct piece *p, const struct optim_step *step)
+static void update_piece(const struct stream_mem *m, struct piece *p, const struct optim_step *step)
 {
     const struct mem_block *b = &m->blocks[p->block];
     float                  *w = b->states + p->first;
     float                  *v = optim_moments(step->kind) > 1 ? w + 2 * b->params : NULL;
 
-    optim_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step);
+    p->kept = (struct reach_kept){ 0 };
+    if (reach_calm(&p->reach, step, (double)p->weight_decay, b->most)) {
+        optim_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step);
+    } else {
+        p->reach = (struct reach){ 0 };
+        p->kept = reach_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step,
+                               &p->reach);
+    }
     if (m->cfg.wire_dt != DT_F32)
         convert((bf16 *)b->wire + p->first, m->cfg.wire_dt, w, DT_F32, p->n); // still in cache
 }
@@ -253,6 +270,8 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
 #pragma omp parallel for schedule(dynamic, 4)
     for (size_t i = 0; i < m->n_pieces; i++)
         update_piece(m, &m->pieces[i], &step->optim);
+    for (size_t i = 0; i < m->n_pieces; i++)
+        param_set_add(&m->kept, m->pieces[i].block, m->pieces[i].first, m->pieces[i].kept);
     m->applied++;
     meter_span(m->meter, step->row.step, PHASE_UPDATE, -1, -1, start, clock_ns(), 0);
 }
@@ -340,7 +359,9 @@ static int mem_drain(struct stream *s, struct err *err)
 {
     struct stream_mem *m = of(s);
 
-    return m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
+    int                rc = m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
+
+    return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
 }
 
 static int masters_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -431,7 +452,7 @@ static void cut_pieces(void *ctx, size_t offset, size_t count, float weight_deca
         n = PIECE_PARAMS - offset % PIECE_PARAMS;
         n = n < end - offset ? n : end - offset;
         if (c->pieces)
-            c->pieces[c->n] = (struct piece){ c->block, offset, n, weight_decay };
+            c->pieces[c->n] = (struct piece){ c->block, offset, n, weight_decay, REACH_UNKNOWN, { 0 } };
         c->n++;
     }
 }

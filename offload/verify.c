@@ -48,6 +48,7 @@ struct lane {
     int          open;          // asking is one
     uint64_t     asked, summed; // pieces
     uint32_t     crc;
+    struct param_set beyond; // of the area being summed
     int          failed; // the area being summed could not be read
     unsigned     sentences;
     struct piece piece[PIECES];
@@ -204,6 +205,17 @@ static int lane_ask(struct check *c, struct lane *l)
     return progress;
 }
 
+/* A slot's states are masters, then moments: a value is a parameter's, whichever it is. */
+static void piece_look(struct check *c, struct lane *l, const struct piece *p)
+{
+    const struct store_sub *u = &c->dev.store.subs[p->area.sub];
+    struct reach_kept       beyond = reach_beyond((const float *)(void *)p->buf, p->job.bytes / sizeof(float));
+    size_t                  at = (p->job.off - p->area.off) / sizeof(float);
+
+    beyond.first = (at + beyond.first) % u->n_pad;
+    param_set_add(&l->beyond, u->block, u->first, beyond);
+}
+
 static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
 {
     struct verify_count *count = &c->v->count[p->area.kind];
@@ -216,6 +228,8 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
         area_damaged(c, l, &p->area, p->job.why);
     }
     l->crc = crc32c(l->crc, p->buf, p->job.bytes);
+    if (p->area.kind == VERIFY_STATES)
+        piece_look(c, l, p);
     if (!p->last)
         return;
     count->n++;
@@ -223,7 +237,10 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
         snprintf(why, sizeof why, "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")",
                  l->crc, p->area.crc);
         area_damaged(c, l, &p->area, why);
+    } else if (!l->failed) { // what is damaged holds anything
+        param_set_join(&c->v->beyond, &l->beyond);
     }
+    l->beyond = (struct param_set){0};
     l->crc = 0;
     l->failed = 0;
 }
@@ -470,6 +487,7 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
         return rc;
     v->count[VERIFY_IMAGE] = (struct verify_count){
         .n = 1 + (uint64_t)other.named, .bytes = newest.bytes + other.bytes, .damaged = newest.damaged};
+    v->beyond = newest.beyond;
     if (newest.damaged)
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
     if (other.named && other.damaged)
@@ -488,12 +506,30 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
     return rc;
 }
 
+/* States that nothing but an older siTrain can have left so. */
+static void beyond_say(struct verify *v, const struct run_config *cfg)
+{
+    char name[RUN_NAME];
+
+    if (v->beyond.n)
+        say(v, 1,
+            "%s: %zu of the parameters and moments are infinite or not a number, the first of %s: nothing "
+            "can be computed from them",
+            cfg->dir, v->beyond.n, run_name(cfg, v->beyond.block, v->beyond.first, name));
+}
+
 int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
 {
+    int rc;
+
     memset(v->count, 0, sizeof v->count);
     v->half_done = 0;
+    v->beyond = (struct param_set){0};
     if (cfg->mode == RUN_MEM)
-        return verify_images(v, cfg, err);
-    return devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err)
-                             : verify_devices(v, cfg, err);
+        rc = verify_images(v, cfg, err);
+    else
+        rc = devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err)
+                               : verify_devices(v, cfg, err);
+    beyond_say(v, cfg);
+    return rc;
 }

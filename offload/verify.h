@@ -33,6 +33,7 @@ struct verify {
     // what was found
     struct verify_count count[VERIFY_KINDS];
     uint64_t            next_step, applied;
+    struct param_set    beyond;    // whose values, or moments, are not finite
     int                 half_done; // the step before next_step waits to be finished from its gradients
 };
 

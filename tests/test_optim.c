@@ -1,5 +1,6 @@
 /* Every optimizer gives, bit for bit, what its written sequence gives in volatile scalars; it follows the
- * textbook in double; and subnormals are gone from results while the caller's MXCSR is as it was. */
+ * textbook in double; and subnormals are gone from results while the caller's MXCSR is as it was. What would
+ * become too large stays what it was, wherever an update is cut; and bounds that say nothing can are right. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,6 +8,7 @@
 #include <cmocka.h>
 
 #include "kernels/optim.h"
+#include "kernels/reach.h"
 #include "tests/ref.h"
 
 #include <math.h>
@@ -179,6 +181,137 @@ static void test_flush(void **state)
     assert_true(m == 0.0f && v == 0.0f && w == 1.0f);
 }
 
+/* A float of any size up to 10^most, of either sign. */
+static float wild(uint64_t *seed, int most)
+{
+    float x = (float)(ref_random(seed) % 2000) / 1000.0f - 1.0f;
+
+    return x * powf(10.0f, (float)(ref_random(seed) % (unsigned)(most + 20)) - 20.0f);
+}
+
+static int goes_too_far(const float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!(fabsf(x[i]) < OPTIM_BOUND))
+            return 1;
+    return 0;
+}
+
+/* n elements, many of which go too far, updated in two parts: the oracle decides for each. */
+static void check_kept(enum optim_kind kind, size_t n, float decay, uint64_t *seed)
+{
+    enum { MOST = 1500 };
+    static float      a[4][MOST], want[3][MOST];
+    struct optim_step s;
+    struct reach_kept kept = {0}, more = {0};
+    struct reach      r = {0};
+    size_t            cut = ref_random(seed) % (n + 1), stayed = 0, first = 0;
+    unsigned          csr = _mm_getcsr();
+
+    optim_scalars(&s, kind, 0.1, 0.9, 0.999, 1e-8, 0.37, 2);
+    _mm_setcsr(csr | FLUSH);
+    for (size_t i = 0; i < n; i++) {
+        float to[3];
+        int   rare = ref_random(seed) % 100 == 0;
+
+        for (int j = 0; j < 4; j++)
+            a[j][i] = wild(seed, rare ? 38 : 5);
+        a[2][i] = fabsf(a[2][i]);
+        if (kind == OPTIM_ADAGRAD)
+            a[1][i] = fabsf(a[1][i]);
+        for (int j = 0; j < 3; j++)
+            to[j] = a[j][i];
+        scalar_update(&to[0], &to[1], &to[2], a[3][i], decay, &s);
+        if (goes_too_far(to, optim_moments(kind) + 1)) {
+            first = stayed++ ? first : i;
+            for (int j = 0; j < 3; j++)
+                to[j] = a[j][i];
+        }
+        for (int j = 0; j < 3; j++)
+            want[j][i] = to[j];
+    }
+    _mm_setcsr(csr);
+    reach_kept_add(&kept, reach_update(a[0], a[1], optim_moments(kind) == 2 ? a[2] : NULL, a[3], cut, decay,
+                                       &s, &r), 0);
+    more = reach_update(a[0] + cut, a[1] + cut, optim_moments(kind) == 2 ? a[2] + cut : NULL, a[3] + cut,
+                        n - cut, decay, &s, &r);
+    reach_kept_add(&kept, more, cut);
+    for (size_t j = 0; j < (size_t)optim_moments(kind) + 1; j++)
+        assert_memory_equal(a[j], want[j], n * sizeof(float));
+    assert_int_equal(kept.n, stayed);
+    assert_true(!stayed || kept.first == first);
+    assert_true(stayed || reach_beyond(a[0], n).n == 0);
+}
+
+static void test_kept(void **state)
+{
+    uint64_t seed = 3;
+
+    (void)state;
+    for (int kind = OPTIM_ADAMW; kind <= OPTIM_ADAGRAD; kind++)
+        for (size_t n = 1; n < 1500; n = n * 3 / 2 + 1) {
+            check_kept((enum optim_kind)kind, n, 0.1f, &seed);
+            check_kept((enum optim_kind)kind, n, 1e30f, &seed);
+        }
+}
+
+/* Numbers of all sizes: where calm is said, nothing comes near the bound or out of *r. */
+static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
+{
+    enum { N = 64 };
+    float             x[4][N], most[4] = {0}, wd = fabsf(wild(seed, 20));
+    struct optim_step s;
+    struct reach      r;
+
+    optim_scalars(&s, kind, (double)fabsf(wild(seed, 20)), 0.9, 0.999, pow(10, -(double)(ref_random(seed) % 50)),
+                  (double)fabsf(wild(seed, 2)), 1 + ref_random(seed) % 3);
+    for (int j = 0; j < 4; j++)
+        for (int i = 0, scale = (int)(ref_random(seed) % 38); i < N; i++) {
+            x[j][i] = wild(seed, scale);
+            if (j == 2 || (j == 1 && kind == OPTIM_ADAGRAD))
+                x[j][i] = fabsf(x[j][i]);
+            most[j] = fmaxf(most[j], fabsf(x[j][i]));
+        }
+    r = (struct reach){(double)most[0], (double)most[1], (double)most[2], 0};
+    for (int i = 0; i < N && optim_moments(kind) == 2; i++)
+        r.ratio = fmax(r.ratio, fabs((double)x[1][i]) / (sqrt((double)x[2][i]) + REACH_ROOT));
+    if (!reach_calm(&r, &s, (double)wd, (double)most[3]))
+        return;
+    ++*calm;
+    optim_update(x[0], x[1], optim_moments(kind) == 2 ? x[2] : NULL, x[3], N, wd, &s);
+    for (int i = 0; i < N; i++) {
+        assert_true((double)fabsf(x[0][i]) <= r.w && (double)fabsf(x[1][i]) <= r.m);
+        if (optim_moments(kind) == 2)
+            assert_true((double)x[2][i] <= r.v &&
+                        fabs((double)x[1][i]) <= r.ratio * (sqrt((double)x[2][i]) + REACH_ROOT));
+    }
+    assert_true(r.w < (double)OPTIM_BOUND && r.m < (double)OPTIM_BOUND && r.v < (double)OPTIM_BOUND);
+}
+
+static void test_calm(void **state)
+{
+    uint64_t     seed = 4;
+    struct reach unknown = REACH_UNKNOWN;
+
+    (void)state;
+    for (int kind = OPTIM_ADAMW; kind <= OPTIM_ADAGRAD; kind++) {
+        unsigned          calm = 0;
+        struct optim_step s;
+        struct reach      r = {5, 0, 0, 0};
+
+        for (int i = 0; i < 4000; i++)
+            check_calm((enum optim_kind)kind, &seed, &calm);
+        assert_in_range(calm, 400, 3600);
+        for (uint64_t t = 1; t < 10000; t++) { // what trains as usual is not looked at again
+            optim_scalars(&s, (enum optim_kind)kind, 1e-3, 0.9, 0.999, 1e-8, 1, t);
+            assert_true(reach_calm(&r, &s, 0.1, 10));
+        }
+        assert_false(reach_calm(&unknown, &s, 0.1, 10));
+        assert_false(reach_calm(&r, &s, 0.1, INFINITY));
+        assert_false(reach_calm(&r, &s, 0.1, NAN));
+    }
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -195,6 +328,8 @@ int main(void)
         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_parity),
         cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_calm),
         cmocka_unit_test(test_names),
     };
 

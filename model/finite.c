@@ -1,0 +1,70 @@
+/* finite.c: looked at as they are read, so that it costs nothing but the look. */
+#include "model/finite.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PIECE = 1 << 14 };
+
+/* How many there are in [first, end) of a block, read anew. */
+static int count(const struct finite *f, size_t block, size_t first, size_t end, size_t *n, struct err *err)
+{
+    float *piece = malloc(PIECE * sizeof *piece);
+    int    rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
+
+    *n = 0;
+    for (size_t k; first < end && !rc; first += k) {
+        k = end - first < PIECE ? end - first : PIECE;
+        rc = f->inner.read(f->inner.ctx, block, first, k, piece, err);
+        if (!rc)
+            *n += reach_beyond(piece, k).n;
+    }
+    free(piece);
+    return rc;
+}
+
+static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
+{
+    enum gpt_tensor t = gpt_tensor_of(f->gpt, block, i);
+    size_t          first = gpt_offset(f->gpt, t), size = gpt_size(f->gpt, t), n;
+    char            name[RUN_NAME];
+    int             rc = count(f, block, first, first + size, &n, err);
+
+    gpt_tensor_name(name, sizeof name, "", block, t);
+    return rc ? rc
+              : err_set(err, -EDOM,
+                        "%s: tensor %s: %zu of its %zu values are infinite or not a number, the first value "
+                        "%zu: nothing can be computed from it",
+                        f->what, name, n, size, i - first);
+}
+
+static int read_finite(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct finite *f = ctx;
+    int                  rc = f->inner.read(f->inner.ctx, block, first, n, out, err);
+    struct reach_kept    beyond = rc ? (struct reach_kept){ 0 } : reach_beyond(out, n);
+
+    return beyond.n ? refuse(f, block, first + beyond.first, err) : rc;
+}
+
+struct params_source finite_source(struct finite *f)
+{
+    return (struct params_source){ read_finite, f };
+}
+
+int finite_check(struct finite *f, struct err *err)
+{
+    float *piece = malloc(PIECE * sizeof *piece);
+    int    rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
+
+    for (size_t b = 0; b < gpt_blocks(f->gpt); b++) {
+        size_t size = gpt_block_size(f->gpt, b);
+
+        for (size_t at = 0, k; at < size && !rc; at += k) {
+            k = size - at < PIECE ? size - at : PIECE;
+            rc = read_finite(f, b, at, k, piece, err);
+        }
+    }
+    free(piece);
+    return rc;
+}
