@@ -190,9 +190,9 @@ int run_kept(const struct run_config *cfg, uint64_t next_step, const struct para
 
     return err_set(err, -EDOM,
                    "step %llu would have made %zu parameters infinite or not a number, or a moment of theirs, "
-                   "first in %s: these stayed as they were, the step is committed for all others, and the run "
-                   "ends here; --resume %s with a smaller --lr or --weight-decay, or with --clip, goes on "
-                   "from there, but what it goes on from may be beyond use",
+                   "first in %s: these stayed as they were, all others are as the step left them, and the run "
+                   "ends here; a new run with a smaller --lr or --weight-decay, or with --clip, may not come "
+                   "here (siTrain import makes one from an export), --resume %s tries the next step",
                    (unsigned long long)next_step, kept->n,
                    run_name(cfg, kept->block, kept->first, name), cfg->dir);
 }
