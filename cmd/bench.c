@@ -26,7 +26,7 @@ static const struct opt_row rows[] = {
      .help = "where files are made, on the disk that is measured; all are removed"},
     {"only", OPT_STRING, offsetof(struct bench_opts, only), .arg = "LIST",
      .help = "these sections: products, memory, kernels, disk, update, topk, steps; what they go by is "
-             "measured too"},
+             "measured too; or probe, by which plan says how long a step takes"},
     {"rounds", OPT_UINT, offsetof(struct bench_opts, rounds), "5", .min = 1, .max = 64,
      .help = "of which medians are taken"},
     {"quick", OPT_FLAG, offsetof(struct bench_opts, quick),
@@ -70,8 +70,9 @@ static const struct section {
     {"update", bench_update, bench_update_print, 0},
     {"topk", bench_topk, bench_topk_print, MEMORY_BIT},
     {"steps", bench_steps, bench_steps_print, PRODUCTS_BIT},
+    {"probe", bench_probe, bench_probe_print, 0},
 };
-enum { SECTIONS = sizeof sections / sizeof *sections };
+enum { SECTIONS = sizeof sections / sizeof *sections, ALL = SECTIONS - 1 }; // the probe is no part of all
 
 /* ---- options ---- */
 
@@ -81,7 +82,7 @@ static unsigned sections_of(const char *only, struct err *err)
     unsigned bits = 0;
 
     if (!only)
-        return (1u << SECTIONS) - 1;
+        return (1u << ALL) - 1;
     while (*only) {
         size_t n = strcspn(only, ","), i = 0;
 

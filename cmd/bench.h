@@ -40,6 +40,7 @@ int bench_disk(struct bench *b, struct err *err);
 int bench_update(struct bench *b, struct err *err);
 int bench_topk(struct bench *b, struct err *err);
 int bench_steps(struct bench *b, struct err *err);
+int bench_probe(struct bench *b, struct err *err); // asked for by name only
 
 /* Their tables, from the report. */
 void bench_products_print(const json_t *report);
@@ -49,6 +50,7 @@ void bench_disk_print(const json_t *report);
 void bench_update_print(const json_t *report);
 void bench_topk_print(const json_t *report);
 void bench_steps_print(const json_t *report);
+void bench_probe_print(const json_t *report);
 
 /* ---- what sections go by ---- */
 
@@ -63,6 +65,11 @@ double bench_flops(const struct bench *b);
 
 /* Seconds of one core that an emulated device's update takes a parameter, beside its disk. */
 int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err);
+
+/* A step's parts, in seconds; the letters are explained in bench_steps.c. */
+struct bench_figures { double F, B, h, U, u0, w0, W, A; };
+/* The least time that a step of them takes. */
+double bench_bound(const struct bench_figures *f, int speculate);
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
@@ -149,7 +156,7 @@ int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, j
  * update before is over. */
 int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart, json_t *out,
                     struct err *err);
-/* The medians of every part. */
+/* The medians of every part (moved: bytes over the host link in `moving`). */
 json_t *bench_run_medians(const json_t *steps);
 
 #endif

@@ -106,6 +106,8 @@ static const char parts_sql[] =
         BEGIN("phase = 'grad_write' AND block = 0 AND device >= 0") " AS w0,"
     " " END("phase = 'grad_write' AND device >= 0") " - "
         BEGIN("phase = 'param_read' AND device >= 0") " AS moving,"
+    " (SELECT sum(bytes) FROM traffic t WHERE t.step = s.step AND link = 'host'"
+    " AND phase IN ('param_read', 'grad_write')) AS moved,"
     " " END("phase = 'backward' AND block = %zu") " - " BEGIN("phase = 'loss'") " AS head"
     " FROM (SELECT *, (end_ns - start_ns) / 1e9 AS d FROM spans) JOIN steps s USING (step)"
     " WHERE step >= %llu AND step < %llu GROUP BY step ORDER BY step";

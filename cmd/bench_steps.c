@@ -123,18 +123,21 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-struct figures {
-    double F, B, h, U, u0, w0, W, A;
-};
+double bench_bound(const struct bench_figures *f, int speculate)
+{
+    if (speculate)
+        return larger(f->F + f->B + f->A + f->w0 + f->u0, f->U + f->W + f->h);
+    return f->u0 + larger(f->F + f->A, f->U - f->u0) + larger(f->B + f->w0, f->W);
+}
 
 /* Of the runs that are there. */
-static struct figures figures_of(const struct bench *b, const json_t *runs, double arithmetic)
+static struct bench_figures figures_of(const struct bench *b, const json_t *runs, double arithmetic)
 {
     const json_t *computing = bench_row(runs, "run", "computing"),
                  *apart = bench_row(runs, "run", "moving, apart");
     const json_t *mem = bench_row(runs, "run", "mem"), *c = computing ? computing : mem;
 
-    return (struct figures){.F = bench_number(c, "forward"),
+    return (struct bench_figures){.F = bench_number(c, "forward"),
                             .B = bench_number(c, "loss") + bench_number(c, "backward") +
                                  bench_number(c, "gradient"),
                             .h = bench_number(c, "head"),
@@ -145,7 +148,7 @@ static struct figures figures_of(const struct bench *b, const json_t *runs, doub
                             .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads};
 }
 
-static json_t *figures_json(const struct figures *f)
+static json_t *figures_json(const struct bench_figures *f)
 {
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "F", f->F, "B", f->B, "h", f->h, "U", f->U,
                      "u0", f->u0, "w0", f->w0, "W", f->W, "A", f->A);
@@ -162,27 +165,25 @@ static void bound(json_t *bounds, const json_t *runs, const char *run, const cha
                                                 seconds / least, "share", least / seconds));
 }
 
-static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs, const struct figures *f)
+static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs, const struct bench_figures *f)
 {
-    double best = bench_best(b->report, b->o->train.dtype), products = best > 0 ? bench_flops(b) / best : 0;
-    double back = larger(f->B + f->w0, f->W);
+    double               best = bench_best(b->report, b->o->train.dtype);
+    double               products = best > 0 ? bench_flops(b) / best : 0;
+    struct bench_figures none = *f; // of the emulation's arithmetic
 
+    none.A = 0;
     bound(bounds, runs, "mem", "model's FLOPs at the products' rate", products);
     bound(bounds, runs, "computing", "model's FLOPs at the products' rate", products);
-    bound(bounds, runs, "both", "u0 + max(F, U - u0) + max(B + w0, W)",
-          f->u0 + larger(f->F, f->U - f->u0) + back);
-    bound(bounds, runs, "both", "u0 + max(F + A, U - u0) + max(B + w0, W)",
-          f->u0 + larger(f->F + f->A, f->U - f->u0) + back);
-    bound(bounds, runs, "both, --speculate", "max(F + B + w0 + u0, U + W + h)",
-          larger(f->F + f->B + f->w0 + f->u0, f->U + f->W + f->h));
-    bound(bounds, runs, "both, --speculate", "max(F + B + A + w0 + u0, U + W + h)",
-          larger(f->F + f->B + f->A + f->w0 + f->u0, f->U + f->W + f->h));
+    bound(bounds, runs, "both", "u0 + max(F, U - u0) + max(B + w0, W)", bench_bound(&none, 0));
+    bound(bounds, runs, "both", "u0 + max(F + A, U - u0) + max(B + w0, W)", bench_bound(f, 0));
+    bound(bounds, runs, "both, --speculate", "max(F + B + w0 + u0, U + W + h)", bench_bound(&none, 1));
+    bound(bounds, runs, "both, --speculate", "max(F + B + A + w0 + u0, U + W + h)", bench_bound(f, 1));
 }
 
 int bench_steps(struct bench *b, struct err *err)
 {
     json_t        *section = json_object(), *runs = json_array(), *bounds = json_array();
-    struct figures f;
+    struct bench_figures f;
     double         arithmetic = 0;
     int            rc;
 

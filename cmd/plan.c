@@ -5,19 +5,22 @@
 #include "cmd/encode.h"
 #include "cmd/labelled.h"
 #include "cmd/pick.h"
+#include "cmd/probe.h"
 #include "cmd/training.h"
 #include "cmd/wear.h"
 #include "data/task.h"
 #include "offload/traffic.h"
 
+#include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer;
     const char       *task, *train_file; // a fine-tuning
     const char       *eval_file, *test_file;
-    int               regression, predict;
+    int               regression, predict, probe;
     struct task_names columns;
     uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct model_opts model;
@@ -27,9 +30,12 @@ struct plan_opts {
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(offsetof(struct plan_opts, config)),
     { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN",
-      .help = "accepted, so that pretrain's line can be planned as it is" },
+      .help = "where it will be made: on that disk the probe works" },
+    { "probe", OPT_WORD, offsetof(struct plan_opts, probe), "on", "on|off",
+      .help = "on: a small model's steps are measured for some seconds, to say how long one takes; off: no "
+              "time is said, as where another machine is planned for" },
     { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR",
-      .help = "the same; with --task its folder" },
+      .help = "accepted, so that pretrain's line can be planned as it is; with --task its folder" },
     { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE", .help = "the same" },
     { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR",
       .help = "says how large the vocabulary is" },
@@ -63,7 +69,7 @@ static const struct opt_part parts[] = {
 const struct opt_command plan_command = {
     "plan",
     "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's options]",
-    "the memory, the traffic and the disk space of a run, before it is made",
+    "the memory, the traffic, the disk space and the time of a run, before it is made",
     NULL,
     parts,
     sizeof(struct plan_opts),
@@ -134,7 +140,69 @@ static int print_wear(const struct session *s, struct err *err)
     return rc;
 }
 
-enum { FINETUNE_BATCH = 32 };
+enum { FINETUNE_BATCH = 32, PROBE_ON = 0 };
+
+/* "3 h 20 min" and the like. */
+static const char *duration_text(char *buf, size_t size, double seconds)
+{
+    unsigned long s = (unsigned long)(seconds + 0.5);
+
+    if (seconds < 60)
+        snprintf(buf, size, "%.2g s", seconds);
+    else if (s < 3600)
+        snprintf(buf, size, "%lu min %lu s", s / 60, s % 60);
+    else if (s < 48 * 3600)
+        snprintf(buf, size, "%lu h %lu min", s / 3600, s / 60 % 60);
+    else
+        snprintf(buf, size, "%.1f days", seconds / 86400);
+    return buf;
+}
+
+/* What cannot be measured is said; a plan is a plan without it. */
+static void print_time(const struct session *s, const struct budget *plan, const char *run)
+{
+    char        *copy = strdup(run ? run : "RUN");
+    struct probe p;
+    struct err   why = { 0 };
+    double       tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
+    char         all[64];
+
+    fflush(stdout);
+    if (!copy || probe_step(&p, s, plan, dirname(copy), &why)) {
+        printf("\nTime: not measured: %s\n", copy ? why.text : "out of memory");
+    } else {
+        const struct bench_figures *f = &p.parts;
+
+        printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now)\n", p.layers,
+               p.layers == 1 ? "" : "s", p.tokens);
+        printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them updates %.3g s, "
+               "other traffic %.3g s\n",
+               p.step, tokens / p.step, f->F, f->B, f->U, f->W);
+        printf("  %llu steps  %s, without evaluations\n", (unsigned long long)s->o.steps,
+               duration_text(all, sizeof all, p.step * (double)s->o.steps));
+    }
+    free(copy);
+}
+
+/* Rows that a fine-tuning trains on, in *steps as its epochs, where --steps does not say otherwise. */
+static int plan_steps(struct plan_opts *o, const struct opt_given *given, const struct task *task,
+                      struct err *err)
+{
+    struct encode e = { .task = task, .own = o->train_file != NULL, .labels = 1, .most = o->max_train,
+                        .asked = o->columns };
+    int           rc;
+
+    if (opt_was_given(&plan_command, given, "steps") || !(o->train_file || o->data))
+        return 0;
+    if (snprintf(e.path, sizeof e.path, o->train_file ? "%s" : "%s/train.tsv",
+                 o->train_file ? o->train_file : o->data) >= (int)sizeof e.path)
+        return err_misuse(err, "%s: the path is too long", o->train_file ? o->train_file : o->data);
+    rc = encode_check(&e, err);
+    if (!rc)
+        o->train.steps = o->epochs * labelled_epoch_steps(e.rows, &o->train);
+    encode_release(&e);
+    return rc;
+}
 
 /* Rows of the task's larger development set in this folder, as finetune counts them. */
 static int dev_rows(uint64_t *most, const struct task *task, const char *data, struct err *err)
@@ -172,9 +240,12 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o
     if (rc || (!task && !own))
         return rc;
     s->gpt.n_labels = task ? task->n_labels : own->n_labels;
-    task_own_free(own);
     if (!opt_was_given(&plan_command, given, "batch"))
         o->train.batch = FINETUNE_BATCH;
+    rc = plan_steps(o, given, task ? task : own, err);
+    task_own_free(own);
+    if (rc)
+        return rc;
     if (!opt_was_given(&plan_command, given, "seq"))
         o->train.seq = labelled_seq(o->max_seq, s->gpt.n_positions);
     if (o->train.seq > s->gpt.n_positions)
@@ -215,6 +286,8 @@ static int plan(struct plan_opts *o, const struct opt_given *given, struct err *
         rc = print_storage(&s, err);
         if (!rc)
             rc = print_wear(&s, err);
+        if (!rc && o->probe == PROBE_ON)
+            print_time(&s, &b, o->run);
     } else {
         rc = refused;
     }

@@ -34,6 +34,6 @@ clean "generate" generate "$tmp/hf" --prompt "the sea" --tokens 5 --threads 1
 clean "check" check "$tmp/suo"
 clean "reshard" reshard "$tmp/suo" --devices 3
 clean "report" report "$tmp/suo"
-clean "plan" plan --model gpt2 --mode su+o
+clean "plan" plan --probe off --model gpt2 --mode su+o
 
 done_testing

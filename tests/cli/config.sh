@@ -83,12 +83,12 @@ printf 'model_name_or_path = %s\ntrain_file = %s\noutput_dir = %s\nlearning_rate
 run finetune --config "$tmp/glue.conf" $machine
 [ "$got" = 0 ] && grep -q "save_steps changes nothing here" "$tmp/err" && run report "$tmp/glue" --config && grep -qx "lr = 0.001" "$tmp/out"
 result $? "run_glue.py's names in a file"
-run plan --config "$tmp/small.conf" --host-mem 80M
+run plan --probe off --config "$tmp/small.conf" --host-mem 80M
 cp "$tmp/out" "$tmp/plan"
-run plan --n-layer 2 --n-head 2 --n-embd 16 --seq 16 --batch 2 --steps 9 --tokenizer "$tmp/tok" --devices 2 --csd-mem 1M --durability none \
+run plan --probe off --n-layer 2 --n-head 2 --n-embd 16 --seq 16 --batch 2 --steps 9 --tokenizer "$tmp/tok" --devices 2 --csd-mem 1M --durability none \
     --compress 50% --activations offload --host-mem 80M --dropout 10%
 same "$(grep -v '^the\|MiB' "$tmp/plan")" "$(grep -v '^the\|MiB' "$tmp/out")" "a file of options can be planned"
-works "so can a fine-tuning's" plan --config "$tmp/own.conf"
+works "so can a fine-tuning's" plan --probe off --config "$tmp/own.conf"
 
 # refused TEXT LINES: a file with these lines is refused, the sentence naming it.
 refused() {

@@ -21,7 +21,7 @@ for how in "mem" "base" "su" "su+o" "su+o+c" "su+o fp32" "su+o+c ef"; do
     least=$(sed -n 's/.*needs at least \([0-9]*\)M.*/\1/p' "$tmp/err")
     # what the refusal measured of the program itself differs a little from run to run
     budget=$((least + 2))
-    run plan "$@" $extra --mode "$mode" --host-mem ${budget}M
+    run plan --probe off "$@" $extra --mode "$mode" --host-mem ${budget}M
     arenas=$(sed -n 's/^arenas of emulated devices *\([0-9.]*\) MiB.*/\1/p' "$tmp/out")
     run pretrain --run "$tmp/run" "$@" $extra --mode "$mode" --host-mem ${budget}M
     rss=$(mib "$(sed -n 's/^step 3.*RSS \([0-9.]*[KMG]\).*/\1/p' "$tmp/out")")
@@ -42,7 +42,7 @@ batch=$(named batch) seq=$(named seq) activations=$(named activations)
 for fit in "$batch 128 keep" "32 $seq keep" "32 128 $activations"; do
     set -- $fit
     works "what is named fits: --batch $1 --seq $2 --activations ${3:-missing}" \
-        plan --n-layer 24 $sizes --batch "$1" --seq "$2" --activations "$3" --host-mem 180M
+        plan --probe off --n-layer 24 $sizes --batch "$1" --seq "$2" --activations "$3" --host-mem 180M
 done
 refuses 2 "is too small" $deep --seq 128 --batch $((batch + batch / 2)) --host-mem 180M
 refuses 2 "is too small" $deep --seq $((seq + seq / 2)) --batch 32 --host-mem 180M

@@ -69,7 +69,7 @@ train su --endurance 1000000T
 ! grep -q 'worn out' "$tmp/err"
 result $? "drives that last are not"
 steps=
-works "so by plan" plan --model gpt2 --endurance 600T --steps 1000
+works "so by plan" plan --probe off --model gpt2 --endurance 600T --steps 1000
 grep -q 'a drive of --endurance 600T lasts .* million steps' "$tmp/out"
 result $? "in steps"
 

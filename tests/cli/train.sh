@@ -118,10 +118,10 @@ run import "$tmp/hf" "$tmp/imported" --mode su+o --devices 2 --csd-mem 1M
 same "$dense" "$(exported "$tmp/imported")" "import and export give the same file"
 works "an imported run is trained" pretrain --resume "$tmp/imported" --data "$tmp/text.txt" --steps 2 --seq 16 --batch 2 --lr 1e-4
 works "a run begins with a Hugging Face model and its tokenizer" pretrain --run "$tmp/tuned" --init "$tmp/hf" --data "$tmp/text.txt" --steps 2 --quiet
-works "so does a plan" plan --init "$tmp/hf"
-run plan --init "$tmp/hf"
+works "so does a plan" plan --probe off --init "$tmp/hf"
+run plan --probe off --init "$tmp/hf"
 disk=$(grep '^Disk:' "$tmp/out")
-run plan --init "$tmp/hf" --speculate
+run plan --probe off --init "$tmp/hf" --speculate
 result "$(grep -q '^Disk:' "$tmp/out" && ! grep -qF "$disk" "$tmp/out"; echo $?)" "it counts the slots of --speculate"
 run generate "$tmp/su+o-2" --prompt "the sea" --tokens 12 --temperature 0
 text=$(cat "$tmp/out")
