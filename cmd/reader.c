@@ -48,7 +48,8 @@ static int open_run(struct reader *r, const char *path, const char *disk, struct
 
 int reader_open(struct reader *r, const char *path, const char *disk, struct err *err)
 {
-    int rc;
+    char hint[HF_HINT];
+    int  rc;
 
     memset(r, 0, sizeof *r);
     memory_baseline();
@@ -57,8 +58,8 @@ int reader_open(struct reader *r, const char *path, const char *disk, struct err
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);
     else
-        rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)",
-                        path);
+        rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with config.json)%s",
+                        path, hf_hub_hint(path, hint));
     if (rc)
         return rc;
     r->finite = (struct finite){ r->source, &r->gpt, path };

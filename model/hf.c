@@ -36,12 +36,61 @@ static int path_join(char *out, const char *dir, const char *name, struct err *e
     return 0;
 }
 
-int hf_is_folder(const char *dir)
+static int is_file(const char *dir, const char *name)
 {
     char        path[PATH_BYTES];
     struct stat st;
 
-    return snprintf(path, sizeof path, "%s/config.json", dir) < PATH_BYTES && stat(path, &st) == 0;
+    return snprintf(path, sizeof path, "%s/%s", dir, name) < PATH_BYTES && stat(path, &st) == 0;
+}
+
+int hf_is_folder(const char *dir)
+{
+    return is_file(dir, "config.json");
+}
+
+/* ---- what is no folder of ours yet ---- */
+
+/* The command that makes one: what `from` names (a folder, or a model of the Hub) into `to`. */
+static const char *hint_write(char out[HF_HINT], const char *before, const char *class, const char *from,
+                              const char *to)
+{
+    snprintf(out, HF_HINT, "%s: python3 -c \"from transformers import AutoTokenizer, %s as M; "
+             "[k.from_pretrained('%.100s').save_pretrained('%.100s') for k in (M, AutoTokenizer)]\" makes the "
+             "folder %.100s (pip install torch transformers)", before, class, from, to, to);
+    return out;
+}
+
+const char *hf_hub_hint(const char *name, char out[HF_HINT])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/";
+    const char       *slash = strchr(name, '/');
+
+    *out = '\0';
+    if (access(name, F_OK) == 0 || !*name || *name == '.' || *name == '/' || name[strspn(name, plain)] ||
+        (slash && (!slash[1] || strchr(slash + 1, '/'))))
+        return out;
+    return hint_write(out, "; if it is the name of a model of the Hugging Face Hub", "GPT2LMHeadModel", name,
+                      slash ? slash + 1 : name);
+}
+
+/* A folder with PyTorch's own format alone, which is no data but a program's objects. */
+static int refuse_pickle(const char *dir, const struct gpt_config *g, struct err *err)
+{
+    static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
+    char                     hint[HF_HINT], to[128];
+    int                      quoted = dir[strcspn(dir, "'\"\\$`")] || strlen(dir) > 90;
+
+    if (is_file(dir, "model.safetensors") || is_file(dir, "model.safetensors.index.json"))
+        return 0;
+    snprintf(to, sizeof to, "%s-safetensors", quoted ? "FOLDER" : dir);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_file(dir, names[i]))
+            return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s", dir,
+                              names[i],
+                              hint_write(hint, "", g->n_labels ? CLASSIFIER : "GPT2LMHeadModel",
+                                         quoted ? "FOLDER" : dir, to));
+    return 0;
 }
 
 static int size_key(size_t *out, const json_t *config, const char *path, const char *key, struct err *err)
@@ -77,6 +126,21 @@ static int word_key(const json_t *config, const char *path, const char *key, con
                       word);
 }
 
+/* Another family has other keys, too: it is named before one of them is missed. */
+static int config_family(const json_t *config, const char *path, struct err *err)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+
+    if (type ? !strcmp(type, "gpt2") : !class || !strncmp(class, "GPT2", 4))
+        return 0;
+    return err_misuse(err, "%s: a model of the family %.60s%s%.60s%s, but this version knows GPT-2 only "
+                      "(\"model_type\": \"gpt2\"): gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2 and what "
+                      "was made of them",
+                      path, type ? type : class, type && class ? " (" : "", type && class ? class : "",
+                      type && class ? ")" : "");
+}
+
 static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
 {
     static const struct { const char *key; int expected; } flags[] = {
@@ -86,10 +150,8 @@ static int config_variants(const json_t *config, const char *path, size_t n_embd
         { "tie_word_embeddings", 1 },
     };
     const json_t *inner = json_object_get(config, "n_inner");
-    int           rc = word_key(config, path, "model_type", "gpt2", NULL, err);
+    int           rc = word_key(config, path, "activation_function", "gelu_new", "gelu_pytorch_tanh", err);
 
-    if (!rc)
-        rc = word_key(config, path, "activation_function", "gelu_new", "gelu_pytorch_tanh", err);
     for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++)
         rc = flag_key(config, path, flags[i].key, flags[i].expected, err);
     if (!rc && inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * n_embd))
@@ -184,6 +246,7 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
 /* dir/config.json into *out, which the caller json_decref()s. */
 static int config_read(json_t **out, char path[PATH_BYTES], const char *dir, struct err *err)
 {
+    char        hint[HF_HINT];
     struct stat st;
     int         rc = path_join(path, dir, "config.json", err);
 
@@ -192,8 +255,8 @@ static int config_read(json_t **out, char path[PATH_BYTES], const char *dir, str
         return rc;
     if (stat(path, &st))
         return err_misuse(err,
-                          "%s: %s: a Hugging Face folder with config.json and model.safetensors is needed",
-                          path, strerror(errno));
+                          "%.300s: %s: a Hugging Face folder with config.json and model.safetensors is "
+                          "needed%s", path, strerror(errno), hf_hub_hint(dir, hint));
     rc = json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
@@ -203,9 +266,11 @@ static int config_read(json_t **out, char path[PATH_BYTES], const char *dir, str
 static int config_parse(struct gpt_config *out, const json_t *config, const char *path, const char *dir,
                         struct err *err)
 {
-    int rc = config_sizes(out, config, path, err);
+    int rc = config_family(config, path, err);
 
     out->n_labels = 0;
+    if (!rc)
+        rc = config_sizes(out, config, path, err);
     if (!rc)
         rc = config_variants(config, path, out->n_embd, err);
     if (!rc)
@@ -378,6 +443,8 @@ int hf_open(struct hf **out, const char *dir, struct err *err)
     if (!h)
         return err_set(err, -ENOMEM, "%s: out of memory", dir);
     rc = hf_config(&h->gpt, dir, err);
+    if (!rc)
+        rc = refuse_pickle(dir, &h->gpt, err);
     if (!rc)
         rc = safetensors_open(&h->st, dir, err);
     if (!rc) {

@@ -13,6 +13,11 @@ struct hf; // an open folder
 /* Is there a config.json in dir? */
 int hf_is_folder(const char *dir);
 
+/* Where there is nothing called `name`, and a model of the Hub may be: the end of a sentence, with the command
+ * that makes a folder of it; else "". Returns out. */
+enum { HF_HINT = 640 };
+const char *hf_hub_hint(const char *name, char out[HF_HINT]);
+
 /* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused, naming the
  * key. */
 int hf_config(struct gpt_config *out, const char *dir, struct err *err);
