@@ -11,11 +11,63 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { INTEGER_DIGITS = 18 }; // that an int64 holds, whatever they are
+
+/* The text with an exponent behind each whole number of more digits, so that it is a real one; malloced. */
+static char *longer_as_real(const char *text, size_t n, size_t *made)
+{
+    char  *out = malloc(n + n / INTEGER_DIGITS * 2 + 1), *to = out;
+    size_t i = 0;
+
+    while (out && i < n) {
+        size_t digits = 0, number = 0;
+
+        if (text[i] == '"') { // to the closing quote
+            for (*to++ = text[i++]; i < n && text[i] != '"';) {
+                if (text[i] == '\\' && i + 1 < n)
+                    *to++ = text[i++];
+                *to++ = text[i++];
+            }
+        }
+        for (; i + digits < n && text[i + digits] >= '0' && text[i + digits] <= '9'; digits++)
+            ;
+        for (; i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]); number++)
+            ;
+        memcpy(to, text + i, number);
+        to += number;
+        i += number;
+        if (digits == number && digits > INTEGER_DIGITS) {
+            memcpy(to, "e0", 2);
+            to += 2;
+        } else if (number == 0 && i < n) {
+            *to++ = text[i++];
+        }
+    }
+    *made = out ? (size_t)(to - out) : 0;
+    return out;
+}
+
+/* Python's integers have no end: its tokenizers' folders say "model_max_length":
+ * 1000000000000000019884624838656. */
+static json_t *load(const char *text, size_t n, json_error_t *e)
+{
+    json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES, e);
+    char   *real = NULL;
+    size_t  made;
+
+    if (!value && json_error_code(e) == json_error_numeric_overflow)
+        real = longer_as_real(text, n, &made);
+    if (real)
+        value = json_loadb(real, made, JSON_REJECT_DUPLICATES, e);
+    free(real);
+    return value;
+}
+
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err)
 {
     json_error_t e;
 
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    *out = load(text, n, &e);
     if (!*out)
         return err_misuse(err, "%s is not valid JSON: line %d, column %d: %s", what, e.line,
                           e.column, e.text);
