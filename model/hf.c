@@ -3,23 +3,19 @@
  * compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
-#include "data/file.h"
-#include "data/json.h"
-#include "data/tokenizer.h"
+#include "model/hf_names.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_MAX_BYTES = 128, PATH_BYTES = 4096, PIECE = 1 << 16, CONFIG_MAX = 1 << 20 };
+enum { CONFIG_MAX = 1 << 20 };
 
-static const char CLASSIFIER[] = "GPT2ForSequenceClassification";
+const char HF_CLASSIFIER[] = "GPT2ForSequenceClassification";
 
 struct hf {
     struct gpt_config        gpt;
@@ -29,19 +25,19 @@ struct hf {
 
 /* ---- config.json ---- */
 
-static int path_join(char *out, const char *dir, const char *name, struct err *err)
+int hf_path(char *out, const char *dir, const char *name, struct err *err)
 {
-    if (snprintf(out, PATH_BYTES, "%s/%s", dir, name) >= PATH_BYTES)
+    if (snprintf(out, HF_PATH_BYTES, "%s/%s", dir, name) >= HF_PATH_BYTES)
         return err_set(err, -ENAMETOOLONG, "%s/%s: the path is too long", dir, name);
     return 0;
 }
 
 static int is_file(const char *dir, const char *name)
 {
-    char        path[PATH_BYTES];
+    char        path[HF_PATH_BYTES];
     struct stat st;
 
-    return snprintf(path, sizeof path, "%s/%s", dir, name) < PATH_BYTES && stat(path, &st) == 0;
+    return snprintf(path, sizeof path, "%s/%s", dir, name) < HF_PATH_BYTES && stat(path, &st) == 0;
 }
 
 int hf_is_folder(const char *dir)
@@ -88,7 +84,7 @@ static int refuse_pickle(const char *dir, const struct gpt_config *g, struct err
         if (is_file(dir, names[i]))
             return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s", dir,
                               names[i],
-                              hint_write(hint, "", g->n_labels ? CLASSIFIER : "GPT2LMHeadModel",
+                              hint_write(hint, "", g->n_labels ? HF_CLASSIFIER : "GPT2LMHeadModel",
                                          quoted ? "FOLDER" : dir, to));
     return 0;
 }
@@ -207,14 +203,14 @@ static int is_classifier(const json_t *config, const char *dir)
     int                 found;
 
     if (name)
-        return !strcmp(name, CLASSIFIER);
+        return !strcmp(name, HF_CLASSIFIER);
     found = safetensors_open(&st, dir, &unreadable) == 0 &&
             safetensors_find(st, gpt_params[GPT_SCORE_W].name);
     safetensors_close(st);
     return found;
 }
 
-static const char *problem_type(const struct gpt_config *g)
+const char *hf_problem_type(const struct gpt_config *g)
 {
     return g->n_labels == 1 ? "regression" : "single_label_classification";
 }
@@ -236,19 +232,19 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
         rc = size_key(&g->n_labels, config, path, "num_labels", err);
     if (rc || !kind || json_is_null(kind))
         return rc;
-    if (word && !strcmp(word, problem_type(g)))
+    if (word && !strcmp(word, hf_problem_type(g)))
         return 0;
     return err_misuse(err,
                       "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows \"%s\" only",
-                      path, word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", problem_type(g));
+                      path, word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", hf_problem_type(g));
 }
 
 /* dir/config.json into *out, which the caller json_decref()s. */
-static int config_read(json_t **out, char path[PATH_BYTES], const char *dir, struct err *err)
+static int config_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
     char        hint[HF_HINT];
     struct stat st;
-    int         rc = path_join(path, dir, "config.json", err);
+    int         rc = hf_path(path, dir, "config.json", err);
 
     *out = NULL;
     if (rc)
@@ -282,7 +278,7 @@ static int config_parse(struct gpt_config *out, const json_t *config, const char
 
 int hf_config(struct gpt_config *out, const char *dir, struct err *err)
 {
-    char    path[PATH_BYTES];
+    char    path[HF_PATH_BYTES];
     json_t *config;
     int     rc = config_read(&config, path, dir, err);
 
@@ -302,9 +298,7 @@ void hf_labels_free(struct hf_labels *l)
     *l = (struct hf_labels){ 0 };
 }
 
-/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names. NULL: none for
- * i, or no memory. */
-static char *label_name(const json_t *names, size_t i)
+char *hf_label_name(const json_t *names, size_t i)
 {
     char          text[32];
     const json_t *v;
@@ -324,7 +318,7 @@ static char *label_name(const json_t *names, size_t i)
 
 int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
 {
-    char              path[PATH_BYTES];
+    char              path[HF_PATH_BYTES];
     struct gpt_config g;
     json_t           *config;
     int               rc = config_read(&config, path, dir, err);
@@ -335,7 +329,7 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
     if (!rc && g.n_labels && !(out->name = calloc(g.n_labels, sizeof *out->name)))
         rc = err_set(err, -ENOMEM, "%s: out of memory", path);
     for (; !rc && out->n < g.n_labels; out->n++) {
-        out->name[out->n] = label_name(json_object_get(config, "id2label"), out->n);
+        out->name[out->n] = hf_label_name(json_object_get(config, "id2label"), out->n);
         if (!out->name[out->n])
             rc = err_misuse(err, "%s: \"id2label\" must name every label from \"0\" to \"%zu\", "
                             "but \"%zu\" has no name", path, g.n_labels - 1, out->n);
@@ -348,7 +342,7 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
 
 long hf_pad(const char *dir)
 {
-    char          path[PATH_BYTES];
+    char          path[HF_PATH_BYTES];
     json_t       *config;
     struct err    err;
     const json_t *v = config_read(&config, path, dir, &err) ? NULL : json_object_get(config, "pad_token_id");
@@ -420,7 +414,7 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
         gpt_block_tensors(&h->gpt, b, &first, &end);
         for (enum gpt_tensor t = first; t < end && !rc; t++) {
             const struct st_tensor **slot = &h->tensor[b * GPT_TENSORS + t];
-            char                     name[NAME_MAX_BYTES];
+            char                     name[HF_NAME_BYTES];
 
             if (!gpt_size(&h->gpt, t))
                 continue;
@@ -501,250 +495,4 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
 struct params_source hf_source(struct hf *h)
 {
     return (struct params_source){ .read = source_read, .ctx = h };
-}
-
-/* ---- writing ---- */
-
-/* A tokenizer's file. */
-static int copy_file(const char *from, const char *to, struct err *err)
-{
-    struct file_new f = { 0 };
-    char           *buf = malloc(PIECE);
-    uint64_t        size = 0;
-    int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
-
-    if (!rc)
-        rc = file_open_read(from, &fd, &size, err);
-    if (!rc && size > TOKENIZER_FILE_MAX)
-        rc = err_misuse(err, "%s has %llu bytes, but a tokenizer's file may have at most %zu", from,
-                        (unsigned long long)size, TOKENIZER_FILE_MAX);
-    if (!rc)
-        rc = file_new_open(&f, to, err);
-    for (uint64_t off = 0, n; off < size && !rc; off += n) {
-        n = size - off < PIECE ? size - off : PIECE;
-        rc = file_pread(fd, buf, n, off, from, err);
-        if (!rc)
-            rc = file_pwrite(f.fd, buf, n, off, to, err);
-    }
-    if (!rc)
-        rc = file_new_commit(&f, err);
-    file_new_abort(&f);
-    if (fd >= 0)
-        close(fd);
-    free(buf);
-    return rc;
-}
-
-int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
-{
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
-                                         "vocab.bpe", "tokenizer_config.json",
-                                         "special_tokens_map.json", "added_tokens.json" };
-    int rc = 0;
-
-    *copied = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
-        char src[PATH_BYTES], dst[PATH_BYTES];
-
-        if ((rc = path_join(src, from, names[i], err)) || (rc = path_join(dst, to, names[i], err)))
-            return rc;
-        if (access(src, F_OK))
-            continue;
-        rc = copy_file(src, dst, err);
-        *copied += 1;
-    }
-    return rc;
-}
-
-static const char *dtype_word(enum st_dtype d)
-{
-    return d == ST_F16 ? "float16" : d == ST_BF16 ? "bfloat16" : "float32";
-}
-
-static json_t *token_id(long id)
-{
-    return id >= 0 ? json_integer(id) : json_null();
-}
-
-/* The shortest decimal that is this float again: 1e-05, not 9.99999975e-06. */
-static double decimal(float f)
-{
-    char text[32];
-
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)f);
-        if (strtof(text, NULL) == f)
-            break;
-    }
-    return strtod(text, NULL);
-}
-
-/* What a classifier's config.json says beside. transformers writes no num_labels: it counts id2label. */
-static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
-{
-    json_t *to_label = json_object(), *to_id = json_object();
-    int     failed;
-
-    assert(!x->labels || x->labels->n == x->gpt.n_labels);
-    failed = !to_label || !to_id;
-    for (size_t i = 0; i < x->gpt.n_labels && !failed; i++) {
-        char  id[32];
-        char *name = x->labels ? strdup(x->labels->name[i]) : label_name(NULL, i);
-
-        snprintf(id, sizeof id, "%zu", i);
-        failed = !name || json_object_set_new(to_label, id, json_string(name)) ||
-                 json_object_set_new(to_id, name, json_integer((json_int_t)i));
-        free(name);
-    }
-    failed |= json_object_set(config, "id2label", to_label) || json_object_set(config, "label2id", to_id) ||
-              json_object_set_new(config, "problem_type", json_string(problem_type(&x->gpt))) ||
-              json_object_set_new(config, "pad_token_id", token_id(x->pad));
-    json_decref(to_label);
-    json_decref(to_id);
-    return failed
-               ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8")
-               : 0;
-}
-
-static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
-{
-    const struct gpt_config *g = &x->gpt;
-    char                     path[PATH_BYTES];
-    json_t *config = json_pack(
-        "{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, "
-        "s:s, s:o, s:o}",
-        "model_type", "gpt2", "architectures", g->n_labels ? CLASSIFIER : "GPT2LMHeadModel",
-        "activation_function", "gelu_new",
-        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head,
-        "n_embd", (json_int_t)g->n_embd, "n_inner",
-        "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
-        "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
-        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd),
-        "resid_pdrop", decimal(g->drop_resid),
-        "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
-        "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext),
-        "eos_token_id", token_id(x->endoftext));
-    json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1,
-                                   "bos_token_id", token_id(x->endoftext),
-                                   "eos_token_id", token_id(x->endoftext));
-    int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
-
-    if (!rc && g->n_labels)
-        rc = add_labels(config, x, err);
-    if (!rc && !(rc = path_join(path, dir, "config.json", err)))
-        rc = json_write(config, path, err);
-    if (!rc && !g->n_labels && !(rc = path_join(path, dir, "generation_config.json", err)))
-        rc = json_write(generation, path, err);
-    json_decref(config);
-    json_decref(generation);
-    return rc;
-}
-
-static int declare_tensors(struct safetensors_writer *w, const struct gpt_config *g, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t b = 0; b < gpt_blocks(g); b++) {
-        enum gpt_tensor t, end;
-
-        gpt_block_tensors(g, b, &t, &end);
-        for (; t < end && !rc; t++) {
-            uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
-            int      vector = gpt_params[t].rows == '1';
-            char     name[NAME_MAX_BYTES];
-
-            if (!gpt_size(g, t))
-                continue;
-            gpt_tensor_name(name, sizeof name, "transformer.", b, t);
-            rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
-        }
-    }
-    return rc;
-}
-
-static int write_tensors(const char *path, const struct hf_export *x, struct err *err)
-{
-    struct safetensors_writer *w = NULL;
-    float                     *piece = malloc(PIECE * sizeof *piece);
-    int                        rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
-
-    if (!rc)
-        rc = safetensors_writer_open(&w, path, x->dtype, err);
-    if (!rc)
-        rc = declare_tensors(w, &x->gpt, err);
-    for (size_t b = 0; b < gpt_blocks(&x->gpt) && !rc; b++) {
-        size_t size = gpt_block_size(&x->gpt, b);
-
-        for (size_t at = 0, n; at < size && !rc; at += n) {
-            n = size - at < PIECE ? size - at : PIECE;
-            rc = x->source.read(x->source.ctx, b, at, n, piece, err);
-            if (!rc)
-                rc = safetensors_writer_add(w, piece, n, err);
-        }
-    }
-    if (!rc)
-        rc = safetensors_writer_commit(w, err);
-    safetensors_writer_close(w);
-    free(piece);
-    return rc;
-}
-
-static int write_folder(const char *dir, const struct hf_export *x, struct err *err)
-{
-    char path[PATH_BYTES];
-    int  copied, rc = path_join(path, dir, "model.safetensors", err);
-
-    if (!rc)
-        rc = write_tensors(path, x, err);
-    if (!rc && x->tokenizer)
-        rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
-    return rc ? rc : write_configs(dir, x, err);
-}
-
-/* The folder itself: a rename would not take the place of what a link leads to. */
-static DIR *open_folder(const char *dir)
-{
-    int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-    if (fd >= 0 && !d)
-        close(fd);
-    return d;
-}
-
-/* A folder that may be written: one that is not there, or an empty one, whose place rename takes. */
-static int check_target(const char *dir, struct err *err)
-{
-    struct stat    st;
-    struct dirent *e;
-    DIR           *d;
-    int            empty = 1;
-
-    if (lstat(dir, &st) && errno == ENOENT)
-        return 0;
-    d = open_folder(dir);
-    if (!d)
-        return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
-                          strerror(errno));
-    while ((e = readdir(d)))
-        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
-    closedir(d);
-    return empty ? 0
-                 : err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty",
-                              dir);
-}
-
-int hf_export(const char *dir, const struct hf_export *x, struct err *err)
-{
-    struct file_new f = { 0 };
-    int             rc = check_target(dir, err);
-
-    if (!rc)
-        rc = file_new_folder(&f, dir, err);
-    if (!rc)
-        rc = write_folder(f.temp, x, err);
-    if (!rc)
-        rc = file_new_commit(&f, err);
-    file_new_abort(&f); // of what was not committed
-    return rc;
 }

@@ -52,6 +52,40 @@ assert a == b, f"{a}\n{b}"
 EOF
 result $? "config.json says what it said"
 
+# what transformers pads a batch with, and what a classifier takes for padding, are the same token
+printf 'text,label\na ship,yes\na storm,no\n' >"$tmp/rows.csv"
+pads() { # NAME TOKENIZER-CONFIG FILE...: a model whose folder says that of its tokenizer (nothing: has no such file), without the files
+    name=$1 says=$2
+    shift 2
+    rm -rf "$tmp/source" "$tmp/tuned" "$tmp/padded"
+    cp -r "$tmp/hf" "$tmp/source"
+    (cd "$tmp/source" && rm -f tokenizer_config.json "$@")
+    [ -z "$says" ] || printf '%s' "$says" >"$tmp/source/tokenizer_config.json"
+    run finetune --run "$tmp/tuned" --init "$tmp/source" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" --steps 1 --batch 2 --mode mem \
+        --durability none --keep-best --quiet
+    run export "$tmp/tuned" "$tmp/padded"
+    for folder in padded tuned/best; do
+        python3 - "$tmp/source" "$tmp/$folder" >"$tmp/out" 2>"$tmp/err" <<'EOF'
+import json, os, sys
+source, made = sys.argv[1:]
+def read(folder, name):
+    path = os.path.join(folder, name)
+    return json.load(open(path, encoding="utf-8")) if os.path.exists(path) else None
+config, was, now = read(made, "config.json"), read(source, "tokenizer_config.json"), read(made, "tokenizer_config.json")
+end = config["eos_token_id"]
+assert end is not None and config["pad_token_id"] == end, config
+assert now == (was or {}) | {"pad_token": "<|endoftext|>"}, now
+was, now = read(source, "special_tokens_map.json"), read(made, "special_tokens_map.json")
+assert now == (was and was | {"pad_token": "<|endoftext|>"}), now
+EOF
+        result $? "$folder pads with <|endoftext|>: $name"
+    done
+    works "  and opens again" eval "$tmp/padded" --eval-file "$tmp/rows.csv" --max-seq 16
+}
+pads "a source that does not pad" '{"tokenizer_class": "GPT2TokenizerFast", "unk_token": "<|endoftext|>", "model_max_length": 1000000000000000019884624838656}'
+pads "a source that pads with something else" '{"pad_token": "!", "more": ["\"12345678901234567890", -7, 1.5]}'
+pads "a source without these files" "" special_tokens_map.json
+
 rm -r "$tmp/run-mem/tokenizer"
 works "a run without its tokenizer" export "$tmp/run-mem" "$tmp/alone"
 grep -qF "has no tokenizer" "$tmp/err"

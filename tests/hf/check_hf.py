@@ -8,7 +8,7 @@ people save them (fp32, bf16, fp16, sharded, with and without "transformer." bef
   loss        `siTrain eval` against torch's cross-entropy;
   generation  `siTrain generate --temperature 0` against transformers' greedy one;
   classifiers GPT2ForSequenceClassification's folders, the same way: parameters, logits of padded rows, labels' names, the tokenizer;
-  fine-tuning `siTrain finetune`'s export, loaded by transformers: the evaluation's loss and the predictions;
+  fine-tuning `siTrain finetune`'s export, loaded by transformers: the evaluation's loss, the predictions, batches of a pipeline;
   token ids   `siTrain prepare` against tokenizers', on text and on random Unicode.
 Environment: SITRAIN the program (./siTrain), SITRAIN_DATA a folder with gpt2-30m/ and text/ (without it those parts are skipped).
 """
@@ -27,7 +27,7 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import (AutoModelForSequenceClassification, AutoTokenizer, GPT2Config, GPT2ForSequenceClassification,
-                          GPT2LMHeadModel)
+                          GPT2LMHeadModel, pipeline)
 from transformers.utils import logging
 
 BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
@@ -339,6 +339,8 @@ def check_finetuned(case, tokenizer, tok_dir, tmp):
     part(f"{name}: the evaluation's loss", check_tuned_loss, model, run, rows["eval"], labels, logits)
     part(f"{name}: the predictions", check_predictions, run, labels, logits)
     part(f"{name}: AutoTokenizer", check_auto_tokenizer, exported, tokenizer, make_text(50))
+    if labels:
+        part(f"{name}: a pipeline's batches", check_pipeline, exported, rows["eval"])
     for d in (folder, run, exported):
         shutil.rmtree(d, ignore_errors=True)
 
@@ -352,6 +354,18 @@ def classifier_logits(model, tokenizer, rows, most):
     assert not any(pad == row[-1] for row in ids)
     longest = max(map(len, ids))
     return model(torch.tensor([row + [pad] * (longest - len(row)) for row in ids])).logits
+
+
+def check_pipeline(exported, rows):
+    """Four rows at once, which must be padded, and each alone; the source's tokenizer names no token that pads."""
+    classify = pipeline("text-classification", model=exported)
+    texts = [row.get("sentence") or {"text": row["sentence1"], "text_pair": row["sentence2"]} for row in rows]
+    together = classify(texts, batch_size=4, truncation=True, max_length=MAX_SEQ)
+    alone = [classify([text], truncation=True, max_length=MAX_SEQ)[0] for text in texts]
+    worst = max(abs(a["score"] - b["score"]) for a, b in zip(together, alone, strict=True))
+    if [a["label"] for a in together] != [b["label"] for b in alone] or worst > 1e-5:
+        return f"scores of batches differ from those of single rows by {worst}"
+    return None
 
 
 def labelled_loss(logits, rows, labels):

@@ -1,0 +1,310 @@
+/* hf_export.c: a model as a folder that transformers loads: parameters, config.json, the tokenizer's files as
+ * they came, but for what a classifier's batches need. */
+#include "model/hf.h"
+#include "model/hf_names.h"
+
+#include "data/file.h"
+#include "data/tokenizer.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 16 };
+
+/* ---- the tokenizer ---- */
+
+/* A tokenizer's file. */
+static int copy_file(const char *from, const char *to, struct err *err)
+{
+    struct file_new f = { 0 };
+    char           *buf = malloc(PIECE);
+    uint64_t        size = 0;
+    int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
+
+    if (!rc)
+        rc = file_open_read(from, &fd, &size, err);
+    if (!rc && size > TOKENIZER_FILE_MAX)
+        rc = err_misuse(err, "%s has %llu bytes, but a tokenizer's file may have at most %zu", from,
+                        (unsigned long long)size, TOKENIZER_FILE_MAX);
+    if (!rc)
+        rc = file_new_open(&f, to, err);
+    for (uint64_t off = 0, n; off < size && !rc; off += n) {
+        n = size - off < PIECE ? size - off : PIECE;
+        rc = file_pread(fd, buf, n, off, from, err);
+        if (!rc)
+            rc = file_pwrite(f.fd, buf, n, off, to, err);
+    }
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f);
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    return rc;
+}
+
+int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
+{
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
+                                         "vocab.bpe", "tokenizer_config.json",
+                                         "special_tokens_map.json", "added_tokens.json" };
+    int rc = 0;
+
+    *copied = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
+        char src[HF_PATH_BYTES], dst[HF_PATH_BYTES];
+
+        if ((rc = hf_path(src, from, names[i], err)) || (rc = hf_path(dst, to, names[i], err)))
+            return rc;
+        if (access(src, F_OK))
+            continue;
+        rc = copy_file(src, dst, err);
+        *copied += 1;
+    }
+    return rc;
+}
+
+/* One file of the tokenizer says that rows are padded with this token. */
+static int write_pad(const char *dir, const char *name, const char *token, int make, struct err *err)
+{
+    char        path[HF_PATH_BYTES];
+    json_t     *file = NULL, *pad;
+    const char *said;
+    int         rc = hf_path(path, dir, name, err);
+
+    if (rc)
+        return rc;
+    if (access(path, F_OK) && !make)
+        return 0;
+    if (access(path, F_OK))
+        file = json_object();
+    else
+        rc = json_read(&file, path, TOKENIZER_FILE_MAX, err);
+    if (!rc && file && !json_is_object(file))
+        rc = err_misuse(err, "%s: a JSON object is expected", path);
+    pad = json_object_get(file, "pad_token");
+    said = json_string_value(json_is_object(pad) ? json_object_get(pad, "content") : pad);
+    if (!rc && (!said || strcmp(said, token))) {
+        rc = json_object_set_new(file, "pad_token", json_string(token)) ? -ENOMEM : 0;
+        rc = rc ? err_set(err, rc, "%s: out of memory", path) : json_write(file, path, err);
+    }
+    json_decref(file);
+    return rc;
+}
+
+/* transformers pads a batch with the tokenizer's pad_token, and a classifier looks for config.json's
+ * pad_token_id: they are to be the same. A pad_token_id of another kind is the source's, and so is its name. */
+static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err *err)
+{
+    static const char endoftext[] = "<|endoftext|>";
+    int               copied, rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
+
+    if (rc || !x->gpt.n_labels || x->pad < 0 || x->pad != x->endoftext)
+        return rc;
+    rc = write_pad(dir, "tokenizer_config.json", endoftext, 1, err);
+    return rc ? rc : write_pad(dir, "special_tokens_map.json", endoftext, 0, err);
+}
+
+/* ---- config.json and parameters ---- */
+
+static const char *dtype_word(enum st_dtype d)
+{
+    return d == ST_F16 ? "float16" : d == ST_BF16 ? "bfloat16" : "float32";
+}
+
+static json_t *token_id(long id)
+{
+    return id >= 0 ? json_integer(id) : json_null();
+}
+
+/* The shortest decimal that is this float again: 1e-05, not 9.99999975e-06. */
+static double decimal(float f)
+{
+    char text[32];
+
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)f);
+        if (strtof(text, NULL) == f)
+            break;
+    }
+    return strtod(text, NULL);
+}
+
+/* What a classifier's config.json says beside. transformers writes no num_labels: it counts id2label. */
+static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
+{
+    json_t *to_label = json_object(), *to_id = json_object();
+    int     failed;
+
+    assert(!x->labels || x->labels->n == x->gpt.n_labels);
+    failed = !to_label || !to_id;
+    for (size_t i = 0; i < x->gpt.n_labels && !failed; i++) {
+        char  id[32];
+        char *name = x->labels ? strdup(x->labels->name[i]) : hf_label_name(NULL, i);
+
+        snprintf(id, sizeof id, "%zu", i);
+        failed = !name || json_object_set_new(to_label, id, json_string(name)) ||
+                 json_object_set_new(to_id, name, json_integer((json_int_t)i));
+        free(name);
+    }
+    failed |= json_object_set(config, "id2label", to_label) || json_object_set(config, "label2id", to_id) ||
+              json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->gpt))) ||
+              json_object_set_new(config, "pad_token_id", token_id(x->pad));
+    json_decref(to_label);
+    json_decref(to_id);
+    return failed
+               ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8")
+               : 0;
+}
+
+static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
+{
+    const struct gpt_config *g = &x->gpt;
+    char                     path[HF_PATH_BYTES];
+    json_t *config = json_pack(
+        "{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, "
+        "s:s, s:o, s:o}",
+        "model_type", "gpt2", "architectures", g->n_labels ? HF_CLASSIFIER : "GPT2LMHeadModel",
+        "activation_function", "gelu_new",
+        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head,
+        "n_embd", (json_int_t)g->n_embd, "n_inner",
+        "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
+        "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
+        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd),
+        "resid_pdrop", decimal(g->drop_resid),
+        "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
+        "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext),
+        "eos_token_id", token_id(x->endoftext));
+    json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1,
+                                   "bos_token_id", token_id(x->endoftext),
+                                   "eos_token_id", token_id(x->endoftext));
+    int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
+
+    if (!rc && g->n_labels)
+        rc = add_labels(config, x, err);
+    if (!rc && !(rc = hf_path(path, dir, "config.json", err)))
+        rc = json_write(config, path, err);
+    if (!rc && !g->n_labels && !(rc = hf_path(path, dir, "generation_config.json", err)))
+        rc = json_write(generation, path, err);
+    json_decref(config);
+    json_decref(generation);
+    return rc;
+}
+
+static int declare_tensors(struct safetensors_writer *w, const struct gpt_config *g, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t b = 0; b < gpt_blocks(g); b++) {
+        enum gpt_tensor t, end;
+
+        gpt_block_tensors(g, b, &t, &end);
+        for (; t < end && !rc; t++) {
+            uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
+            int      vector = gpt_params[t].rows == '1';
+            char     name[HF_NAME_BYTES];
+
+            if (!gpt_size(g, t))
+                continue;
+            gpt_tensor_name(name, sizeof name, "transformer.", b, t);
+            rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
+        }
+    }
+    return rc;
+}
+
+static int write_tensors(const char *path, const struct hf_export *x, struct err *err)
+{
+    struct safetensors_writer *w = NULL;
+    float                     *piece = malloc(PIECE * sizeof *piece);
+    int                        rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
+
+    if (!rc)
+        rc = safetensors_writer_open(&w, path, x->dtype, err);
+    if (!rc)
+        rc = declare_tensors(w, &x->gpt, err);
+    for (size_t b = 0; b < gpt_blocks(&x->gpt) && !rc; b++) {
+        size_t size = gpt_block_size(&x->gpt, b);
+
+        for (size_t at = 0, n; at < size && !rc; at += n) {
+            n = size - at < PIECE ? size - at : PIECE;
+            rc = x->source.read(x->source.ctx, b, at, n, piece, err);
+            if (!rc)
+                rc = safetensors_writer_add(w, piece, n, err);
+        }
+    }
+    if (!rc)
+        rc = safetensors_writer_commit(w, err);
+    safetensors_writer_close(w);
+    free(piece);
+    return rc;
+}
+
+static int write_folder(const char *dir, const struct hf_export *x, struct err *err)
+{
+    char path[HF_PATH_BYTES];
+    int  rc = hf_path(path, dir, "model.safetensors", err);
+
+    if (!rc)
+        rc = write_tensors(path, x, err);
+    if (!rc && x->tokenizer)
+        rc = copy_tokenizer(dir, x, err);
+    return rc ? rc : write_configs(dir, x, err);
+}
+
+/* ---- the folder ---- */
+
+/* The folder itself: a rename would not take the place of what a link leads to. */
+static DIR *open_folder(const char *dir)
+{
+    int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+    if (fd >= 0 && !d)
+        close(fd);
+    return d;
+}
+
+/* A folder that may be written: one that is not there, or an empty one, whose place rename takes. */
+static int check_target(const char *dir, struct err *err)
+{
+    struct stat    st;
+    struct dirent *e;
+    DIR           *d;
+    int            empty = 1;
+
+    if (lstat(dir, &st) && errno == ENOENT)
+        return 0;
+    d = open_folder(dir);
+    if (!d)
+        return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
+                          strerror(errno));
+    while ((e = readdir(d)))
+        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    closedir(d);
+    return empty ? 0
+                 : err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty",
+                              dir);
+}
+
+int hf_export(const char *dir, const struct hf_export *x, struct err *err)
+{
+    struct file_new f = { 0 };
+    int             rc = check_target(dir, err);
+
+    if (!rc)
+        rc = file_new_folder(&f, dir, err);
+    if (!rc)
+        rc = write_folder(f.temp, x, err);
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f); // of what was not committed
+    return rc;
+}
