@@ -66,6 +66,41 @@ static void print_help(FILE *out)
           "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
+/* A first hour, in its order; tests/cli/examples.sh runs each. */
+static const struct example { const char *what, *line; } examples[] = {
+    { "A tokenizer of one's own, from a text:", "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok" },
+    { "What a run would hold, move and take, before it is made:",
+      "siTrain plan --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok --devices 2 "
+      "--host-mem 400M --steps 1000" },
+    { "The run, its states on two emulated devices; Ctrl-C stops it after a step:",
+      "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok --devices 2 "
+      "--host-mem 400M --steps 1000 --run first" },
+    { "On with it, to a later end:", "siTrain pretrain --resume first --steps 1500" },
+    { "Where the time went; and the options, to make it again:",
+      "siTrain report first\nsiTrain report first --config >first.conf\n"
+      "siTrain pretrain --config first.conf --run second" },
+    { "What it writes, and a conversation:",
+      "siTrain generate first --prompt \"Once upon a time\" --tokens 100 --temperature 0.8\n"
+      "siTrain generate first --chat" },
+    { "For Hugging Face's transformers:", "siTrain export first first-hf" },
+    { "A classifier from it, of rows with the columns sentence and label:",
+      "siTrain finetune --init first --train-file mine.csv --eval-file mine-dev.csv --epochs 3 --run mine\n"
+      "siTrain eval mine --eval-file mine-dev.csv" },
+    { "Every byte of a run read and checked:", "siTrain check first" },
+};
+
+static void print_examples(FILE *out)
+{
+    fputs(".SH EXAMPLES\n", out);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        fputs(".PP\n", out);
+        opt_man_text(out, examples[i].what);
+        fputs("\n.RS 4\n.nf\n", out);
+        opt_man_text(out, examples[i].line);
+        fputs("\n.fi\n.RE\n", out);
+    }
+}
+
 static void print_man(FILE *out)
 {
     const struct opt_command *present[COMMANDS];
@@ -80,6 +115,7 @@ static void print_man(FILE *out)
           "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n", out);
     for (size_t i = 0; i < n; i++)
         opt_man(present[i], out);
+    print_examples(out);
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n"
           ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n", out);
 }

@@ -149,6 +149,7 @@ const char *opt_row_default(const struct opt_command *cmd, const struct opt_row 
 
 void opt_help(const struct opt_command *cmd, FILE *out);
 void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
+void opt_man_text(FILE *out, const char *text); // as troff takes it
 void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out); // bash
 
 /* "a, b or c" from "a|b|c". */

@@ -123,8 +123,8 @@ void opt_help(const struct opt_command *cmd, FILE *out)
 
 /* ---- man ---- */
 
-/* troff: a hyphen that is typed is \-, a backslash \e, and no line may begin with a control character. */
-static void man_text(FILE *out, const char *text)
+/* A hyphen that is typed is \-, a backslash \e, and no line may begin with a control character. */
+void opt_man_text(FILE *out, const char *text)
 {
     if (*text == '.' || *text == '\'')
         fputs("\\&", out);
@@ -150,7 +150,7 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
         snprintf(buf, sizeof buf, "--%s: --%s%s%s", a->name, a->row, a->value ? " " : "",
                  a->value ? a->value : "");
         fputs(".br\n", out);
-        man_text(out, buf);
+        opt_man_text(out, buf);
         fputc('\n', out);
     }
 }
@@ -160,32 +160,32 @@ void opt_man(const struct opt_command *cmd, FILE *out)
     char buf[512];
 
     fputs(".SS ", out);
-    man_text(out, cmd->name);
+    opt_man_text(out, cmd->name);
     fputs("\n.B siTrain ", out);
-    man_text(out, cmd->name);
+    opt_man_text(out, cmd->name);
     fputc('\n', out);
-    man_text(out, cmd->usage);
+    opt_man_text(out, cmd->usage);
     fputs("\n.PP\n", out);
-    man_text(out, cmd->summary);
+    opt_man_text(out, cmd->summary);
     fputc('\n', out);
     if (cmd->text) {
         fputs(".PP\n", out);
-        man_text(out, cmd->text);
+        opt_man_text(out, cmd->text);
         fputc('\n', out);
     }
     for (const struct opt_part *p = cmd->parts; p && p->rows; p++) {
         fputs(".PP\n.I ", out);
-        man_text(out, p->title);
+        opt_man_text(out, p->title);
         fputc('\n', out);
         for (const struct opt_row *r = p->rows; r->type; r++) {
             if (r->type == OPT_LATER)
                 continue;
             row_head(r, buf, sizeof buf);
             fputs(".TP\n.B ", out);
-            man_text(out, buf);
+            opt_man_text(out, buf);
             fputc('\n', out);
             row_help(cmd, r, buf, sizeof buf);
-            man_text(out, buf);
+            opt_man_text(out, buf);
             fputc('\n', out);
         }
     }

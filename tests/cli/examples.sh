@@ -1,5 +1,6 @@
 #!/bin/sh
-# The files of examples/ as their first lines say they are run, with a small text and a small model in the place of a person's. Prints TAP.
+# The manual page's examples, and the files of examples/ as their first lines say they are run, with a small text and a small model in the
+# place of a person's. Prints TAP.
 examples=$(pwd)/examples
 . tests/tap.sh
 
@@ -10,6 +11,20 @@ for rows in mine mine-dev; do
         >"$tmp/$rows.csv"
 done
 cd "$tmp" || exit 1
+
+# The manual page's, one after the other, in smaller numbers.
+siTrain() { "$bin" "$@"; }
+"$bin" --man | sed -n '/^\.SH EXAMPLES/,/^\.SH EXIT/p' | sed -n 's/^siTrain /&/p' | sed 's/\\-/-/g' >lines
+[ "$(wc -l <lines)" -ge 12 ]
+result $? "the manual page has examples"
+sed 's/8192/280/; s/--n-embd 512/--n-embd 32/; s/--seq 256/--seq 32/; s/--steps 1000/--steps 2/; s/--steps 1500/--steps 3/; s/--tokens 100/--tokens 4/' \
+    lines >small
+mkdir man
+cp my.txt mine.csv mine-dev.csv man/
+while read -r line; do
+    (cd man && echo "the ship" | eval "$line") >out 2>err
+    result $? "$line"
+done <small
 
 # commands FILE: its commands, one a line.
 commands() { sed -n 's/^#     siTrain \(.*\)/\1/p' "$examples/$1" | sed "s|examples/|$examples/|; s/ *#.*//"; }
