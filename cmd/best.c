@@ -1,6 +1,7 @@
 /* best.c: makes RUN/best, beside the one that is there, and exchanges the two. */
 #include "cmd/best.h"
 
+#include "cmd/progress.h"
 #include "cmd/tokenise.h"
 #include "data/file.h"
 #include "data/tokenizer.h"
@@ -138,14 +139,18 @@ static int write_next(struct session *s, const struct params_source *source, str
     struct hf_export x = { .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = end, .pad = end };
     struct hf_labels labels = { 0 };
     char             next[BEST_PATH], tokenizer[BEST_PATH];
+    struct work      w;
     int              rc = session_labels(s, &labels, err);
 
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;
     x.tokenizer = tokenise_has_files(tokenizer) ? tokenizer : NULL;
+    x.watch = &w.watch;
+    work_begin(&w, "writing the best model");
     if (!rc)
         rc = hf_export(next, &x, err);
+    work_end(&w);
     hf_labels_free(&labels);
     return rc;
 }
@@ -162,8 +167,15 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
     rc = write_next(s, &source, err);
     if (!rc)
         rc = take_place(s, err);
-    if (!rc)
-        rc = stream_masters_end(stream, err);
+    if (!rc || rc == -EINTR) { // who stopped it has a step to commit
+        struct err why = *err;
+        int        ended = stream_masters_end(stream, err);
+
+        if (ended)
+            rc = ended;
+        else
+            *err = why;
+    }
     best_clean(s);
     return rc;
 }

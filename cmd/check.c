@@ -3,10 +3,11 @@
  * is written without --repair. */
 #include "cmd/cmd.h"
 #include "cmd/labelled.h"
+#include "cmd/progress.h"
 #include "cmd/session.h"
+#include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "cmd/whole.h"
-#include "data/clock.h"
 #include "data/safetensors.h"
 #include "data/tokenizer.h"
 #include "model/finite.h"
@@ -53,28 +54,20 @@ struct check {
     struct session           s;
     uint64_t                 damaged, mended, bytes; // bytes read
     int                      masters;                // master, moments or gradients are among the damaged
-    uint64_t                 drawn_ns; // when progress was last drawn; 0: nothing is on the line
 };
 
 /* ---- what is said ---- */
 
-static void line_clear(struct check *c)
+static void remark(const char *sentence)
 {
-    if (c->drawn_ns)
-        fputs("\r\033[K", stderr);
-    c->drawn_ns = 0;
-}
-
-static void remark(struct check *c, const char *sentence)
-{
-    line_clear(c);
+    progress_make_way();
     fprintf(stderr, "siTrain check: %s\n", sentence);
 }
 
 static void damage(struct check *c, const char *sentence)
 {
     c->damaged++;
-    remark(c, sentence);
+    remark(sentence);
 }
 
 static void say_damage(void *ctx, const char *sentence)
@@ -87,21 +80,7 @@ static void say_state(void *ctx, int is_damage, const char *sentence)
     if (is_damage)
         damage(ctx, sentence);
     else
-        remark(ctx, sentence);
-}
-
-static void show_progress(void *ctx, uint64_t done, uint64_t total)
-{
-    struct check *c = ctx;
-    uint64_t      now = clock_ns();
-    char          have[32], all[32];
-
-    if (c->o->quiet || !isatty(STDERR_FILENO) || (c->drawn_ns && now - c->drawn_ns < 200000000u))
-        return;
-    fprintf(stderr, "\r\033[K%s of %s read", opt_size_text(have, sizeof have, (double)done),
-            opt_size_text(all, sizeof all, (double)total));
-    fflush(stderr);
-    c->drawn_ns = now;
+        remark(sentence);
 }
 
 /* A line of the table: a kind, what there is of it, its bytes. */
@@ -119,7 +98,7 @@ static void line(struct check *c, const char *kind, uint64_t bytes, const char *
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    line_clear(c);
+    progress_make_way();
     printf("%-16s %9s  %s\n", kind, bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
 }
 
@@ -159,9 +138,13 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
 
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
-    struct verify v = {.mend = c->o->repair, .say = say_state, .progress = show_progress, .ctx = c};
-    int           rc = verify_run(&v, &c->s.run, err);
+    struct work   w;
+    struct verify v = {.mend = c->o->repair, .say = say_state, .ctx = c, .watch = &w.watch};
+    int           rc;
 
+    work_begin(&w, "checking the states of %s", c->o->what);
+    rc = verify_run(&v, &c->s.run, err);
+    work_end(&w);
     for (size_t k = 0; k < VERIFY_KINDS; k++) {
         const struct verify_count *n = &v.count[k];
 
@@ -190,21 +173,24 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
     struct stat    st = {0};
     int            rc = session_open_tokens(&c->s, what, &t, err);
     uint64_t       found = c->damaged;
+    struct work    w;
 
     if (rc || !t)
         return rc;
-    for (size_t i = 0; i < tokens_sums(t); i++) {
+    work_begin(&w, "checking %s", tokens_path(t));
+    for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
         struct err why = {0};
 
         if (tokens_verify(t, i, &why))
             damage(c, why.text);
-        show_progress(c, (uint64_t)i << 20, (uint64_t)tokens_sums(t) << 20);
+        rc = watch_look(&w.watch, i + 1, tokens_sums(t), err);
     }
+    work_end(&w);
     stat(tokens_path(t), &st);
     line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", tokens_count(t), tokens_path(t),
          c->damaged > found ? ", damaged" : "");
     tokens_close(t);
-    return 0;
+    return rc;
 }
 
 static int check_examples(struct check *c, const char *name, struct err *err)
@@ -214,22 +200,26 @@ static int check_examples(struct check *c, const char *name, struct err *err)
     int32_t         *ids;
     int              rc = labelled_open(&e, &c->s, name, err);
     uint64_t         found = c->damaged;
+    struct work      w;
 
     if (rc || !e)
         return rc;
     ids = malloc(examples_longest(e) * sizeof *ids);
-    for (uint64_t i = 0; ids && i < examples_count(e); i++) {
+    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", examples_path(e));
+    work_begin(&w, "checking %s", examples_path(e));
+    for (uint64_t i = 0; !rc && i < examples_count(e); i++) {
         struct example x;
         struct err     why = {0};
         size_t         n;
 
         if (examples_read(e, i, ids, examples_longest(e), &n, &x, &why))
             damage(c, why.text);
+        rc = watch_look(&w.watch, i + 1, examples_count(e), err);
     }
+    work_end(&w);
     stat(examples_path(e), &st);
     line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e), examples_path(e),
          c->damaged > found ? ", damaged" : "");
-    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", examples_path(e));
     free(ids);
     examples_close(e);
     return rc;
@@ -255,24 +245,32 @@ static int check_tokenizer(struct check *c, struct err *err)
 }
 
 /* What was exported, where it still is: that it is gone, or another one now, is no damage. */
-static void check_exports(struct check *c)
+static int check_exports(struct check *c, struct err *err)
 {
     for (int i = 0; i < WHOLE_EXPORTS; i++) {
         struct whole w;
+        struct work  work;
+        int          found;
 
-        if (!whole_look(&w, &c->s, i))
+        work_begin(&work, "checking what was exported");
+        found = whole_look(&w, &c->s, i, &work.watch);
+        work_end(&work);
+        if (!found)
             continue;
+        if (w.why.stopped)
+            return err_stopped(err, "%s", w.why.text);
         if (w.state == WHOLE_DAMAGED)
             damage(c, w.why.text);
         line(c, i == WHOLE_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step,
              whole_state_text(w.state));
     }
+    return 0;
 }
 
 /* An error that is no damage ends it all; a damage is said, and the next part is looked at. */
 static int part_over(struct check *c, int rc, struct err *err)
 {
-    if (!rc || rc == -ENOMEM)
+    if (!rc || rc == -ENOMEM || err->stopped)
         return rc;
     damage(c, err->text);
     *err = (struct err){0};
@@ -294,9 +292,7 @@ static int check_parts(struct check *c, struct err *err)
         rc = part_over(c, check_examples(c, examples[i], err), err);
     if (!rc)
         rc = part_over(c, check_tokenizer(c, err), err);
-    if (!rc)
-        check_exports(c);
-    return rc;
+    return rc ? rc : check_exports(c, err);
 }
 
 /* ---- a run, a folder ---- */
@@ -306,11 +302,10 @@ static void say_verdict(struct check *c, const char *what)
     char       size[32];
     struct err text = {0};
 
-    line_clear(c);
     if (c->damaged > c->mended && c->masters) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
         whole_say(&c->s, &text);
-        remark(c, text.text);
+        remark(text.text);
     }
     if (c->o->quiet)
         return;
@@ -346,8 +341,12 @@ static int check_folder(struct check *c, struct err *err)
 {
     struct hf          *hf = NULL;
     struct safetensors *st = NULL;
-    int                 rc = hf_open(&hf, c->o->what, err); // verifies
+    struct work         w;
+    int                 rc;
 
+    work_begin(&w, "checking %s", c->o->what);
+    rc = hf_open(&hf, c->o->what, &w.watch, err); // verifies
+    work_end(&w);
     if (!rc)
         rc = safetensors_open(&st, c->o->what, err);
     if (!rc)
@@ -377,6 +376,8 @@ int cmd_check(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
+    progress_quiet(o.quiet);
     if (session_is_run(o.what))
         rc = check_run(&c, opt_was_given(&check_command, &given, "disk"), &err);
     else if (hf_is_folder(o.what))
@@ -384,7 +385,6 @@ int cmd_check(int argc, char **argv)
     else
         rc = err_misuse(&err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)",
                         o.what);
-    line_clear(&c);
     code = rc ? opt_fail("check", &err) : c.damaged > c.mended;
     session_close(&c.s);
     opt_release(&check_command, &o);

@@ -1,6 +1,7 @@
 /* encode.c: rows of a task to ids. */
 #include "cmd/encode.h"
 
+#include "cmd/progress.h"
 #include "data/examples.h"
 
 #include <stdio.h>
@@ -13,6 +14,8 @@ struct encode_run {
     struct examples_new *out;
     size_t               max_seq;
     long                 pad;
+    uint64_t             rows; // so far
+    struct work          work;
 };
 
 static int row_label(const struct encode *e, const struct task_row *row, struct example *x, struct err *err)
@@ -32,23 +35,33 @@ static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct 
     return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx, err);
 }
 
+/* Counts the rows of a file. */
+struct checking { struct encode *e; struct work work; };
+
 static int check_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    struct encode *e = ctx;
-    struct example x;
-    int            rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
+    struct checking *c = ctx;
+    struct encode   *e = c->e;
+    struct example   x;
+    int              rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
 
     e->rows++;
     e->pairs |= row->text2 != NULL;
     e->words[0] |= !task_is_number(row->text1);
     e->words[1] |= row->text2 && !task_is_number(row->text2);
-    return rc ? rc : row_label(e, row, &x, err);
+    if (!rc)
+        rc = row_label(e, row, &x, err);
+    return rc ? rc : watch_look(&c->work.watch, e->rows, 0, err);
 }
 
 int encode_check(struct encode *e, struct err *err)
 {
-    int rc = read_rows(e, check_row, e, err);
+    struct checking c = { .e = e };
+    int             rc;
 
+    work_begin(&c.work, "reading %s", e->path);
+    rc = read_rows(e, check_row, &c, err);
+    work_end(&c.work);
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }
 
@@ -93,7 +106,9 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         if (!rc)
             rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
     }
-    return rc ? rc : examples_new_add(w->out, w->ids.ids, kept_ids(w), &x, err);
+    if (!rc)
+        rc = examples_new_add(w->out, w->ids.ids, kept_ids(w), &x, err);
+    return rc ? rc : watch_look(&w->work.watch, ++w->rows, w->e->rows, err);
 }
 
 int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad, const char *out,
@@ -105,7 +120,9 @@ int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, l
 
     if (rc)
         return rc;
+    work_begin(&w.work, "tokenising %s", e->path);
     rc = read_rows(e, encode_row, &w, err);
+    work_end(&w.work);
     if (rc)
         examples_new_abort(w.out);
     else

@@ -5,6 +5,7 @@
 #include "cmd/eval_task.h"
 #include "cmd/evaluate.h"
 #include "cmd/reader.h"
+#include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "cmd/train_opts.h"
 
@@ -104,7 +105,7 @@ static int open_data(struct tokens **out, const struct reader *r, const struct e
 
     if (!o->data)
         return err_misuse(err, "--data FILE is missing: a token file or a text");
-    rc = tokens_detect(o->data, &kind, err);
+    rc = tokenise_detect(o->data, &kind, err);
     if (rc)
         return rc;
     return kind == TOKENS_TEXT ? open_text(out, r, o, err) : tokens_open(out, o->data, err);
@@ -188,6 +189,7 @@ int cmd_eval(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
     code = eval(&o, opt_was_given(&eval_command, &given, "dtype"), &err) ? opt_fail("eval", &err) : 0;
     opt_release(&eval_command, &o);
     return code;

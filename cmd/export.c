@@ -1,6 +1,8 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "cmd/reader.h"
+#include "cmd/stop.h"
 #include "cmd/whole.h"
 
 #include <errno.h>
@@ -47,6 +49,7 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
                                      .endoftext = -1 };
+    struct work                w;
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
@@ -62,8 +65,11 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
     x.pad = reader_pad(r, o->run, x.endoftext);
+    x.watch = &w.watch;
+    work_begin(&w, "writing %s", o->dir);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
+    work_end(&w);
     if (!r->hf)
         rc = rc ? whole_explain(&r->run, rc, err) : record(r, o->dir, err);
     if (!rc && !x.tokenizer)
@@ -81,6 +87,7 @@ int cmd_export(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
     rc = reader_open(&r, o.run, NULL, &err);
     if (!rc)
         rc = write_folder(&r, &o, &err);

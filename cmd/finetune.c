@@ -7,8 +7,10 @@
 #include "cmd/labelled.h"
 #include "cmd/newrun.h"
 #include "cmd/outcome.h"
+#include "cmd/progress.h"
 #include "cmd/reader.h"
 #include "cmd/run_glue.h"
+#include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "cmd/training.h"
 
@@ -470,6 +472,8 @@ int cmd_finetune(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
+    progress_quiet(o.train.quiet);
     code = 0;
     if (finetune(&o, &given, argc, argv, &code, &err))
         code = opt_fail("finetune", &err);

@@ -2,6 +2,8 @@
  * FILE --steps N` trains it. */
 #include "cmd/cmd.h"
 #include "cmd/newrun.h"
+#include "cmd/progress.h"
+#include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "model/hf.h"
 
@@ -73,6 +75,8 @@ int cmd_import(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
+    progress_quiet(o.train.quiet);
     code = import(&o, &given, argc, argv, &err) ? opt_fail("import", &err) : 0;
     opt_release(&import_command, &o);
     return code;

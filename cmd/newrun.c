@@ -6,6 +6,8 @@
 #include "cmd/cmd.h"
 #include "cmd/columns.h"
 #include "cmd/labelled.h"
+#include "cmd/progress.h"
+#include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "data/file.h"
 #include "model/finite.h"
@@ -38,14 +40,19 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
     int            rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
     uint64_t       count = rc ? 0 : tokens_count(t);
+    struct work    w;
 
     if (!rc && count < seq + 1)
         rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64, of,
                         count, seq, seq + 1);
+    work_begin(&w, "reading %s", path);
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
         rc = tokens_read(t, at, n, vocab, ids, err);
+        if (!rc)
+            rc = watch_look(&w.watch, at + n, count, err);
     }
+    work_end(&w);
     if (rc && err)
         err->misuse = 1;
     tokens_close(t);
@@ -62,7 +69,7 @@ static int check_data(const char *path, const char *tokenizer, size_t vocab, uin
 
     if (stat(path, &st))
         return err_misuse(err, "%s: %s: a token file or a text is expected", path, strerror(errno));
-    rc = tokens_detect(path, &kind, err);
+    rc = tokenise_detect(path, &kind, err);
     if (rc)
         return rc;
     if (kind != TOKENS_TEXT)
@@ -90,7 +97,7 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     rc = check_data(path, dir, s->gpt.vocab, s->o.seq, err);
     if (!rc)
-        rc = tokens_detect(path, &kind, err);
+        rc = tokenise_detect(path, &kind, err);
     if (!rc && !(full = realpath(path, NULL)))
         rc = err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (!rc && kind == TOKENS_TEXT) {
@@ -318,11 +325,14 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct new_head      head = { s, source };
     struct hf           *hf = NULL;
     struct finite        init;
+    struct work          w;
     size_t               labels = n->source_labels;
     int                  rc = 0;
 
     if (n->init) {
-        rc = hf_open(&hf, n->init, err);
+        work_begin(&w, "checking %s", n->init);
+        rc = hf_open(&hf, n->init, &w.watch, err);
+        work_end(&w);
         if (!rc) {
             init = (struct finite){ hf_source(hf), hf_gpt(hf), n->init };
             source = head.body = finite_source(&init);
@@ -331,8 +341,11 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     }
     if ((n->init || n->source) && labels != s->gpt.n_labels)
         source = (struct params_source){ new_head_read, &head };
+    work_begin(&w, "making the states of %s", n->dir);
+    s->run.watch = &w.watch;
     if (!rc)
         rc = run_format(&s->run, &source, err);
+    work_end(&w);
     hf_close(hf);
     return rc;
 }
@@ -529,6 +542,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate };
     int            made = 0, claimed = 0, rc = newrun_check(n, err);
 
+    stop_then("what is made of %s is left half made, until the next run of that name", n->dir);
     if (!rc)
         rc = make_id(s.id, err);
     if (!rc)
@@ -544,6 +558,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     for (size_t i = 0; rc && claimed && i < s.run.n_devices && s.run.device_paths; i++)
         clear_device(s.run.device_paths[i], s.id, i);
     session_close(&s);
+    stop_then(NULL);
     if (rc && claimed)
         clear_folder(n->dir, 1);
     if (rc && made) {

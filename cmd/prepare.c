@@ -1,5 +1,7 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
+#include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "data/bpe_train.h"
 #include "data/file.h"
@@ -60,14 +62,23 @@ static int train_tokenizer(const struct prepare_opts *o, struct err *err)
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
+    struct work       w;
     int               rc = check_folder(o->out, err);
 
     if (!rc)
         rc = bpe_train_open(&b, err);
-    for (size_t i = 0; i < o->files.n && !rc; i++)
+    for (size_t i = 0; i < o->files.n && !rc; i++) {
+        work_begin(&w, "reading %s", o->files.item[i]);
+        bpe_train_watch(b, &w.watch);
         rc = bpe_train_file(b, o->files.item[i], err);
-    if (!rc)
+        work_end(&w);
+    }
+    if (!rc) {
+        work_begin(&w, "training a tokenizer");
+        bpe_train_watch(b, &w.watch);
         rc = bpe_train_finish(b, o->vocab, &tok, err);
+        work_end(&w);
+    }
     if (!rc)
         rc = tokenizer_save(tok, o->out, err);
     if (!rc)
@@ -113,6 +124,7 @@ int cmd_prepare(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
     code = prepare(&o, &err) ? opt_fail("prepare", &err) : 0;
     opt_release(&prepare_command, &o);
     return code;

@@ -3,6 +3,8 @@
 #include "cmd/cmd.h"
 #include "cmd/newrun.h"
 #include "cmd/pick.h"
+#include "cmd/progress.h"
+#include "cmd/stop.h"
 #include "cmd/training.h"
 
 #include <errno.h>
@@ -219,6 +221,8 @@ int cmd_pretrain(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
+    progress_quiet(o.train.quiet);
     if (pretrain(&o, &given, argc, argv, &code, &err))
         code = opt_fail("pretrain", &err);
     opt_release(&pretrain_command, &o);

@@ -1,24 +1,66 @@
-/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at
- * the rate since the start. */
+/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at the rate since the
+ * start. */
 #include "cmd/progress.h"
 
 #include "cmd/opt.h"
+#include "cmd/stop.h"
 #include "data/clock.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR_CELLS = 24 };
+enum { BAR_CELLS = 24, LEAST_CELLS = 4, LINE_BYTES = 512, REST_BYTES = 24 };
 
-void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every, int quiet)
+#define WORK_SHOWN_NS 2000000000u // so long it goes on unsaid
+#define WORK_DRAWN_NS 200000000u  // between two drawings
+
+/* ---- the terminal's last line ---- */
+
+static enum { LINE_FREE, LINE_BAR, LINE_WORK } line; // what is drawn there
+static int silent;
+
+void progress_quiet(int quiet)
 {
-    *p = (struct progress){ .first = first, .steps = steps, .log_every = log_every ? log_every : 1,
-                            .quiet = quiet, .terminal = isatty(STDOUT_FILENO),
-                            .start_ns = clock_ns(), .last_step = first };
-    p->last_ns = p->start_ns;
+    silent = quiet;
+}
+
+void progress_make_way(void)
+{
+    if (line == LINE_BAR) {
+        putchar('\n');
+        fflush(stdout);
+    } else if (line == LINE_WORK) {
+        fputs("\r\033[K", stderr);
+    }
+    line = LINE_FREE;
+}
+
+/* What fits into one line of this terminal, so that the next one can be drawn over it. */
+static int columns(int fd)
+{
+    struct winsize w = { 0 };
+
+    ioctl(fd, TIOCGWINSZ, &w);
+    return w.ws_col > 1 ? w.ws_col - 1 : 79;
+}
+
+/* "[####....]", as long as `room` has it; nothing where that is too little to see anything. */
+static void cells_text(char *buf, size_t size, int room, double part)
+{
+    int cells = room - 2 < BAR_CELLS ? room - 2 : BAR_CELLS, full = (int)(part * cells);
+
+    *buf = '\0';
+    if (cells < LEAST_CELLS || (size_t)cells + 3 > size)
+        return;
+    *buf++ = '[';
+    for (int i = 0; i < cells; i++)
+        *buf++ = i < full ? '#' : '.';
+    *buf++ = ']';
+    *buf = '\0';
 }
 
 /* "1:02:03" or "2:03". */
@@ -33,66 +75,96 @@ static const char *time_text(char *buf, size_t size, double seconds)
     return buf;
 }
 
-static void describe(char *buf, size_t size, const struct progress *p, uint64_t step,
-                     const struct step_result *r, double hidden, uint64_t rss)
+/* ---- training ---- */
+
+void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every)
+{
+    *p = (struct progress){ .first = first, .steps = steps, .log_every = log_every ? log_every : 1,
+                            .terminal = isatty(STDOUT_FILENO), .start_ns = clock_ns(),
+                            .last_step = first };
+    p->last_ns = p->start_ns;
+}
+
+/* What is said of a step, a text each. */
+enum { LOSS, RATE, LEFT, LR, NORM, HIDDEN, RSS, FIELDS };
+typedef char fields[FIELDS][64];
+
+static void describe(fields f, const struct progress *p, uint64_t step, const struct step_result *r,
+                     double hidden, uint64_t rss)
 {
     uint64_t now = clock_ns(), done = step + 1 - p->first;
     double   seconds = (double)(now - p->last_ns) / 1e9;
     double   each = (double)(now - p->start_ns) / 1e9 / (double)done;
     double   rate = seconds > 0 ? (double)r->tokens * (double)(step + 1 - p->last_step) / seconds : 0;
-    char     left[32], ram[32], io[32] = "";
+    char     text[32];
 
+    // neither loss nor norm is negative, and a NaN has no sign
+    snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", fabs(r->loss));
+    snprintf(f[LR], sizeof f[LR], "lr %.3e", r->lr);
+    snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", fabs(r->grad_norm), r->clipped ? " clipped" : "",
+             r->skipped ? " SKIPPED" : "");
+    snprintf(f[RATE], sizeof f[RATE], "%.0f tok/s", rate);
+    *f[HIDDEN] = '\0';
     if (hidden >= 0)
-        snprintf(io, sizeof io, "  I/O hidden %.0f%%", 100 * hidden);
-    snprintf(buf, size, "loss %.6f  lr %.3e  norm %.4f%s%s  %.0f tok/s%s  RSS %s  left %s",
-             fabs(r->loss), r->lr, fabs(r->grad_norm), // neither is negative, and a NaN has no sign
-             r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "", rate, io,
-             opt_size_text(ram, sizeof ram, (double)rss),
-             time_text(left, sizeof left, each * (double)(p->steps - step - 1)));
+        snprintf(f[HIDDEN], sizeof f[HIDDEN], "I/O hidden %.0f%%", 100 * hidden);
+    snprintf(f[RSS], sizeof f[RSS], "RSS %s", opt_size_text(text, sizeof text, (double)rss));
+    snprintf(f[LEFT], sizeof f[LEFT], "left %s",
+             time_text(text, sizeof text, each * (double)(p->steps - step - 1)));
 }
 
-static void clear_bar(struct progress *p)
+/* One terminal line, the most wanted first: of what does not fit the last are left out, and the cells take
+ * what is left of it. */
+static void draw_bar(const struct progress *p, uint64_t step, fields f)
 {
-    if (p->drawn)
+    static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
+    char             text[LINE_BYTES], cells[BAR_CELLS + 3];
+    int              width = columns(STDOUT_FILENO);
+    int n = snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)step + 1,
+                     (unsigned long long)p->steps);
+
+    for (int i = 0; i < FIELDS; i++) {
+        int bytes = (int)strlen(f[order[i]]);
+
+        if (n + 2 + bytes > width)
+            break;
+        if (bytes)
+            n += snprintf(text + n, sizeof text - (size_t)n, "  %s", f[order[i]]);
+    }
+    cells_text(cells, sizeof cells, width - n - 1, (double)(step + 1) / (double)p->steps);
+    if (line == LINE_BAR)
         fputs("\r\033[K", stdout);
-    p->drawn = 0;
+    else
+        progress_make_way();
+    printf("%s%s%.*s", cells, *cells ? " " : "", width, text);
+    fflush(stdout);
+    line = LINE_BAR;
 }
 
-/* One terminal line: what does not fit is cut, so that the next one can be drawn over it. */
-static void draw_bar(struct progress *p, uint64_t step, const char *text)
+static void print_line(const struct progress *p, uint64_t step, fields f)
 {
-    struct winsize w = { 0 };
-    char           line[512], cells[BAR_CELLS + 1];
-    int            full = (int)((step + 1) * BAR_CELLS / p->steps), width;
+    static const int order[FIELDS] = { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT };
 
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &w);
-    width = w.ws_col > 1 ? w.ws_col - 1 : 79;
-    for (int i = 0; i < BAR_CELLS; i++)
-        cells[i] = i < full ? '#' : '.';
-    cells[BAR_CELLS] = '\0';
-    snprintf(line, sizeof line, "[%s] %llu/%llu  %s", cells, (unsigned long long)step + 1,
-             (unsigned long long)p->steps, text);
-    clear_bar(p);
-    printf("%.*s", width, line);
+    printf("step %llu/%llu", (unsigned long long)step + 1, (unsigned long long)p->steps);
+    for (int i = 0; i < FIELDS; i++)
+        if (*f[order[i]])
+            printf("  %s", f[order[i]]);
+    putchar('\n');
     fflush(stdout);
-    p->drawn = 1;
 }
 
 void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden,
                    uint64_t rss)
 {
-    char text[256];
-    int  due = (step + 1) % p->log_every == 0 || step + 1 == p->steps;
+    fields f;
+    int    due = (step + 1) % p->log_every == 0 || step + 1 == p->steps;
 
-    if (p->quiet || (!due && !p->terminal))
+    if (silent || (!due && !p->terminal))
         return;
-    describe(text, sizeof text, p, step, r, hidden, rss);
-    if (p->terminal) {
-        draw_bar(p, step, text);
-    } else {
-        printf("step %llu/%llu  %s\n", (unsigned long long)step + 1, (unsigned long long)p->steps, text);
-        fflush(stdout);
-    }
+    describe(f, p, step, r, hidden, rss);
+    if (p->terminal)
+        draw_bar(p, step, f);
+    else
+        print_line(p, step, f);
     progress_pause(p, step);
 }
 
@@ -102,13 +174,11 @@ void progress_pause(struct progress *p, uint64_t step)
     p->last_step = step + 1;
 }
 
-void progress_line(struct progress *p, const char *fmt, ...)
+void progress_line(const char *fmt, ...)
 {
     va_list ap;
 
-    if (p->drawn) // the bar's last state stays as a line
-        putchar('\n');
-    p->drawn = 0;
+    progress_make_way();
     va_start(ap, fmt);
     vprintf(fmt, ap);
     va_end(ap);
@@ -116,10 +186,64 @@ void progress_line(struct progress *p, const char *fmt, ...)
     fflush(stdout);
 }
 
-void progress_end(struct progress *p)
+/* ---- anything else that lasts ---- */
+
+static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_t total)
 {
-    if (p->drawn)
-        putchar('\n');
-    p->drawn = 0;
-    fflush(stdout);
+    double seconds = (double)(now - w->start_ns) * 1e-9, part = total ? (double)done / (double)total : 0;
+    int    width = columns(STDERR_FILENO), n;
+    int    room = width > REST_BYTES ? width - REST_BYTES : 0;
+    char   text[LINE_BYTES], cells[BAR_CELLS + 3] = "", time[32];
+
+    part = part < 1 ? part : 1;
+    if (part > 0)
+        n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, w->what, 100 * part,
+                     time_text(time, sizeof time, seconds / part - seconds));
+    else
+        n = snprintf(text, sizeof text, "%.*s  for %s", room, w->what, time_text(time, sizeof time, seconds));
+    if (part > 0)
+        cells_text(cells, sizeof cells, width - n - 2, part);
+    if (line == LINE_WORK)
+        fputs("\r\033[K", stderr);
+    else
+        progress_make_way();
+    fprintf(stderr, "%.*s%s%s", width, text, *cells ? "  " : "", cells);
+    fflush(stderr);
+    line = LINE_WORK;
+}
+
+static int work_look(void *ctx, uint64_t done, uint64_t total)
+{
+    struct work *w = ctx;
+    uint64_t     now = clock_ns();
+
+    stop_expects((double)(now - w->looked_ns) * 1e-9); // as long as the piece before
+    w->looked_ns = now;
+    if (!silent && now - w->start_ns > WORK_SHOWN_NS && now - w->drawn_ns > WORK_DRAWN_NS &&
+        isatty(STDERR_FILENO)) {
+        work_draw(w, now, done, total);
+        w->drawn_ns = now;
+    }
+    return stop_asked();
+}
+
+void work_begin(struct work *w, const char *fmt, ...)
+{
+    va_list ap;
+
+    *w = (struct work){ .watch = { work_look, w }, .start_ns = clock_ns() };
+    w->looked_ns = w->start_ns;
+    va_start(ap, fmt);
+    vsnprintf(w->what, sizeof w->what, fmt, ap);
+    va_end(ap);
+    for (char *p = w->what; *p; p++) // a file's name may speak to the terminal
+        *p = (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
+    stop_waits("as soon as %s can be left", w->what);
+}
+
+void work_end(struct work *w)
+{
+    if (w->drawn_ns && line == LINE_WORK)
+        progress_make_way();
+    stop_waits(NULL);
 }

@@ -1,20 +1,29 @@
-/* progress.h: what a person sees of a training run: a line a step on stdout, or on a terminal
- * a bar that is drawn over. */
+/* progress.h: what a person sees of work under way: of a training run a line a step on stdout, or on a terminal
+ * a bar that is drawn over; of anything else that lasts a line on a terminal, from its third second to its end.
+ * There is one terminal: what is drawn on its last line is known to all of these together. */
 #ifndef CMD_PROGRESS_H
 #define CMD_PROGRESS_H
 
+#include "data/watch.h"
 #include "model/step.h"
 
 #include <stdint.h>
 
+/* --quiet: nothing of this is shown. */
+void progress_quiet(int quiet);
+
+/* A line of another kind is about to be printed: the bar's last state stays, other work's line is wiped. */
+void progress_make_way(void);
+
+/* ---- training ---- */
+
 struct progress {
     uint64_t first, steps, log_every; // steps [first, steps) are this command's
-    int      quiet, terminal;
+    int      terminal;
     uint64_t start_ns, last_ns, last_step;
-    int      drawn;                   // a bar stands on the terminal's last line
 };
 
-void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every, int quiet);
+void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every);
 
 /* A step is over. hidden: share of the I/O's time that computing did not wait for, 0..1, or
  * negative where there was none. */
@@ -25,7 +34,19 @@ void progress_step(struct progress *p, uint64_t step, const struct step_result *
 void progress_pause(struct progress *p, uint64_t step);
 
 /* Another line on stdout, the bar out of the way. */
-void progress_line(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void progress_end(struct progress *p);
+void progress_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- anything else that lasts ---- */
+
+/* Begun and ended by a command; its watch is handed to who works: it draws "WHAT  34%  left 0:42" on stderr,
+ * and says when a person has asked for the end (stop.h), whose answer is that WHAT is left as soon as it can be. */
+struct work {
+    struct watch watch; // points at this: a work is not copied
+    char         what[256];
+    uint64_t     start_ns, drawn_ns, looked_ns;
+};
+
+void work_begin(struct work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void work_end(struct work *w);
 
 #endif

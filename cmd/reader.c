@@ -1,6 +1,7 @@
 /* reader.c: two kinds of folders behind one params_source. */
 #include "cmd/reader.h"
 
+#include "cmd/progress.h"
 #include "cmd/tokenise.h"
 #include "cmd/whole.h"
 
@@ -11,14 +12,31 @@
 
 static int open_hf(struct reader *r, const char *path, struct err *err)
 {
-    int rc = hf_open(&r->hf, path, err);
+    struct work w;
+    int         rc;
 
+    work_begin(&w, "checking %s", path);
+    rc = hf_open(&r->hf, path, &w.watch, err);
+    work_end(&w);
     if (rc)
         return rc;
     r->gpt = *hf_gpt(r->hf);
     r->source = hf_source(r->hf);
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
     return 0;
+}
+
+static int open_masters(struct reader *r, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "checking %s", r->run.dir);
+    r->run.run.watch = &w.watch;
+    rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    r->run.run.watch = NULL;
+    work_end(&w);
+    return rc;
 }
 
 static int open_run(struct reader *r, const char *path, const char *disk, struct err *err)
@@ -37,11 +55,11 @@ static int open_run(struct reader *r, const char *path, const char *disk, struct
         return rc;
     if (r->run.run.mode != RUN_MEM)
         r->bytes = m.arenas / r->run.run.n_devices; // a slot at a time goes through a buffer
-    rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    rc = open_masters(r, err);
     if (rc == -EBUSY) { // a step is half done
         rc = session_recover(&r->run, err);
         if (!rc)
-            rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+            rc = open_masters(r, err);
     }
     return whole_explain(&r->run, rc, err);
 }

@@ -1,6 +1,7 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
  * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "cmd/session.h"
 #include "cmd/stop.h"
 #include "data/clock.h"
@@ -52,20 +53,7 @@ struct moving {
     const struct reshard_opts *o;
     struct opt_strings paths; // absolute
     char               layout[STORE_LAYOUT];
-    uint64_t           drawn_ns;
 };
-
-static int progress(void *ctx, size_t done, size_t n)
-{
-    struct moving *m = ctx;
-    uint64_t       now = clock_ns();
-
-    if (!m->o->quiet && isatty(STDERR_FILENO) && (now - m->drawn_ns > 200000000u || done == n)) {
-        fprintf(stderr, "\r\033[K%zu of %zu subgroups moved%s", done, n, done == n ? "\n" : "");
-        m->drawn_ns = now;
-    }
-    return stop_asked();
-}
 
 /* In the transaction that switches. */
 static int settings(void *ctx, struct err *err)
@@ -121,8 +109,9 @@ static int move_run(struct moving *m, struct err *err)
 {
     const struct reshard_opts *o = m->o;
     struct session            *s = m->s;
+    struct work                work;
     struct reshard             r = { .from = s->run, .to = s->run, .settings = settings,
-                                     .progress = progress, .ctx = m };
+                                     .ctx = m };
     char                       notice[512] = "", size[32];
     uint64_t                   start = clock_ns();
     int                        rc;
@@ -132,12 +121,15 @@ static int move_run(struct moving *m, struct err *err)
     r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r.to.force_device = o->force_device;
     r.to.layout = m->layout;
+    r.watch = &work.watch;
+    work_begin(&work, "moving the states of %s", o->run);
     rc = reshard_run(&r, err);
     if (rc == -EBUSY) { // a step is half done: it is finished where its gradients are
         rc = session_recover(s, err);
         if (!rc)
             rc = reshard_run(&r, err);
     }
+    work_end(&work);
     if (!rc)
         rc = reshard_clean(&r.to, notice, sizeof notice, err);
     if (!rc && *notice)
@@ -163,8 +155,6 @@ static int reshard(const struct reshard_opts *o, struct err *err)
         rc = make_layout(&m, err);
     if (!rc)
         rc = make_absolute(&m, err);
-    stop_catch();
-    stop_says("after this subgroup", "the run is whole even so");
     if (!rc)
         rc = move_run(&m, err);
     moving_free(&m);
@@ -180,6 +170,9 @@ int cmd_reshard(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    stop_catch();
+    stop_then("the run is whole even so");
+    progress_quiet(o.quiet);
     code = reshard(&o, &err) ? opt_fail("reshard", &err) : 0;
     opt_release(&reshard_command, &o);
     return code;

@@ -2,6 +2,7 @@
  * session.h; run_config is derived anew at each open, so that the stored options are the one truth. */
 #include "cmd/session.h"
 
+#include "cmd/progress.h"
 #include "data/file.h"
 #include "data/json.h"
 #include "offload/devices.h"
@@ -46,6 +47,7 @@ int session_set(struct session *s, const char *key, const char *value, struct er
 
 int session_notice(struct session *s, const char *text, struct err *err)
 {
+    progress_make_way();
     fprintf(stderr, "siTrain: %s\n", text);
     return runlog_notice(s->log, text, err);
 }
@@ -581,15 +583,19 @@ static int tokens_hex(char **out, const char *path, struct err *err)
     struct tokens *t = NULL;
     uint32_t      *sums = NULL;
     size_t         n = 0;
+    struct work    w;
     int            rc = tokens_open(&t, path, err);
 
     *out = NULL;
+    work_begin(&w, "reading %s", path);
     if (!rc) {
         n = tokens_sums(t);
         sums = malloc((n + 1) * sizeof *sums);
         *out = malloc(n * 8 + 1);
-        rc = sums && *out ? tokens_hash(t, sums, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+        rc = sums && *out ? tokens_hash(t, sums, &w.watch, err)
+                          : err_set(err, -ENOMEM, "%s: out of memory", path);
     }
+    work_end(&w);
     if (!rc)
         **out = '\0';
     for (size_t i = 0; i < n && !rc; i++)

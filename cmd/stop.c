@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,10 +15,11 @@
 enum { TEXT_BYTES = 512 };
 
 static volatile sig_atomic_t signals;          // so many came
-static volatile sig_atomic_t shown;            // the text that is said, of two
-static char                  texts[2][TEXT_BYTES] = { "soon" }, thens[2][TEXT_BYTES];
-static _Atomic uint64_t      due_ns;           // of clock_ns; 0: not known
 static volatile sig_atomic_t terminal;         // a bar may be drawn there: it is wiped first
+static _Atomic uint64_t      due_ns;           // of clock_ns; 0: not known
+
+/* The one that is said stands still while the other is written. */
+static struct said { char text[2][TEXT_BYTES]; volatile sig_atomic_t shown; } waits, then;
 
 /* ---- what a handler may do ---- */
 
@@ -41,14 +43,19 @@ static void add_number(struct line *l, uint64_t n)
     add(l, at);
 }
 
+static const char *said(const struct said *s)
+{
+    return s->text[s->shown];
+}
+
 static void add_expected(struct line *l)
 {
     uint64_t due = due_ns, now = clock_ns();
 
-    if (!due)
+    if (due < now + 1000000000u) // or it is late, and who knows
         return;
     add(l, " (about ");
-    add_number(l, due > now ? (due - now) / 1000000000u + 1 : 1);
+    add_number(l, (due - now + 500000000u) / 1000000000u);
     add(l, " s)");
 }
 
@@ -63,10 +70,11 @@ static void on_stop(int signal)
         _exit(130);
     add(&l, terminal ? "\r\033[K" : "");
     add(&l, "siTrain: stopping ");
-    add(&l, texts[shown]);
+    add(&l, *said(&waits) ? said(&waits) : "as soon as it can");
     add_expected(&l);
     add(&l, "; Ctrl-C again ends it at once");
-    add(&l, thens[shown]);
+    add(&l, *said(&then) ? ", and " : "");
+    add(&l, said(&then));
     add(&l, "\n");
     n = write(STDERR_FILENO, l.text, l.n);
     (void)n; // there is nobody to tell
@@ -107,14 +115,33 @@ int stop_look(struct err *err)
     return signals ? err_stopped(err, "stopped; nothing half-made is left") : 0;
 }
 
-void stop_says(const char *waits, const char *then)
+static void set(struct said *said, const char *fmt, va_list ap)
 {
-    int next = !shown;
+    int next = !said->shown;
 
-    snprintf(texts[next], sizeof texts[next], "%s", waits);
-    snprintf(thens[next], sizeof thens[next], "%s%s", then ? ", and " : "", then ? then : "");
+    *said->text[next] = '\0';
+    if (fmt)
+        vsnprintf(said->text[next], TEXT_BYTES, fmt, ap);
+    said->shown = next;
+}
+
+void stop_waits(const char *fmt, ...)
+{
+    va_list ap;
+
     due_ns = 0;
-    shown = next;
+    va_start(ap, fmt);
+    set(&waits, fmt, ap);
+    va_end(ap);
+}
+
+void stop_then(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    set(&then, fmt, ap);
+    va_end(ap);
 }
 
 void stop_expects(double seconds)

@@ -16,10 +16,12 @@ int stop_asked(void);
 /* 0, or -EINTR with the sentence that it was stopped. */
 int stop_look(struct err *err);
 
-/* What a first signal will say from here on: "stopping WAITS; Ctrl-C again ends it at once, and THEN". waits:
- * such as "after this batch"; then NULL: nothing more is to be said. Until it is called: "soon". */
-void stop_says(const char *waits, const char *then);
-/* When the present piece of work is likely to be done, in seconds from now: said with it. 0: not known. */
+/* What a first signal says from here on: "stopping WAITS (about N s); Ctrl-C again ends it at once, and THEN",
+ * such as "when step 3 is done" and "--resume computes it again". Both stay until they are set anew; NULL: as in
+ * the beginning, "as soon as it can", and nothing. */
+void stop_waits(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void stop_then(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* When what is waited for is likely to be over, in seconds from now. 0, and after stop_waits: not known. */
 void stop_expects(double seconds);
 
 #endif

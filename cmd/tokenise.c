@@ -3,6 +3,7 @@
  * which prepare, pretrain and eval share. */
 #include "cmd/tokenise.h"
 
+#include "cmd/progress.h"
 #include "data/file.h"
 #include "data/tokens.h"
 
@@ -42,11 +43,13 @@ static int write_ids(struct tokenise *t, struct err *err)
 
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
-    uint64_t size;
-    int      fd, rc = file_open_read(path, &fd, &size, err);
+    struct work w;
+    uint64_t    size, done = 0;
+    int         fd, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
+    work_begin(&w, "tokenising %s", path);
     while (!rc) {
         ssize_t got = read(fd, t->piece, PIECE_BYTES);
 
@@ -59,11 +62,25 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
         rc = tokenizer_stream_feed(t->stream, t->piece, (size_t)got, &t->ids, err);
         if (!rc)
             rc = write_ids(t, err);
+        if (!rc)
+            rc = watch_look(&w.watch, done += (uint64_t)got, size, err);
     }
+    work_end(&w);
     close(fd);
     if (!rc)
         rc = tokenizer_stream_finish(t->stream, &t->ids, err);
     return rc ? rc : write_ids(t, err);
+}
+
+int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "looking at %s", path);
+    rc = tokens_detect(path, kind, &w.watch, err);
+    work_end(&w);
+    return rc;
 }
 
 static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
@@ -75,7 +92,7 @@ static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t 
         return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
     for (size_t i = 0; i < n; i++) {
         enum tokens_kind kind;
-        int              rc = tokens_detect(texts[i], &kind, err);
+        int              rc = tokenise_detect(texts[i], &kind, err);
 
         if (rc)
             return rc;

@@ -5,6 +5,7 @@
 
 #include "data/err.h"
 #include "data/tokenizer.h"
+#include "data/tokens.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,9 @@
  * *count gets the number of tokens. */
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
                    uint64_t *count, struct err *err);
+
+/* tokens_detect, with its progress. */
+int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err);
 
 /* A folder with a tokenizer's files? */
 int tokenise_has_files(const char *dir);

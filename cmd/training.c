@@ -238,6 +238,24 @@ static int record_options(const struct training *t, struct err *err)
     return rc;
 }
 
+/* What a crash left is done then: the database is ours until the first step. */
+static int open_stream(struct training *t, char *notice, size_t size, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "opening %s", t->s->dir);
+    t->s->run.watch = &w.watch;
+    rc = run_train(&t->stream, &t->s->run, notice, size, err);
+    t->s->run.watch = NULL;
+    if (!rc)
+        rc = stream_drain(t->stream, err);
+    if (!rc)
+        rc = stop_look(err);
+    work_end(&w);
+    return rc;
+}
+
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
@@ -262,10 +280,7 @@ static int training_open(struct training *t, struct err *err)
     o.model.kept = t->plan.kept;
     if (!t->plan.record_buffers) // no room, or no need
         o.model.offload = ACTS_STAY;
-    rc = run_train(&t->stream, &s->run, notice, sizeof notice, err);
-    if (!rc)
-        // what a crash left is done: the database is ours until the first step
-        rc = stream_drain(t->stream, err);
+    rc = open_stream(t, notice, sizeof notice, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && s->o.speculate && !s->spares)
@@ -328,7 +343,7 @@ static void say_values(struct training *t, uint64_t step, const struct feed_valu
 
     for (size_t i = 0; i < v->n && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name, v->value[i].value);
-    progress_line(&t->progress, "eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text,
+    progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text,
                   (unsigned long long)v->count, t->feed->ops->counts, best ? "  best so far" : "");
 }
 
@@ -336,8 +351,10 @@ static void say_values(struct training *t, uint64_t step, const struct feed_valu
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
     struct feed_values v;
-    int                best = 0, rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
+    int                best = 0, rc;
 
+    stop_then("--resume evaluates again");
+    rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
     // The database is the stream's until it is drained; in mem it is this thread's, and a drain is an image.
     if (!rc && t->s->run.mode != RUN_MEM)
         rc = stream_drain(t->stream, err);
@@ -479,8 +496,7 @@ static void wear_after(struct training *t, uint64_t done)
 
 static void say_balance(struct training *t, uint64_t step, const struct step_result *r)
 {
-    progress_line(&t->progress,
-                  "from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, "
+    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, "
                   "recomputing a layer %.3g s of it; the devices were busy for %.3g s, a layer would take "
                   "them %.3g s more)",
                   (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
@@ -492,15 +508,12 @@ static void say_balance(struct training *t, uint64_t step, const struct step_res
 static void say_what_a_stop_does(const struct training *t, uint64_t step)
 {
     uint64_t image = step - (step - t->first) % t->s->o.commit_every;
-    char     waits[96], then[96];
 
-    snprintf(waits, sizeof waits, "when step %llu is done and committed", (unsigned long long)step + 1);
+    stop_waits("when step %llu is done and committed", (unsigned long long)step + 1);
     if (t->s->run.mode == RUN_MEM)
-        snprintf(then, sizeof then, "--resume goes on after step %llu, the last one in an image",
-                 (unsigned long long)image);
+        stop_then("--resume goes on after step %llu, the last one in an image", (unsigned long long)image);
     else
-        snprintf(then, sizeof then, "--resume computes this step again");
-    stop_says(waits, then);
+        stop_then("--resume computes this step again");
     stop_expects(t->step_seconds);
 }
 
@@ -529,14 +542,14 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
 }
 
 /* Steps from t->first; before them the evaluation after the one before, where it is missing. *code: 130 if it
- * was stopped before the last step. */
+ * was stopped before the last step and its evaluation. */
 static int train_steps(struct training *t, int missing, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
     uint64_t                 step = t->first;
-    int                      rc;
+    int                      rc, stopped;
 
-    progress_begin(&t->progress, step, o->steps, o->log_every, o->quiet);
+    progress_begin(&t->progress, step, o->steps, o->log_every);
     rc = skipped_before(t, step, err);
     if (!rc)
         rc = wear_before(t, step, err);
@@ -544,13 +557,16 @@ static int train_steps(struct training *t, int missing, int *code, struct err *e
         rc = run_eval(t, step - 1, err);
     for (; step < o->steps && !stop_asked() && !rc; step++)
         rc = one_step(t, step, err);
-    if (!rc)
+    stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
+    stop_waits("when step %llu is committed", (unsigned long long)step);
+    if (!rc || stopped)
         rc = stream_drain(t->stream, err);
-    progress_end(&t->progress);
-    if (!rc && step < o->steps) {
+    progress_make_way();
+    if (!rc && (stopped || step < o->steps)) {
         *code = 130;
-        fprintf(stderr, "siTrain: stopped after step %llu of %llu; go on with --resume %s\n",
-                (unsigned long long)step, (unsigned long long)o->steps, t->s->dir);
+        fprintf(stderr, "siTrain: stopped after step %llu of %llu%s; go on with --resume %s\n",
+                (unsigned long long)step, (unsigned long long)o->steps,
+                stopped ? ", within its evaluation" : "", t->s->dir);
     }
     return rc;
 }
@@ -595,13 +611,16 @@ int training_run(struct session *s, int *code, struct err *err)
                    (unsigned long long)next, next == 1 ? " is" : "s are");
         return rc;
     }
-    stop_catch();
     stop_catch_pipe();
+    stop_then("--resume goes on from the last commit");
+    progress_quiet(s->o.quiet);
     rc = training_open(&t, err);
     if (!rc) {
         say_what_runs(&t);
         t.first = next;
         rc = train_steps(&t, missing, code, err);
+    } else if (rc == -EINTR && err->stopped) {
+        err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);
     }
     training_close(&t);
     return whole_explain(s, rc, err);

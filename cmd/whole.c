@@ -68,7 +68,7 @@ static int is_ours(struct session *s, int which, const struct safetensors *st)
     return same;
 }
 
-int whole_look(struct whole *w, struct session *s, int which)
+int whole_look(struct whole *w, struct session *s, int which, const struct watch *watch)
 {
     struct safetensors *st = NULL;
     char                file[sizeof w->path + 32];
@@ -83,7 +83,7 @@ int whole_look(struct whole *w, struct session *s, int which)
     rc = safetensors_open(&st, w->path, &w->why);
     if (!rc) {
         w->bytes = safetensors_bytes(st);
-        rc = safetensors_verify(st, &w->why);
+        rc = safetensors_verify(st, watch, &w->why);
     }
     w->state = rc ? WHOLE_DAMAGED : is_ours(s, which, st) ? WHOLE_INTACT : WHOLE_OTHER;
     safetensors_close(st);
@@ -113,7 +113,7 @@ void whole_say(struct session *s, struct err *err)
     int          any = 0;
 
     for (int i = 0; i < WHOLE_EXPORTS; i++)
-        if (whole_look(&w, s, i) && w.state == WHOLE_INTACT && (!any || w.step > best.step)) {
+        if (whole_look(&w, s, i, NULL) && w.state == WHOLE_INTACT && (!any || w.step > best.step)) {
             best = w;
             any = 1;
         }

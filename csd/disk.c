@@ -165,8 +165,10 @@ static int folder_sync(const char *path)
 static int file_allocate(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct statvfs fs;
-    int            rc = cfg->bytes ? posix_fallocate(fd, 0, (off_t)cfg->bytes) : 0;
+    int            rc = 0;
 
+    while (cfg->bytes && (rc = posix_fallocate(fd, 0, (off_t)cfg->bytes)) == EINTR)
+        ; // a signal: who asked for this sees to it when the room is there
     if (rc == ENOSPC && fstatvfs(fd, &fs) == 0) // what the failed attempt took is given back by the removal
         return err_set(err, -rc, "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left",
                        cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);

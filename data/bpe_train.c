@@ -42,6 +42,7 @@ struct bpe_train {
     struct pretoken       *pre;
     struct pretoken_stream stream;
     struct err            *err; // of the call that runs
+    const struct watch    *watch;
     char                  *piece;
     char                  *arena;
     size_t                 n_arena, cap_arena;
@@ -204,11 +205,18 @@ int bpe_train_file(struct bpe_train *b, const char *path, struct err *err)
         rc = file_pread(fd, b->piece, n, off, path, err);
         if (!rc)
             rc = pretoken_feed(b->pre, &b->stream, b->piece, n, count_word, b, err);
+        if (!rc)
+            rc = watch_look(b->watch, off + n, size, err);
     }
     if (!rc)
         rc = pretoken_finish(b->pre, &b->stream, count_word, b, err);
     close(fd);
     return rc;
+}
+
+void bpe_train_watch(struct bpe_train *b, const struct watch *watch)
+{
+    b->watch = watch;
 }
 
 void bpe_train_close(struct bpe_train *b)
@@ -428,6 +436,8 @@ static int symbols_make(struct bpe_train *b)
         for (uint32_t i = 0; i < t->n; i++)
             t->symbols[i] = id[(unsigned char)b->arena[t->arena + i]];
         rc = pairs_add(b, (uint32_t)w, 1);
+        if (!rc)
+            rc = watch_look(b->watch, 0, 0, b->err);
     }
     return rc ? rc : candidates_push(b, 0);
 }
@@ -460,6 +470,8 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
         merges[r][0] = (uint32_t)(pair >> 32);
         merges[r][1] = (uint32_t)pair;
         rc = pair_merge(b, pair, (uint32_t)(256 + r));
+        if (!rc)
+            rc = watch_look(b->watch, r + 1, n_merges, err);
     }
     if (!rc)
         rc = tokenizer_from_merges(out, (const uint32_t(*)[2])merges, n_merges, err);

@@ -5,6 +5,7 @@
 #define DATA_BPE_TRAIN_H
 
 #include "data/tokenizer.h"
+#include "data/watch.h"
 
 struct bpe_train;
 
@@ -14,6 +15,8 @@ int  bpe_train_file(struct bpe_train *b, const char *path, struct err *err);
 /* Train to `vocab` ids in all: 256 bytes, vocab - 257 merges, <|endoftext|>. Refused if the text yields
  * fewer. */
 int  bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, struct err *err);
+/* Who looks at both of them (watch.h), until closed; watch is borrowed. */
+void bpe_train_watch(struct bpe_train *b, const struct watch *watch);
 void bpe_train_close(struct bpe_train *b);
 
 #endif

@@ -209,7 +209,9 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
 
 /* ---- verifying ---- */
 
-static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t, struct err *err)
+/* *read: bytes so far of all tensors. */
+static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t, const struct watch *watch,
+                            uint64_t *read, struct err *err)
 {
     const struct st_file *f = &s->files[t->file];
     const char           *hex = json_string_value(json_object_get(f->sums, t->name));
@@ -224,6 +226,8 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t, st
         size_t part = bytes - done < PIECE ? (size_t)(bytes - done) : PIECE;
         int    rc = file_pread(f->fd, s->piece, part, t->offset + done, f->path, err);
 
+        if (!rc)
+            rc = watch_look(watch, *read += part, safetensors_bytes(s), err);
         if (rc)
             return rc;
         sum = crc32c(sum, s->piece, part);
@@ -263,8 +267,10 @@ uint64_t safetensors_bytes(const struct safetensors *s)
     return bytes;
 }
 
-int safetensors_verify(struct safetensors *s, struct err *err)
+int safetensors_verify(struct safetensors *s, const struct watch *watch, struct err *err)
 {
+    uint64_t read = 0;
+
     for (size_t i = 0; i < s->n_files; i++) {
         const struct st_file *f = &s->files[i];
         const char           *name;
@@ -279,7 +285,7 @@ int safetensors_verify(struct safetensors *s, struct err *err)
         }
     }
     for (size_t i = 0; i < s->n; i++) {
-        int rc = s->files[s->tensors[i].file].sums ? st_verify_tensor(s, &s->tensors[i], err) : 0;
+        int rc = s->files[s->tensors[i].file].sums ? st_verify_tensor(s, &s->tensors[i], watch, &read, err) : 0;
 
         if (rc)
             return rc;

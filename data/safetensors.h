@@ -5,6 +5,7 @@
 #define DATA_SAFETENSORS_H
 
 #include "data/err.h"
+#include "data/watch.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
 
 /* If __metadata__ holds our checksums ("sitrain.crc32c": JSON object tensor -> hex), read
  * everything and compare; 0 also if there are none. */
-int safetensors_verify(struct safetensors *s, struct err *err);
+int safetensors_verify(struct safetensors *s, const struct watch *watch, struct err *err);
 int      safetensors_summed(const struct safetensors *s); // whether all of its files have them
 /* Of the headers: with their checksums, it stands for all that is in the files. */
 uint32_t safetensors_sum(const struct safetensors *s);

@@ -73,7 +73,7 @@ static int text_valid(const unsigned char *p, size_t n, size_t *used)
 
 /* Look at the whole file, in pieces; *text tells. */
 static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char *buf, int *text,
-                          struct err *err)
+                          const struct watch *watch, struct err *err)
 {
     size_t   carry = 0, used = 0;
     uint64_t off = 0;
@@ -90,6 +90,9 @@ static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char
         carry = carry + n - used;
         memmove(buf, buf + used, carry);
         off += n;
+        rc = watch_look(watch, off, size, err);
+        if (rc)
+            return rc;
     }
     *text = carry == 0;
     return 0;
@@ -109,7 +112,7 @@ static int tokens_is_llmc(int fd, uint64_t size, const char *path, int *llmc, st
     return rc;
 }
 
-int tokens_detect(const char *path, enum tokens_kind *kind, struct err *err)
+int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch, struct err *err)
 {
     unsigned char *buf = NULL;
     uint64_t       size;
@@ -122,7 +125,7 @@ int tokens_detect(const char *path, enum tokens_kind *kind, struct err *err)
     if (rc || llmc)
         goto out;
     buf = malloc(MIB);
-    rc = buf ? tokens_is_text(fd, size, path, buf, &text, err)
+    rc = buf ? tokens_is_text(fd, size, path, buf, &text, watch, err)
              : err_set(err, -ENOMEM, "no memory to look at %s", path);
     if (!rc && size == 0)
         rc = err_misuse(err, "%s is empty: expected text or token ids", path);
@@ -243,11 +246,13 @@ static int tokens_sum(struct tokens *t, size_t i, uint32_t *sum, struct err *err
     return rc;
 }
 
-int tokens_hash(struct tokens *t, uint32_t *sums, struct err *err)
+int tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, struct err *err)
 {
     for (size_t i = 0; i < tokens_sums(t); i++) {
         int rc = tokens_sum(t, i, &sums[i], err);
 
+        if (!rc)
+            rc = watch_look(watch, i + 1, tokens_sums(t), err);
         if (rc)
             return rc;
     }

@@ -6,6 +6,7 @@
 #define DATA_TOKENS_H
 
 #include "data/err.h"
+#include "data/watch.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@ enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
 
 /* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the whole
  * file is looked at, in pieces); else nanoGPT's, if its size is even. One sentence otherwise. */
-int tokens_detect(const char *path, enum tokens_kind *kind, struct err *err);
+int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch, struct err *err);
 
 struct tokens; // an open token file
 
@@ -29,7 +30,7 @@ const char *tokens_path(const struct tokens *t);
  * was compared after it was read, each time anew: a MiB whole when it is first touched, then the
  * 64 KiB around. tokens_verify compares MiB i. */
 size_t tokens_sums(const struct tokens *t);
-int    tokens_hash(struct tokens *t, uint32_t *sums, struct err *err);
+int    tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, struct err *err);
 int    tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err);
 int    tokens_verify(struct tokens *t, size_t i, struct err *err);
 

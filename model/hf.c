@@ -428,7 +428,7 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
     return rc ? rc : refuse_unknown(h, dir, err);
 }
 
-int hf_open(struct hf **out, const char *dir, struct err *err)
+int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
 {
     struct hf *h = calloc(1, sizeof *h);
     int        rc;
@@ -446,7 +446,7 @@ int hf_open(struct hf **out, const char *dir, struct err *err)
         rc = h->tensor ? find_tensors(h, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     if (!rc)
-        rc = safetensors_verify(h->st, err);
+        rc = safetensors_verify(h->st, watch, err);
     if (rc) {
         hf_close(h);
         return rc;

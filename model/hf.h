@@ -31,8 +31,8 @@ long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has non
 
 /* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its
  * name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own
- * exports are verified. */
-int  hf_open(struct hf **out, const char *dir, struct err *err);
+ * exports are verified, which reads all of them under the eyes of watch (or NULL). */
+int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
 void hf_close(struct hf *h); // NULL is fine
 const struct gpt_config *hf_gpt(const struct hf *h);
 
@@ -50,6 +50,7 @@ struct hf_export {
     long                 endoftext;  // id of <|endoftext|>, or -1
     const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
     long                 pad;        // a classifier's pad_token_id, or -1
+    const struct watch  *watch;      // of parameters written, or NULL
 };
 
 /* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be

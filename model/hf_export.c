@@ -224,6 +224,7 @@ static int write_tensors(const char *path, const struct hf_export *x, struct err
 {
     struct safetensors_writer *w = NULL;
     float                     *piece = malloc(PIECE * sizeof *piece);
+    uint64_t                   done = 0;
     int                        rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
 
     if (!rc)
@@ -238,6 +239,8 @@ static int write_tensors(const char *path, const struct hf_export *x, struct err
             rc = x->source.read(x->source.ctx, b, at, n, piece, err);
             if (!rc)
                 rc = safetensors_writer_add(w, piece, n, err);
+            if (!rc)
+                rc = watch_look(x->watch, done += n, gpt_total(&x->gpt), err);
         }
     }
     if (!rc)

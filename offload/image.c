@@ -269,6 +269,9 @@ static int block_load(const struct run_config *cfg, int fd, const char *path, si
             part.first = (i + part.first) % cfg->block_params[b]; // whichever of its values it is
             param_set_add(beyond, b, 0, part);
         }
+        rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *to, image_bytes(cfg), err);
+        if (rc)
+            return rc;
     }
     if (crc != expected)
         return err_set(err, -EBADMSG, "%s: block %zu at offset %" PRIu64 " is damaged: "
@@ -323,7 +326,7 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 
     if (!rc) {
         rc = area_load(cfg, newest, &areas[newest], states, err);
-        if (rc && rc != -EBUSY)
+        if (rc && rc != -EBUSY && rc != -EINTR)
             rc = say_what_is_left(cfg, newest, areas, rc, err);
         *out = (struct image_state){ .area = newest, .step = areas[newest].step,
                                      .applied = areas[newest].applied };
@@ -346,9 +349,15 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
         rc = err_set(err, -ENOMEM, "out of memory for checking %s", path);
     if (!rc && a.found && image_open_reading(cfg, area, &fd, &out->why))
         out->damaged = cfg->n_blocks;
-    for (size_t b = 0; b < cfg->n_blocks && fd >= 0; b++) {
-        if (block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &out->beyond, &why) && out->damaged++ == 0)
+    for (size_t b = 0; b < cfg->n_blocks && fd >= 0 && !rc; b++) {
+        rc = block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &out->beyond, &why);
+        if (rc == -EINTR) {
+            err_stopped(err, "%s", why.text);
+            break;
+        }
+        if (rc && out->damaged++ == 0)
             out->why = why;
+        rc = 0;
         out->bytes += image_block_floats(cfg, b) * sizeof(float);
     }
     if (fd >= 0)
@@ -427,6 +436,8 @@ static int block_format(const struct run_config *cfg, const struct file_new *f, 
             rc = file_pwrite(f->fd, piece, n * sizeof *piece, off + (uint64_t)i * sizeof *piece,
                              f->path, err);
         *crc = crc32c(*crc, piece, n * sizeof *piece);
+        if (!rc)
+            rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *piece, image_bytes(cfg), err);
     }
     return rc;
 }

@@ -475,7 +475,7 @@ static int copy_all(struct move *m, struct err *err)
 
     for (size_t i = 0; i < n && !rc; i++) {
         rc = sub_move(m, i, &m->out[i % OUTS], err);
-        if (!rc && m->r->progress && m->r->progress(m->r->ctx, i + 1, n))
+        if (!rc && watch_look(m->r->watch, i + 1, n, err))
             rc = err_stopped(err, "stopped; %s is where it was", m->r->from.dir);
     }
     for (size_t i = 0; i < OUTS && !rc; i++)

@@ -16,9 +16,8 @@ struct reshard {
                                 // force_device, and a layout of its own
     /* Store what the run's settings say from now on, inside the transaction that switches. */
     int  (*settings)(void *ctx, struct err *err);
-    /* After each subgroup, of n; not 0: stop (-EINTR). May be NULL. */
-    int  (*progress)(void *ctx, size_t done, size_t n);
     void *ctx;
+    const struct watch *watch; // of subgroups moved, or NULL
     uint64_t bytes; // out: states, wire parameters and residuals written
 };
 

@@ -66,7 +66,7 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
 struct format_rows { struct journal_sub *subs; uint32_t *residuals; };
 
 static int all_format(struct devices *d, const struct params_source *init, struct format_rows *rows,
-                      struct err *err)
+                      const struct watch *watch, struct err *err)
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
     char     *buf = slot_buffer(&d->store, err);
@@ -78,6 +78,8 @@ static int all_format(struct devices *d, const struct params_source *init, struc
         rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows->subs[i], err);
         if (!rc && d->store.error_feedback)
             rc = residual_format(d, i, buf, &rows->residuals[i], err);
+        if (!rc)
+            rc = watch_look(watch, i + 1, d->store.n_subs, err);
     }
     for (size_t i = 0; !rc && i < d->n; i++) {
         struct csd_job flush = { .kind = CSD_FLUSH };
@@ -120,7 +122,7 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
         return rc;
     rows.subs = calloc(d.store.n_subs, sizeof *rows.subs);
     rows.residuals = calloc(d.store.n_subs, sizeof *rows.residuals);
-    rc = rows.subs && rows.residuals ? all_format(&d, init, &rows, err)
+    rc = rows.subs && rows.residuals ? all_format(&d, init, &rows, cfg->watch, err)
                                      : err_set(err, -ENOMEM, "out of memory for %zu subgroups",
                                                d.store.n_subs);
     if (!rc)

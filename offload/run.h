@@ -8,6 +8,7 @@
 #include "csd/csd.h"
 #include "data/err.h"
 #include "data/runlog.h"
+#include "data/watch.h"
 #include "offload/stream.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
@@ -59,6 +60,7 @@ struct run_config {
     size_t         read_ahead;    // bytes of parameters asked for at once, where two blocks are less;
                                   // 0: 64 MiB. Changes no bit
     struct run_records records;   // base, su, su+o. Change no bit
+    const struct watch *watch;    // of states being made (run_format), loaded or checked (mem); NULL: nobody
 };
 
 /* Where values come from: [first, first + n) of a block, as fp32. */

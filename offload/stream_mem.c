@@ -532,6 +532,7 @@ static int load_states(struct stream_mem *m, struct err *err)
         rc = image_open(&m->cfg, a, &m->image[a], err);
     if (rc)
         return rc;
+    m->cfg.watch = NULL; // lent for this
     m->next_step = m->committed.step;
     m->applied = m->committed.applied;
     for (size_t b = 0; b < m->cfg.n_blocks; b++) {
@@ -616,6 +617,7 @@ int stream_mem_reader(struct mem_reader **out, struct params_source *source,
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading an image");
     r->cfg = *cfg;
+    r->cfg.watch = NULL; // cfg's is lent for this
     rc = image_load(cfg, &s, NULL, err);
     if (rc)
         goto out;

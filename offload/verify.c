@@ -258,12 +258,13 @@ static int lane_take(struct check *c, struct lane *l)
     return progress;
 }
 
-static void lanes_run(struct check *c)
+/* What is in flight when it is stopped comes back when the devices are closed. */
+static int lanes_run(struct check *c, struct err *err)
 {
     uint64_t seen = 0;
-    int      busy = 1;
+    int      busy = 1, rc = 0;
 
-    while (busy) {
+    while (busy && !rc) {
         int progress = 0;
 
         busy = 0;
@@ -274,11 +275,11 @@ static void lanes_run(struct check *c)
             progress |= lane_ask(c, &c->lanes[d]);
             busy |= c->lanes[d].summed < c->lanes[d].asked;
         }
-        if (progress && c->v->progress)
-            c->v->progress(c->v->ctx, c->done, c->total);
-        if (busy && !progress)
+        rc = watch_look(c->v->watch, c->done, c->total, err);
+        if (busy && !progress && !rc)
             seen = csd_bell_wait(&c->dev.bell, seen, 1000000000u);
     }
+    return rc;
 }
 
 /* ---- before ---- */
@@ -453,8 +454,8 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     v->next_step = c.state.next_step;
     v->applied = c.state.applied;
     map_check(&c);
-    lanes_run(&c);
-    if (v->mend)
+    rc = lanes_run(&c, err);
+    if (!rc && v->mend)
         rc = devices_mend(&c, &plain, err);
 
 out:
@@ -472,6 +473,7 @@ out:
 /* The committed image must be whole; of the other one it is said whether there is a way back. */
 static int verify_images(struct verify *v, const struct run_config *cfg, struct err *err)
 {
+    struct run_config  watched = *cfg;
     struct image_check newest, other;
     struct image_state state;
     int                rc = image_latest(cfg, &state, err);
@@ -480,9 +482,10 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
         return rc;
     v->next_step = state.step;
     v->applied = state.applied;
-    rc = image_check(cfg, state.area, &newest, err);
+    watched.watch = v->watch;
+    rc = image_check(&watched, state.area, &newest, err);
     if (!rc)
-        rc = image_check(cfg, 1 - state.area, &other, err);
+        rc = image_check(&watched, 1 - state.area, &other, err);
     if (rc)
         return rc;
     v->count[VERIFY_IMAGE] = (struct verify_count){

@@ -27,9 +27,9 @@ struct verify_count {
 struct verify {
     // the caller's
     int mend;
-    void (*say)(void *ctx, int damage, const char *sentence);   // damage 0: a remark
-    void (*progress)(void *ctx, uint64_t done, uint64_t total); // bytes; may be NULL
+    void (*say)(void *ctx, int damage, const char *sentence); // damage 0: a remark
     void *ctx;
+    const struct watch *watch; // of bytes read, or NULL
     // what was found
     struct verify_count count[VERIFY_KINDS];
     uint64_t            next_step, applied;

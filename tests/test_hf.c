@@ -88,7 +88,7 @@ static void test_round_trip(void **state)
         assert_false(hf_is_folder(dir));
         export_to(dir, kinds[i].dtype);
         assert_true(hf_is_folder(dir));
-        if (hf_open(&h, dir, &err))
+        if (hf_open(&h, dir, NULL, &err))
             fail_msg("%s", err.text);
         assert_memory_equal(hf_gpt(h), &odd, sizeof odd);
         check_values(&odd, hf_source(h), kinds[i].tolerance);
@@ -196,11 +196,11 @@ static void test_names_without_prefix(void **state)
     (void)state;
     path_of(dir, tmp, "m");
     export_to(dir, ST_F32);
-    assert_int_equal(hf_open(&h, dir, &err), 0);
+    assert_int_equal(hf_open(&h, dir, NULL, &err), 0);
     path_of(path, dir, "model.safetensors");
     write_plain(path, h);
     hf_close(h);
-    if (hf_open(&plain, dir, &err))
+    if (hf_open(&plain, dir, NULL, &err))
         fail_msg("%s", err.text);
     check_values(&odd, hf_source(plain), 0.0f);
     hf_close(plain);
@@ -288,7 +288,7 @@ static void check_sorter(const char *dir, const char *const *names)
     struct hf_labels labels;
     struct err       err = { 0 };
 
-    if (hf_open(&h, dir, &err) || hf_labels(&labels, dir, &err))
+    if (hf_open(&h, dir, NULL, &err) || hf_labels(&labels, dir, &err))
         fail_msg("%s", err.text);
     assert_memory_equal(hf_gpt(h), &sorter, sizeof sorter);
     check_values(&sorter, hf_source(h), 0.0f);
@@ -320,7 +320,7 @@ static void test_classifier(void **state)
     check_sorter(dir, (const char *const *)given);
     restore_config(dir, text, n);
 
-    assert_int_equal(hf_open(&h, dir, &err), 0);
+    assert_int_equal(hf_open(&h, dir, NULL, &err), 0);
     path_of(path, dir, "model.safetensors");
     write_plain(path, h);
     hf_close(h);
@@ -360,17 +360,17 @@ static void test_classifiers_are_refused(void **state)
     refuses(dir, "\"id2label\"", "\"num_labels\": 0, \"x\"", "num_labels");
 
     text = edit_config(dir, "\"id2label\"", "\"x\"", &n); // then it has 2 labels, and the head another shape
-    assert_true(hf_open(&h, dir, &err) < 0);
+    assert_true(hf_open(&h, dir, NULL, &err) < 0);
     assert_non_null(strstr(err.text, "score.weight does not have the shape [2, 15]"));
     restore_config(dir, text, n);
     free(edit_config(dir, "GPT2ForSequenceClassification", "GPT2LMHeadModel", &n));
-    assert_true(hf_open(&h, dir, &err) < 0);
+    assert_true(hf_open(&h, dir, NULL, &err) < 0);
     assert_non_null(strstr(err.text, "score.weight does not belong"));
 
     path_of(dir, tmp, "language");
     export_to(dir, ST_F32);
     free(edit_config(dir, "GPT2LMHeadModel", "GPT2ForSequenceClassification", &n));
-    assert_true(hf_open(&h, dir, &err) < 0);
+    assert_true(hf_open(&h, dir, NULL, &err) < 0);
     assert_non_null(strstr(err.text, "score.weight is missing"));
     tempdir_remove(tmp);
 }

@@ -134,13 +134,13 @@ static int settings(void *ctx, struct err *err)
     return runlog_set(m->t->cfg.log, "layout", m->layout, err);
 }
 
-static int quit(void *ctx, size_t done, size_t n)
+static int quit(void *ctx, uint64_t done, uint64_t n)
 {
     (void)n;
     return done == ((struct moving *)ctx)->quit_after;
 }
 
-static int kill_self(void *ctx, size_t done, size_t n)
+static int kill_self(void *ctx, uint64_t done, uint64_t n)
 {
     (void)n;
     if (done == ((struct moving *)ctx)->quit_after)
@@ -148,10 +148,11 @@ static int kill_self(void *ctx, size_t done, size_t n)
     return 0;
 }
 
-static int toy_move(struct toy *t, const struct variant *v, const char *layout, int (*progress)(void *, size_t, size_t), size_t quit_after)
+static int toy_move(struct toy *t, const struct variant *v, const char *layout, int (*look)(void *, uint64_t, uint64_t), size_t quit_after)
 {
     struct moving  m = { t, layout, quit_after };
-    struct reshard r = { .from = t->cfg, .to = t->cfg, .settings = settings, .progress = progress, .ctx = &m };
+    struct watch   watch = { look, &m };
+    struct reshard r = { .from = t->cfg, .to = t->cfg, .settings = settings, .ctx = &m, .watch = look ? &watch : NULL };
 
     r.to.n_devices = v->to.devices;
     r.to.csd_mem = v->to.csd_mem;

@@ -101,7 +101,7 @@ static void test_round_trip(void **state)
         assert_int_equal(safetensors_find(s, "b")->n_dims, 0);
         assert_int_equal(safetensors_find(s, "empty")->count, 0);
         assert_null(safetensors_find(s, "absent"));
-        assert_int_equal(safetensors_verify(s, &e), 0);
+        assert_int_equal(safetensors_verify(s, NULL, &e), 0);
         safetensors_close(s);
     }
     free(v);
@@ -136,7 +136,7 @@ static void test_corruption_is_found(void **state)
     p[n - 5000] ^= 1;
     spew("model.safetensors", p, n);
     assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
-    assert_int_equal(safetensors_verify(s, &e), -EIO);
+    assert_int_equal(safetensors_verify(s, NULL, &e), -EIO);
     assert_non_null(strstr(e.text, "tensor c"));
     safetensors_close(s);
     spew("model.safetensors", p, n - 1);
@@ -165,7 +165,7 @@ static void test_every_byte_counts(void **state)
             spew("model.safetensors", p, n);
             rc = safetensors_open(&s, tempdir, &e);
             if (!rc) {
-                rc = safetensors_verify(s, &e);
+                rc = safetensors_verify(s, NULL, &e);
                 safetensors_close(s);
             }
             if (!rc)
@@ -176,7 +176,7 @@ static void test_every_byte_counts(void **state)
     print_message("%zu bytes turned, %zu ways each\n", head + 80, sizeof flips);
     spew("model.safetensors", p, n);
     assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
-    assert_int_equal(safetensors_verify(s, &e), 0);
+    assert_int_equal(safetensors_verify(s, NULL, &e), 0);
     assert_int_equal(safetensors_summed(s), 1);
     assert_int_equal(safetensors_bytes(s), n);
     safetensors_close(s);
@@ -279,7 +279,7 @@ static void test_other_dtype(void **state)
     assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_at(s, 0)->dtype, ST_OTHER);
     assert_int_equal(safetensors_read(s, safetensors_at(s, 0), 0, 1, &v, &e), -EINVAL);
-    assert_int_equal(safetensors_verify(s, &e), 0); // a foreign file: nothing to compare
+    assert_int_equal(safetensors_verify(s, NULL, &e), 0); // a foreign file: nothing to compare
     safetensors_close(s);
 }
 
@@ -301,7 +301,7 @@ static void test_shards(void **state)
     assert_int_equal(safetensors_count(s), 5);
     assert_int_equal(safetensors_find(s, "a")->file, 0);
     assert_int_equal(safetensors_find(s, "c")->file, 1);
-    assert_int_equal(safetensors_verify(s, &e), 0);
+    assert_int_equal(safetensors_verify(s, NULL, &e), 0);
     safetensors_close(s);
     put_index("{\"weight_map\": {\"a\": \"s1\", \"b\": \"s1\"}}");
     assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);

@@ -64,7 +64,7 @@ static void test_round_trip(void **state)
     write_ids("a.bin", 100001);
     assert_int_equal(stat(tempdir_at("a.bin"), &st), 0);
     assert_int_equal(st.st_size, 1024 + 2 * 100001);
-    assert_int_equal(tokens_detect(tempdir_at("a.bin"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("a.bin"), &kind, NULL, &e), 0);
     assert_int_equal(kind, TOKENS_LLMC);
     assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     assert_int_equal(tokens_count(t), 100001);
@@ -152,26 +152,26 @@ static void test_detect(void **state)
 
     (void)state;
     tempdir_put("t", "na\xc3\xafve\n", 7);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
     assert_int_equal(kind, TOKENS_TEXT);
     tempdir_put("t", "a\0b\0", 4);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
     assert_int_equal(kind, TOKENS_NANOGPT);
     tempdir_put("t", "abc\xe2\x82", 5); // cut off at the end: not text, and odd
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), -EINVAL);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), -EINVAL);
     tempdir_put("t", "\xed\xa0\x80\x20", 4); // a surrogate
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
     assert_int_equal(kind, TOKENS_NANOGPT);
     tempdir_put("t", "", 0);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), -EINVAL);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), -EINVAL);
     memset(big, 'x', n);
     memcpy(big + (1 << 20) - 1, "\xe2\x82\xac", 3); // across the piece
     tempdir_put("t", big, n);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
     assert_int_equal(kind, TOKENS_TEXT);
     big[n - 1] = 0;
     tempdir_put("t", big, n);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
     assert_int_equal(kind, TOKENS_NANOGPT);
     free(big);
 }
@@ -187,7 +187,7 @@ static void test_sums(void **state)
     write_ids("a.bin", 1300000);
     assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
     assert_int_equal(tokens_sums(t), 3);
-    assert_int_equal(tokens_hash(t, sums, &e), 0);
+    assert_int_equal(tokens_hash(t, sums, NULL, &e), 0);
     tokens_close(t);
     fd = open(tempdir_at("a.bin"), O_WRONLY);
     assert_int_equal(pwrite(fd, "\xff", 1, (1 << 20) + 77), 1);

@@ -38,7 +38,7 @@ static void round_trip(const struct gpt_config *g, const struct hf_labels *label
 
     memset(&again, 0, sizeof again); // its padding is compared, too
     fuzz_remove("copy");
-    if (hf_export(fuzz_path("copy"), &x, &err) || hf_open(&h, fuzz_path("copy"), &err))
+    if (hf_export(fuzz_path("copy"), &x, &err) || hf_open(&h, fuzz_path("copy"), NULL, &err))
         fuzz_fail(__FILE__, __LINE__, err.text);
     FUZZ_CHECK(!memcmp(hf_gpt(h), g, sizeof *g));
     FUZZ_CHECK(!hf_config(&again, fuzz_path("copy"), &err) && !memcmp(&again, g, sizeof *g));
@@ -49,7 +49,7 @@ static void open_model(void)
 {
     struct hf *h;
     struct err err = { 0 };
-    int        rc = hf_open(&h, fuzz_path("f"), &err);
+    int        rc = hf_open(&h, fuzz_path("f"), NULL, &err);
     float      value;
 
     if (rc) {

@@ -49,7 +49,7 @@ static void read_all(struct tokens *t)
     struct err err;
     int        rc;
 
-    FUZZ_CHECK(sum && !tokens_hash(t, sum, &err) && !tokens_expect(t, sum, sums, &err));
+    FUZZ_CHECK(sum && !tokens_hash(t, sum, NULL, &err) && !tokens_expect(t, sum, sums, &err));
     FUZZ_CHECK(!tokens_read(t, count - n, n, 65536, ids, &err));
     round_trip(ids, n);
     batches(t);
@@ -72,7 +72,7 @@ static int one(const uint8_t *in, size_t n)
     int              rc;
 
     fuzz_put("data", in, n);
-    rc = tokens_detect(fuzz_path("data"), &kind, &err);
+    rc = tokens_detect(fuzz_path("data"), &kind, NULL, &err);
     if (rc)
         return fuzz_refused(rc, &err);
     if (kind == TOKENS_TEXT)
