@@ -542,7 +542,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate };
     int            made = 0, claimed = 0, rc = newrun_check(n, err);
 
-    stop_then("what is made of %s is left half made, until the next run of that name", n->dir);
+    stop_then("leaves %s half made, which a new run of that name clears", n->dir);
     if (!rc)
         rc = make_id(s.id, err);
     if (!rc)

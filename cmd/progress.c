@@ -217,14 +217,17 @@ static int work_look(void *ctx, uint64_t done, uint64_t total)
     struct work *w = ctx;
     uint64_t     now = clock_ns();
 
+    if (stop_asked())
+        return 1;
     stop_expects((double)(now - w->looked_ns) * 1e-9); // as long as the piece before
     w->looked_ns = now;
+
     if (!silent && now - w->start_ns > WORK_SHOWN_NS && now - w->drawn_ns > WORK_DRAWN_NS &&
         isatty(STDERR_FILENO)) {
         work_draw(w, now, done, total);
         w->drawn_ns = now;
     }
-    return stop_asked();
+    return 0;
 }
 
 void work_begin(struct work *w, const char *fmt, ...)
@@ -238,7 +241,7 @@ void work_begin(struct work *w, const char *fmt, ...)
     va_end(ap);
     for (char *p = w->what; *p; p++) // a file's name may speak to the terminal
         *p = (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
-    stop_waits("as soon as %s can be left", w->what);
+    stop_waits("in the middle of %s, after the piece under way", w->what);
 }
 
 void work_end(struct work *w)

@@ -39,7 +39,7 @@ void progress_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* ---- anything else that lasts ---- */
 
 /* Begun and ended by a command; its watch is handed to who works: it draws "WHAT  34%  left 0:42" on stderr,
- * and says when a person has asked for the end (stop.h), whose answer is that WHAT is left as soon as it can be. */
+ * and says when a person has asked for the end (stop.h), whose answer names WHAT. */
 struct work {
     struct watch watch; // points at this: a work is not copied
     char         what[256];

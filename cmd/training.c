@@ -616,8 +616,9 @@ int training_run(struct session *s, int *code, struct err *err)
     progress_quiet(s->o.quiet);
     rc = training_open(&t, err);
     if (!rc) {
-        say_what_runs(&t);
         t.first = next;
+        say_what_a_stop_does(&t, next);
+        say_what_runs(&t);
         rc = train_steps(&t, missing, code, err);
     } else if (rc == -EINTR && err->stopped) {
         err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);
