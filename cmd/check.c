@@ -31,7 +31,8 @@ static const struct opt_row rows[] = {
     {"RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what), .help = "a run, or a folder that export wrote"},
     {"repair", OPT_FLAG, offsetof(struct check_opts, repair),
      .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to "
-             "the image before; give up damaged rows of measurements"},
+             "the image before; give up damaged rows of measurements; cut a damaged log of run.db to where all "
+             "else fits"},
     {"disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync",
      .help = "how devices are read; if not given, as the run does"},
     {"quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged"},
@@ -52,6 +53,7 @@ const struct opt_command check_command = {
 struct check {
     const struct check_opts *o;
     struct session           s;
+    int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
     int                      masters;                // master, moments or gradients are among the damaged
 };
@@ -106,7 +108,7 @@ static void line(struct check *c, const char *kind, uint64_t bytes, const char *
 
 static int check_database(struct check *c, struct runlog_check *out, struct err *err)
 {
-    int rc = runlog_check(c->s.log, c->o->repair, say_damage, c, out, err);
+    int rc = runlog_check(c->s.log, c->mend, say_damage, c, out, err);
 
     if (rc)
         return rc;
@@ -130,16 +132,16 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
              "%s/run.db: table steps ends before step %" PRIu64 ", but step %" PRIu64 " comes next", c->s.dir,
              db->steps, next_step);
     damage(c, text);
-    for (uint64_t step = db->steps; c->o->repair && step < next_step; step++)
+    for (uint64_t step = db->steps; c->mend && step < next_step; step++)
         if (runlog_step_forget(c->s.log, step, NULL))
             return;
-    c->mended += c->o->repair && db->steps < next_step;
+    c->mended += c->mend && db->steps < next_step;
 }
 
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
     struct work   w;
-    struct verify v = {.mend = c->o->repair, .say = say_state, .ctx = c, .watch = &w.watch};
+    struct verify v = {.mend = c->mend, .say = say_state, .ctx = c, .watch = &w.watch};
     int           rc;
 
     work_begin(&w, "checking the states of %s", c->o->what);
@@ -317,21 +319,58 @@ static void say_verdict(struct check *c, const char *what)
         printf("%s is whole: %s read\n", what, opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
+/* Everything fits to what is whole of a damaged log: the run can go on from there, to the same bits. */
+static int go_back(struct check *c, struct err *err)
+{
+    char     db[SESSION_PATH + 16], text[SESSION_PATH + 256];
+    uint64_t next, applied;
+    int      rc = run_position(&c->s.run, &next, &applied, err);
+
+    snprintf(db, sizeof db, "%s/run.db", c->s.dir);
+    snprintf(text, sizeof text, "everything else fits to step %" PRIu64 ", as far as run.db is whole: --repair "
+             "goes back to it", next);
+    if (!rc && c->o->repair) {
+        session_close(&c->s);
+        rc = runlog_cut(db, err);
+        snprintf(text, sizeof text, "the run goes on from step %" PRIu64 " again, to the same bits; the log as it "
+                 "was is %s-wal.damaged", next, db);
+        c->mended += !rc;
+    }
+    if (!rc)
+        remark(text);
+    return rc;
+}
+
+/* run.db cannot be opened. Of a damaged log, what was committed before may do. */
+static int check_past(struct check *c, int disk_given, struct err *err)
+{
+    uint64_t found = c->damaged;
+    int      rc;
+
+    session_close(&c->s);
+    rc = session_open_past(&c->s, c->o->what, err);
+    if (rc || !c->s.past) // damaged settings: without them nothing else can be found
+        return rc == -ENOMEM ? rc : 0;
+    if (disk_given)
+        c->s.run.disk = train_disk_names[c->o->disk];
+    rc = check_parts(c, err);
+    return rc || c->damaged > found ? rc : go_back(c, err);
+}
+
 static int check_run(struct check *c, int disk_given, struct err *err)
 {
     int rc =
         c->o->repair ? session_open(&c->s, c->o->what, err) : session_open_reading(&c->s, c->o->what, err);
 
-    if (rc == -EBADMSG) { // of settings: without them nothing else can be found
-        damage(c, err->text);
-        say_verdict(c, c->o->what);
-        return 0;
-    }
-    if (rc)
-        return rc;
-    if (disk_given)
+    if (disk_given && !rc)
         c->s.run.disk = train_disk_names[c->o->disk];
-    rc = check_parts(c, err);
+    if (rc == -EBADMSG) {
+        damage(c, err->text);
+        rc = check_past(c, disk_given, err);
+    } else if (!rc) {
+        c->mend = c->o->repair;
+        rc = check_parts(c, err);
+    }
     if (!rc)
         say_verdict(c, c->o->what);
     return rc;

@@ -208,8 +208,8 @@ int main(int argc, char **argv)
     const struct opt_command       *present[COMMANDS];
 
     take_closed_streams();
-    // a reader that went away is an error of the writing (output.c); training stops for it (training.c)
     runlog_set_wait(&waiting);
+    // a reader that went away is an error of the writing (output.c); training stops for it (training.c)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
     set_libraries(argv);

@@ -7,6 +7,7 @@
 #include "cmd/recipe.h"
 #include "cmd/train_opts.h"
 #include "cmd/wear.h"
+#include "cmd/whole.h"
 #include "data/json.h"
 #include "data/runlog.h"
 #include "kernels/optim.h"
@@ -520,7 +521,7 @@ static int report_open(struct runlog **log, const char *run, struct err *err)
     if (rc == -ENOENT)
         rc = err_misuse(err, "%s is not a run: there is no %s", run, path);
     free(path);
-    return rc;
+    return whole_explain_open(run, rc, err);
 }
 
 int cmd_report(int argc, char **argv)

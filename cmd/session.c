@@ -3,6 +3,7 @@
 #include "cmd/session.h"
 
 #include "cmd/progress.h"
+#include "cmd/whole.h"
 #include "data/file.h"
 #include "data/json.h"
 #include "offload/devices.h"
@@ -452,15 +453,19 @@ int session_is_run(const char *dir)
     return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
+enum opening { WRITING, READING, PAST };
+
 /* --durability is stored in the database that it concerns. */
-static int open_log(struct session *s, int reading, struct err *err)
+static int open_log(struct session *s, enum opening how, struct err *err)
 {
     char path[SESSION_PATH + 16], word[16] = "";
     int  rc;
 
     snprintf(path, sizeof path, "%s/run.db", s->dir);
+    if (how == PAST)
+        return runlog_open_past(&s->log, path, &s->past, err);
     rc = runlog_open(&s->log, path, 1, 1, err);
-    if (rc || reading)
+    if (rc || how == READING)
         return rc ? rc : runlog_lock_reading(s->log, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
@@ -480,7 +485,7 @@ static int clean(struct session *s, struct err *err)
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
-static int open_as(struct session *s, const char *dir, int reading, struct err *err)
+static int open_as(struct session *s, const char *dir, enum opening how, struct err *err)
 {
     char *full = realpath(dir, NULL), spares[8] = "";
     int   rc;
@@ -493,8 +498,8 @@ static int open_as(struct session *s, const char *dir, int reading, struct err *
     }
     snprintf(s->dir, sizeof s->dir, "%s", full);
     free(full);
-    s->read_only = reading;
-    rc = open_log(s, reading, err);
+    s->read_only = how != WRITING;
+    rc = open_log(s, how, err);
     if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (!rc)
@@ -508,17 +513,29 @@ static int open_as(struct session *s, const char *dir, int reading, struct err *
     s->spares = *spares == '1';
     if (!rc)
         rc = session_config(s, err);
-    return rc || reading ? rc : clean(s, err);
+    return rc || s->read_only ? rc : clean(s, err);
+}
+
+static int open_explained(struct session *s, const char *dir, enum opening how, struct err *err)
+{
+    int rc = open_as(s, dir, how, err);
+
+    return s->log ? whole_explain(s, rc, err) : whole_explain_open(dir, rc, err);
 }
 
 int session_open(struct session *s, const char *dir, struct err *err)
 {
-    return open_as(s, dir, 0, err);
+    return open_explained(s, dir, WRITING, err);
 }
 
 int session_open_reading(struct session *s, const char *dir, struct err *err)
 {
-    return open_as(s, dir, 1, err);
+    return open_explained(s, dir, READING, err);
+}
+
+int session_open_past(struct session *s, const char *dir, struct err *err)
+{
+    return open_as(s, dir, PAST, err);
 }
 
 int session_cannot_write(int rc)

@@ -33,7 +33,8 @@ struct session {
     char              id[33];
     char              layout[STORE_LAYOUT]; // as in struct run_config
     int               spares;       // as in struct run_config
-    int               read_only;    // opened by session_open_reading
+    int               read_only;    // opened by session_open_reading or session_open_past
+    int               past;         // by the latter, and it is not the last commit
     struct gpt_config gpt;
     struct train_opts o;            // as stored
     int               has_opts;
@@ -43,13 +44,16 @@ struct session {
 };
 
 /* Open RUN for writing (the lock is taken), load what is stored. Closed by
- * session_close also after a failure. */
+ * session_close also after a failure. Where run.db is damaged, the sentence says what is whole. */
 int  session_open(struct session *s, const char *dir, struct err *err);
 void session_close(struct session *s);
 
 /* The same for looking at a run that cannot be written to; a process that writes is kept away
  * where run.lock can be read. */
 int  session_open_reading(struct session *s, const char *dir, struct err *err);
+
+/* The same of a run whose log (run.db-wal) is damaged, as far as it is whole (runlog_open_past). */
+int  session_open_past(struct session *s, const char *dir, struct err *err);
 
 /* session_open where that is allowed and the disk is not full, else session_open_reading (s->read_only):
  * for commands that read, and write only what a kill left. */

@@ -118,8 +118,51 @@ void whole_say(struct session *s, struct err *err)
             any = 1;
         }
     if (any)
-        err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s",
-                err->text, best.step, best.path);
+        err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s: "
+                "pretrain or finetune --run NEW --init takes it", err->text, best.step, best.path);
     else
         err_set(err, 0, "%.700s; there is no exported state that is whole", err->text);
+}
+
+/* run.db, which knows what was exported, says nothing any more: RUN/best is where it always is. */
+static void best_say(const char *dir, struct err *err)
+{
+    struct safetensors *st = NULL;
+    char                best[SESSION_PATH + 16];
+    int                 rc;
+
+    snprintf(best, sizeof best, "%s/best", dir);
+    rc = safetensors_open(&st, best, NULL);
+    if (!rc)
+        rc = safetensors_verify(st, NULL, NULL);
+    safetensors_close(st);
+    if (rc)
+        err_set(err, 0, "%.700s; where it was exported to is not known any more: siTrain check HFDIR says whether "
+                "such a folder is whole, and pretrain or finetune --run NEW --init takes it", err->text);
+    else
+        err_set(err, 0, "%.700s; its best state, in %s, is whole: pretrain or finetune --run NEW --init takes it",
+                err->text, best);
+}
+
+int whole_explain_open(const char *dir, int rc, struct err *err)
+{
+    struct session s = { 0 };
+    struct err     why;
+    uint64_t       next, applied;
+    int            past;
+
+    if (rc != -EBADMSG)
+        return rc;
+    past = session_open_past(&s, dir, &why);
+    if (!past)
+        past = run_position(&s.run, &next, &applied, &why);
+    if (!past && s.past)
+        err_set(err, rc, "%.600s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the devices "
+                "hold that still, and with --repair goes back to it", err->text, next, dir);
+    if (past)
+        best_say(dir, err);
+    else
+        whole_say(&s, err);
+    session_close(&s);
+    return rc;
 }

@@ -31,4 +31,7 @@ void whole_say(struct session *s, struct err *err);
 /* If rc says that something stored is damaged (-EBADMSG), add to the sentence what helps. Returns rc. */
 int whole_explain(struct session *s, int rc, struct err *err);
 
+/* The same of a run that could not even be opened: its log (run.db-wal) is damaged, or run.db itself. */
+int whole_explain_open(const char *dir, int rc, struct err *err);
+
 #endif

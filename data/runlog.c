@@ -237,7 +237,7 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     if (!rc && !read_only)
         rc = lock_take(log, err);
     if (!rc && (!read_only || !lock_is_taken(log)))
-        rc = wal_check(path, err);
+        rc = wal_check(path, NULL, err);
     if (!rc)
         rc = runlog_db_connect(log, read_only, err);
     if (!rc && log->apart)
@@ -254,6 +254,52 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         runlog_close(log);
     else
         *out = log;
+    return rc;
+}
+
+int runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err)
+{
+    struct runlog  *log = log_new(path);
+    struct wal_part part;
+    int             rc;
+
+    *out = NULL;
+    *past = 0;
+    if (!log)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    rc = runlog_lock_reading(log, err);
+    if (!rc)
+        rc = wal_check(path, &part, err);
+    if (rc == -EBADMSG && part.use != WAL_NOTHING) {
+        *past = 1;
+        rc = 0;
+    }
+    if (!rc)
+        rc = runlog_db_connect_apart(log, part.use == WAL_WITHOUT, err);
+    if (!rc)
+        rc = runlog_db_check_format(log, err);
+    if (*past && rc == -EINVAL)
+        rc = err_set(err, -EBADMSG, "%s: before the damage of its log it was no run yet", path);
+    if (!rc)
+        rc = runlog_check_settings(log, err);
+    if (rc)
+        runlog_close(log);
+    else
+        *out = log;
+    return rc;
+}
+
+int runlog_cut(const char *path, struct err *err)
+{
+    struct runlog  *log = log_new(path);
+    struct wal_part part;
+    int             rc = log ? lock_take(log, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+
+    if (!rc)
+        rc = wal_check(path, &part, err);
+    if (rc == -EBADMSG && part.use != WAL_NOTHING)
+        rc = wal_cut(path, &part, err);
+    runlog_close(log);
     return rc;
 }
 

@@ -38,6 +38,12 @@ void runlog_set_wait(const struct runlog_wait *wait);
  * processes that write are then kept away as by runlog_lock_reading. */
 int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int  runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
+/* A run whose log (run.db-wal) is damaged, so that runlog_open refuses it: what is whole of it, for reading, as
+ * an earlier commit left it; writes nothing. 0 also where no damage is known: then all is there (*past 0).
+ * -EBADMSG: nothing that can be relied on. */
+int  runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err);
+/* Cut the log, so that the run is what runlog_open_past shows, for good (wal_cut). Nobody may have it open. */
+int  runlog_cut(const char *path, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
 /* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and can be
  * read; -EBUSY where one is at work. */

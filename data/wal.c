@@ -6,7 +6,9 @@
 
 #include "data/file.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,8 @@ enum { LOG_HEADER = 32, FRAME_HEADER = 24, MAX_PAGE = 65536 };
 enum { INDEX_VERSION = 3007000 };
 static const uint32_t LOG_MAGIC = 0x377f0682; // its last bit: checksums are of big-endian words
 
-/* The head of the index, in the machine's own order; there are two copies. */
+/* The head of the index, in the machine's own order; there are two copies. Behind them: how many of the
+ * frames are in the database, too, and how many began to go there. */
 struct wal_index {
     uint32_t      version, unused, change;
     unsigned char ready, big_endian;
@@ -28,7 +31,9 @@ struct wal_index {
     unsigned char salt[8];
     uint32_t      sum[2];
 };
-_Static_assert(sizeof(struct wal_index) == 48, "as SQLite has it");
+struct wal_taken { uint32_t done, marks[5]; unsigned char locks[8]; uint32_t begun, unused; };
+struct wal_head { struct wal_index both[2]; struct wal_taken taken; };
+_Static_assert(sizeof(struct wal_head) == 136, "as SQLite has it");
 
 static uint32_t get32(const unsigned char *p)
 {
@@ -56,19 +61,18 @@ static int since_start(const struct stat *st)
 }
 
 /* The index, if it is one that can be relied on. */
-static int index_read(const char *path, struct wal_index *out)
+static int index_read(const char *path, struct wal_head *out)
 {
-    struct wal_index both[2];
-    struct stat      st;
-    uint64_t         size;
-    int              fd, good;
+    const struct wal_index *first = &out->both[0];
+    struct stat             st;
+    uint64_t                size;
+    int                     fd, good;
 
     if (file_open_read(path, &fd, &size, NULL))
         return 0;
-    good = fstat(fd, &st) == 0 && since_start(&st) && file_pread(fd, both, sizeof both, 0, path, NULL) == 0 &&
-           memcmp(&both[0], &both[1], sizeof *both) == 0 && both[0].version == INDEX_VERSION && both[0].ready;
+    good = fstat(fd, &st) == 0 && since_start(&st) && file_pread(fd, out, sizeof *out, 0, path, NULL) == 0 &&
+           memcmp(first, &out->both[1], sizeof *first) == 0 && first->version == INDEX_VERSION && first->ready;
     close(fd);
-    *out = both[0];
     return good;
 }
 
@@ -89,8 +93,9 @@ static int frame_check(const unsigned char *frame, size_t page, const unsigned c
     return memcmp(frame + 8, head + 16, 8) == 0 && sum[0] == get32(frame + 16) && sum[1] == get32(frame + 20);
 }
 
-static int frames_check(int fd, const char *path, const struct wal_index *index, unsigned char *buf,
-                        struct err *err)
+/* Read the frames that were committed; whole: those up to the last commit before the first that is damaged. */
+static int frames_check(int fd, const char *path, const struct wal_index *index, struct wal_part *part,
+                        unsigned char *buf, struct err *err)
 {
     unsigned char head[LOG_HEADER];
     uint32_t      sum[2];
@@ -102,37 +107,111 @@ static int frames_check(int fd, const char *path, const struct wal_index *index,
                        "%s: the head of the database's log is damaged, and with it the last %u pages that "
                        "were committed",
                        path, index->frames);
-    for (uint32_t i = 0; i < index->frames; i++, off += FRAME_HEADER + page)
+    for (uint32_t i = 0; i < index->frames; i++, off += FRAME_HEADER + page) {
         if (file_pread(fd, buf, FRAME_HEADER + page, off, path, NULL) || !frame_check(buf, page, head, sum))
             return err_set(err, -EBADMSG,
                            "%s: the database's log is damaged at offset %llu: %u of the last %u pages that "
                            "were committed are "
                            "from there on; nothing was changed",
                            path, (unsigned long long)off, index->frames - i, index->frames);
+        if (get32(buf + 4)) { // the last of a transaction
+            part->whole = i + 1;
+            part->bytes = off + FRAME_HEADER + page;
+        }
+    }
     return 0;
 }
 
-int wal_check(const char *db_path, struct err *err)
+/* What a damaged log leaves. Pages of its first frames may be in run.db already. Where that is no more than
+ * what is whole, the log goes on from there; where it is all, the log has nothing that run.db has not. Between,
+ * some pages are newer than the log's whole part, and those that have a later frame are not in run.db. */
+static void part_decide(struct wal_part *part, uint32_t frames, const struct wal_taken *taken)
 {
-    struct wal_index index;
-    char            *log = NULL, *shm = NULL;
+    if (taken->begun <= part->whole)
+        part->use = part->whole ? WAL_UP_TO : WAL_WITHOUT;
+    else
+        part->use = taken->done == frames ? WAL_WITHOUT : WAL_NOTHING;
+}
+
+int wal_check(const char *db_path, struct wal_part *part, struct err *err)
+{
+    struct wal_head  head;
+    struct wal_part  own;
     struct err       why;
+    char            *log = NULL, *shm = NULL;
     unsigned char   *buf = malloc(FRAME_HEADER + MAX_PAGE);
+    const uint32_t  *frames = &head.both[0].frames;
     uint64_t         size;
     int              fd = -1, rc = 0;
 
+    if (!part)
+        part = &own;
+    *part = (struct wal_part){ .use = WAL_ALL };
     if (!buf || asprintf(&log, "%s-wal", db_path) < 0 || asprintf(&shm, "%s-shm", db_path) < 0) {
         rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
-    } else if (index_read(shm, &index) && index.frames) {
+    } else if (index_read(shm, &head) && *frames) {
         rc = file_open_read(log, &fd, &size, &why)
                  ? err_set(err, -EBADMSG, "%s, but its index %s has %u pages that were committed to it",
-                           why.text, shm, index.frames)
-                 : frames_check(fd, log, &index, buf, err);
+                           why.text, shm, *frames)
+                 : frames_check(fd, log, &head.both[0], part, buf, err);
+        if (rc)
+            part_decide(part, *frames, &head.taken);
     }
     if (fd >= 0)
         close(fd);
     free(buf);
     free(log);
     free(shm);
+    return rc;
+}
+
+/* ---- cutting it ---- */
+
+/* All of the log, beside it. */
+static int log_keep(int fd, const char *log, char *kept, struct err *err)
+{
+    struct file_new f = { 0 };
+    char            buf[65536];
+    struct stat     st;
+    int             rc = file_new_open(&f, kept, err);
+
+    if (!rc && fstat(fd, &st))
+        rc = err_set(err, -errno, "%s: %s", log, strerror(errno));
+    for (uint64_t off = 0; !rc && off < (uint64_t)st.st_size; off += sizeof buf) {
+        size_t n = (uint64_t)st.st_size - off < sizeof buf ? (size_t)((uint64_t)st.st_size - off) : sizeof buf;
+
+        rc = file_pread(fd, buf, n, off, log, err);
+        if (!rc)
+            rc = file_pwrite(f.fd, buf, n, off, kept, err);
+    }
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f);
+    return rc;
+}
+
+int wal_cut(const char *db_path, const struct wal_part *part, struct err *err)
+{
+    uint64_t bytes = part->use == WAL_UP_TO ? part->bytes : 0;
+    char    *log = NULL, *shm = NULL, *kept = NULL;
+    int      fd = -1, rc = 0;
+
+    assert(part->use == WAL_UP_TO || part->use == WAL_WITHOUT);
+    if (asprintf(&log, "%s-wal", db_path) < 0 || asprintf(&shm, "%s-shm", db_path) < 0 ||
+        asprintf(&kept, "%s-wal.damaged", db_path) < 0)
+        rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
+    else if ((fd = open(log, O_RDWR | O_CLOEXEC)) >= 0)
+        rc = log_keep(fd, log, kept, err);
+    else if (errno != ENOENT)
+        rc = err_set(err, -errno, "open %s: %s", log, strerror(errno));
+    if (!rc && fd >= 0 && (ftruncate(fd, (off_t)bytes) || fsync(fd)))
+        rc = err_set(err, -errno, "cut %s to %llu bytes: %s", log, (unsigned long long)bytes, strerror(errno));
+    if (!rc && unlink(shm) && errno != ENOENT) // only now: until here it says that the log is damaged
+        rc = err_set(err, -errno, "remove %s: %s", shm, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(log);
+    free(shm);
+    free(kept);
     return rc;
 }

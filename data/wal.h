@@ -8,9 +8,28 @@
 
 #include "data/err.h"
 
+#include <stdint.h>
+
+/* What of a log can be relied on: a state of the database as some commit left it. */
+enum wal_use {
+    WAL_ALL,     // nothing is damaged, as far as is known
+    WAL_UP_TO,   // the log up to its first damage, as SQLite takes it
+    WAL_WITHOUT, // run.db alone: it has all of the log, or nothing of it, and of that nothing is whole
+    WAL_NOTHING, // a part of the log went into run.db: neither is whole
+};
+struct wal_part {
+    enum wal_use use;
+    uint32_t     whole; // frames
+    uint64_t     bytes; // of the log up to there
+};
+
 /* -EBADMSG and a sentence if frames that were committed are damaged or missing; 0 also where there is no log,
  * or where its index is not known to be as new as it (the machine was started since, or somebody has the
- * database open). Call it while nobody writes. */
-int wal_check(const char *db_path, struct err *err);
+ * database open). part, unless NULL, says what is left. Call it while nobody writes. */
+int wal_check(const char *db_path, struct wal_part *part, struct err *err);
+
+/* Cut a damaged log to its part (WAL_UP_TO, WAL_WITHOUT), for good; all that it was is kept in
+ * run.db-wal.damaged. A kill leaves it damaged or cut. */
+int wal_cut(const char *db_path, const struct wal_part *part, struct err *err);
 
 #endif

@@ -423,6 +423,84 @@ static void test_damaged_log(void **state)
         free(l[i].bytes);
 }
 
+/* COMMITS rows, each of its own; of the log's frames none, those of the first `taken` commits, or all are taken into
+ * run.db, as a checkpoint does beside somebody who reads at that commit. Then the process is killed. */
+static void leave_log(int commits, int taken, struct left *l)
+{
+    pid_t child;
+    int   status;
+
+    for (int i = 0; i < 3; i++) {
+        char name[sizeof path + 8];
+
+        snprintf(name, sizeof name, "%s%s", path, tails[i]);
+        unlink(name);
+    }
+    child = fork();
+    if (child == 0) {
+        struct runlog *log = create(1);
+        sqlite3       *reader = NULL;
+
+        for (int i = 0; i < commits; i++) {
+            runlog_eval(log, (uint64_t)i, "loss", 1, &err);
+            if (i + 1 == taken && (sqlite3_open(path, &reader) || sqlite3_exec(reader, "BEGIN; SELECT * FROM evals", NULL, NULL, NULL)))
+                _exit(1);
+        }
+        _exit(taken && sqlite3_wal_checkpoint_v2(runlog_db(log), NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    left_take(l);
+}
+
+/* Whatever byte of the log turned: what is shown is what some commit left, or nothing; cutting makes that the run. */
+static void test_past_of_damaged_log(void **state)
+{
+    enum { COMMITS = 20 };
+    static const int takens[] = { 0, 10, COMMITS };
+
+    (void)state;
+    for (size_t t = 0; t < sizeof takens / sizeof *takens; t++) {
+        struct left l[3];
+        int64_t     least = COMMITS, most = 0;
+
+        leave_log(COMMITS, takens[t], l);
+        for (size_t off = 0; off < l[1].n; off += off < 32 ? 7 : 2111) {
+            struct runlog *log = NULL;
+            int64_t        rows;
+            int            past = 0;
+
+            l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
+            left_put(l);
+            l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
+            rows = runlog_open_past(&log, path, &past, &err);
+            if (rows == -EBADMSG) { // before the run's tables, or before what run.db has some pages of
+                assert_non_null(strstr(err.text, takens[t] ? "log is damaged" : "no run yet") ? err.text
+                                : strstr(err.text, "head of the database's log"));
+                assert_true(takens[t] != COMMITS && off < l[1].n * 7 / 8);
+                continue;
+            }
+            assert_int_equal(rows, 0);
+            assert_int_equal(past, 1);
+            rows = number(log, "SELECT count(*) FROM evals");
+            assert_int_equal(number(log, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
+            assert_int_equal(number(log, "SELECT coalesce(max(step), -1) + 1 FROM evals"), rows);
+            assert_true(rows >= takens[t] && rows <= COMMITS);
+            runlog_close(log);
+            assert_int_equal(runlog_open(&log, path, 1, 1, &err), -EBADMSG);
+            assert_int_equal(runlog_cut(path, &err), 0);
+            assert_int_equal(runlog_open(&log, path, 0, 1, &err), 0);
+            assert_int_equal(number(log, "SELECT count(*) FROM evals"), rows);
+            runlog_close(log);
+            least = rows < least ? rows : least;
+            most = rows > most ? rows : most;
+        }
+        assert_true(takens[t] == COMMITS ? least == COMMITS : least < COMMITS && most > least);
+        for (int i = 0; i < 3; i++)
+            free(l[i].bytes);
+    }
+}
+
 static void test_read_only_folder(void **state)
 {
     struct runlog *log = create(1);
@@ -495,7 +573,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
         CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_lost_steps), CASE(test_damaged_log),
-        CASE(test_full_disk), CASE(test_read_only_folder), CASE(test_waiting),
+        CASE(test_full_disk), CASE(test_read_only_folder), CASE(test_waiting), CASE(test_past_of_damaged_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

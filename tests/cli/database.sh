@@ -18,7 +18,7 @@ made() { # NAME STEPS ARGUMENTS...
 
 # hold RUN SQL: someone's sqlite3 says that to the run's database, and stays
 hold() {
-    rm -f "$tmp/say"
+    rm -f "$tmp/say" "$tmp/said"
     mkfifo "$tmp/say"
     sqlite3 "$1/run.db" <"$tmp/say" >"$tmp/said" 2>&1 &
     holder=$!
@@ -65,13 +65,23 @@ same_looks() { # A B NAME
 
 made closed 5 --mode su+o --devices 2
 made inram 5 --mode mem
-made left 3 --mode su+o
-hold "$tmp/left" "BEGIN; SELECT count(*) FROM steps"
-run pretrain --resume "$tmp/left" --steps 6
-kill -9 $holder
-let_go 2>/dev/null
-result "$([ "$got" = 0 ] && [ -s "$tmp/left/run.db-wal" ]; echo $?)" "a run whose log nobody took in"
+
+# left NAME MODE: a run whose log nobody took in
+left() {
+    made "$1" 3 --mode "$2" --commit-every 1
+    run export "$tmp/$1" "$tmp/$1.hf"
+    hold "$tmp/$1" "BEGIN; SELECT count(*) FROM steps"
+    run pretrain --resume "$tmp/$1" --steps 6
+    kill -9 $holder
+    exec 3>&-
+    wait $holder 2>/dev/null
+    result "$([ "$got" = 0 ] && [ -s "$tmp/$1/run.db-wal" ]; echo $?)" "and its log nobody took in"
+}
+left left su+o
+left leftmem mem
 cp -a "$tmp/left" "$tmp/noindex"
+cp -a "$tmp/left" "$tmp/log-su+o"
+mv "$tmp/leftmem" "$tmp/log-mem"
 rm "$tmp/noindex/run.db-shm"
 
 mkdir "$tmp/small"
@@ -171,4 +181,64 @@ let_go
 wait $reporter
 result $? "and reports"
 goes_on "$tmp/whole" "locked against readers"
+# ---- a damaged log
+
+turn() { # FILE OFFSET: its lowest bit
+    turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    printf "\\$(printf %o $((turn_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+sums() { # RUN: of everything in it but the lock
+    (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
+}
+
+# ends_right RUN NAME: goes on to the right parameters, or is refused with a sentence
+ends_right() {
+    run pretrain --resume "$1" --steps 8
+    if [ "$got" = 0 ]; then
+        same "$want" "$(exported "$1")" "$2: the same parameters"
+    else
+        [ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "siTrain check $1 says what else is.*whole is that after step 3, in $tmp/left"
+        result $? "$2: refused in a sentence with the way on"
+    fi
+}
+
+back=0
+for mode in su+o mem; do
+    log="$tmp/log-$mode"
+    size=$(wc -c <"$log/run.db-wal")
+    for off in 8 5000 $((size / 2)) $((size * 4 / 5)) $((size - 5000)) $((size - 100)); do
+        name="$mode, byte $off of $size"
+        rm -rf "$tmp/turned"
+        cp -a "$log" "$tmp/turned"
+        turn "$tmp/turned/run.db-wal" $off
+        cp -a "$tmp/turned" "$tmp/bare"
+        rm "$tmp/bare/run.db-shm"
+        before=$(sums "$tmp/turned")
+        run pretrain --resume "$tmp/turned" --steps 8
+        [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "log is damaged\|head of the database's log is damaged" "$tmp/err" &&
+            grep -q "run.db is whole up to step [0-9]*: siTrain check $tmp/turned says" "$tmp/err" && [ "$before" = "$(sums "$tmp/turned")" ]
+        result $? "$name: refused, with what is whole and what helps"
+        run check "$tmp/turned"
+        checked=$got
+        run report "$tmp/turned"
+        [ $checked = 1 ] && [ "$got" = 1 ] && grep -q 'up to step' "$tmp/err" && [ "$before" = "$(sums "$tmp/turned")" ]
+        result $? "$name: looking writes nothing"
+        run check "$tmp/turned" --repair
+        if [ "$got" = 0 ]; then
+            back=$((back + 1))
+            [ "$(cmp -l "$tmp/turned/run.db-wal.damaged" "$log/run.db-wal" | wc -l)" = 1 ]
+            result $? "$name: the log is kept"
+            run pretrain --resume "$tmp/turned" --steps 8
+            same "$want" "$(exported "$tmp/turned")" "$name: the run goes back, and on to the same parameters"
+        else
+            [ "$got" = 1 ] && [ "$before" = "$(sums "$tmp/turned")" ] && grep -q 'exported state' "$tmp/err"
+            result $? "$name: nothing to go back to, and nothing is changed"
+        fi
+        ends_right "$tmp/bare" "$name, no index"
+        rm -rf "$tmp/bare"
+    done
+done
+result "$([ $back -ge 2 ]; echo $?)" "some go back ($back)"
+
 done_testing
