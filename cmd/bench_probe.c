@@ -1,6 +1,6 @@
-/* bench_probe.c: the parts of a step on this machine in a few seconds, for `siTrain plan`, which names a model
- * small enough and makes the whole of them. Computing is measured on that model with devices that answer at
- * once; what moves is measured without a model, on parameters few enough to be written quickly. */
+/* bench_probe.c: the parts of a step on this machine in a few seconds, for `siTrain plan`, which names a
+ * model small enough and makes the whole of them. Computing is measured on that model with devices that
+ * answer at once; what moves is measured without a model, on parameters few enough to be written quickly. */
 #include "cmd/bench.h"
 
 #include <errno.h>

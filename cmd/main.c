@@ -68,13 +68,14 @@ static void print_help(FILE *out)
 
 /* A first hour, in its order; tests/cli/examples.sh runs each. */
 static const struct example { const char *what, *line; } examples[] = {
-    { "A tokenizer of one's own, from a text:", "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok" },
+    { "A tokenizer of one's own, from a text:",
+      "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok" },
     { "What a run would hold, move and take, before it is made:",
       "siTrain plan --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok --devices 2 "
       "--host-mem 400M --steps 1000" },
     { "The run, its states on two emulated devices; Ctrl-C stops it after a step:",
-      "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok --devices 2 "
-      "--host-mem 400M --steps 1000 --run first" },
+      "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok "
+      "--devices 2 --host-mem 400M --steps 1000 --run first" },
     { "On with it, to a later end:", "siTrain pretrain --resume first --steps 1500" },
     { "Where the time went; and the options, to make it again:",
       "siTrain report first\nsiTrain report first --config >first.conf\n"

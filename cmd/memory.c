@@ -204,7 +204,7 @@ static const char *fits_activations(struct memory_request *r)
     return found;
 }
 
-/* To the sentence that names the least --host-mem: what would fit in the one there is, as the planner says. */
+/* To the sentence that names the least --host-mem: what would fit in the one there is, as the plan says. */
 static void add_what_fits(const struct memory_request *asked, uint64_t limit, struct err *err)
 {
     struct run_config     run = asked->run ? *asked->run : (struct run_config){ 0 };

@@ -1,4 +1,4 @@
-/* plan.c: what a run would hold, move and store, before anything is allocated. Computed by the same functions
+/* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same functions
  * that the run itself goes by. */
 #include "cmd/cmd.h"
 #include "cmd/columns.h"
@@ -164,22 +164,26 @@ static void print_time(const struct session *s, const struct budget *plan, const
     char        *copy = strdup(run ? run : "RUN");
     struct probe p;
     struct err   why = { 0 };
-    double       tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
+    double       tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum), load = 0;
     char         all[64];
 
     fflush(stdout);
+    getloadavg(&load, 1);
     if (!copy || probe_step(&p, s, plan, dirname(copy), &why)) {
         printf("\nTime: not measured: %s\n", copy ? why.text : "out of memory");
     } else {
         const struct bench_figures *f = &p.parts;
 
-        printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now)\n", p.layers,
-               p.layers == 1 ? "" : "s", p.tokens);
-        printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them updates %.3g s, "
-               "other traffic %.3g s\n",
+        printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now%s)\n", p.layers,
+               p.layers == 1 ? "" : "s", p.tokens, s->gpt.n_labels ? "; at most: shorter rows take less" : "");
+        printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them updates "
+               "%.3g s, other traffic %.3g s\n",
                p.step, tokens / p.step, f->F, f->B, f->U, f->W);
         printf("  %llu steps  %s, without evaluations\n", (unsigned long long)s->o.steps,
                duration_text(all, sizeof all, p.step * (double)s->o.steps));
+        if (load > 1.5 * (double)s->o.threads)
+            printf("  Other programs were at work (a load of %.1f on %llu threads): without them it takes "
+                   "less\n", load, (unsigned long long)s->o.threads);
     }
     free(copy);
 }

@@ -169,10 +169,11 @@ static double recomputed(const struct session *s, const struct budget *plan)
     return n && !plan->record_buffers ? (double)(n - plan->kept) / (double)n : 0;
 }
 
-static void scale(struct probe *p, const json_t *measured, const struct session *s, const struct gpt_config *g,
-                  size_t batch, size_t seq, const struct budget *plan)
+static void scale(struct probe *p, const json_t *measured, const struct session *s,
+                  const struct gpt_config *g, size_t batch, size_t seq, const struct budget *plan)
 {
-    const json_t         *c = json_object_get(measured, "computing"), *m = json_object_get(measured, "moving");
+    const json_t         *c = json_object_get(measured, "computing");
+    const json_t         *m = json_object_get(measured, "moving");
     struct bench_figures *f = &p->parts;
     double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum) / (double)(batch * seq);
     double layers = tokens * (double)s->gpt.n_layer * layer_flops(&s->gpt, (double)s->o.seq) /

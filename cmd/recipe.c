@@ -117,7 +117,8 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
         for (char *c = line; *c; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7F || (at && row->type != OPT_STRINGS))
                 return err_set(err, -EBADMSG,
-                               "%s/run.db: the option %s holds a control character, which no file of options can",
+                               "%s/run.db: the option %s holds a control character, which no file of "
+                               "options can",
                                p->dir, row->name);
         if (row->type == OPT_SIZE)
             print_size(p->out, row->name, line);
