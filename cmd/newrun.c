@@ -12,7 +12,7 @@
 #include "data/file.h"
 #include "model/finite.h"
 #include "model/hf.h"
-#include "offload/store.h"
+#include "offload/devices.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -214,12 +214,28 @@ static int has_dev(const struct newrun *n)
     return 0;
 }
 
+/* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images of it. */
+static int check_devices(const struct newrun *n, struct err *err)
+{
+    const struct train_opts *o = n->o;
+    int  stored = o->mode != TRAIN_MEM && strcmp(train_csd_names[o->csd], "null") &&
+                 strcmp(train_disk_names[o->disk], "null");
+    int  rc = stored && !o->device.n ? devices_place_check(n->dir, 0, o->device_in_ram, err) : 0;
+
+    for (size_t i = 0; i < o->device.n && !rc; i++) {
+        rc = check_device(o->device.item[i], err);
+        if (!rc && stored)
+            rc = devices_place_check(o->device.item[i], 1, o->device_in_ram, err);
+    }
+    return rc;
+}
+
 int newrun_check(const struct newrun *n, struct err *err)
 {
     int rc = check_folder(n->dir, err);
 
-    for (size_t i = 0; i < n->o->device.n && !rc; i++)
-        rc = check_device(n->o->device.item[i], err);
+    if (!rc)
+        rc = check_devices(n, err);
     if (!rc && n->tokenizer && !tokenise_has_files(n->tokenizer))
         rc = err_misuse(err,
                         "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected",

@@ -18,7 +18,7 @@ struct reshard_opts {
     const char        *run;
     uint64_t           devices, csd_mem;
     struct opt_strings device;
-    int                force_device, quiet;
+    int                force_device, device_in_ram, quiet;
 };
 
 #define AT(field) offsetof(struct reshard_opts, field)
@@ -32,6 +32,7 @@ static const struct opt_row rows[] = {
       .help = "accelerator memory of a device, if not as before" },
     { "force-device", OPT_FLAG, AT(force_device),
       .help = "take block devices that carry a signature or another run" },
+    { "device-in-ram", OPT_FLAG, AT(device_in_ram), .help = "make device files on a tmpfs, too" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "print nothing" },
     { 0 }
 };
@@ -120,6 +121,7 @@ static int move_run(struct moving *m, struct err *err)
     r.to.device_paths = o->device.n ? m->paths.item : NULL;
     r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r.to.force_device = o->force_device;
+    r.to.device_in_ram = o->device_in_ram;
     r.to.layout = m->layout;
     r.watch = &work.watch;
     work_begin(&work, "moving the states of %s", o->run);

@@ -433,6 +433,7 @@ int session_config(struct session *s, struct err *err)
         .device_paths = o->device.n ? o->device.item : NULL,
         .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
         .spares = s->spares, .speculate = o->speculate, .layout = s->layout, .force_device = o->force_device,
+        .device_in_ram = o->device_in_ram,
         .link_bw = (double)o->link_bw,
         .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
         .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9),

@@ -68,6 +68,8 @@ const struct opt_row train_rows[] = {
     { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024, .help = "how many devices, as folders in RUN" },
     { "device", OPT_STRINGS, AT(device), .arg = "PATH", .help = "a folder, file or block device for one device" },
     { "force-device", OPT_FLAG, AT(force_device), .help = "take block devices that carry a signature or another run" },
+    { "device-in-ram", OPT_FLAG, AT(device_in_ram),
+      .help = "make device files on a tmpfs, too: beside --host-mem, and gone with the power" },
     { "csd-mem", OPT_SIZE, AT(csd_mem), "4G", .min = 131072, .help = "accelerator memory of a device, at most" },
     { "compress", OPT_RATIO, AT(compress), .max = 1,
       .help = "send the largest gradients only: this part of the dense gradient's bytes" },
@@ -186,7 +188,7 @@ int train_opt_may_change(const char *name)
     static const char *const free_names[] = { "steps", "host-mem", "activations", "disk",
                                               "durability", "commit-every", "eval-every",
                                               "log-every", "quiet", "keep-best", "max-skipped",
-                                              "io-timeout", "endurance", "force-device", "link-bw",
+                                              "io-timeout", "endurance", "force-device", "device-in-ram", "link-bw",
                                               "csd-read-bw", "csd-write-bw", "speculate" };
 
     for (size_t i = 0; i < sizeof free_names / sizeof *free_names; i++)

@@ -47,7 +47,7 @@ struct train_opts {
     int      csd;                           // index in train_csd_names
     uint64_t devices;                       // directories in RUN, where no --device is given
     struct opt_strings device;
-    int      force_device;
+    int      force_device, device_in_ram;
     uint64_t csd_mem;                       // bytes of accelerator memory a device
     double   compress;                      // fraction of the dense gradient's bytes; 0: none
     int      error_feedback, speculate;

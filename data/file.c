@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,6 +110,13 @@ int file_lock(int fd, int shared)
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
+}
+
+int file_in_ram(const char *dir)
+{
+    struct statfs fs;
+
+    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC); // devtmpfs says tmpfs
 }
 
 int file_sync_dir(const char *dir, struct err *err)

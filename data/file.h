@@ -60,6 +60,9 @@ void file_remove_tree(const char *path);
  * its requests). 0 also where the file system has no locks. */
 int file_lock(int fd, int shared);
 
+/* Whether what is made in this folder lies in RAM: on a tmpfs, a devtmpfs or a ramfs. */
+int file_in_ram(const char *dir);
+
 /* fsync of a directory; and of the one that `path` stands in. */
 int file_sync_dir(const char *dir, struct err *err);
 int file_sync_parent(const char *path, struct err *err);

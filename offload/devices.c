@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -246,14 +247,51 @@ int devices_present(const struct devices *d, const struct run_config *cfg, struc
     return 0;
 }
 
+/* In /dev, but for /dev/shm, which is a tmpfs like others? dir: without links. */
+static int is_dev(const char *dir)
+{
+    return !strcmp(dir, "/dev") || (!strncmp(dir, "/dev/", 5) && strcmp(dir, "/dev/shm") &&
+                                    strncmp(dir, "/dev/shm/", 9));
+}
+
+int devices_place_check(const char *place, int is_device, int in_ram, struct err *err)
+{
+    char       *copy = strdup(place), *dir;
+    struct stat st;
+    int         there = stat(place, &st) == 0, rc = 0;
+
+    if (!copy)
+        return err_set(err, -ENOMEM, "out of memory for a path");
+    dir = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
+    if (!dir || (there && S_ISBLK(st.st_mode)))
+        rc = 0; // whatever else is wrong is said elsewhere
+    else if (is_dev(dir))
+        rc = there ? err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, is "
+                                "expected", place)
+                   : err_misuse(err, "--device %s: there is no such drive (lsblk lists those that there are), "
+                                "and a new file in its place would be in RAM", place);
+    else if (!in_ram && file_in_ram(dir))
+        rc = err_misuse(err, "%s%s: %s is in RAM (tmpfs), so the states there would count beside --host-mem and be "
+                        "gone with the power: %s, or allow it with --device-in-ram", is_device ? "--device " : "",
+                        place, dir, is_device ? "name a place on a drive"
+                                              : "make the run on a drive, or its devices with --device");
+    free(dir);
+    free(copy);
+    return rc;
+}
+
 static int device_open(struct devices *d, const struct run_config *cfg, size_t i,
                        enum devices_how how, const struct iovec *buffers, unsigned n_buffers,
                        char *notice, size_t notice_size, struct err *err)
 {
     struct err why;
     int create = how == DEVICES_CREATE;
-    int rc = devices_path(&d->paths[i], cfg, i, create, err);
+    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    int rc = create && !devices_fake(cfg)
+                 ? devices_place_check(given ? given : cfg->dir, given != NULL, cfg->device_in_ram, err) : 0;
 
+    if (!rc)
+        rc = devices_path(&d->paths[i], cfg, i, create, err);
     if (rc)
         return rc;
     if (create && !cfg->force_device && !devices_fake(cfg)) {

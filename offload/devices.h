@@ -46,6 +46,11 @@ int  devices_open_each(struct devices *d, const struct run_config *cfg, enum dev
  * after the run. create: it need not be there, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
+/* Refuse a place for states that would be in RAM, which is beside all promises about memory, and gone with the
+ * power: a folder or new file on a tmpfs, unless in_ram allows it, or in /dev, where it is a drive that is
+ * not there. place: what --device says, or RUN, which need not be there yet. */
+int devices_place_check(const char *place, int is_device, int in_ram, struct err *err);
+
 /* Whether every path still names what was opened, as large as it must be: what is written to a file
  * that was removed is lost when the process ends, and nothing else would tell. */
 int devices_present(const struct devices *d, const struct run_config *cfg, struct err *err);

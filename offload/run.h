@@ -50,6 +50,7 @@ struct run_config {
     const char    *layout;        // NULL or "": the devices it was made with; else the name of
                                   // those it was moved to (reshard.h)
     int            force_device;  // take block devices that carry a signature or another run
+    int            device_in_ram; // make device files on a tmpfs, too
     size_t         csd_mem;
     double         link_bw, csd_read_bw, csd_write_bw; // bytes/s, 0 unlimited
     uint64_t       io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never

@@ -2,7 +2,7 @@
 # $bin is the program; $tmp is removed at the end; done_testing gives the exit code.
 bin=${SITRAIN:-./siTrain}
 case $bin in /*) ;; *) bin=$(pwd)/$bin ;; esac
-tmp=$(mktemp -d /tmp/sitrain-cli.XXXXXX) || exit 1
+tmp=$(mktemp -d /var/tmp/sitrain-cli.XXXXXX) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 tap_count=0
 tap_failed=0

@@ -17,7 +17,7 @@ static void give_up(const char *doing)
 
 char *tempdir_new(void)
 {
-    char *path = strdup("/tmp/sitrain-test-XXXXXX");
+    char *path = strdup("/var/tmp/sitrain-test-XXXXXX");
 
     if (!path || !mkdtemp(path))
         give_up("mkdtemp");

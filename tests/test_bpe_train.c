@@ -28,7 +28,7 @@ static int set_up(void **state)
     int fd;
 
     (void)state;
-    snprintf(path, sizeof path, "/tmp/test_bpe_train.XXXXXX");
+    snprintf(path, sizeof path, "/var/tmp/test_bpe_train.XXXXXX");
     fd = mkstemp(path);
     return fd < 0 ? -1 : close(fd);
 }

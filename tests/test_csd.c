@@ -55,7 +55,7 @@ static void rig_open(struct rig *r, const struct csd_config *cfg)
     r->wire = dtype_bytes(cfg->wire_dt) * r->n_pad;
     r->grad = (4 * r->n_pad > grad_wire_bytes(r->n)) ? 4 * r->n_pad : grad_wire_bytes(r->n);
     r->slot = r->states + r->wire;
-    strcpy(r->dir, "/tmp/sitrain-csd-XXXXXX");
+    strcpy(r->dir, "/var/tmp/sitrain-csd-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
     snprintf(r->path, sizeof r->path, "%s/dev", r->dir);
     csd_bell_init(&r->bell);
@@ -491,7 +491,7 @@ static void test_memory_limit(void **state)
     struct csd_config cfg = {.disk = "uring",
                              .moments = 2,
                              .wire_dt = DT_BF16,
-                             .path = "/tmp/sitrain-never",
+                             .path = "/var/tmp/sitrain-never",
                              .create = 1,
                              .bytes = 1 << 20,
                              .update_params = 8192,

@@ -33,7 +33,7 @@ static void rig_init(struct rig *r, const char *name)
     r->name = name;
     r->d = NULL;
     r->mem = aligned_alloc(UNIT, 2 * (size_t)BYTES);
-    strcpy(r->dir, "/tmp/sitrain-disk-XXXXXX");
+    strcpy(r->dir, "/var/tmp/sitrain-disk-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
     snprintf(r->path, sizeof r->path, "%s/disk", r->dir);
 }

@@ -20,7 +20,7 @@ static int setup(void **state)
     struct runlog *log;
     char           path[96];
 
-    snprintf(dir, sizeof dir, "/tmp/test_meter.XXXXXX");
+    snprintf(dir, sizeof dir, "/var/tmp/test_meter.XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(path, sizeof path, "%s/run.db", dir);

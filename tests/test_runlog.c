@@ -24,7 +24,7 @@ static struct err err;
 static int setup(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof dir, "/tmp/test_runlog.XXXXXX");
+    snprintf(dir, sizeof dir, "/var/tmp/test_runlog.XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(path, sizeof path, "%s/run.db", dir);

@@ -164,7 +164,7 @@ static int setup(void **state)
     const struct params_source init = { .read = init_read };
     struct err                 err = { 0 };
 
-    strcpy(f->dir, "/tmp/sitrain-mem-XXXXXX");
+    strcpy(f->dir, "/var/tmp/sitrain-mem-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->db, sizeof f->db, "%s/run.db", f->dir);
     f->cfg = (struct run_config){ .dir = f->dir, .id = "0123", .mode = RUN_MEM, .n_blocks = BLOCKS, .block_params = sizes,

@@ -77,7 +77,7 @@ if mount -t tmpfs -o size=64m sitrain-test "$tmp/ro" 2>/dev/null; then
     trap 'umount "$tmp/ro" 2>/dev/null; rm -rf "$tmp"' EXIT
     cp -r "$tmp/u022/run" "$tmp/u022/hf" "$tmp/ro/"
     mount -o remount,ro "$tmp/ro"
-    run pretrain --run "$tmp/ro/new" $new
+    run pretrain --run "$tmp/ro/new" $new --device-in-ram
     one_sentence "a new run in a read-only place" "Read-only file system"
     run pretrain --resume "$tmp/ro/run" --steps 9
     one_sentence "a resume in one" "ead-only"

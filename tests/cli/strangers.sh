@@ -119,4 +119,25 @@ result "$([ -z "$wrong" ]; echo $?)" "what never ends, blocks, is a folder or to
 ln -s "$tmp/gone" "$tmp/link"
 refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link"
 
+# States in RAM are refused, and a drive that is not there is not made; mem's images, which are of what is in RAM, may be anywhere.
+set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape
+refuses 2 "--device /dev/nvme9n9: there is no such drive" pretrain --run "$tmp/new" "$@" --device /dev/nvme9n9
+refuses 2 "/dev: files there are in RAM" pretrain --run "$tmp/new" "$@" --device /dev --device-in-ram
+refuses 2 "there is no such drive" reshard "$tmp/dev" --device /dev/nvme9n9 --device-in-ram
+result "$([ ! -e /dev/nvme9n9 ] && [ ! -e "$tmp/new" ]; echo $?)" "and nothing is made"
+if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %T "$ram")" = tmpfs ]; then
+    trap 'rm -rf "$tmp" "$ram"' EXIT
+    refuses 2 "is in RAM (tmpfs)" pretrain --run "$tmp/new" "$@" --device "$ram"
+    refuses 2 "is in RAM (tmpfs)" pretrain --run "$tmp/new" "$@" --device "$ram/file"
+    refuses 2 "make the run on a drive, or its devices with --device" pretrain --run "$ram/new" "$@"
+    refuses 2 "is in RAM (tmpfs)" reshard "$tmp/dev" --device "$ram"
+    result "$([ -z "$(ls "$ram")" ]; echo $?)" "and nothing is made"
+    works "--device-in-ram allows it" pretrain --run "$ram/new" "$@" --device-in-ram
+    works "such a run is resumed as any other" pretrain --resume "$ram/new" --steps 3 --quiet
+    works "and moved there" reshard "$tmp/dev" --device "$ram" --device-in-ram --quiet
+    works "in mem images may be in RAM" pretrain --run "$ram/images" "$@" --mode mem
+else
+    skip "places in RAM" "/dev/shm is no tmpfs that can be written here"
+fi
+
 done_testing

@@ -125,7 +125,7 @@ def main():
     if len(sys.argv) != 2:
         print("usage: curves.py FOLDER", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="sitrain-curves-", dir="/tmp") as tmp:
+    with tempfile.TemporaryDirectory(prefix="sitrain-curves-", dir="/var/tmp") as tmp:
         losses = train(tmp)
     means = {d: running_mean(v, WINDOW) for d, v in losses.items()}
     ratio = [b / a - 1 for a, b in zip(means["fp32"], means["bf16"])]

@@ -588,7 +588,7 @@ def main():
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     torch.set_grad_enabled(False)
-    with tempfile.TemporaryDirectory(prefix="sitrain-hf-", dir="/tmp") as tmp:
+    with tempfile.TemporaryDirectory(prefix="sitrain-hf-", dir="/var/tmp") as tmp:
         text, tok_dir = os.path.join(tmp, "train.txt"), os.path.join(tmp, "tok")
         with open(text, "w", encoding="utf-8") as f:
             f.write(make_text(4000))

@@ -307,7 +307,7 @@ def main():
     p.add_argument("--tokenizer", help="a folder with tokenizer.json, vocab.json and merges.txt")
     p.add_argument("--whole", action="store_true", help="the texts of SITRAIN_DATA too, as they are")
     args = p.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sitrain-fuzz-", dir="/tmp") as tmp:
+    with tempfile.TemporaryDirectory(prefix="sitrain-fuzz-", dir="/var/tmp") as tmp:
         return run(args, tmp)
 
 

@@ -43,7 +43,7 @@ def look(pid, run):
 
 
 def main():
-    tmp = tempfile.mkdtemp(prefix="sitrain-growth.")
+    tmp = tempfile.mkdtemp(prefix="sitrain-growth.", dir="/var/tmp")
     try:
         r = random.Random(1)
         with open(f"{tmp}/text.txt", "w", encoding="ascii") as f:

@@ -449,7 +449,7 @@ def main():
     o = a.parse_args()
     print(f"# seed {o.seed}", flush=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # where it was ignored, it would be in what is started here
-    tmp = tempfile.mkdtemp(prefix="sitrain-kill.")
+    tmp = tempfile.mkdtemp(prefix="sitrain-kill.", dir="/var/tmp")
     rounds, steps = (2, 10) if o.short else (o.rounds, 24)
     short = ["su+o", "mem, best", "finetune su+o, best"]
 

@@ -3,7 +3,7 @@
 # top), as getrusage sees the whole process. Takes 20 GB of disk and some minutes. TAP.
 set -u
 bin=${SITRAIN:-./siTrain}
-tmp=$(mktemp -d "${TMPDIR:-/tmp}/sitrain-memory.XXXXXX") || exit 1
+tmp=$(mktemp -d "${TMPDIR:-/var/tmp}/sitrain-memory.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 

@@ -1,0 +1,151 @@
+/* test_file.c: what may stand behind a name, and what makers of new files and folders leave and remove. */
+#include "data/file.h"
+#include "tests/tempdir.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void refused(const char *name, const char *says)
+{
+    struct err err = { 0 };
+    int        fd = -1;
+
+    assert_int_equal(file_open_own(tempdir_at(name), O_CREAT, &fd, &err), -EINVAL);
+    assert_int_equal(fd, -1);
+    assert_true(err.misuse);
+    if (!strstr(err.text, says))
+        fail_msg("%s: %s", name, err.text);
+    assert_int_equal(file_check_own(tempdir_at(name), 1, &err), -EINVAL);
+}
+
+static void test_what_is_written_is_our_own(void **state)
+{
+    char       victim[512];
+    struct err err = { 0 };
+    uint64_t   size = 0;
+    int        fd;
+
+    (void)state;
+    snprintf(victim, sizeof victim, "%s", tempdir_at("victim"));
+    tempdir_put("victim", "abc", 3);
+    assert_int_equal(symlink(victim, tempdir_at("link")), 0);
+    assert_int_equal(symlink("nowhere", tempdir_at("dangling")), 0);
+    assert_int_equal(mkfifo(tempdir_at("pipe"), 0600), 0);
+    assert_int_equal(mkdir(tempdir_at("folder"), 0700), 0);
+    refused("link", "is a symbolic link");
+    refused("dangling", "is a symbolic link");
+    refused("pipe", "is a pipe");
+    refused("folder", "is a folder");
+    assert_int_not_equal(access(tempdir_at("nowhere"), F_OK), 0);
+
+    assert_int_equal(file_open_own(victim, 0, &fd, &err), 0);
+    close(fd);
+    assert_int_equal(link(victim, tempdir_at("second")), 0);
+    refused("second", "hard links");
+    assert_int_equal(file_check_own(victim, 0, &err), 0); // only read
+    assert_int_equal(file_check_own(tempdir_at("none"), 1, &err), 0);
+
+    assert_int_equal(file_open_read(tempdir_at("link"), &fd, &size, &err), 0); // a user's link
+    assert_int_equal(size, 3);
+    close(fd);
+    assert_int_equal(file_open_read(tempdir_at("pipe"), &fd, &size, &err), -EINVAL);
+    fd = file_open_device(tempdir_at("link"), O_RDWR);
+    assert_true(fd >= 0);
+    assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    close(fd);
+    assert_int_equal(file_open_device(tempdir_at("pipe"), O_RDWR), -ENODEV);
+    assert_int_equal(file_open_device("/dev/null", O_RDWR), -ENODEV);
+}
+
+static size_t names(void)
+{
+    DIR   *d = opendir(tempdir);
+    size_t n = 0;
+
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+/* A process makes out and folder, each with something in it, and is killed. */
+static void leave(void)
+{
+    pid_t child = fork();
+
+    if (!child) {
+        struct file_new file, folder;
+        char            inside[600];
+
+        if (file_new_open(&file, tempdir_at("out"), NULL) || file_new_folder(&folder, tempdir_at("folder/"), NULL))
+            _exit(1);
+        snprintf(inside, sizeof inside, "%s/file", folder.temp);
+        close(open(inside, O_CREAT | O_WRONLY, 0600));
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void test_what_the_dead_left(void **state)
+{
+    struct file_new file, other, folder;
+    struct err      err = { 0 };
+    char            strange[600];
+
+    (void)state;
+    leave();
+    assert_int_equal(names(), 2);
+    assert_int_equal(file_new_open(&other, tempdir_at("other"), &err), 0); // of other names: they stay
+    file_new_abort(&other);
+    assert_int_equal(names(), 2);
+    assert_int_equal(file_new_open(&file, tempdir_at("out"), &err), 0);
+    assert_int_equal(names(), 2); // the folder, and this one
+    assert_int_equal(file_new_folder(&folder, tempdir_at("folder"), &err), 0);
+    assert_int_equal(names(), 2);
+
+    // what a living process makes stays, and so does what only looks like ours
+    assert_int_equal(file_new_open(&other, tempdir_at("out"), &err), 0);
+    assert_int_equal(names(), 3);
+    file_new_abort(&other);
+    tempdir_put("out.0123456789abcdef.tmp", "mine", 4);
+    assert_int_equal(mkdir(tempdir_at("folder.new-0123456789abcdef"), 0700), 0);
+    assert_int_equal(mkdir(tempdir_at("folder.new-01234567"), 0700), 0);
+    snprintf(strange, sizeof strange, "%s/folder.new-0123456789abcdef/file", tempdir);
+    close(open(strange, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(file_new_open(&other, tempdir_at("out"), &err), 0);
+    file_new_abort(&other);
+    assert_int_equal(file_new_folder(&other, tempdir_at("folder"), &err), 0);
+    file_new_abort(&other);
+    assert_int_equal(names(), 5);
+
+    assert_int_equal(file_new_commit(&file, &err), 0);
+    assert_int_equal(file_new_commit(&folder, &err), 0);
+    assert_int_equal(access(tempdir_at("out"), F_OK), 0);
+    assert_int_equal(access(tempdir_at("folder"), F_OK), 0);
+    assert_int_equal(names(), 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_what_is_written_is_our_own, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_the_dead_left, tempdir_set_up, tempdir_tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
