@@ -44,7 +44,7 @@ mkdir "$tmp/small"
 if mount -t tmpfs -o size=16m sitrain-test "$tmp/small" 2>/dev/null; then
     trap 'umount "$tmp/small" 2>/dev/null; rm -rf "$tmp"' EXIT
     for mode in su+o mem; do
-        run pretrain --run "$tmp/small/$mode" "$@" $sane --steps 5 --mode $mode --commit-every 3 --disk sync
+        run pretrain --run "$tmp/small/$mode" "$@" $sane --steps 5 --mode $mode --commit-every 3 --disk sync --device-in-ram
         dd if=/dev/zero of="$tmp/small/filler" bs=4096 2>/dev/null
         truncate -s -160K "$tmp/small/filler"
         run pretrain --resume "$tmp/small/$mode" --steps 40
@@ -58,7 +58,7 @@ if mount -t tmpfs -o size=16m sitrain-test "$tmp/small" 2>/dev/null; then
     done
     dd if=/dev/zero of="$tmp/small/filler" bs=4096 2>/dev/null
     truncate -s -300K "$tmp/small/filler"
-    run pretrain --run "$tmp/small/new" "$@" $sane --mode su+o --disk sync
+    run pretrain --run "$tmp/small/new" "$@" $sane --mode su+o --disk sync --device-in-ram
     one_sentence "a run that does not fit is not made" "$tmp/small/new"
     result "$([ ! -e "$tmp/small/new" ]; echo $?)" "and nothing of it is left"
     umount "$tmp/small"

@@ -102,7 +102,7 @@ result "$([ ! -e "$tmp/new" ] && [ "$(stat -c %s "$tmp/tiny")" = 8192 ]; echo $?
 # a full disk: a file system of its own where that is allowed, else a limit on the size of files
 mkdir "$tmp/disk"
 if mount -t tmpfs -o size=256k tmpfs "$tmp/disk" 2>/dev/null; then
-    run pretrain --run "$tmp/disk/run" $small --disk sync --data "$tmp/text.bin" --tokenizer "$tmp/tok"
+    run pretrain --run "$tmp/disk/run" $small --device-in-ram --disk sync --data "$tmp/text.bin" --tokenizer "$tmp/tok"
     result "$([ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a full disk is said in a line"
     result "$([ ! -e "$tmp/disk/run" ]; echo $?)" "  and nothing was left"
     umount "$tmp/disk"

@@ -119,6 +119,29 @@ result "$([ -z "$wrong" ]; echo $?)" "what never ends, blocks, is a folder or to
 ln -s "$tmp/gone" "$tmp/link"
 refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link"
 
+# What a killed export leaves is removed by the next one to the same name, and by no other; a folder that only looks like it stays.
+works "a run on a slow device" pretrain --run "$tmp/slow" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --csd-read-bw 40K
+# cut SIGNAL: an export that gets it as soon as something is made
+cut() {
+    "$bin" export "$tmp/slow" "$tmp/slow.hf" >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    for _ in $(seq 600); do
+        ls "$tmp"/slow.hf.new-* >/dev/null 2>&1 && break
+        sleep 0.05
+    done
+    kill "-$1" $pid
+    wait $pid 2>/dev/null
+    got=$?
+}
+cut TERM
+result "$([ "$got" = 130 ] && [ -z "$(find "$tmp" -maxdepth 1 -name 'slow.hf*')" ]; echo $?)" "a stopped export leaves nothing"
+cut KILL
+mkdir "$tmp/slow.hf.new-0123456789abcdef"
+works "another export" export "$tmp/dev" "$tmp/slow"hf
+result "$([ "$(ls -d "$tmp"/slow.hf.new-* | wc -l)" = 2 ]; echo $?)" "leaves what a killed one left"
+works "the same again" export "$tmp/slow" "$tmp/slow.hf"
+same "$tmp/slow.hf.new-0123456789abcdef" "$(ls -d "$tmp"/slow.hf.new-*)" "removes it, and nothing else"
+
 # States in RAM are refused, and a drive that is not there is not made; mem's images, which are of what is in RAM, may be anywhere.
 set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape
 refuses 2 "--device /dev/nvme9n9: there is no such drive" pretrain --run "$tmp/new" "$@" --device /dev/nvme9n9
