@@ -129,7 +129,7 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
         (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
         return;
     snprintf(text, sizeof text,
-             "%s/run.db: table steps ends before step %" PRIu64 ", but step %" PRIu64 " comes next", c->s.dir,
+             "%s/run.db: table steps ends after step %" PRIu64 ", but %" PRIu64 " steps are committed", c->s.dir,
              db->steps, next_step);
     damage(c, text);
     for (uint64_t step = db->steps; c->mend && step < next_step; step++)
@@ -164,7 +164,7 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
         return rc;
     if (v.half_done)
         line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients",
-             v.next_step - 1);
+             v.next_step);
     check_steps(c, db, v.next_step);
     return 0;
 }

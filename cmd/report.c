@@ -321,8 +321,8 @@ static void text_steps(const json_t *report)
     printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"),
            sent, num(s, "steps"), num(s, "skipped"), num(s, "clipped"), num(s, "tokens"));
     if (json_is_number(json_object_get(s, "last_loss")))
-        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first"),
-               num(s, "last_loss"), num(s, "last"));
+        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first") + 1,
+               num(s, "last_loss"), num(s, "last") + 1); // run.db counts from 0
     if (num(s, "seconds_per_step") > 0)
         printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"),
                num(s, "tokens_per_second"), opt_size_text(rss, sizeof rss, num(s, "peak_rss")));

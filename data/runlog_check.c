@@ -141,15 +141,15 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
 
     if (s.step != c->out->steps) {
         say_damage(c, "table steps: after %llu rows, step %llu should come, but %llu does",
-                   (unsigned long long)c->out->steps, (unsigned long long)c->out->steps,
-                   (unsigned long long)s.step);
+                   (unsigned long long)c->out->steps, (unsigned long long)c->out->steps + 1,
+                   (unsigned long long)s.step + 1);
         steps_forget(c, c->out->steps, s.step);
     }
     if (sqlite3_column_type(st, 7) != SQLITE_NULL &&
         (sqlite3_column_int64(st, 7) != runlog_step_sum(&s) || sqlite3_column_int64(st, 5) != s.clipped ||
          sqlite3_column_int64(st, 6) != s.skipped)) {
         say_damage(c, "table steps: the row of step %llu is damaged (checksum differs)",
-                   (unsigned long long)s.step);
+                   (unsigned long long)s.step + 1);
         steps_forget(c, s.step, s.step + 1);
     }
     c->out->steps = s.step + 1;
@@ -173,7 +173,7 @@ static void eval_row(struct checking *c, sqlite3_stmt *st)
     if (!name || (sqlite3_column_type(st, 3) != SQLITE_NULL &&
                   sqlite3_column_int64(st, 3) != runlog_eval_sum(step, name, column_real(st, 2)))) {
         say_damage(c, "table evals: the row %s of step %llu is damaged (checksum differs)",
-                   name ? name : "without a name", (unsigned long long)step);
+                   name ? name : "without a name", (unsigned long long)step + 1);
         eval_forget(c, st);
     }
     c->out->evals++;
@@ -217,7 +217,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
 
     check_steps(&c);
     if (!found.damaged && found.steps < n)
-        say_damage(&c, "table steps: it ends before step %llu, but %llu steps were committed",
+        say_damage(&c, "table steps: it ends after step %llu, but %llu steps were committed",
                    (unsigned long long)found.steps, (unsigned long long)n);
     return found.damaged ? err_set(err, -EBADMSG, "%s", first.text) : 0;
 }

@@ -313,7 +313,7 @@ static int say_what_is_left(const struct run_config *cfg, unsigned damaged,
         return rc;
     memcpy(text, err->text, sizeof text);
     if (areas[other].found && area_load(cfg, other, &areas[other], NULL, &ignored) == 0)
-        return err_set(err, rc, "%.800s; the last whole committed state is that before step %" PRIu64
+        return err_set(err, rc, "%.800s; the last whole committed state is that after step %" PRIu64
                        ", in image%u", text, areas[other].step, other);
     return err_set(err, rc, "%.800s; no other whole committed state is left", text);
 }

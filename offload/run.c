@@ -168,7 +168,7 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
         if (r->masters.subs[i].version != state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
                          "`siTrain pretrain --resume` finishes it",
-                         cfg->dir, (unsigned long long)state.next_step - 1);
+                         cfg->dir, (unsigned long long)state.next_step);
     journal_close(journal);
     free(grads);
     *source = (struct params_source){ .read = masters_read, .ctx = &r->masters };

@@ -459,17 +459,17 @@ static const char *task_place(const struct scheduler *s, const struct task *t, c
 {
     buf[0] = '\0';
     if (of_record(t))
-        snprintf(buf, size, " (activations, step %llu)", (unsigned long long)t->step);
+        snprintf(buf, size, " (activations, step %llu)", (unsigned long long)t->step + 1);
     else if (t->kind != TASK_FLUSH)
         snprintf(buf, size, " (block %zu, step %llu)", s->dev.store.subs[t->sub].block,
-                 (unsigned long long)t->step);
+                 (unsigned long long)t->step + 1);
     return buf;
 }
 
 /* What was read is not what was written. Activations are of one step: nothing of the run is damaged. */
 static int task_damaged(const struct scheduler *s, const struct task *t, int device, struct err *err)
 {
-    unsigned long long off = t->job.off, step = t->step;
+    unsigned long long off = t->job.off, step = t->step + 1;
     const char        *path = s->dev.paths[device];
 
     if (of_record(t))

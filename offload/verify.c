@@ -495,11 +495,11 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
     if (other.named && other.damaged)
         say(v, 0,
-            "%s: it holds the state before step %" PRIu64
+            "%s: it holds the state after step %" PRIu64
             " and is what the next commit writes to; now there is no way back to it",
             other.why.text, other.step);
     if (newest.damaged && other.named && !other.damaged)
-        say(v, 0, "the last whole committed state is that before step %" PRIu64 ", in image%u", other.step,
+        say(v, 0, "the last whole committed state is that after step %" PRIu64 ", in image%u", other.step,
             1 - state.area);
     if (!newest.damaged || !v->mend || !other.named || other.damaged)
         return 0;

@@ -321,7 +321,7 @@ static void test_lost_steps(void **state)
 {
     static const char *const damages[] = { "DELETE FROM steps WHERE step = 3", "DELETE FROM steps WHERE step = 1",
                                            "UPDATE steps SET loss = 2 WHERE step = 0" };
-    static const char *const words[] = { "ends before step 3", "step 1 should come", "row of step 0 is damaged" };
+    static const char *const words[] = { "ends after step 3", "step 2 should come", "row of step 1 is damaged" };
     struct runlog           *log = create(1);
 
     (void)state;

@@ -367,7 +367,7 @@ static void lost_records_are_named(void **state)
     disk_fault_set(&plan);
     must(&t, run_train(&s, &t.cfg, notice, sizeof notice, &t.err));
     assert_int_equal(toy_step(&t.cfg, s, 0, 0, 0, &loss, &t.err), -EIO);
-    assert_non_null(strstr(t.err.text, "the activations of step 0 at offset"));
+    assert_non_null(strstr(t.err.text, "the activations of step 1 at offset"));
     stream_close(s);
 
     snprintf(path, sizeof path, "%s/dev1/states", dir);

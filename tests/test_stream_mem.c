@@ -520,7 +520,7 @@ static void test_damage(void **state)
     close_run(f);
     image_poke(f, 1, (off_t)image_block_offset(&f->cfg, 2) + 12345);
     expect_refused(f, "/image1: block 2 at offset 1320012 is damaged: its checksum is ",
-                   "; the last whole committed state is that before step 0, in image0");
+                   "; the last whole committed state is that after step 0, in image0");
     image_poke(f, 0, 7);
     expect_refused(f, "/image1: block 2", "; no other whole committed state is left");
     image_poke(f, 1, (off_t)image_block_offset(&f->cfg, 2) + 12345); // mended
@@ -531,7 +531,7 @@ static void test_damage(void **state)
     image_path(&f->cfg, 0, path, sizeof path);
     assert_int_equal(truncate(path, (off_t)image_block_offset(&f->cfg, 1) + 5), 0);
     expect_refused(f, "/image0: block 1 is cut off at offset 480017, it should end at 1320012",
-                   "; the last whole committed state is that before step 1, in image1");
+                   "; the last whole committed state is that after step 1, in image1");
 }
 
 static void test_damaged_row(void **state)

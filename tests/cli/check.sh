@@ -125,7 +125,7 @@ newest=$tmp/mem/image0
 [ "$tmp/mem/image1" -nt "$newest" ] && newest=$tmp/mem/image1
 damaged "an image" "$tmp/mem" "$newest" 5000 "${newest#"$tmp/"}: block 0 at offset 0 is damaged"
 run pretrain --resume "$tmp/mem" --steps 8
-result "$([ "$got" = 1 ] && grep -q 'last whole committed state is that before step 4' "$tmp/err"; echo $?)" "training names the one that is whole"
+result "$([ "$got" = 1 ] && grep -q 'last whole committed state is that after step 4' "$tmp/err"; echo $?)" "training names the one that is whole"
 works "check --repair goes back to it" check "$tmp/mem" --repair
 works "the run goes on from there" pretrain --resume "$tmp/mem" --steps 8
 same "$want" "$(exported "$tmp/mem")" "to the same parameters"

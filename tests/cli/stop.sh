@@ -67,6 +67,20 @@ result "$(grep -q 'stopping when step 2 is done and committed; Ctrl-C again ends
 works "it goes on" pretrain --resume "$tmp/long" --link-bw 0
 same "$big_params" "$(exported "$tmp/long")" "to the same parameters"
 
+# ---- what is shown of a step, the most wanted first ----
+bar() { # COLUMNS PATTERN NAME: no line is longer, and the last state of the bar is like this
+    python3 tests/cli/on_tty.py "$1" "$bin" pretrain --run "$tmp/bar$1" --data "$tmp/text.bin" $big --mode su --steps 3 >"$tmp/out"
+    python3 - "$tmp/out" "$1" "$2" <<'END'
+import re, sys
+shown = [l for l in re.split(r"[\r\n]+|\x1b\[K", open(sys.argv[1], newline="").read()) if re.search(r"\d/3  loss", l)]
+sys.exit(len(shown) != 3 or any(len(l) >= int(sys.argv[2]) for l in shown) or not re.fullmatch(sys.argv[3], shown[-1]))
+END
+    result $? "$3"
+}
+bar 80 '(\[#+\] )?3/3  loss \d+\.\d+  left 0:00  \d+ tok/s  lr \S+( .*)?' "80 columns: loss, time left and tokens/s come first"
+bar 40 '(\[#+\] )?3/3  loss \d+\.\d+  left 0:00(  \d+ tok/s)?' "40 columns: what does not fit is left out whole"
+bar 200 '\[#{24}\] 3/3  loss .*  left 0:00  \d+ tok/s  lr .*  norm .*  I/O hidden \d+%  RSS \S+' "200 columns: everything"
+
 # ---- evaluations ----
 tokens "$tmp/held.bin" 60000
 small="--n-layer 2 --n-head 2 --n-embd 32 --vocab 300 --seq 24 --batch 1 --lr 1e-3 --seed 5 --threads 1 --csd-mem 192K --durability none"
