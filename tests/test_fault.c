@@ -85,7 +85,7 @@ static void toy_begin(struct toy *t, const struct plan *p)
         .residual_in_ram = p->in_ram, .spares = p->speculate, .speculate = p->speculate, .n_devices = 1, .csd = csd_of(p),
         .disk = strcmp(p->disk, "fault") ? p->disk : "sync",
         .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0), .frames = 2, .grad_buffers = 1,
-        .durable = 1, .commit_every = 1, .records = { .n = (size_t)p->records, .bytes = 5000, .buffers = 1 },
+        .durable = 1, .device_in_ram = 1, .commit_every = 1, .records = { .n = (size_t)p->records, .bytes = 5000, .buffers = 1 },
     };
 }
 
