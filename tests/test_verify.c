@@ -629,7 +629,7 @@ static void database(void **state)
     change_row(s, "DELETE FROM journal_subs WHERE sub = 2", "row 2 is missing", 0);
     change_row(s, "UPDATE runs SET value = '0.02' WHERE key = 'option.lr'", "option.lr", 0);
     change_row(s, "UPDATE runs SET key = 'option.ln' WHERE key = 'option.lr'", "option.ln", 0);
-    change_row(s, "DELETE FROM steps WHERE step = 1", "step 1 should come", 1);
+    change_row(s, "DELETE FROM steps WHERE step = 1", "step 2 should come", 1);
     change_row(s, "UPDATE evals SET name = 'lost'", "lost", 1);
     any_byte_of_the_database(s, 700);
     scene_free(s);

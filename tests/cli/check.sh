@@ -153,8 +153,8 @@ if command -v sqlite3 >/dev/null; then
     }
     sql "a setting" "the setting option.lr is damaged" "UPDATE runs SET value = '0.1' WHERE key = 'option.lr'"
     sql "the journal" "journal" "UPDATE journal_image SET crc = crc + 1 WHERE block = 1"
-    sql "a step" "the row of step 2 is damaged" "UPDATE steps SET loss = loss + 1 WHERE step = 2"
-    sql "a step that is missing" "step 1 should come" "DELETE FROM steps WHERE step = 1"
+    sql "a step" "the row of step 3 is damaged" "UPDATE steps SET loss = loss + 1 WHERE step = 2"
+    sql "a step that is missing" "step 2 should come" "DELETE FROM steps WHERE step = 1"
     sql "an evaluation" "table evals" "UPDATE evals SET value = value + 1"
     sqlite3 "$tmp/fine/run.db" "UPDATE steps SET loss = loss + 1 WHERE step = 2; DELETE FROM steps WHERE step IN (0, 3); UPDATE evals SET value = 0"
     works "run.db: rows of measurements that are damaged are given up" check "$tmp/fine" --repair
