@@ -657,6 +657,7 @@ static void creation_begin(struct creation *c, int mode)
     assert_int_equal(opt_parse(&rows, 1, c->argv, &c->o, NULL, &c->err), 0);
     c->o.mode = mode;
     c->o.disk = 1; // sync
+    c->o.device_in_ram = 1;
     c->o.csd_mem = 1 << 20;
     c->o.seq = 16;
     snprintf(c->data, sizeof c->data, "%s/tokens.bin", c->dir);
