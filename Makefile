@@ -66,7 +66,7 @@ demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show 
 	@sh tests/demo.sh
 
 # tests/run.py runs them side by side, those that take longest first.
-TESTS_LONG := tests/cli/memory.sh tests/cli/train.sh tests/cli/reshard.sh $(BUILD)/tests/test_stream_csd
+TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) $(BUILD)/tests/test_stream_csd
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.sh $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" $(PYTHON) tests/run.py
