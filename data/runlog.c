@@ -240,8 +240,6 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         rc = wal_check(path, NULL, err);
     if (!rc)
         rc = runlog_db_connect(log, read_only, err);
-    if (!rc && log->apart)
-        rc = runlog_lock_reading(log, err);
     if (!rc)
         rc = runlog_db_check_format(log, err);
     if (!rc)

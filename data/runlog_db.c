@@ -256,7 +256,7 @@ static int db_open_alone(struct runlog *log)
 
 /* With its log, but with an index of the log in this process's memory, since a file of it (run.db-shm)
  * cannot be made. SQLite does that for who has the database to himself, and takes it for granted where
- * there are no locks; run.lock stands in for them (runlog_open). */
+ * there are no locks; run.lock stands in for them. */
 static int db_open_apart(struct runlog *log)
 {
     int rc;
@@ -329,8 +329,10 @@ int runlog_db_connect(struct runlog *log, int read_only, struct err *err)
         runlog_wait_install(log);
         rc = db_probe(log);
     }
-    if (read_only && log->db && cannot_write(log, rc))
-        return runlog_db_connect_apart(log, 0, err);
+    if (read_only && log->db && cannot_write(log, rc)) {
+        rc = runlog_lock_reading(log, err);
+        return rc ? rc : runlog_db_connect_apart(log, 0, err);
+    }
     if (!rc)
         rc = db_own_views(log);
     if (!rc && read_only)
@@ -345,7 +347,6 @@ int runlog_db_connect_apart(struct runlog *log, int alone, struct err *err)
 {
     int rc = alone || !has_log(log) ? db_open_alone(log) : db_open_apart(log);
 
-    log->apart = 1;
     if (!rc)
         rc = db_probe(log);
     if (!rc)

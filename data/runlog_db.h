@@ -21,7 +21,6 @@ struct runlog {
     sqlite3_stmt *stmt[SQLS]; // NULL until its first use
     int           lock_fd;    // -1: not held
     int           writes;     // it is held against everybody
-    int           apart;      // connected by runlog_db_connect_apart
     uint64_t      busy_ns;    // since when another program is waited for
     int           told;       // that was said
     int           given_up;   // -errno: it is not waited for any more
@@ -42,7 +41,7 @@ int runlog_db_row(struct runlog *log, enum runlog_sql id, const char *doing, str
  * log->db may be open. */
 int runlog_db_connect(struct runlog *log, int read_only, struct err *err);
 /* For reading, without a write to any file; alone: as if there were no log. What writes must be kept away
- * meanwhile (run.lock): there are no locks of SQLite's. */
+ * before and meanwhile (runlog_lock_reading): there are no locks of SQLite's. */
 int runlog_db_connect_apart(struct runlog *log, int alone, struct err *err);
 int runlog_db_create(struct runlog *log, int durable, struct err *err);
 /* Refuse what no run of this version looks like. */

@@ -114,13 +114,14 @@ void runlog_wait_install(struct runlog *log)
 
 int runlog_wait_fail(struct runlog *log, const char *doing, struct err *err)
 {
-    double minutes = log->given_up ? (double)(clock_ns() - log->busy_ns) / 60e9 : 0;
-
     if (log->given_up == -EINTR)
         return err_stopped(err, "%s: stopped while waiting for another program that has it locked (while %s); "
                            "a run goes on with --resume", log->path, doing);
+    if (!log->given_up) // where waiting could not help
+        return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try again",
+                       log->path, doing);
     return err_set(err, -EBUSY,
                    "%s is locked by another program, for %.2g minutes now (while %s): let it end what it does "
                    "there; a run goes on with --resume",
-                   log->path, minutes, doing);
+                   log->path, (double)(clock_ns() - log->busy_ns) / 60e9, doing);
 }
