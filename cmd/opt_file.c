@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_BYTES = 1 << 20 };
 
@@ -85,31 +84,6 @@ static int line_parse(char *line, char **name, char **value, struct err *err)
 
 /* ---- the file ---- */
 
-/* All of it, with a 0 at its end; malloced. */
-static int file_take(char **out, size_t *n, const char *path, struct err *err)
-{
-    uint64_t size;
-    int      fd = -1, rc = file_open_read(path, &fd, &size, err);
-
-    *out = NULL;
-    if (!rc && size > MOST_BYTES)
-        rc = err_misuse(err, "%s has %llu bytes: a file of options has %d at most", path,
-                        (unsigned long long)size, MOST_BYTES);
-    else if (!rc && !size)
-        rc = err_misuse(err, "%s is empty: options are expected, a line each: name = value", path);
-    if (!rc && !(*out = malloc(size + 1)))
-        rc = err_set(err, -ENOMEM, "%s: out of memory", path);
-    if (!rc)
-        rc = file_pread(fd, *out, size, 0, path, err);
-    if (!rc) {
-        (*out)[size] = '\0';
-        *n = size;
-    }
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
 /* One line of len bytes, with its end behind it if it is whole. */
 static int line_take(char *line, size_t len, int whole, opt_file_option *each, void *ctx, struct err *err)
 {
@@ -130,10 +104,12 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
     char      *text = NULL;
     size_t     n = 0, number = 1, len;
     struct err why = { 0 };
-    int        rc = file_take(&text, &n, path, err);
+    int        rc = file_read_whole(&text, &n, path, MOST_BYTES, err);
 
     if (rc)
         err->misuse |= rc != -ENOMEM;
+    else if (!n)
+        rc = err_misuse(err, "%s is empty: options are expected, a line each: name = value", path);
     for (size_t at = 0; at < n && !rc; at += len + 1, number++) {
         char *end = memchr(text + at, '\n', n - at);
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int add(struct prompts *p, const char *text, size_t n, size_t line, struct tokenizer *tok,
                struct err *err)
@@ -21,25 +20,10 @@ static int add(struct prompts *p, const char *text, size_t n, size_t line, struc
     return tokenizer_encode(tok, text, n, &p->item[p->n++].ids, err);
 }
 
-static int read_whole(char **out, size_t *n, const char *path, struct err *err)
-{
-    uint64_t size;
-    int      fd, rc = file_open_read(path, &fd, &size, err);
-
-    if (rc)
-        return rc;
-    *out = malloc((size_t)size + 1);
-    *n = (size_t)size;
-    rc = *out ? file_pread(fd, *out, *n, 0, path, err)
-              : err_set(err, -ENOMEM, "%s: out of memory for %zu bytes", path, *n);
-    close(fd);
-    return rc;
-}
-
 static int add_lines(struct prompts *p, const char *path, struct tokenizer *tok, struct err *err)
 {
     size_t size, line = 1;
-    int    rc = read_whole(&p->file, &size, path, err);
+    int    rc = file_read_whole(&p->file, &size, path, UINT64_MAX, err);
 
     if (!rc && size == 0)
         return err_misuse(err, "%s is empty: expected a prompt a line", path);

@@ -225,3 +225,29 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     *size = (uint64_t)st.st_size;
     return 0;
 }
+
+int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err)
+{
+    uint64_t size;
+    int      fd, rc = file_open_read(path, &fd, &size, err);
+
+    *out = NULL;
+    *n = 0;
+    if (rc)
+        return rc;
+    if (size > most)
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, path, size, most);
+    else if (!(*out = malloc((size_t)size + 1)))
+        rc = err_set(err, -ENOMEM, "no memory for the %" PRIu64 " bytes of %s", size, path);
+    else
+        rc = file_pread(fd, *out, (size_t)size, 0, path, err);
+    close(fd);
+    if (rc) {
+        free(*out);
+        *out = NULL;
+        return rc;
+    }
+    (*out)[size] = '\0';
+    *n = (size_t)size;
+    return 0;
+}

@@ -21,6 +21,9 @@ int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *pat
  * people keep a model's files elsewhere. How much of *size is read is the caller's to bound. Caller closes *fd. */
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err);
 
+/* All of such a file, with a 0 behind it; malloced. One of more than `most` bytes is refused. */
+int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err);
+
 /* Open a file that is written where it is, for reading and writing: a regular one that has this name alone, not
  * a link to somebody's file. flags: O_CREAT (mode by umask), O_EXCL. Caller closes *fd. */
 int file_open_own(const char *path, int flags, int *fd, struct err *err);
@@ -47,6 +50,9 @@ int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
+
+/* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
+int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
 
 /* Removes what killed processes left in `dir` under such names, whatever it was to become, and where there are
  * no locks; the caller knows that nobody else is making files there. */

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEX = 16, TRIES = 16 };
+enum { HEX = 16, TRIES = 16, COPY_BYTES = 1 << 16 };
 
 static const char *const before[] = { ".", ".new-" }; // HEX; of a file, of a folder
 static const char *const after[] = { ".tmp", "" };    // and behind it
@@ -195,6 +195,34 @@ void file_new_abort(struct file_new *f)
         unlink(f->temp);
     close(f->fd);
     file_new_clear(f);
+}
+
+int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
+{
+    struct file_new f = { 0 };
+    char           *buf = malloc(COPY_BYTES);
+    uint64_t        size = 0;
+    int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
+
+    if (!rc)
+        rc = file_open_read(from, &fd, &size, err);
+    if (!rc && size > most)
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, from, size, most);
+    if (!rc)
+        rc = file_new_open(&f, to, err);
+    for (uint64_t off = 0, n; off < size && !rc; off += n) {
+        n = size - off < COPY_BYTES ? size - off : COPY_BYTES;
+        rc = file_pread(fd, buf, n, off, from, err);
+        if (!rc)
+            rc = file_pwrite(f.fd, buf, n, off, to, err);
+    }
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f);
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    return rc;
 }
 
 /* PATH.0123456789abcdef.tmp? Also without a sum: older versions made such names. */

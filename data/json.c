@@ -6,10 +6,8 @@
 #include "data/file.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { INTEGER_DIGITS = 18 }; // that an int64 holds, whatever they are
 
@@ -76,30 +74,14 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
 
 int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
 {
-    uint64_t size;
-    char    *text = NULL;
-    int      fd, rc;
+    char  *text;
+    size_t n;
+    int    rc = file_read_whole(&text, &n, path, max_bytes, err);
 
     *out = NULL;
-    rc = file_open_read(path, &fd, &size, err);
-    if (rc)
-        return rc;
-    if (size > max_bytes) {
-        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but this JSON file may have at most %zu",
-                        path, size, max_bytes);
-        goto out;
-    }
-    text = malloc(size ? size : 1);
-    if (!text) {
-        rc = err_set(err, -ENOMEM, "no memory for the %" PRIu64 " bytes of %s", size, path);
-        goto out;
-    }
-    rc = file_pread(fd, text, size, 0, path, err);
     if (!rc)
-        rc = json_parse(out, text, size, path, err);
-out:
+        rc = json_parse(out, text, n, path, err);
     free(text);
-    close(fd);
     return rc;
 }
 

@@ -283,25 +283,6 @@ static int open_json(struct loading *l, struct err *err)
 
 /* ---- loading: vocab.json and merges.txt ---- */
 
-static int read_text(const char *path, char **text, size_t *n, struct err *err)
-{
-    uint64_t size;
-    int      fd, rc = file_open_read(path, &fd, &size, err);
-
-    *text = NULL;
-    if (rc)
-        return rc;
-    *n = (size_t)size;
-    if (size > TOKENIZER_FILE_MAX)
-        rc = err_misuse(err, "%s has more than %zu bytes", path, TOKENIZER_FILE_MAX);
-    else if (!(*text = malloc(*n + 1)))
-        rc = err_set(err, -ENOMEM, "no memory for %s", path);
-    else
-        rc = file_pread(fd, *text, *n, 0, path, err);
-    close(fd);
-    return rc;
-}
-
 static int merges_load_text(struct loading *l, const char *text, size_t n, struct err *err)
 {
     const char *line;
@@ -322,7 +303,7 @@ static int open_pair(struct loading *l, const char *vocab_path, const char *merg
     l->path = vocab_path;
     rc = json_read(&l->vocab, vocab_path, TOKENIZER_FILE_MAX, err);
     if (!rc)
-        rc = read_text(merges_path, &text, &n_text, err);
+        rc = file_read_whole(&text, &n_text, merges_path, TOKENIZER_FILE_MAX, err);
     if (rc)
         goto out;
     while (n_merges <= TOKENIZER_MAX_VOCAB && merges_line(text, n_text, &at, &len))

@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,45 +166,23 @@ int wal_check(const char *db_path, struct wal_part *part, struct err *err)
 
 /* ---- cutting it ---- */
 
-/* All of the log, beside it. */
-static int log_keep(int fd, const char *log, char *kept, struct err *err)
-{
-    struct file_new f = { 0 };
-    char            buf[65536];
-    struct stat     st;
-    int             rc = file_new_open(&f, kept, err);
-
-    if (!rc && fstat(fd, &st))
-        rc = err_set(err, -errno, "%s: %s", log, strerror(errno));
-    for (uint64_t off = 0; !rc && off < (uint64_t)st.st_size; off += sizeof buf) {
-        size_t n = (uint64_t)st.st_size - off < sizeof buf ? (size_t)((uint64_t)st.st_size - off) : sizeof buf;
-
-        rc = file_pread(fd, buf, n, off, log, err);
-        if (!rc)
-            rc = file_pwrite(f.fd, buf, n, off, kept, err);
-    }
-    if (!rc)
-        rc = file_new_commit(&f, err);
-    file_new_abort(&f);
-    return rc;
-}
-
 int wal_cut(const char *db_path, const struct wal_part *part, struct err *err)
 {
-    uint64_t bytes = part->use == WAL_UP_TO ? part->bytes : 0;
-    char    *log = NULL, *shm = NULL, *kept = NULL;
-    int      fd = -1, rc = 0;
+    off_t       bytes = part->use == WAL_UP_TO ? (off_t)part->bytes : 0;
+    char       *log = NULL, *shm = NULL, *kept = NULL;
+    struct stat st = { 0 };
+    int         fd = -1, rc = 0;
 
     assert(part->use == WAL_UP_TO || part->use == WAL_WITHOUT);
     if (asprintf(&log, "%s-wal", db_path) < 0 || asprintf(&shm, "%s-shm", db_path) < 0 ||
         asprintf(&kept, "%s-wal.damaged", db_path) < 0)
         rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
-    else if ((fd = open(log, O_RDWR | O_CLOEXEC)) >= 0)
-        rc = log_keep(fd, log, kept, err);
-    else if (errno != ENOENT)
-        rc = err_set(err, -errno, "open %s: %s", log, strerror(errno));
-    if (!rc && fd >= 0 && (ftruncate(fd, (off_t)bytes) || fsync(fd)))
-        rc = err_set(err, -errno, "cut %s to %llu bytes: %s", log, (unsigned long long)bytes, strerror(errno));
+    if (!rc && (!lstat(log, &st) || errno != ENOENT))
+        rc = file_open_own(log, 0, &fd, err);
+    if (!rc && st.st_size > bytes) // else a kill came after it was cut: what it was is kept already
+        rc = file_copy(log, kept, UINT64_MAX, err);
+    if (!rc && st.st_size > bytes && (ftruncate(fd, bytes) || fsync(fd)))
+        rc = err_set(err, -errno, "cut %s to %lld bytes: %s", log, (long long)bytes, strerror(errno));
     if (!rc && unlink(shm) && errno != ENOENT) // only now: until here it says that the log is damaged
         rc = err_set(err, -errno, "remove %s: %s", shm, strerror(errno));
     if (fd >= 0)

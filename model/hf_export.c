@@ -20,36 +20,6 @@ enum { PIECE = 1 << 16 };
 
 /* ---- the tokenizer ---- */
 
-/* A tokenizer's file. */
-static int copy_file(const char *from, const char *to, struct err *err)
-{
-    struct file_new f = { 0 };
-    char           *buf = malloc(PIECE);
-    uint64_t        size = 0;
-    int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
-
-    if (!rc)
-        rc = file_open_read(from, &fd, &size, err);
-    if (!rc && size > TOKENIZER_FILE_MAX)
-        rc = err_misuse(err, "%s has %llu bytes, but a tokenizer's file may have at most %zu", from,
-                        (unsigned long long)size, TOKENIZER_FILE_MAX);
-    if (!rc)
-        rc = file_new_open(&f, to, err);
-    for (uint64_t off = 0, n; off < size && !rc; off += n) {
-        n = size - off < PIECE ? size - off : PIECE;
-        rc = file_pread(fd, buf, n, off, from, err);
-        if (!rc)
-            rc = file_pwrite(f.fd, buf, n, off, to, err);
-    }
-    if (!rc)
-        rc = file_new_commit(&f, err);
-    file_new_abort(&f);
-    if (fd >= 0)
-        close(fd);
-    free(buf);
-    return rc;
-}
-
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
 {
     static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
@@ -65,7 +35,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
             return rc;
         if (access(src, F_OK))
             continue;
-        rc = copy_file(src, dst, err);
+        rc = file_copy(src, dst, TOKENIZER_FILE_MAX, err);
         *copied += 1;
     }
     return rc;

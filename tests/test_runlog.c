@@ -501,6 +501,33 @@ static void test_past_of_damaged_log(void **state)
     }
 }
 
+/* A kill after the log was cut, but before its index went: what the log was is not kept over by what is left of it. */
+static void test_cut_that_was_killed(void **state)
+{
+    enum { COMMITS = 20 };
+    char        name[sizeof path + 16];
+    struct left l[3];
+    struct stat st;
+    FILE       *f;
+
+    (void)state;
+    leave_log(COMMITS, 0, l);
+    l[1].bytes[l[1].n / 2] ^= 0x10;
+    left_put(l);
+    assert_int_equal(runlog_cut(path, &err), 0);
+    snprintf(name, sizeof name, "%s-shm", path);
+    f = fopen(name, "w");
+    assert_int_equal(fwrite(l[2].bytes, 1, l[2].n, f), l[2].n);
+    fclose(f);
+    assert_int_equal(runlog_cut(path, &err), 0);
+    snprintf(name, sizeof name, "%s-wal.damaged", path);
+    assert_int_equal(stat(name, &st), 0);
+    assert_int_equal(st.st_size, l[1].n);
+    unlink(name);
+    for (int i = 0; i < 3; i++)
+        free(l[i].bytes);
+}
+
 static void test_read_only_folder(void **state)
 {
     struct runlog *log = create(1);
@@ -574,6 +601,7 @@ int main(void)
         CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
         CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_lost_steps), CASE(test_damaged_log),
         CASE(test_full_disk), CASE(test_read_only_folder), CASE(test_waiting), CASE(test_past_of_damaged_log),
+        CASE(test_cut_that_was_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
