@@ -335,34 +335,51 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
     return rc;
 }
 
+/* Every block; what is damaged is counted. -EINTR where it was stopped. */
+static int blocks_check(const struct run_config *cfg, int fd, const char *path, const uint32_t *crc,
+                        struct image_check *out, struct err *err)
+{
+    float *piece = malloc(PIECE * sizeof *piece);
+    int    rc = piece ? 0 : err_set(err, -ENOMEM, "out of memory for checking %s", path);
+
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+        struct param_set beyond = { 0 };
+        struct err       why = { 0 };
+        int              damage = block_load(cfg, fd, path, b, crc[b], NULL, piece, &beyond, &why);
+
+        if (damage == -EINTR)
+            rc = err_stopped(err, "%s", why.text);
+        else if (!damage)
+            param_set_join(&out->beyond, &beyond); // what is damaged holds anything
+        else if (out->damaged++ == 0)
+            out->why = why;
+        out->bytes += image_block_floats(cfg, b) * sizeof(float);
+    }
+    free(piece);
+    return rc;
+}
+
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err)
 {
     struct area a;
-    struct err  why = { 0 };
     char        path[PATH_MAX];
-    float      *piece = malloc(PIECE * sizeof *piece);
     int         fd = -1, rc = area_read(cfg, area, &a, err);
 
     *out = (struct image_check){ .named = a.found, .step = a.step };
     image_path(cfg, area, path, sizeof path);
-    if (!rc && !piece)
-        rc = err_set(err, -ENOMEM, "out of memory for checking %s", path);
-    if (!rc && a.found && image_open_reading(cfg, area, &fd, &out->why))
-        out->damaged = cfg->n_blocks;
-    for (size_t b = 0; b < cfg->n_blocks && fd >= 0 && !rc; b++) {
-        rc = block_load(cfg, fd, path, b, a.crc[b], NULL, piece, &out->beyond, &why);
-        if (rc == -EINTR) {
-            err_stopped(err, "%s", why.text);
-            break;
-        }
-        if (rc && out->damaged++ == 0)
-            out->why = why;
-        rc = 0;
-        out->bytes += image_block_floats(cfg, b) * sizeof(float);
-    }
-    if (fd >= 0)
+    if (rc || !a.found)
+        goto out;
+    rc = image_open_reading(cfg, area, &fd, &out->why);
+    if (!rc) {
+        rc = blocks_check(cfg, fd, path, a.crc, out, err);
         close(fd);
-    free(piece);
+    } else if (rc == -EBUSY) { // who writes it is no damage
+        err_set(err, rc, "%s", out->why.text);
+    } else {
+        out->damaged = cfg->n_blocks;
+        rc = 0;
+    }
+out:
     area_release(&a);
     return rc;
 }
