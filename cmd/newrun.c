@@ -361,6 +361,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     s->run.watch = &w.watch;
     if (!rc)
         rc = run_format(&s->run, &source, err);
+    s->run.watch = NULL;
     work_end(&w);
     hf_close(hf);
     return rc;
@@ -440,7 +441,8 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
     if (rc)
         return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
-        (rc = session_store_options(s, err)) || (rc = recipe_store(s, &n->recipe, err)) || (s->spares && (rc = session_set(s, "spares", "1", err))) ||
+        (rc = session_store_options(s, err)) || (rc = recipe_store(s, &n->recipe, err)) ||
+        (s->spares && (rc = session_set(s, "spares", "1", err))) ||
         (rc = store_classifier(s, n, err)) ||
         (rc = runlog_commit(s->log, err))) {
         runlog_rollback(s->log);

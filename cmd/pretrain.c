@@ -43,9 +43,9 @@ const struct opt_command pretrain_command = {
     "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | --resume RUN "
     "[--steps N]",
     "train a model",
-    "Ctrl-C finishes the step and commits (an evaluation is left, and done again); --resume goes on from there, bit for bit as if the run had never "
-    "stopped. On resume, options that "
-    "change the arithmetic are refused.",
+    "Ctrl-C finishes the step and commits (an evaluation is left, and done again); --resume goes on from "
+    "there, bit for bit as if the run had never stopped. On resume, options that change the arithmetic are "
+    "refused.",
     parts,
     sizeof(struct pretrain_opts),
     NULL,

@@ -110,11 +110,6 @@ int stop_asked(void)
     return signals != 0;
 }
 
-int stop_look(struct err *err)
-{
-    return signals ? err_stopped(err, "stopped; nothing half-made is left") : 0;
-}
-
 static void set(struct said *said, const char *fmt, va_list ap)
 {
     int next = !said->shown;

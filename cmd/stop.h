@@ -13,8 +13,6 @@ void stop_catch_pipe(void);
 
 /* Was a clean end asked for? */
 int stop_asked(void);
-/* 0, or -EINTR with the sentence that it was stopped. */
-int stop_look(struct err *err);
 
 /* What a first signal says from here on: "stopping WAITS (about N s); Ctrl-C again ends it at once, and THEN",
  * such as "when step 3 is done" and "--resume computes it again". Both stay until they are set anew; NULL: as in

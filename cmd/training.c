@@ -251,7 +251,7 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
     if (!rc)
         rc = stream_drain(t->stream, err);
     if (!rc)
-        rc = stop_look(err);
+        rc = watch_look(&w.watch, 0, 0, err);
     work_end(&w);
     return rc;
 }
@@ -559,6 +559,7 @@ static int train_steps(struct training *t, int missing, int *code, struct err *e
         rc = one_step(t, step, err);
     stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
     stop_waits("when step %llu is committed", (unsigned long long)step);
+    stop_then("--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
     progress_make_way();

@@ -264,7 +264,7 @@ static int own_settle(struct own_task *o, const struct own_scan *s, const char *
 struct task task_custom(const char *const *labels, size_t n)
 {
     return (struct task){ .name = "custom",
-                          .title = "regression",
+                          .title = n > 1 ? "classification" : "regression",
                           .suffix = { "" },
                           .n_labels = n,
                           .n_metrics = 1,

@@ -249,10 +249,13 @@ static int config_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, 
     *out = NULL;
     if (rc)
         return rc;
-    if (stat(path, &st))
+    if (stat(path, &st)) {
+        const char *why = strerror(errno);
+
         return err_misuse(err,
                           "%.300s: %s: a Hugging Face folder with config.json and model.safetensors is "
-                          "needed%s", path, strerror(errno), hf_hub_hint(dir, hint));
+                          "needed%s", path, why, hf_hub_hint(dir, hint));
+    }
     rc = json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
