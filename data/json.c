@@ -11,35 +11,36 @@
 
 enum { INTEGER_DIGITS = 18 }; // that an int64 holds, whatever they are
 
+/* The string that begins at text[i], up to its closing quote, copied to *to; where it ends. */
+static size_t string_copy(char **to, const char *text, size_t i, size_t n)
+{
+    for (*(*to)++ = text[i++]; i < n && text[i] != '"';) {
+        if (text[i] == '\\' && i + 1 < n)
+            *(*to)++ = text[i++];
+        *(*to)++ = text[i++];
+    }
+    return i;
+}
+
 /* The text with an exponent behind each whole number of more digits, so that it is a real one; malloced. */
 static char *longer_as_real(const char *text, size_t n, size_t *made)
 {
-    char  *out = malloc(n + n / INTEGER_DIGITS * 2 + 1), *to = out;
-    size_t i = 0;
+    char *out = malloc(n + n / INTEGER_DIGITS * 2 + 1), *to = out;
 
-    while (out && i < n) {
-        size_t digits = 0, number = 0;
-
-        if (text[i] == '"') { // to the closing quote
-            for (*to++ = text[i++]; i < n && text[i] != '"';) {
-                if (text[i] == '\\' && i + 1 < n)
-                    *to++ = text[i++];
-                *to++ = text[i++];
-            }
-        }
-        for (; i + digits < n && text[i + digits] >= '0' && text[i + digits] <= '9'; digits++)
-            ;
-        for (; i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]); number++)
-            ;
+    for (size_t i = 0, digits, number; out && i < n; i += number) {
+        if (text[i] == '"')
+            i = string_copy(&to, text, i, n);
+        for (digits = number = 0; i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]);
+             number++)
+            digits += text[i + number] >= '0' && text[i + number] <= '9';
         memcpy(to, text + i, number);
         to += number;
-        i += number;
-        if (digits == number && digits > INTEGER_DIGITS) {
+        if (digits > INTEGER_DIGITS && digits + (text[i] == '-') == number) {
             memcpy(to, "e0", 2);
             to += 2;
-        } else if (number == 0 && i < n) {
-            *to++ = text[i++];
         }
+        if (i + number < n)
+            *to++ = text[i + number++]; // what is behind it
     }
     *made = out ? (size_t)(to - out) : 0;
     return out;

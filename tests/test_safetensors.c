@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "data/half.h"
+#include "data/json.h"
 #include "data/safetensors.h"
 #include "tests/tempdir.h"
 
@@ -350,12 +351,31 @@ static void test_folder_is_not_left(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
 
+/* Python's whole numbers have no end: those beyond an int64 are real ones, and nothing else is changed. */
+static void test_long_numbers(void **state)
+{
+    static const char text[] = "{\"a\": 1000000000000000019884624838656, \"b\": -1000000000000000019884624838656, "
+                               "\"c\\\"12345678901234567890\": [\"12345678901234567890\", 7, 12345678901234567890.5]}";
+    json_t           *value, *list;
+    struct err        err = { 0 };
+
+    (void)state;
+    assert_int_equal(json_parse(&value, text, strlen(text), "text", &err), 0);
+    assert_true(json_real_value(json_object_get(value, "a")) == 1e30);
+    assert_true(json_real_value(json_object_get(value, "b")) == -1e30);
+    list = json_object_get(value, "c\"12345678901234567890");
+    assert_string_equal(json_string_value(json_array_get(list, 0)), "12345678901234567890");
+    assert_true(json_is_integer(json_array_get(list, 1)) && json_integer_value(json_array_get(list, 1)) == 7);
+    assert_true(json_real_value(json_array_get(list, 2)) == 12345678901234567890.5);
+    json_decref(value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_round_trip),      T(test_same_bytes),  T(test_corruption_is_found), T(test_every_byte_counts),
         T(test_rounding), T(test_writer_refusals), T(test_hostile_headers), T(test_other_dtype), T(test_shards),
-        T(test_folder_is_not_left),
+        T(test_folder_is_not_left), T(test_long_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
