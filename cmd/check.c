@@ -251,13 +251,8 @@ static int check_exports(struct check *c, struct err *err)
 {
     for (int i = 0; i < WHOLE_EXPORTS; i++) {
         struct whole w;
-        struct work  work;
-        int          found;
 
-        work_begin(&work, "checking what was exported");
-        found = whole_look(&w, &c->s, i, &work.watch);
-        work_end(&work);
-        if (!found)
+        if (!whole_look(&w, &c->s, i))
             continue;
         if (w.why.stopped)
             return err_stopped(err, "%s", w.why.text);
@@ -396,7 +391,9 @@ static int check_folder(struct check *c, struct err *err)
     if (!rc) {
         struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};
 
-        rc = finite_check(&all, err);
+        work_begin(&w, "looking at the values of %s", c->o->what);
+        rc = finite_check(&all, &w.watch, err);
+        work_end(&w);
     }
     hf_close(hf);
     rc = part_over(c, rc, err);

@@ -43,7 +43,7 @@ int columns_store(struct session *s, const struct task_names *n, struct err *err
     return rc || !n->label ? rc : session_set(s, "column.label", n->label, err);
 }
 
-void columns_load(struct task_names *out, struct session *s)
+void columns_load(struct task_names *out, const struct session *s)
 {
     *out = (struct task_names){ .text = session_get(s, "column.text"),
                                 .pair = session_get(s, "column.pair"),

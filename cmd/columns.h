@@ -15,6 +15,6 @@ int columns_check(const struct task_names *n, int own, struct err *err);
 int columns_store(struct session *s, const struct task_names *n, struct err *err);
 
 /* What was stored; all NULL where nothing was. The caller's to task_names_free. */
-void columns_load(struct task_names *out, struct session *s);
+void columns_load(struct task_names *out, const struct session *s);
 
 #endif

@@ -116,7 +116,7 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
 static void pick_columns(struct evaluation *v)
 {
     if (!v->r->hf)
-        columns_load(&v->trained, (struct session *)(uintptr_t)&v->r->run); // is asked through its database
+        columns_load(&v->trained, &v->r->run);
     v->columns = v->e->columns;
     if (!v->columns.text) {
         v->columns.text = v->trained.text;

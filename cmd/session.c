@@ -24,7 +24,7 @@ static const struct opt_command stored = { .name = "run", .usage = "", .summary 
 
 /* ---- keys and values ---- */
 
-char *session_get(struct session *s, const char *key)
+char *session_get(const struct session *s, const char *key)
 {
     struct err err;
 

@@ -67,7 +67,7 @@ int  session_cannot_write(int rc);
 int  session_config(struct session *s, struct err *err);
 
 /* A value of the database, malloced; NULL if there is none. */
-char *session_get(struct session *s, const char *key);
+char *session_get(const struct session *s, const char *key);
 int   session_set(struct session *s, const char *key, const char *value, struct err *err);
 /* In the database, and a line on stderr. */
 int   session_notice(struct session *s, const char *text, struct err *err);

@@ -2,6 +2,7 @@
 #include "cmd/whole.h"
 
 #include "cmd/best.h"
+#include "cmd/progress.h"
 #include "data/safetensors.h"
 
 #include <errno.h>
@@ -68,7 +69,21 @@ static int is_ours(struct session *s, int which, const struct safetensors *st)
     return same;
 }
 
-int whole_look(struct whole *w, struct session *s, int which, const struct watch *watch)
+/* Every byte of an export in dir; *st, open or NULL, is the caller's to close. */
+static int read_export(struct safetensors **st, const char *dir, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "checking %s", dir);
+    rc = safetensors_open(st, dir, err);
+    if (!rc)
+        rc = safetensors_verify(*st, &w.watch, err);
+    work_end(&w);
+    return rc;
+}
+
+int whole_look(struct whole *w, struct session *s, int which)
 {
     struct safetensors *st = NULL;
     char                file[sizeof w->path + 32];
@@ -80,11 +95,9 @@ int whole_look(struct whole *w, struct session *s, int which, const struct watch
     snprintf(file, sizeof file, "%s/model.safetensors", w->path);
     if (access(file, F_OK))
         return 1;
-    rc = safetensors_open(&st, w->path, &w->why);
-    if (!rc) {
+    rc = read_export(&st, w->path, &w->why);
+    if (st)
         w->bytes = safetensors_bytes(st);
-        rc = safetensors_verify(st, watch, &w->why);
-    }
     w->state = rc ? WHOLE_DAMAGED : is_ours(s, which, st) ? WHOLE_INTACT : WHOLE_OTHER;
     safetensors_close(st);
     return 1;
@@ -112,11 +125,16 @@ void whole_say(struct session *s, struct err *err)
     struct whole best = {0}, w;
     int          any = 0;
 
-    for (int i = 0; i < WHOLE_EXPORTS; i++)
-        if (whole_look(&w, s, i, NULL) && w.state == WHOLE_INTACT && (!any || w.step > best.step)) {
+    for (int i = 0; i < WHOLE_EXPORTS; i++) {
+        if (!whole_look(&w, s, i))
+            continue;
+        if (w.why.stopped)
+            return;
+        if (w.state == WHOLE_INTACT && (!any || w.step > best.step)) {
             best = w;
             any = 1;
         }
+    }
     if (any)
         err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s: "
                 "pretrain or finetune --run NEW --init takes it", err->text, best.step, best.path);
@@ -128,14 +146,15 @@ void whole_say(struct session *s, struct err *err)
 static void best_say(const char *dir, struct err *err)
 {
     struct safetensors *st = NULL;
+    struct err          why = {0};
     char                best[SESSION_PATH + 16];
     int                 rc;
 
     snprintf(best, sizeof best, "%s/best", dir);
-    rc = safetensors_open(&st, best, NULL);
-    if (!rc)
-        rc = safetensors_verify(st, NULL, NULL);
+    rc = read_export(&st, best, &why);
     safetensors_close(st);
+    if (why.stopped)
+        return;
     if (rc)
         err_set(err, 0, "%.700s; where it was exported to is not known any more: siTrain check HFDIR says whether "
                 "such a folder is whole, and pretrain or finetune --run NEW --init takes it", err->text);

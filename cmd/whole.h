@@ -20,9 +20,8 @@ struct whole {
 /* Record that dir holds the parameters after `step` steps. */
 int whole_record(struct session *s, const char *dir, uint64_t step, struct err *err);
 
-/* Read all of export `which`, under the eyes of watch (or NULL): where that ends it, w->why is stopped. 0 if
- * there never was one. */
-int         whole_look(struct whole *w, struct session *s, int which, const struct watch *watch);
+/* Read all of export `which`; 0 if there never was one. Where a person has asked for the end, w->why is stopped. */
+int         whole_look(struct whole *w, struct session *s, int which);
 const char *whole_state_text(enum whole_state state); // to follow a description: "", ", gone", ...
 
 /* Add to a sentence about damaged states what is whole: the newest export that is, or that there is none. */

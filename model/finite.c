@@ -52,17 +52,20 @@ struct params_source finite_source(struct finite *f)
     return (struct params_source){ read_finite, f };
 }
 
-int finite_check(struct finite *f, struct err *err)
+int finite_check(struct finite *f, const struct watch *watch, struct err *err)
 {
-    float *piece = malloc(PIECE * sizeof *piece);
-    int    rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
+    float   *piece = malloc(PIECE * sizeof *piece);
+    uint64_t done = 0;
+    int      rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
 
-    for (size_t b = 0; b < gpt_blocks(f->gpt); b++) {
+    for (size_t b = 0; b < gpt_blocks(f->gpt) && !rc; b++) {
         size_t size = gpt_block_size(f->gpt, b);
 
         for (size_t at = 0, k; at < size && !rc; at += k) {
             k = size - at < PIECE ? size - at : PIECE;
             rc = read_finite(f, b, at, k, piece, err);
+            if (!rc)
+                rc = watch_look(watch, done += k, gpt_total(f->gpt), err);
         }
     }
     free(piece);

@@ -16,7 +16,7 @@ struct finite {
  * it. Lives as long as f. */
 struct params_source finite_source(struct finite *f);
 
-/* Read all of it once. */
-int finite_check(struct finite *f, struct err *err);
+/* Read all of it once; watch: of parameters read, or NULL. */
+int finite_check(struct finite *f, const struct watch *watch, struct err *err);
 
 #endif
