@@ -5,6 +5,7 @@
 #include "cmd/probe.h"
 
 #include "kernels/matmul.h"
+#include "offload/devices.h"
 #include "offload/traffic.h"
 
 #include <errno.h>
@@ -57,11 +58,12 @@ static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const str
 
 struct args { char *v[MOST_ARGS + 1]; size_t n; int rc; struct err *err; };
 
+/* value NULL: a flag. */
 static void arg_add(struct args *a, const char *name, const char *value)
 {
     if (a->rc)
         return;
-    if (a->n == MOST_ARGS || asprintf(&a->v[a->n], "--%s=%s", name, value) < 0)
+    if (a->n == MOST_ARGS || asprintf(&a->v[a->n], "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
         a->rc = err_set(a->err, -ENOMEM, "too many devices for a probe, or out of memory");
     else
         a->n++;
@@ -125,6 +127,23 @@ static void args_make(struct args *a, const struct session *s, const struct gpt_
         arg_device(a, o->device.item[i]);
     if (!o->device.n)
         arg_number(a, "devices", o->devices);
+    if (o->device_in_ram || devices_fake(&s->run)) // the child's are not, but nothing of theirs is used
+        arg_add(a, "device-in-ram", NULL);
+}
+
+/* The child would not say why it does not work in a place that the run would be refused in, too. */
+static int places_check(const struct session *s, const char *dir, struct err *err)
+{
+    const struct train_opts *o = &s->o;
+    int                      rc = 0;
+
+    if (o->mode == TRAIN_MEM || devices_fake(&s->run))
+        return 0;
+    if (!o->device.n)
+        return devices_place_check(dir, 0, o->device_in_ram, err);
+    for (size_t i = 0; i < o->device.n && !rc; i++)
+        rc = devices_place_check(o->device.item[i], 1, o->device_in_ram, err);
+    return rc;
 }
 
 /* Ctrl-C ends the child, which removes its files; this process ends when it has. */
@@ -210,7 +229,9 @@ int probe_step(struct probe *out, const struct session *s, const struct budget *
     *out = (struct probe){ 0 };
     small_of(&g, &batch, &seq, s);
     args_make(&a, s, &g, batch, seq, dir);
-    rc = a.rc ? a.rc : child_run(&report, &a, err);
+    rc = a.rc ? a.rc : places_check(s, dir, err);
+    if (!rc)
+        rc = child_run(&report, &a, err);
     if (!rc)
         scale(out, json_object_get(report, "probe"), s, &g, batch, seq, plan);
     if (!rc && !(out->step > 0))

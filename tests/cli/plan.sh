@@ -39,6 +39,20 @@ run plan $small --run "$tmp/none/run"
 [ "$got" = 0 ] && grep -q "^Disk: " "$tmp/out" && grep -q "^Time: not measured: " "$tmp/out"
 result $? "where nothing can be written the plan is there, and why there is no time"
 
+if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %T "$ram")" = tmpfs ]; then
+    trap 'rm -rf "$tmp" "$ram"' EXIT
+    # shellcheck disable=SC2086
+    run plan $small --run "$ram/run"
+    [ "$got" = 0 ] && grep -q "^Time: not measured: .* is in RAM (tmpfs).*--device-in-ram" "$tmp/out"
+    result $? "where a run would be refused the plan says why there is no time"
+    # shellcheck disable=SC2086
+    run plan $small --run "$ram/run" --device-in-ram
+    [ "$got" = 0 ] && grep -q "^Time (estimated" "$tmp/out" && [ -z "$(ls -A "$ram")" ]
+    result $? "and where it would not there is one"
+else
+    skip "a place in RAM" "/dev/shm is no tmpfs that can be written here"
+fi
+
 # a fine-tuning's steps come from its rows and epochs
 printf 'sentence,label\n' >"$tmp/rows.csv"
 for i in 1 2 3 4 5 6 7 8 9; do printf 'text %s,%s\n' $i $((i % 2)) >>"$tmp/rows.csv"; done
