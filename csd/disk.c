@@ -226,8 +226,8 @@ static int file_fit(const struct disk_config *cfg, struct err *err)
     uint64_t       room, more;
 
     if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
-        rc = err_set(err, -errno, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes,
-                     strerror(errno));
+        rc = fd < 0 ? fd : -errno;
+        err_set(err, rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes, strerror(-rc));
         goto out;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < cfg->keep)
