@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { MOST_LAYERS = 2, MOST_WIDE = 256, MOST_WORDS = 16384 };
@@ -69,7 +70,7 @@ static int moving(struct bench *b, json_t *section, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     small.scratch = scratch;
     if (mkdir(scratch, 0777))
-        rc = err_set(err, -errno, "mkdir %s: it cannot be made", scratch);
+        rc = err_set(err, -errno, "mkdir %s: %s", scratch, strerror(errno));
     if (!rc)
         rc = part_run(&small, section, "moving", b->o->train.mode, 0, &row, err);
     if (!rc && b->o->train.mode != TRAIN_MEM)

@@ -20,7 +20,7 @@ void grads_dense(struct grads_part *parts, const struct store *s, size_t block, 
 /* Top-K of the whole block, packed for each subgroup into `pack` (grads_pack_bytes, 4 KiB aligned).
  * Error feedback: residual (padded with zeros as grad is) is what steps before did not send; it is
  * added before Top-K, and then is what this step does not send, with checksums for each subgroup.
- * Else NULL. *most: what no magnitude that is sent exceeds, where it is not known already. 1 if the
+ * Else NULL. *most, with error feedback alone: what no magnitude that is sent exceeds. 1 if the
  * two together are not finite: then nothing is packed, and the residual is of no use. */
 int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad,
                 float *residual, void *pack, void *scratch, double *most);

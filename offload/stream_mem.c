@@ -358,7 +358,6 @@ static int mem_update(struct stream *s, const struct stream_step *step, struct e
 static int mem_drain(struct stream *s, struct err *err)
 {
     struct stream_mem *m = of(s);
-
     int                rc = m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
 
     return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
