@@ -5,14 +5,14 @@
  * The lock is a file of its own beside the database (run.lock, flock): SQLite locks run.db itself with fcntl,
  * and a second descriptor on run.db closed by us would drop those. flock goes with the process, so a killed
  * run leaves nothing to clean up; the file stays, for removing it would let two processes hold two different
- * files of that name.
+ * files of that name. It says who holds it, and, for wal.h, which start of the machine it was when the database
+ * was last opened by who may write.
  *
  * Invariants, of all five files: statements are prepared once; every sentence names the file; the caller
  * owns transactions. */
 #include "data/runlog_db.h"
 
 #include "data/file.h"
-#include "data/wal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,8 @@ static void lock_holder(int fd, char *text, size_t size)
     long    pid;
     ssize_t n = pread(fd, text, size - 1, 0);
 
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\0'))
-        n--;
     text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
     gethostname(here, sizeof here - 1);
     if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) && kill((pid_t)pid, 0) &&
         errno == ESRCH)
@@ -73,10 +72,40 @@ static char *lock_path_of(const struct runlog *log)
     return asprintf(&path, "%.*srun.lock", dir_len, log->path) < 0 ? NULL : path;
 }
 
+/* What the file says of the machine's start. */
+static void lock_read_boot(struct runlog *log, int fd)
+{
+    char        text[256];
+    ssize_t     n = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    const char *line;
+
+    text[n > 0 ? n : 0] = '\0';
+    line = strchr(text, '\n');
+    if (!line || sscanf(line, "\nboot %36[0-9a-f-]", log->boot) != 1)
+        *log->boot = '\0';
+}
+
+/* Two lines: who holds the lock, "" for nobody, and the machine's start. */
+static int lock_write(const struct runlog *log, int held)
+{
+    char host[64] = "", text[256] = "\n";
+    int  n;
+
+    gethostname(host, sizeof host - 1);
+    if (held)
+        snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
+    n = (int)strlen(text);
+    if (*log->boot)
+        n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\n", log->boot);
+    errno = 0; // written over what is there, which takes no room on a full disk
+    return pwrite(log->lock_fd, text, (size_t)n, 0) != n || ftruncate(log->lock_fd, n)
+               ? (errno ? -errno : -EIO) : 0;
+}
+
 static int lock_take(struct runlog *log, struct err *err)
 {
-    char *path = lock_path_of(log), host[64] = "", text[128];
-    int   rc = 0, n;
+    char *path = lock_path_of(log);
+    int   rc = 0;
 
     if (!path)
         return err_set(err, -ENOMEM, "%s: out of memory", log->path);
@@ -90,10 +119,10 @@ static int lock_take(struct runlog *log, struct err *err)
         goto out;
     }
     log->writes = 1;
-    gethostname(host, sizeof host - 1);
-    n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
-    if (ftruncate(log->lock_fd, 0) || pwrite(log->lock_fd, text, (size_t)n, 0) != n)
-        rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path, strerror(errno));
+    lock_read_boot(log, log->lock_fd);
+    rc = lock_write(log, 1);
+    if (rc)
+        err_set(err, rc, "write %s: %s", path, strerror(-rc));
 out:
     free(path);
     return rc;
@@ -125,6 +154,7 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
         close(fd);
     else
         log->lock_fd = fd;
+    lock_read_boot(log, log->lock_fd);
     free(path);
     return rc;
 }
@@ -136,6 +166,7 @@ static int lock_is_taken(struct runlog *log)
     int   fd = path ? lock_open(path) : -1;
     int   taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 
+    lock_read_boot(log, fd);
     if (fd >= 0)
         close(fd);
     free(path);
@@ -188,6 +219,16 @@ static void log_unlink(const char *path)
         }
 }
 
+/* From here on the log's index is of this start of the machine. */
+static int boot_note(struct runlog *log, struct err *err)
+{
+    int rc;
+
+    wal_boot(log->boot);
+    rc = lock_write(log, 1);
+    return rc ? err_set(err, rc, "write run.lock beside %s: %s", log->path, strerror(-rc)) : 0;
+}
+
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err)
 {
     struct runlog *log = log_new(path);
@@ -205,6 +246,8 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
         goto out;
     close(fd);
     rc = runlog_db_create(log, durable, err);
+    if (!rc)
+        rc = boot_note(log, err);
     if (rc) {
         sqlite3_close(log->db);
         log->db = NULL;
@@ -237,7 +280,7 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     if (!rc && !read_only)
         rc = lock_take(log, err);
     if (!rc && (!read_only || !lock_is_taken(log)))
-        rc = wal_check(path, NULL, err);
+        rc = wal_check(path, log->boot, NULL, err);
     if (!rc)
         rc = runlog_db_connect(log, read_only, err);
     if (!rc)
@@ -248,6 +291,8 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         rc = runlog_db_set_durable(log, durable, err);
     if (!rc && !read_only)
         rc = runlog_db_add_sums(log, err);
+    if (!rc && !read_only)
+        rc = boot_note(log, err);
     if (rc)
         runlog_close(log);
     else
@@ -267,7 +312,7 @@ int runlog_open_past(struct runlog **out, const char *path, int *past, struct er
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     rc = runlog_lock_reading(log, err);
     if (!rc)
-        rc = wal_check(path, &part, err);
+        rc = wal_check(path, log->boot, &part, err);
     if (rc == -EBADMSG && part.use != WAL_NOTHING) {
         *past = 1;
         rc = 0;
@@ -294,7 +339,7 @@ int runlog_cut(const char *path, struct err *err)
     int             rc = log ? lock_take(log, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
 
     if (!rc)
-        rc = wal_check(path, &part, err);
+        rc = wal_check(path, log->boot, &part, err);
     if (rc == -EBADMSG && part.use != WAL_NOTHING)
         rc = wal_cut(path, &part, err);
     runlog_close(log);
@@ -312,7 +357,7 @@ void runlog_close(struct runlog *log)
         sqlite3_wal_checkpoint_v2(log->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     sqlite3_close_v2(log->db);
     if (log->writes)
-        (void)!ftruncate(log->lock_fd, 0); // only a sentence depends on it
+        lock_write(log, 0); // a failure leaves who is dead there, which is seen
     if (log->lock_fd >= 0)
         close(log->lock_fd);
     free(log->path);

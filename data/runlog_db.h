@@ -5,6 +5,7 @@
 #define DATA_RUNLOG_DB_H
 
 #include "data/runlog.h"
+#include "data/wal.h"
 
 #include <sqlite3.h>
 
@@ -21,6 +22,7 @@ struct runlog {
     sqlite3_stmt *stmt[SQLS]; // NULL until its first use
     int           lock_fd;    // -1: not held
     int           writes;     // it is held against everybody
+    char          boot[WAL_BOOT]; // of the machine, when who wrote last opened the database; "": not known
     uint64_t      busy_ns;    // since when another program is waited for
     int           told;       // that was said
     int           given_up;   // -errno: it is not waited for any more

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LOG_HEADER = 32, FRAME_HEADER = 24, MAX_PAGE = 65536 };
@@ -49,27 +48,29 @@ static void sum_on(uint32_t sum[2], const unsigned char *p, size_t n, int big_en
     }
 }
 
-/* Was the file last written since the machine was started? Then what the kernel gives is what was written. */
-static int since_start(const struct stat *st)
+void wal_boot(char id[WAL_BOOT])
 {
-    struct timespec now, up;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    clock_gettime(CLOCK_BOOTTIME, &up);
-    return st->st_mtime > now.tv_sec - up.tv_sec;
+    if (!f || fscanf(f, "%36[0-9a-f-]", id) != 1)
+        *id = '\0';
+    if (f)
+        fclose(f);
 }
 
-/* The index, if it is one that can be relied on. */
-static int index_read(const char *path, struct wal_head *out)
+/* The index, if it is one that can be relied on: written since the machine was started, so that what the kernel
+ * gives is what was written. No file's time tells that: clocks are set. */
+static int index_read(const char *path, const char *boot, struct wal_head *out)
 {
     const struct wal_index *first = &out->both[0];
-    struct stat             st;
+    char                    now[WAL_BOOT];
     uint64_t                size;
     int                     fd, good;
 
-    if (file_open_read(path, &fd, &size, NULL))
+    wal_boot(now);
+    if (!*boot || strcmp(boot, now) || file_open_read(path, &fd, &size, NULL))
         return 0;
-    good = fstat(fd, &st) == 0 && since_start(&st) && file_pread(fd, out, sizeof *out, 0, path, NULL) == 0 &&
+    good = file_pread(fd, out, sizeof *out, 0, path, NULL) == 0 &&
            memcmp(first, &out->both[1], sizeof *first) == 0 && first->version == INDEX_VERSION && first->ready;
     close(fd);
     return good;
@@ -132,7 +133,7 @@ static void part_decide(struct wal_part *part, uint32_t frames, const struct wal
         part->use = taken->done == frames ? WAL_WITHOUT : WAL_NOTHING;
 }
 
-int wal_check(const char *db_path, struct wal_part *part, struct err *err)
+int wal_check(const char *db_path, const char *boot, struct wal_part *part, struct err *err)
 {
     struct wal_head  head;
     struct wal_part  own;
@@ -148,7 +149,7 @@ int wal_check(const char *db_path, struct wal_part *part, struct err *err)
     *part = (struct wal_part){ .use = WAL_ALL };
     if (!buf || asprintf(&log, "%s-wal", db_path) < 0 || asprintf(&shm, "%s-shm", db_path) < 0) {
         rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
-    } else if (index_read(shm, &head) && *frames) {
+    } else if (index_read(shm, boot, &head) && *frames) {
         rc = file_open_read(log, &fd, &size, &why)
                  ? err_set(err, -EBADMSG, "%s, but its index %s has %u pages that were committed to it",
                            why.text, shm, *frames)

@@ -23,10 +23,15 @@ struct wal_part {
     uint64_t     bytes; // of the log up to there
 };
 
+/* Which start of the machine this is, as the kernel calls it; "" if it does not say. */
+enum { WAL_BOOT = 37 };
+void wal_boot(char id[WAL_BOOT]);
+
 /* -EBADMSG and a sentence if frames that were committed are damaged or missing; 0 also where there is no log,
- * or where its index is not known to be as new as it (the machine was started since, or somebody has the
- * database open). part, unless NULL, says what is left. Call it while nobody writes. */
-int wal_check(const char *db_path, struct wal_part *part, struct err *err);
+ * or where its index is not known to be as new as it: boot, the start of the machine under which who wrote last
+ * opened the database, is another one or unknown (""). part, unless NULL, says what is left. Call it while
+ * nobody writes. */
+int wal_check(const char *db_path, const char *boot, struct wal_part *part, struct err *err);
 
 /* Cut a damaged log to its part (WAL_UP_TO, WAL_WITHOUT), for good; all that it was is kept in
  * run.db-wal.damaged. A kill leaves it damaged or cut. */
