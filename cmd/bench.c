@@ -173,50 +173,55 @@ int bench_is_block(const struct bench *b, size_t device)
     return b->n_devices && stat(b->devices[device], &st) == 0 && S_ISBLK(st.st_mode);
 }
 
-/* A new folder in dir, malloced. */
-static int place_make(char **out, const char *dir, struct err *err)
+/* Where files are made: in --dir, then for each --device a folder in it, or the block device itself, for which
+ * nothing is made. */
+struct places { size_t n; const char **path; struct file_new *made; };
+
+static int place_make(struct places *p, size_t i, const char *dir, struct err *err)
 {
-    if (asprintf(out, "%s/.siTrain-bench.XXXXXX", dir) < 0) {
-        *out = NULL;
+    char *path;
+    int   rc;
+
+    if (asprintf(&path, "%s/.siTrain-bench", dir) < 0)
         return err_set(err, -ENOMEM, "out of memory");
-    }
-    if (mkdtemp(*out))
-        return 0;
-    free(*out);
-    *out = NULL;
-    return err_set(err, -errno, "make a folder in %s: %s; one that can be written is expected", dir,
-                   strerror(errno));
+    rc = file_new_scratch(&p->made[i], path, err);
+    free(path);
+    p->path[i] = p->made[i].temp;
+    return rc ? err_set(err, rc, "make a folder in %s: %s; one that can be written is expected", dir,
+                        strerror(-rc)) : 0;
 }
 
-/* places[0] in --dir, then one for each --device: a folder in it, or the block device itself. */
-static int places_make(char **places, struct bench *b, struct err *err)
+static int places_make(struct places *p, struct bench *b, struct err *err)
 {
     const struct opt_strings *d = &b->o->train.device;
-    int                       rc = place_make(&places[0], b->o->dir, err);
+    int                       rc;
 
+    p->n = 1 + d->n;
+    p->path = calloc(p->n, sizeof *p->path);
+    p->made = calloc(p->n, sizeof *p->made);
+    if (!p->path || !p->made)
+        return err_set(err, -ENOMEM, "out of memory");
+    rc = place_make(p, 0, b->o->dir, err);
     for (size_t i = 0; i < d->n && !rc; i++) {
         struct stat st;
 
         if (stat(d->item[i], &st) == 0 && S_ISDIR(st.st_mode))
-            rc = place_make(&places[1 + i], d->item[i], err);
-        else if (!(places[1 + i] = strdup(d->item[i])))
-            rc = err_set(err, -ENOMEM, "out of memory");
+            rc = place_make(p, 1 + i, d->item[i], err);
+        else
+            p->path[1 + i] = d->item[i];
     }
-    b->scratch = places[0];
-    b->devices = d->n ? (const char *const *)(places + 1) : NULL;
+    b->scratch = p->path[0];
+    b->devices = d->n ? p->path + 1 : NULL;
     b->n_devices = d->n;
     return rc;
 }
 
-static void places_remove(char **places, size_t n)
+static void places_remove(struct places *p)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct stat st;
-
-        if (places[i] && stat(places[i], &st) == 0 && S_ISDIR(st.st_mode))
-            file_remove_tree(places[i]);
-        free(places[i]);
-    }
+    for (size_t i = 0; p->made && i < p->n; i++)
+        file_new_abort(&p->made[i]);
+    free(p->made);
+    free(p->path);
 }
 
 /* ---- measuring ---- */
@@ -355,20 +360,15 @@ static int measure_apart(struct bench *b, unsigned asked)
 
 static int bench(struct bench *b, const struct opt_given *given, int *code, struct err *err)
 {
-    unsigned asked = sections_of(b->o->only, err);
-    char   **places = NULL;
-    size_t   n = 1 + b->o->train.device.n;
-    int      rc = asked ? options_check(b, asked, given, err) : -EINVAL;
+    unsigned      asked = sections_of(b->o->only, err);
+    struct places places = { 0 };
+    int           rc = asked ? options_check(b, asked, given, err) : -EINVAL;
 
-    if (!rc && !(places = calloc(n, sizeof *places)))
-        rc = err_set(err, -ENOMEM, "out of memory");
     if (!rc)
-        rc = places_make(places, b, err);
+        rc = places_make(&places, b, err);
     if (!rc)
         *code = measure_apart(b, asked);
-    if (places)
-        places_remove(places, n);
-    free(places);
+    places_remove(&places);
     return rc;
 }
 

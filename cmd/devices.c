@@ -3,9 +3,11 @@
  * engine a small product), so that "available" is a fact. Drives are read about in /sys and /proc
  * alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
+#include "cmd/stop.h"
 #include "cmd/train_opts.h"
 #include "csd/csd.h"
 #include "csd/disk.h"
+#include "data/file.h"
 #include "kernels/matmul.h"
 
 #include <dirent.h>
@@ -262,23 +264,24 @@ int cmd_devices(int argc, char **argv)
 {
     struct devices_opts o;
     struct err          err = { 0 };
-    char               *folder = NULL;
+    struct file_new     scratch = { 0 };
+    char               *path = NULL;
     int                 rc = opt_start(&devices_command, argc, argv, &o, NULL);
 
     if (rc >= 0)
         return rc;
-    if (asprintf(&folder, "%s/.siTrain-devices.XXXXXX", o.dir) < 0)
+    stop_catch();
+    if (asprintf(&path, "%s/.siTrain-devices", o.dir) < 0)
         rc = err_set(&err, -ENOMEM, "out of memory");
-    else if (!mkdtemp(folder))
-        rc = err_set(&err, -errno, "make a folder in %s: %s; name one that can be written with --dir",
-                     o.dir, strerror(errno));
+    else if ((rc = file_new_scratch(&scratch, path, &err)))
+        rc = err_set(&err, rc, "make a folder in %s: %s; name one that can be written with --dir", o.dir,
+                     strerror(-rc));
     else
-        rc = 0;
-    if (!rc) {
-        print_all(o.dir, folder);
-        rmdir(folder);
-    }
-    free(folder);
+        print_all(o.dir, scratch.temp);
+    file_new_abort(&scratch);
+    free(path);
+    if (!rc && stop_asked())
+        rc = err_stopped(&err, "stopped; nothing is left in %s", o.dir);
     opt_release(&devices_command, &o);
     return rc ? opt_fail("devices", &err) : 0;
 }

@@ -8,6 +8,7 @@
 #include "cmd/stop.h"
 #include "cmd/tokenise.h"
 #include "cmd/train_opts.h"
+#include "data/file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -70,30 +71,28 @@ static size_t row_seq(const struct reader *r, const struct read_opts *o)
     return o->seq ? o->seq : r->gpt.n_positions;
 }
 
-/* A text's tokens, in a file without a name: it is gone when it is closed. */
+/* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
 static int open_text(struct tokens **out, const struct reader *r, const struct eval_opts *o, struct err *err)
 {
-    char              dir[] = P_tmpdir "/sitrain-eval-XXXXXX", path[sizeof dir + 16];
+    struct file_new   scratch = { 0 };
+    char              path[64];
     struct tokenizer *tok = NULL;
     uint64_t          count;
     int               rc = reader_tokenizer(&tok, r, o->tokenizer, err);
 
+    if (!rc)
+        rc = file_new_scratch(&scratch, EVAL_SCRATCH, err);
     if (rc)
-        return rc;
-    if (!mkdtemp(dir)) {
-        rc = err_set(err, -errno, "mkdtemp %s: %s", dir, strerror(errno));
         goto out;
-    }
-    snprintf(path, sizeof path, "%s/tokens.bin", dir);
+    snprintf(path, sizeof path, "%s/tokens.bin", scratch.temp);
     rc = tokenise_files(tok, &o->data, 1, path, &count, err);
     if (!rc && count <= row_seq(r, &o->read))
         rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", o->data,
                         (unsigned long long)count, row_seq(r, &o->read), row_seq(r, &o->read) + 1);
     if (!rc)
         rc = tokens_open(out, path, err);
-    unlink(path);
-    rmdir(dir);
 out:
+    file_new_abort(&scratch);
     tokenizer_close(tok);
     return rc;
 }

@@ -144,23 +144,23 @@ static int add_parts(struct evaluation *v, struct err *err)
     return rc;
 }
 
-/* Its rows as examples, in a file without a name: it is gone when it is closed. */
+/* Its rows as examples, in a file whose name is gone when it is open, itself when it is closed. */
 static int open_rows(struct examples **out, const struct evaluation *v, const struct part *p, struct err *err)
 {
-    char     dir[] = P_tmpdir "/sitrain-eval-XXXXXX", path[sizeof dir + 16];
-    uint32_t sum;
-    int      rc;
+    struct file_new scratch;
+    char            path[64];
+    uint32_t        sum;
+    int             rc = file_new_scratch(&scratch, EVAL_SCRATCH, err);
 
     *out = NULL;
-    if (!mkdtemp(dir))
-        return err_set(err, -errno, "mkdtemp %s: %s", dir, strerror(errno));
-    snprintf(path, sizeof path, "%s/rows.ex", dir);
+    if (rc)
+        return rc;
+    snprintf(path, sizeof path, "%s/rows.ex", scratch.temp);
     rc = encode_file(&p->rows, v->tok, v->sizes.seq,
                      reader_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum, err);
     if (!rc)
         rc = examples_open(out, path, err);
-    unlink(path);
-    rmdir(dir);
+    file_new_abort(&scratch);
     return rc;
 }
 

@@ -5,6 +5,8 @@
 #include "cmd/reader.h"
 #include "data/task.h"
 
+#include <stdio.h>
+
 struct eval_task {
     const char *model;                // what r was opened with
     const char *task, *data;          // a GLUE task and its folder; or
@@ -17,6 +19,9 @@ struct eval_task {
     size_t      max_seq;              // 0: 128, or what the model has
     uint64_t    max_eval, max_predict; // rows; 0: all
 };
+
+/* What eval's temporary folder is called; what others that were killed left is removed by the next one. */
+#define EVAL_SCRATCH P_tmpdir "/sitrain-eval"
 
 /* Loss and metrics on stdout. */
 int eval_task(const struct reader *r, const struct eval_task *e, const struct read_opts *o, struct err *err);

@@ -50,6 +50,8 @@ int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
+/* A folder in which one process works, that nobody else may look into, and that is never committed. */
+int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 
 /* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);

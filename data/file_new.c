@@ -164,6 +164,17 @@ int file_new_folder(struct file_new *f, const char *path, struct err *err)
     return file_new_make(f, path, 1, err);
 }
 
+int file_new_scratch(struct file_new *f, const char *path, struct err *err)
+{
+    int rc = file_new_make(f, path, 1, err);
+
+    if (!rc && fchmod(f->fd, 0700)) { // before anything is in it
+        rc = err_set(err, -errno, "chmod %s: %s", f->temp, strerror(errno));
+        file_new_abort(f);
+    }
+    return rc;
+}
+
 int file_new_commit(struct file_new *f, struct err *err)
 {
     int rc = 0;

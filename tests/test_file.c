@@ -92,7 +92,7 @@ static void leave(void)
         struct file_new file, folder;
         char            inside[600];
 
-        if (file_new_open(&file, tempdir_at("out"), NULL) || file_new_folder(&folder, tempdir_at("folder/"), NULL))
+        if (file_new_open(&file, tempdir_at("out"), NULL) || file_new_scratch(&folder, tempdir_at("folder/"), NULL))
             _exit(1);
         snprintf(inside, sizeof inside, "%s/file", folder.temp);
         close(open(inside, O_CREAT | O_WRONLY, 0600));
@@ -104,6 +104,7 @@ static void leave(void)
 static void test_what_the_dead_left(void **state)
 {
     struct file_new file, other, folder;
+    struct stat     st;
     struct err      err = { 0 };
     char            strange[600];
 
@@ -115,7 +116,15 @@ static void test_what_the_dead_left(void **state)
     assert_int_equal(names(), 2);
     assert_int_equal(file_new_open(&file, tempdir_at("out"), &err), 0);
     assert_int_equal(names(), 2); // the folder, and this one
+    assert_int_equal(file_new_scratch(&folder, tempdir_at("folder"), &err), 0);
+    assert_int_equal(names(), 2);
+    assert_int_equal(fstat(folder.fd, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    file_new_abort(&folder);
+    leave();
     assert_int_equal(file_new_folder(&folder, tempdir_at("folder"), &err), 0);
+    file_new_abort(&file);
+    assert_int_equal(file_new_open(&file, tempdir_at("out"), &err), 0);
     assert_int_equal(names(), 2);
 
     // what a living process makes stays, and so does what only looks like ours

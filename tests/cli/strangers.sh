@@ -119,6 +119,14 @@ result "$([ -z "$wrong" ]; echo $?)" "what never ends, blocks, is a folder or to
 ln -s "$tmp/gone" "$tmp/link"
 refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link"
 
+ln -sfn "$tmp/blobs" "$tmp/link"
+mkdir "$tmp/empty"
+ln -s "$tmp/empty" "$tmp/to-empty"
+for out in link/ to-empty to-empty// empty/. empty/../empty/.; do
+    refuses 2 "export needs" export "$tmp/hf" "$tmp/$out"
+done
+result "$([ -z "$(ls -A "$tmp/empty")" ] && [ -z "$(find "$tmp" -name '*.new-*')" ]; echo $?)" "and nothing is left"
+
 # What a killed export leaves is removed by the next one to the same name, and by no other; a folder that only looks like it stays.
 works "a run on a slow device" pretrain --run "$tmp/slow" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --csd-read-bw 40K
 # cut SIGNAL: an export that gets it as soon as something is made
@@ -141,6 +149,37 @@ works "another export" export "$tmp/dev" "$tmp/slow"hf
 result "$([ "$(ls -d "$tmp"/slow.hf.new-* | wc -l)" = 2 ]; echo $?)" "leaves what a killed one left"
 works "the same again" export "$tmp/slow" "$tmp/slow.hf"
 same "$tmp/slow.hf.new-0123456789abcdef" "$(ls -d "$tmp"/slow.hf.new-*)" "removes it, and nothing else"
+
+# What a killed eval or bench works in is removed by the next one.
+awk 'BEGIN { srand(1); for (i = 1; i < 400000; i++) printf "%s%d", i % 9 ? " " : "\n", rand() * 1e6 }' >"$tmp/long.txt"
+{ echo label,sentence; sed 's/^/0,/' "$tmp/long.txt"; } >"$tmp/long.csv"
+mkdir "$tmp/benched"
+# killed NAME ARGUMENTS...: as soon as it works in a folder, which $left is
+killed() {
+    name=$1 left=
+    shift
+    "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    while [ -z "$left" ] && kill -0 $pid 2>/dev/null; do
+        left=$(readlink /proc/$pid/fd/* | sed -n 's:^\(.*\.new-[0-9a-f]\{16\}\).*:\1:p' | head -n 1)
+    done
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    result "$([ -d "$left" ]; echo $?)" "$name that is killed leaves a folder"
+}
+gone() { result "$([ -n "$left" ] && [ ! -e "$left" ]; echo $?)" "and it is gone"; }
+killed "an eval of a text" eval "$tmp/dev" --data "$tmp/long.txt" --threads 1
+works "another eval" eval "$tmp/dev" --data "$tmp/text.txt" --threads 1
+gone
+works "a classifier" finetune --init "$tmp/hf" --train-file "$tmp/rows.csv" --run "$tmp/cls" --steps 1 --csd-mem 128K --max-seq 8 --quiet
+killed "an eval of rows" eval "$tmp/cls" --eval-file "$tmp/long.csv" --threads 1
+works "another eval of rows" eval "$tmp/cls" --eval-file "$tmp/rows.csv" --threads 1
+gone
+killed "bench" bench --quick --only memory --dir "$tmp/benched"
+works "devices" devices --dir "$tmp/benched"
+"$bin" bench --quick --only memory --dir "$tmp/benched" >"$tmp/out" 2>"$tmp/err" </dev/null
+gone
+result "$([ -z "$(ls -A "$tmp/benched")" ]; echo $?)" "nothing else is left"
 
 # States in RAM are refused, and a drive that is not there is not made; mem's images, which are of what is in RAM, may be anywhere.
 set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape
