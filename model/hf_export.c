@@ -245,6 +245,14 @@ static DIR *open_folder(const char *dir)
     return d;
 }
 
+/* . and .., also at the end of a path: no rename takes their place. */
+static int is_dots(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+
+    return !strcmp(base, ".") || !strcmp(base, "..");
+}
+
 /* A folder that may be written: one that is not there, or an empty one, whose place rename takes. */
 static int check_target(const char *dir, struct err *err)
 {
@@ -262,18 +270,18 @@ static int check_target(const char *dir, struct err *err)
     while ((e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     closedir(d);
-    return empty ? 0
-                 : err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty",
-                              dir);
+    if (!empty)
+        return err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty", dir);
+    return is_dots(dir) ? err_misuse(err, "%s: export needs the name of the folder, not dots", dir) : 0;
 }
 
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 {
     struct file_new f = { 0 };
-    int             rc = check_target(dir, err);
+    int             rc = file_new_folder(&f, dir, err);
 
     if (!rc)
-        rc = file_new_folder(&f, dir, err);
+        rc = check_target(f.path, err); // without slashes at its end, which would follow a link
     if (!rc)
         rc = write_folder(f.temp, x, err);
     if (!rc)
