@@ -78,16 +78,28 @@ static void left(char *notice, size_t size, const char *path, const char *why)
         snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path, why);
 }
 
-/* Whether what begins with this page is of that layout of this run, or was made for it and is still
- * without a superblock. */
-static int page_is(const char *page, const struct run_config *cfg, const char *layout)
+/* Whether device i's file of that layout was named by us, not by somebody's --device. */
+static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
+{
+    const char *slash = strrchr(listed, '/'), *dash = *layout ? "-" : "";
+    char        in_run[2 * STORE_LAYOUT + 64], in_given[2 * STORE_LAYOUT + 64];
+
+    snprintf(in_run, sizeof in_run, "dev%zu/states%s%s", i, dash, layout);
+    snprintf(in_given, sizeof in_given, "sitrain-%.8s%s%s-dev%zu", cfg->id, dash, layout, i);
+    return !strchr(layout, '/') && (!strcmp(listed, in_run) || !strcmp(slash ? slash + 1 : listed, in_given));
+}
+
+/* NULL if what begins with this page is of that layout of this run, or, where it is `named`, was made for it and
+ * is still without a superblock; else why not. */
+static const char *page_is_not(const char *page, const struct run_config *cfg, const char *layout, int named)
 {
     static const char  zeros[STORE_SUPERBLOCK];
     struct store_super s;
 
     if (!memcmp(page, zeros, STORE_SUPERBLOCK))
-        return 1;
-    return !store_super_read(page, &s) && !strcmp(s.id, cfg->id) && !strcmp(s.layout, layout);
+        return named ? NULL : "nothing in it says whose it is";
+    return store_super_read(page, &s) || strcmp(s.id, cfg->id) || strcmp(s.layout, layout)
+               ? "what it holds is something else" : NULL;
 }
 
 /* The file goes, and with it the folder in RUN if it is empty; of a block device the superblock goes. */
@@ -111,10 +123,11 @@ static int take_away(int fd, const struct stat *st, const char *path, int in_run
     return rc;
 }
 
-static void remove_one(const struct run_config *cfg, const char *layout, const char *listed,
+static void remove_one(const struct run_config *cfg, const char *layout, const char *listed, size_t i,
                        char *notice, size_t size)
 {
     char        page[STORE_SUPERBLOCK] = { 0 }, *path = NULL;
+    const char *not;
     int         in_run = *listed != '/', fd = -1;
     struct stat st;
     struct err  why = { 0 };
@@ -127,8 +140,10 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
             rmdir(dirname(path)); // cut: it is not used below
     } else if (fd < 0) {
         left(notice, size, path, fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd));
-    } else if (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0 || !page_is(page, cfg, layout)) {
-        left(notice, size, path, "what it holds is something else");
+    } else if (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0) {
+        left(notice, size, path, "it cannot be read");
+    } else if ((not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i)))) {
+        left(notice, size, path, not);
     } else if (file_lock(fd, 0)) {
         left(notice, size, path, "another process uses it");
     } else if (take_away(fd, &st, path, in_run, &why)) {
@@ -148,8 +163,9 @@ static int take_text(void *ctx, int n, const char **values, const char **names)
 
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
-    char *text = NULL, *rest, *layout, *path;
-    int   rc = runlog_query(cfg->log, "SELECT value FROM runs WHERE key = '" REMOVE_KEY "'",
+    char  *text = NULL, *rest, *layout, *path;
+    size_t i = 0;
+    int    rc = runlog_query(cfg->log, "SELECT value FROM runs WHERE key = '" REMOVE_KEY "'",
                             take_text, &text, err);
 
     if (notice_size)
@@ -160,7 +176,7 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
     layout = strsep(&rest, "\n");
     while (strcmp(layout, layout_of(cfg)) && (path = strsep(&rest, "\n")))
         if (*path)
-            remove_one(cfg, layout, path, notice, notice_size);
+            remove_one(cfg, layout, path, i++, notice, notice_size);
     free(text);
     return db_exec(cfg, "DELETE FROM runs WHERE key = '" REMOVE_KEY "'", err);
 }

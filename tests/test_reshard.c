@@ -369,7 +369,7 @@ static void test_no_room(void **state)
 static void test_strangers(void **state)
 {
     const struct variant *v = &variants[0];
-    char                 *dir = tempdir_new(), path[300], notice[512];
+    char                 *dir = tempdir_new(), path[300], listed[400], notice[512];
     struct toy            t;
     struct devices        d;
     const char           *paths[3];
@@ -396,6 +396,22 @@ static void test_strangers(void **state)
     assert_int_equal(access(path, F_OK), 0);
     must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err)); // and is forgotten
     assert_string_equal(notice, "");
+
+    // a run.db of somebody else's lists what it likes: what is empty, or all zeros, says nothing of itself
+    snprintf(path, sizeof path, "%s/dev0/victim", dir);
+    for (int zeros = 0; zeros < 2; zeros++) {
+        f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, 8191 * zeros, SEEK_SET), 0);
+        if (zeros)
+            fputc('x', f);
+        fclose(f);
+        snprintf(listed, sizeof listed, "kkkk\n%s\ndev0/victim\n", path);
+        must(&t, runlog_set(t.cfg.log, "reshard.remove", listed, &t.err));
+        must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
+        assert_non_null(strstr(notice, "victim is not of this run any more and was left where it is: nothing in it says"));
+        assert_int_equal(access(path, F_OK), 0);
+    }
     runlog_close(t.cfg.log);
     tempdir_remove(dir);
 }
