@@ -110,7 +110,8 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
         err->misuse |= rc != -ENOMEM;
     else if (!n)
         rc = err_misuse(err, "%s is empty: options are expected, a line each: name = value", path);
-    for (size_t at = 0; at < n && !rc; at += len + 1, number++) {
+    // some editors put a byte order mark, which nobody sees, before the first line
+    for (size_t at = n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0; at < n && !rc; at += len + 1, number++) {
         char *end = memchr(text + at, '\n', n - at);
 
         len = end ? (size_t)(end - text) - at : n - at;

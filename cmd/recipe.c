@@ -118,7 +118,7 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
             if ((unsigned char)*c < ' ' || *c == 0x7F || (at && row->type != OPT_STRINGS))
                 return err_set(err, -EBADMSG,
                                "%s/run.db: the option %s holds a control character, which no file of "
-                               "options can",
+                               "options can hold",
                                p->dir, row->name);
         if (row->type == OPT_SIZE)
             print_size(p->out, row->name, line);
@@ -250,9 +250,10 @@ static int refuse_unknown(struct printing *p, struct err *err)
 
 int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err)
 {
-    struct printing           p = { .out = out, .s = { .log = log }, .dir = dir };
+    struct printing           p = { .s = { .log = log }, .dir = dir };
     const struct opt_command *cmd = &pretrain_command;
-    char                     *task = session_get(&p.s, "task");
+    char                     *task = session_get(&p.s, "task"), *text = NULL;
+    size_t                    bytes = 0;
     int                       rc;
 
     if (task)
@@ -264,8 +265,18 @@ int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err
     if (!stored_there(&p, "given", "init") && !stored_there(&p, "given", "model") &&
         !stored_there(&p, "given", "n-layer"))
         return refuse_unknown(&p, err);
-    fprintf(out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n", cmd->name);
+    p.out = open_memstream(&text, &bytes); // a part of it would be another run's
+    if (!p.out)
+        return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
+    fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n", cmd->name);
     rc = print_material(&p, cmd, err);
-    fputc('\n', out);
-    return rc ? rc : print_training(&p, err);
+    fputc('\n', p.out);
+    if (!rc)
+        rc = print_training(&p, err);
+    if (fclose(p.out) && !rc)
+        rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
+    if (!rc)
+        fwrite(text, 1, bytes, out);
+    free(text);
+    return rc;
 }

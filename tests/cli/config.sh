@@ -119,6 +119,8 @@ refuses 2 "$tmp/one" pretrain --config "$tmp/one" --run "$tmp/new"
 refuses 2 "No such file" pretrain --config "$tmp/none" --run "$tmp/new"
 printf 'lr = fast\n' >"$tmp/bad.conf"
 refuses 2 "line 1: --lr fast" pretrain --config "$tmp/bad.conf" --run "$tmp/new" --lr 1
+printf '\357\273\277lr = fast\r\n' >"$tmp/bad.conf"
+refuses 2 "line 1: --lr fast" pretrain --config "$tmp/bad.conf" --run "$tmp/new" # of an editor that marks its files
 refuses 2 "exclude each other" report "$tmp/run" --config --json
 [ ! -e "$tmp/new" ]
 result $? "and nothing was made"
@@ -126,7 +128,7 @@ result $? "and nothing was made"
 cp "$tmp/text.txt" "$tmp/$(printf 'text\033[2J')"
 run pretrain --config "$tmp/small.conf" --run "$tmp/loud" --steps 1 --device "$tmp/three" --data "$tmp/$(printf 'text\033[2J')"
 run report "$tmp/loud" --config
-[ "$got" = 1 ] && grep -q "the option data holds a control character" "$tmp/err"
+[ "$got" = 1 ] && grep -q "the option data holds a control character, which no file of options can hold" "$tmp/err" && [ ! -s "$tmp/out" ]
 result $? "what no line of a file can hold is said"
 
 if command -v sqlite3 >/dev/null; then
