@@ -66,6 +66,8 @@ static int train_tokenizer(const struct prepare_opts *o, struct err *err)
     int               rc = check_folder(o->out, err);
 
     if (!rc)
+        rc = tokenise_check_texts(o->files.item, o->files.n, err);
+    if (!rc)
         rc = bpe_train_open(&b, err);
     for (size_t i = 0; i < o->files.n && !rc; i++) {
         work_begin(&w, "reading %s", o->files.item[i]);

@@ -83,13 +83,8 @@ int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err)
     return rc;
 }
 
-static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
+int tokenise_check_texts(const char *const *texts, size_t n, struct err *err)
 {
-    if (tokenizer_vocab(tok) > 65536)
-        return err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
-                          tokenizer_vocab(tok));
-    if (n > 1 && tokenizer_endoftext(tok) < 0)
-        return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
     for (size_t i = 0; i < n; i++) {
         enum tokens_kind kind;
         int              rc = tokenise_detect(texts[i], &kind, err);
@@ -100,6 +95,16 @@ static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t 
             return err_misuse(err, "%s is not text: valid UTF-8 without NUL bytes is expected", texts[i]);
     }
     return 0;
+}
+
+static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
+{
+    if (tokenizer_vocab(tok) > 65536)
+        return err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
+                          tokenizer_vocab(tok));
+    if (n > 1 && tokenizer_endoftext(tok) < 0)
+        return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
+    return tokenise_check_texts(texts, n, err);
 }
 
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,

@@ -19,6 +19,9 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
 /* tokens_detect, with its progress. */
 int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err);
 
+/* 0, or misuse: the first of texts[0..n) that is not text. */
+int tokenise_check_texts(const char *const *texts, size_t n, struct err *err);
+
 /* A folder with a tokenizer's files? */
 int tokenise_has_files(const char *dir);
 

@@ -175,6 +175,7 @@ refuses 2 "more than the 16 positions" generate "$tmp/hf" --prompt a --tokens 16
 refuses 2 "--out is missing" prepare "$tmp/text.txt" --tokenizer "$tmp/tok"
 refuses 2 "is needed" prepare "$tmp/text.txt" --out "$tmp/none"
 refuses 2 "is not text" prepare "$tmp/text.bin" --tokenizer "$tmp/tok" --out "$tmp/none"
+refuses 2 "text.bin is not text" prepare "$tmp/text.txt" "$tmp/text.bin" --train-tokenizer --vocab 280 --out "$tmp/none"
 refuses 2 "holds a model (config.json)" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/hf"
 refuses 2 "not a folder" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/text.bin"
 refuses 2 "text.txt is what is read" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.txt"
