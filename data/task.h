@@ -58,6 +58,7 @@ void task_names_free(struct task_names *n); // what task_names_copy made; accept
  * file has none. line: where it begins. names: of the columns, in one's own files, else NULL. */
 struct task_row {
     const char *path; size_t line; const char *text1, *text2, *label; const struct task_names *names;
+    const char *known; // in one's own files: all names there are, as a sentence lists them
 };
 typedef int (*task_row_fn)(void *ctx, const struct task_row *row, struct err *err);
 

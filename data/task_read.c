@@ -14,7 +14,13 @@
 #include <strings.h>
 
 /* What a reading loop has besides its rows. */
-struct reading { uint64_t most, n; task_row_fn row; void *ctx; const struct task_names *names; };
+struct reading {
+    uint64_t                 most, n;
+    task_row_fn              row;
+    void                    *ctx;
+    const struct task_names *names;
+    char                     known[512]; // the names that the file has
+};
 
 static int reading_done(const struct reading *d)
 {
@@ -85,6 +91,7 @@ static int table_read(struct rows *r, const struct task_columns *c, size_t width
         if (rc > 0)
             rc = table_row(r, c, width, &row, err);
         row.names = d->names;
+        row.known = d->known;
         if (!rc && row.text1)
             rc = reading_row(d, &row, c->torn, err);
         if (rc)
@@ -93,10 +100,12 @@ static int table_read(struct rows *r, const struct task_columns *c, size_t width
     return 0;
 }
 
-/* The header of a GLUE file says how many columns its rows have. */
-static int glue_header(struct rows *r, size_t *width, struct err *err)
+/* The header of a GLUE file says how many columns its rows have. A number in the label's place is a row: of a
+ * file without a header, which is another task's. */
+static int glue_header(struct rows *r, const struct task_columns *c, size_t *width, struct err *err)
 {
-    int rc = rows_next(r, err);
+    const char *label;
+    int         rc = rows_next(r, err);
 
     if (rc < 0)
         return rc;
@@ -106,6 +115,10 @@ static int glue_header(struct rows *r, size_t *width, struct err *err)
         return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected", rows_path(r),
                           rows_line(r), rows_fields(r), rows_fields(r) == 1 ? "" : "s", *width);
     *width = rows_fields(r);
+    label = c->label == -1 ? "" : rows_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
+    if (task_is_number(label))
+        return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names the label: is "
+                          "this file the task's?", rows_path(r), rows_line(r), label);
     return 0;
 }
 
@@ -120,7 +133,7 @@ int task_read_glue(const char *path, const struct task_columns *c, uint64_t most
     if (rc)
         return rc;
     if (c->header)
-        rc = glue_header(r, &width, err);
+        rc = glue_header(r, c, &width, err);
     if (!rc)
         rc = table_read(r, c, width, &d, err);
     rows_close(r);
@@ -160,15 +173,24 @@ static int header_find(const struct header *h, const char *name)
     return -1;
 }
 
-static int header_refuse(const struct header *h, const char *name, struct err *err)
+/* The names as one writes them; the first ones if there are many. */
+static void header_list(const struct header *h, char *out, size_t size)
 {
-    char   known[512] = "nothing";
     size_t n = 0, i = 0;
 
-    for (; i < h->n && n + 64 < sizeof known; i++)
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s'%.40s'", i ? ", " : "", h->name[i]);
-    return err_misuse(err, "%s has no column '%.40s', but %s%s: --text-column, --pair-column and "
-                      "--label-column say which are read", h->path, name, known, i < h->n ? ", ..." : "");
+    for (; i < h->n && n + 64 < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s'%.40s'", i ? ", " : "", h->name[i]);
+    if (!h->n || i < h->n)
+        snprintf(out + n, size - n, h->n ? ", ..." : "nothing");
+}
+
+static int header_refuse(const struct header *h, const char *name, struct err *err)
+{
+    char known[512];
+
+    header_list(h, known, sizeof known);
+    return err_misuse(err, "%s has no column '%.40s', but %s: --text-column, --pair-column and "
+                      "--label-column say which are read", h->path, name, known);
 }
 
 static int is_number_of_row(const char *name)
@@ -306,7 +328,7 @@ static int delimiter_check(const char *path, enum rows_kind kind, const char *na
 /* ---- tables of one's own ---- */
 
 static int own_header(struct rows *r, enum rows_kind kind, const struct task_names *asked,
-                      struct task_columns *c, struct task_names *read, struct err *err)
+                      struct task_columns *c, struct task_names *read, struct reading *d, struct err *err)
 {
     const char   *name[ROWS_MAX_FIELDS], *missing;
     struct header h = { rows_path(r), name, 0 };
@@ -321,6 +343,7 @@ static int own_header(struct rows *r, enum rows_kind kind, const struct task_nam
         if (header_find(&h, name[h.n]) >= 0)
             return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, rows_line(r), name[h.n]);
     }
+    header_list(&h, d->known, sizeof d->known);
     missing = header_choose(c, &h, asked);
     if (missing || c->label < 0)
         rc = delimiter_check(h.path, kind, missing ? missing : "label", err);
@@ -332,7 +355,7 @@ static int own_read_table(struct rows *r, enum rows_kind kind, const struct task
 {
     struct task_columns c;
     struct task_names   read = { 0 };
-    int                 rc = own_header(r, kind, asked, &c, &read, err);
+    int                 rc = own_header(r, kind, asked, &c, &read, d, err);
 
     d->names = &read;
     if (!rc)
@@ -345,7 +368,7 @@ static int own_read_table(struct rows *r, enum rows_kind kind, const struct task
 
 /* The names of the first object. */
 static int json_names(struct task_names *out, json_t *object, const char *path,
-                      const struct task_names *asked, struct err *err)
+                      const struct task_names *asked, struct reading *d, struct err *err)
 {
     const char         *names[ROWS_MAX_FIELDS], *name;
     struct header       h = { path, names, 0 };
@@ -356,6 +379,7 @@ static int json_names(struct task_names *out, json_t *object, const char *path,
         return err_misuse(err, "%s: an object of more than %d names", path, ROWS_MAX_FIELDS);
     json_object_foreach(object, name, value)
         names[h.n++] = name;
+    header_list(&h, d->known, sizeof d->known);
     return header_names(out, &h, &c, header_choose(&c, &h, asked), err);
 }
 
@@ -393,7 +417,7 @@ static int json_label(const char **out, char **made, const json_t *object, const
 static int json_row(const struct rows *r, struct task_names *read, const struct task_names *asked,
                     struct reading *d, struct err *err)
 {
-    struct task_row row = { .path = rows_path(r), .line = rows_line(r), .names = read };
+    struct task_row row = { .path = rows_path(r), .line = rows_line(r), .names = read, .known = d->known };
     const char     *text = rows_field(r, 0);
     char            what[512], *made = NULL;
     json_t         *object;
@@ -406,7 +430,7 @@ static int json_row(const struct rows *r, struct task_names *read, const struct 
     if (!json_is_object(object))
         rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path, row.line);
     if (!rc && !read->text)
-        rc = json_names(read, object, row.path, asked, err);
+        rc = json_names(read, object, row.path, asked, d, err);
     if (!rc)
         rc = json_text(&row.text1, object, read->text, &row, err);
     if (!rc && read->pair)

@@ -189,6 +189,10 @@ static void test_bad_rows(void **state)
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\tB\tC\tx\n", "dev.tsv:2: 5 columns, 4 are expected");
     bad("dev.tsv", c, "i\ta\tb\tl\n\n0", "dev.tsv:3: 1 column, 4 are expected");
     bad("dev.tsv", c, "i\ta\tb\n0\tA\tB\n", "dev.tsv:1: the header has 3 columns, at least 4 are expected");
+    bad("dev.tsv", &task_find("sst2")->train, "gj04\t1\t\tA\ngj04\t0\t*\tB\n", // CoLA's
+        "dev.tsv:1: a header is expected, but '1' stands where it names the label: is this file the task's?");
+    bad("dev.tsv", &task_find("stsb")->train, STSB_ROW "\t3.2\n" STSB_ROW "\t1\n",
+        "dev.tsv:1: a header is expected, but '3.2' stands where it names the label: is this file the task's?");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\t\tB\tx\n", "dev.tsv:2: the first text is empty");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\t\tx\n", "dev.tsv:2: the second text is empty");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\xC3\tB\tx\n",
@@ -465,7 +469,7 @@ static void test_own(void **state)
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,\n", 0),
                         "t.csv:3: the label is empty");
     assert_string_equal(settle("t.csv", "sentence\nA\n", 0),
-                        "t.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names");
+                        "t.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names; the file has 'sentence'");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,x\n", 0),
                         "t.csv has one label only, 'x': to tell classes apart takes two");
     n += (size_t)sprintf(text, "sentence,label\n");

@@ -72,7 +72,7 @@ same "column.label=class column.pair=body column.text=note" "$(columns pairs)" "
 works "a plan takes them, too" plan --init "$tmp/hf" --train-file "$tmp/own.csv" --text-column body --label-column class --max-seq 32
 
 refuses_rows "own.csv has no column 'boody', but 'key', 'body', 'note', 'class'" own.csv --text-column boody --label-column class
-refuses_rows "own.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names" own.csv
+refuses_rows "own.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names; the file has 'key', 'body', 'note', 'class'" own.csv
 refuses_rows "plain.csv has no column 'text', but 'sentence', 'label'" id.csv --eval-file "$tmp/plain.csv"
 refuses_rows "--text-column NAME, which says what the first is, is missing" own.csv --pair-column body --label-column class
 refuses_rows "the column body is asked for twice" own.csv --text-column body --label-column body
