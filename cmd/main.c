@@ -53,16 +53,15 @@ static size_t commands_present(const struct opt_command **out)
 
 static void print_help(FILE *out)
 {
-    fputs("siTrain trains GPT models that do not fit in memory: parameters, gradients and optimizer "
-          "states live on NVMe drives,\n"
-          "layers stream through a fixed amount of memory, and the drives' own accelerators (or "
-          "emulated ones) do the update.\n\n"
+    fputs("siTrain trains GPT models that do not fit in memory: parameters, gradients and\n"
+          "optimizer states live on NVMe drives, layers stream through a fixed amount of\n"
+          "memory, and the drives' own accelerators (or emulated ones) do the update.\n\n"
           "Usage: siTrain COMMAND ...\n\n", out);
     for (size_t i = 0; i < COMMANDS; i++)
         if (commands[i].run)
             fprintf(out, "  %-10s %s\n", commands[i].about->name, commands[i].about->summary);
-    fputs("\nsiTrain COMMAND --help says what a command takes. siTrain --version; siTrain --man; "
-          "siTrain --completion (bash).\n"
+    fputs("\nsiTrain COMMAND --help says what a command takes; siTrain --man | man -l - shows\n"
+          "the manual page; . <(siTrain --completion) lets bash complete; siTrain --version.\n"
           "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 

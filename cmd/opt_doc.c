@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 }; // a terminal as it opens has 80 columns
 
 static const char *value_name(const struct opt_row *r)
 {
@@ -103,7 +103,8 @@ static void help_later(const struct opt_command *cmd, FILE *out)
 
 void opt_help(const struct opt_command *cmd, FILE *out)
 {
-    fprintf(out, "Usage: siTrain %s %s\n\n", cmd->name, cmd->usage);
+    print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
+    fputc('\n', out);
     print_wrapped(out, cmd->summary, 0, 0);
     if (cmd->text) {
         fputc('\n', out);
@@ -116,8 +117,7 @@ void opt_help(const struct opt_command *cmd, FILE *out)
                 help_row(cmd, r, out);
     }
     if (cmd->aliases)
-        fprintf(out, "\nNames of another program's options that are taken too are listed by "
-                "siTrain --man.\n");
+        fputs("\nNames of another program's options that are taken too: siTrain --man.\n", out);
     help_later(cmd, out);
 }
 

@@ -21,6 +21,8 @@ expect 0 out ".TH SITRAIN 1" --man
 expect 0 out "complete -o filenames -F _siTrain siTrain" --completion
 for command in pretrain finetune eval generate prepare import export plan report devices; do
     expect 0 out "Usage: siTrain $command" "$command" --help
+    "$bin" $command --help | awk 'length > 80' >"$tmp/out"
+    result "$([ ! -s "$tmp/out" ]; echo $?)" "  in 80 columns"
     "$bin" --man >"$tmp/out"
     grep -q "^\.SS $command" "$tmp/out"
     result $? "the man page has $command"
