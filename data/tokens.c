@@ -370,8 +370,9 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
         for (size_t i = 0; !rc && i < part; i++) {
             ids[done + i] = raw[2 * i] | raw[2 * i + 1] << 8;
             if ((size_t)ids[done + i] >= vocab)
-                rc = err_misuse(err, "%s: id %d at position %" PRIu64 " is not below the vocabulary's %zu",
-                                t->path, ids[done + i], first + done + i, vocab);
+                rc = err_misuse(err, "%s: id %d at position %" PRIu64 " is not below the vocabulary's %zu%s",
+                                t->path, ids[done + i], first + done + i, vocab, t->data_off ? "" :
+                                " (it is neither text nor has it llm.c's header: read as uint16 ids)");
         }
         done += part;
     }
