@@ -215,6 +215,8 @@ static int refuse(const struct budget *b, const struct budget_request *r, struct
     for (size_t i = 0; i < b->n_items; i++)
         most = b->items[i].bytes > most->bytes ? &b->items[i] : most;
     size_text(has, sizeof has, b->limit);
+    if (r->host_mem && r->host_mem < 1024) // as 400 for 400M
+        snprintf(has, sizeof has, "%" PRIu64 " bytes", b->limit);
     if (b->limit >= MIB) // what is there is rounded down
         snprintf(has, sizeof has, "%" PRIu64 "M", b->limit / MIB);
     size_text(needs, sizeof needs, b->total);

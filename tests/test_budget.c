@@ -92,6 +92,9 @@ static void test_refusal(void **state)
     assert_true(err.misuse);
     assert_string_equal(err.text, "--host-mem 300M is too small: this run needs at least 412M, of which the embeddings and the final "
                                   "norm take 154M");
+    r = small(400); // where 400M was meant
+    assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "--host-mem 400 bytes is too small: "));
     r = small(411 * MIB);
     r.process += 1; // and what it names is rounded up
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
