@@ -185,6 +185,8 @@ int chat_run(struct generator *g, int *code, struct err *err)
     struct chat      c = { .g = g, .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
     int              rc = generator_start(g, 1, g->context, g->context / 2 > 0 ? g->context / 2 : 1, err);
 
+    if (!rc && c.terminal)
+        fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && g->o->prompt.n)
         rc = answer_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none, err);
     if (!rc)
