@@ -234,7 +234,7 @@ void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
           "        COMPREPLY=($(compgen -W \"", out);
     for (size_t i = 0; i < n; i++)
         fprintf(out, "%s ", cmds[i]->name);
-    fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n"
+    fputs("--help --version --man --completion\" -- \"$word\"))\n        return\n    fi\n"
           "    case \"${COMP_WORDS[1]}\" in\n", out);
     for (size_t i = 0; i < n; i++)
         if (cmds[i]->parts)
