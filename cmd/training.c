@@ -575,19 +575,22 @@ static int train_steps(struct training *t, int missing, int *code, struct err *e
 static void say_what_runs(const struct training *t)
 {
     const struct session *s = t->s;
-    char                  total[32], limit[32];
+    char                  total[32], limit[32], arenas[32], beside[64] = "";
 
     if (s->o.quiet)
         return;
+    if (t->plan.arenas)
+        snprintf(beside, sizeof beside, " and %s of emulated devices",
+                 opt_size_text(arenas, sizeof arenas, (double)t->plan.arenas));
     fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned, "
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned%s, "
             "%zu of %zu layers kept\n",
             (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode],
             s->o.compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum),
             s->o.dtype == DT_BF16 ? "bf16" : "fp32", trainer_engine(t->trainer),
             opt_size_text(total, sizeof total, (double)t->plan.total),
-            opt_size_text(limit, sizeof limit, (double)t->plan.limit), t->plan.kept, s->gpt.n_layer);
+            opt_size_text(limit, sizeof limit, (double)t->plan.limit), beside, t->plan.kept, s->gpt.n_layer);
 }
 
 int training_run(struct session *s, int *code, struct err *err)
@@ -603,7 +606,9 @@ int training_run(struct session *s, int *code, struct err *err)
     rc = eval_missing(s, next, &missing, err);
     if (rc)
         return rc;
-    if (next >= s->o.steps && !missing) {
+    if (s->o.steps < next) // what is done stays done, and is what the run's options say
+        s->o.steps = next;
+    if (next == s->o.steps && !missing) {
         rc = session_recover(s, err);
         if (!rc)
             rc = record_options(&t, err);

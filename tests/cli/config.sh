@@ -44,6 +44,10 @@ cp "$tmp/out" "$tmp/again.conf"
 grep -qx "steps = 3" "$tmp/again.conf" && grep -qxF "device = \"$tmp/two #2\"" "$tmp/again.conf" && grep -qx "csd-mem = 1M" "$tmp/again.conf" &&
     ! grep -q "^devices\|^quiet\|^run\|^config" "$tmp/again.conf"
 result $? "it has what the run has, and nothing of the command only"
+run pretrain --resume "$tmp/run" --steps 1
+run report "$tmp/run" --config
+cmp -s "$tmp/out" "$tmp/again.conf"
+result $? "  nor is it another where a resume asks for fewer steps than are done"
 (cd "$tmp/one" && "$bin" pretrain --config "$tmp/again.conf" --run "$tmp/again") >"$tmp/out" 2>"$tmp/err"
 same "$first" "$(exported "$tmp/again")" "which makes it again, bit for bit, from another folder"
 run report "$tmp/again" --config
@@ -51,6 +55,7 @@ cmp -s "$tmp/out" "$tmp/again.conf"
 result $? "and that run's file is the same"
 mkdir "$tmp/three"
 run pretrain --config "$tmp/again.conf" --run "$tmp/moved" --device "$tmp/three"
+result "$(grep -Eq "memory [0-9.]+M of .* planned and [0-9.]+[KM] of emulated devices, " "$tmp/err"; echo $?)" "what a run says first has the devices' memory, too"
 [ "$got" = 0 ] && [ "$(ls "$tmp/three" | wc -l)" = 1 ] && run report "$tmp/moved" --config && [ "$(grep -c "^device = " "$tmp/out")" = 1 ]
 result $? "--device on the command line stands for all of the file's"
 
