@@ -446,6 +446,7 @@ static void images(void **state)
     struct heard         h;
     struct verify        found;
     char                 path[128];
+    int                  fd;
 
     open_log(s, s->base);
     must(s, image_latest(&s->cfg, &now, &s->err));
@@ -476,6 +477,16 @@ static void images(void **state)
     assert_true(h.damages == 0 && h.remarks == 1);
     must(s, train(s, STEPS));
     assert_int_equal(params_sum(s), s->want);
+    close_log(s);
+
+    copy(s->base, s->work); // one that another process writes is in use, not damaged: nothing goes back
+    open_log(s, s->work);
+    must(s, image_open(&s->cfg, now.area, &fd, &s->err));
+    h = (struct heard){0};
+    found = (struct verify){.mend = 1, .say = hear, .ctx = &h};
+    assert_int_equal(verify_run(&found, &s->cfg, &s->err), -EBUSY);
+    assert_true(h.damages == 0 && found.count[VERIFY_IMAGE].mended == 0);
+    close(fd);
     close_log(s);
     scene_free(s);
 }
