@@ -185,7 +185,7 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     add(b, "norm and Top-K buffers", r->compress, "%s", "");
     add(b, "update buffers", r->host_update, "states that pass through the host");
     add(b, "measurements", r->spans, "of the steps that are open");
-    add(b, "tables", r->tables, "of the subgroups on devices");
+    add(b, "tables", r->tables, "of what is updated");
     add(b, "tokens", r->tokens, "of one step");
     add(b, "predictions", r->predictions, "of the rows that are evaluated");
     add(b, "keys and values", r->kv_cache, "cached while generating");

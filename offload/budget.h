@@ -25,7 +25,7 @@ struct budget_request {
     uint64_t products;        // engine scratch and JIT
     uint64_t compress, spans, tokens, kv_cache;
     uint64_t predictions;     // of the labelled rows that are evaluated
-    uint64_t tables;          // of subgroups on devices: some 4 KiB each
+    uint64_t tables;          // of subgroups on devices: some 4 KiB each; in mem of the pieces of an update
     /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the
      * embeddings' and final norm's, and one for each gradient buffer. */
     uint64_t residual_ram, residual_ends, residual_layer;

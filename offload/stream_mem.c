@@ -135,26 +135,6 @@ static size_t residual_bytes(const struct run_config *cfg, size_t block)
     return cfg->error_feedback ? cfg->block_params[block] * sizeof(float) : 0;
 }
 
-void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
-{
-    size_t last = cfg->n_blocks - 1;
-
-    *out = (struct run_memory){
-        .compress = scratch_bytes(cfg) + pairs_bytes(cfg),
-        .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
-        .states = wire_bytes(cfg, 0) + grad_bytes(cfg, 0) + wire_bytes(cfg, last) + grad_bytes(cfg, last),
-        .layer_frame = last > 1 ? wire_bytes(cfg, 1) : 0,
-        .layer_grad = last > 1 ? grad_bytes(cfg, 1) : 0,
-        .device_bytes = IMAGE_AREAS * image_bytes(cfg),
-    };
-    for (size_t b = 0; b < cfg->n_blocks; b++) {
-        out->states += states_bytes(cfg, b) - residual_bytes(cfg, b);
-        out->residual_ram += residual_bytes(cfg, b);
-    }
-    out->frames = out->layer_frame * (last - 1);
-    out->grads = out->layer_grad * (last - 1);
-}
-
 /* The step. */
 
 static int mem_drain(struct stream *s, struct err *err);
@@ -463,6 +443,27 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
     for (c.block = 0; c.block < cfg->n_blocks; c.block++)
         cfg->decay(cfg->decay_ctx, c.block, 0, cfg->block_params[c.block], cut_pieces, &c);
     return c.n;
+}
+
+void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
+{
+    size_t last = cfg->n_blocks - 1;
+
+    *out = (struct run_memory){
+        .compress = scratch_bytes(cfg) + pairs_bytes(cfg),
+        .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
+        .tables = make_pieces(cfg, NULL) * sizeof(struct piece),
+        .states = wire_bytes(cfg, 0) + grad_bytes(cfg, 0) + wire_bytes(cfg, last) + grad_bytes(cfg, last),
+        .layer_frame = last > 1 ? wire_bytes(cfg, 1) : 0,
+        .layer_grad = last > 1 ? grad_bytes(cfg, 1) : 0,
+        .device_bytes = IMAGE_AREAS * image_bytes(cfg),
+    };
+    for (size_t b = 0; b < cfg->n_blocks; b++) {
+        out->states += states_bytes(cfg, b) - residual_bytes(cfg, b);
+        out->residual_ram += residual_bytes(cfg, b);
+    }
+    out->frames = out->layer_frame * (last - 1);
+    out->grads = out->layer_grad * (last - 1);
 }
 
 static int open_tables(struct stream_mem *m, struct err *err)
