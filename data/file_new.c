@@ -97,7 +97,7 @@ static void remove_left(const char *path, int folder)
 
 /* One try at a name nobody can foresee. 0 or -errno; -EEXIST also where another process, looking for what is
  * dead, was faster than the lock. */
-static int file_new_try(struct file_new *f)
+static int file_new_try(struct file_new *f, mode_t mode)
 {
     uint32_t    drawn;
     struct stat st;
@@ -111,10 +111,10 @@ static int file_new_try(struct file_new *f)
         f->temp = NULL;
         return -ENOMEM;
     }
-    if (f->folder && mkdir(f->temp, 0777))
+    if (f->folder && mkdir(f->temp, mode))
         return -errno;
     f->fd = f->folder ? open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
-                      : open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+                      : open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (f->fd < 0) {
         int rc = -errno;
 
@@ -130,7 +130,7 @@ static int file_new_try(struct file_new *f)
     return 0;
 }
 
-static int file_new_make(struct file_new *f, const char *path, int folder, struct err *err)
+static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode, struct err *err)
 {
     size_t len = strlen(path);
     int    rc = -EEXIST;
@@ -142,7 +142,7 @@ static int file_new_make(struct file_new *f, const char *path, int folder, struc
         return err_set(err, -ENOMEM, "no memory to create %s", path);
     remove_left(f->path, folder);
     for (int i = 0; i < TRIES && rc == -EEXIST; i++)
-        rc = file_new_try(f);
+        rc = file_new_try(f, mode);
     if (rc) {
         err_set(err, rc, "create a temporary %s beside %s: %s", folder ? "folder" : "file", path,
                 strerror(-rc));
@@ -156,23 +156,17 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
     int rc = file_may_replace(path, NULL, 0, err);
 
     *f = (struct file_new){ .fd = -1 };
-    return rc ? rc : file_new_make(f, path, 0, err);
+    return rc ? rc : file_new_make(f, path, 0, 0666, err);
 }
 
 int file_new_folder(struct file_new *f, const char *path, struct err *err)
 {
-    return file_new_make(f, path, 1, err);
+    return file_new_make(f, path, 1, 0777, err);
 }
 
 int file_new_scratch(struct file_new *f, const char *path, struct err *err)
 {
-    int rc = file_new_make(f, path, 1, err);
-
-    if (!rc && fchmod(f->fd, 0700)) { // before anything is in it
-        rc = err_set(err, -errno, "chmod %s: %s", f->temp, strerror(errno));
-        file_new_abort(f);
-    }
-    return rc;
+    return file_new_make(f, path, 1, 0700, err);
 }
 
 int file_new_commit(struct file_new *f, struct err *err)
