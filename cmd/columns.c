@@ -22,15 +22,18 @@ static int same(const char *a, const char *b)
 
 int columns_check(const struct task_names *n, int own, struct err *err)
 {
+    const char *label = n->label ? n->label : "label";
+
     if (!own && (n->text || n->pair || n->label))
         return err_misuse(err, "--%s-column is for rows of one's own: leave it out, or name their file",
                           n->text ? "text" : n->pair ? "pair" : "label");
     if (n->pair && !n->text)
         return err_misuse(err, "--pair-column %s is the second text of a pair: --text-column NAME, which "
                           "says what the first is, is missing", n->pair);
-    if (same(n->text, n->pair) || same(n->text, n->label) || same(n->pair, n->label))
-        return err_misuse(err, "the column %s is asked for twice: the text, the second text and the label "
-                          "are columns of their own", same(n->text, n->pair) ? n->text : n->label);
+    if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
+        return err_misuse(err, "the column %s is asked for twice: the text, the second text and the label (label, "
+                          "if --label-column names no other) are columns of their own",
+                          same(n->text, n->pair) ? n->text : label);
     return 0;
 }
 

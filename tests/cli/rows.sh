@@ -76,6 +76,7 @@ refuses_rows "own.csv:2: no label: a column or a field of that name is expected,
 refuses_rows "plain.csv has no column 'text', but 'sentence', 'label'" id.csv --eval-file "$tmp/plain.csv"
 refuses_rows "--text-column NAME, which says what the first is, is missing" own.csv --pair-column body --label-column class
 refuses_rows "the column body is asked for twice" own.csv --text-column body --label-column body
+refuses_rows "the column label is asked for twice" id.csv --text-column label
 refuses 2 "--text-column is for rows of one's own" finetune --run "$tmp/none" --task sst2 --data "$tmp" --init "$tmp/hf" --text-column a
 refuses 2 "--text-column is for rows of one's own" eval "$tmp/lm" --data "$tmp/text.txt" --text-column a
 refuses 2 "the files and their columns" finetune --resume "$tmp/own" --text-column body
