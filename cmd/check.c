@@ -349,6 +349,9 @@ static int check_past(struct check *c, int disk_given, struct err *err)
     if (disk_given)
         c->s.run.disk = train_disk_names[c->o->disk];
     rc = check_parts(c, err);
+    if (!rc && c->damaged > found)
+        remark("that is by what is whole of run.db, an earlier step's: what does not fit it may be whole, of a "
+               "later one; nothing is changed");
     return rc || c->damaged > found ? rc : go_back(c, err);
 }
 
