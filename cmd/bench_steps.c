@@ -138,14 +138,14 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
     const json_t *mem = bench_row(runs, "run", "mem"), *c = computing ? computing : mem;
 
     return (struct bench_figures){.F = bench_number(c, "forward"),
-                            .B = bench_number(c, "loss") + bench_number(c, "backward") +
-                                 bench_number(c, "gradient"),
-                            .h = bench_number(c, "head"),
-                            .U = bench_number(apart ? apart : mem, "update"),
-                            .u0 = bench_number(apart, "u0"),
-                            .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
-                            .W = bench_number(apart, "moving"),
-                            .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads};
+                                  .B = bench_number(c, "loss") + bench_number(c, "backward") +
+                                       bench_number(c, "gradient"),
+                                  .h = bench_number(c, "head"),
+                                  .U = bench_number(apart ? apart : mem, "update"),
+                                  .u0 = bench_number(apart, "u0"),
+                                  .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
+                                  .W = bench_number(apart, "moving"),
+                                  .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads};
 }
 
 static json_t *figures_json(const struct bench_figures *f)
@@ -182,10 +182,10 @@ static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs
 
 int bench_steps(struct bench *b, struct err *err)
 {
-    json_t        *section = json_object(), *runs = json_array(), *bounds = json_array();
+    json_t              *section = json_object(), *runs = json_array(), *bounds = json_array();
     struct bench_figures f;
-    double         arithmetic = 0;
-    int            rc;
+    double               arithmetic = 0;
+    int                  rc;
 
     json_object_set_new(b->report, "steps", section);
     json_object_set_new(section, "flops", json_real(bench_flops(b)));

@@ -31,8 +31,8 @@ int columns_check(const struct task_names *n, int own, struct err *err)
         return err_misuse(err, "--pair-column %s is the second text of a pair: --text-column NAME, which "
                           "says what the first is, is missing", n->pair);
     if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
-        return err_misuse(err, "the column %s is asked for twice: the text, the second text and the label (label, "
-                          "if --label-column names no other) are columns of their own",
+        return err_misuse(err, "the column %s is asked for twice: the text, the second text and the label "
+                          "(label, if --label-column names no other) are columns of their own",
                           same(n->text, n->pair) ? n->text : label);
     return 0;
 }

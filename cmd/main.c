@@ -193,8 +193,8 @@ static void take_closed_streams(void)
             return;
 }
 
-/* Another program has a run's database locked. On a terminal a bar may be drawn there; progress.c is not asked,
- * since it may be a worker's thread that waits. */
+/* Another program has a run's database locked. On a terminal a bar may be drawn there; progress.c is not
+ * asked, since it may be a worker's thread that waits. */
 static int say_waiting(void *ctx, const char *sentence)
 {
     (void)ctx;

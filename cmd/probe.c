@@ -63,7 +63,8 @@ static void arg_add(struct args *a, const char *name, const char *value)
 {
     if (a->rc)
         return;
-    if (a->n == MOST_ARGS || asprintf(&a->v[a->n], "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
+    if (a->n == MOST_ARGS ||
+        asprintf(&a->v[a->n], "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
         a->rc = err_set(a->err, -ENOMEM, "too many devices for a probe, or out of memory");
     else
         a->n++;

@@ -20,7 +20,8 @@ struct whole {
 /* Record that dir holds the parameters after `step` steps. */
 int whole_record(struct session *s, const char *dir, uint64_t step, struct err *err);
 
-/* Read all of export `which`; 0 if there never was one. Where a person has asked for the end, w->why is stopped. */
+/* Read all of export `which`; 0 if there never was one. Where a person has asked for the end, w->why is
+ * stopped. */
 int         whole_look(struct whole *w, struct session *s, int which);
 const char *whole_state_text(enum whole_state state); // to follow a description: "", ", gone", ...
 

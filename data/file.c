@@ -236,7 +236,8 @@ int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, stru
     if (rc)
         return rc;
     if (size > most)
-        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, path, size, most);
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, path,
+                        size, most);
     else if (!(*out = malloc((size_t)size + 1)))
         rc = err_set(err, -ENOMEM, "no memory for the %" PRIu64 " bytes of %s", size, path);
     else

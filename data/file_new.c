@@ -212,7 +212,8 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     if (!rc)
         rc = file_open_read(from, &fd, &size, err);
     if (!rc && size > most)
-        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, from, size, most);
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, from,
+                        size, most);
     if (!rc)
         rc = file_new_open(&f, to, err);
     for (uint64_t off = 0, n; off < size && !rc; off += n) {

@@ -30,8 +30,8 @@ static char *longer_as_real(const char *text, size_t n, size_t *made)
     for (size_t i = 0, digits, number; out && i < n; i += number) {
         if (text[i] == '"')
             i = string_copy(&to, text, i, n);
-        for (digits = number = 0; i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]);
-             number++)
+        for (digits = number = 0;
+             i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]); number++)
             digits += text[i + number] >= '0' && text[i + number] <= '9';
         memcpy(to, text + i, number);
         to += number;

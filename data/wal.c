@@ -50,7 +50,7 @@ static void sum_on(uint32_t sum[2], const unsigned char *p, size_t n, int big_en
 
 void wal_boot(char id[WAL_BOOT])
 {
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 
     if (!f || fscanf(f, "%36[0-9a-f-]", id) != 1)
         *id = '\0';
