@@ -113,7 +113,8 @@ static void describe(fields f, const struct progress *p, uint64_t step, const st
 }
 
 /* One terminal line, the most wanted first: of what does not fit the last are left out, and the cells take
- * what is left of it. */
+ * what is left of it. Less wanted than cells is what comes after the rate: they would come and go with the
+ * length of the norm. */
 static void draw_bar(const struct progress *p, uint64_t step, fields f)
 {
     static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
@@ -123,9 +124,9 @@ static void draw_bar(const struct progress *p, uint64_t step, fields f)
                      (unsigned long long)p->steps);
 
     for (int i = 0; i < FIELDS; i++) {
-        int bytes = (int)strlen(f[order[i]]);
+        int bytes = (int)strlen(f[order[i]]), most = i > 2 ? width - LEAST_CELLS - 3 : width;
 
-        if (n + 2 + bytes > width)
+        if (n + 2 + bytes > most)
             break;
         if (bytes)
             n += snprintf(text + n, sizeof text - (size_t)n, "  %s", f[order[i]]);
@@ -165,6 +166,8 @@ void progress_step(struct progress *p, uint64_t step, const struct step_result *
         draw_bar(p, step, f);
     else
         print_line(p, step, f);
+    if (due && p->log_every > 1)
+        progress_make_way(); // the bar of this step stays
     progress_pause(p, step);
 }
 

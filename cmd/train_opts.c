@@ -98,7 +98,8 @@ const struct opt_row train_rows[] = {
       .help = "step: every step survives a power cut; none: no flushes" },
     { "commit-every", OPT_UINT, AT(commit_every), "100", .min = 1, .help = "steps between commits in mode mem" },
     { "eval-every", OPT_UINT, AT(eval_every), .help = "steps between evaluations; 0: only at the end" },
-    { "log-every", OPT_UINT, AT(log_every), "1", .min = 1, .help = "steps between lines" },
+    { "log-every", OPT_UINT, AT(log_every), "1", .min = 1,
+      .help = "steps between lines; on a terminal, if above 1, between those that stay" },
     { "max-skipped", OPT_UINT, AT(max_skipped), "100",
       .help = "stop after so many steps in a row that were skipped since the loss or a "
               "gradient was not finite; 0: never" },

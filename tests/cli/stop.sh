@@ -77,13 +77,15 @@ sys.exit(len(shown) != 3 or any(len(l) >= int(sys.argv[2]) for l in shown) or no
 END
     result $? "$3"
 }
-bar 80 '(\[#+\] )?3/3  loss \d+\.\d+  left 0:00  \d+ tok/s  lr \S+( .*)?' "80 columns: loss, time left and tokens/s come first"
+bar 80 '\[#+\] 3/3  loss \d+\.\d+  left 0:00  \d+ tok/s  lr \S+( .*)?' "80 columns: loss, time left and tokens/s come first, and a bar is there"
 bar 40 '(\[#+\] )?3/3  loss \d+\.\d+  left 0:00(  \d+ tok/s)?' "40 columns: what does not fit is left out whole"
 bar 200 '\[#{24}\] 3/3  loss .*  left 0:00  \d+ tok/s  lr .*  norm .*  I/O hidden \d+%  RSS \S+' "200 columns: everything"
+small="--n-layer 2 --n-head 2 --n-embd 32 --vocab 300 --seq 24 --batch 1 --lr 1e-3 --seed 5 --threads 1 --csd-mem 192K --durability none"
+python3 tests/cli/on_tty.py 80 "$bin" pretrain --run "$tmp/every" --data "$tmp/text.bin" $small --mode mem --steps 5 --log-every 2 >"$tmp/out"
+same "2/5 4/5 5/5 " "$(tr '\r' '\n' <"$tmp/out" | awk 'on && !/./ { printf "%s ", on } { on = match($0, /[0-9]\/5 /) ? substr($0, RSTART, 3) : "" }')" "--log-every: lines that stay"
 
 # ---- evaluations ----
 tokens "$tmp/held.bin" 60000
-small="--n-layer 2 --n-head 2 --n-embd 32 --vocab 300 --seq 24 --batch 1 --lr 1e-3 --seed 5 --threads 1 --csd-mem 192K --durability none"
 evals() { # of a run, with what is the best
     python3 - "$1/run.db" <<'END'
 import sqlite3, sys
