@@ -21,7 +21,7 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
     if (rc)
         return rc;
     if (g->reader.gpt.n_labels)
-        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval --task measures "
+        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval measures "
                                "it", o->model);
     g->context = o->read.seq ? o->read.seq : g->reader.gpt.n_positions;
     g->vocab = g->reader.gpt.vocab;
