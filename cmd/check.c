@@ -264,10 +264,10 @@ static int check_exports(struct check *c, struct err *err)
     return 0;
 }
 
-/* An error that is no damage ends it all; a damage is said, and the next part is looked at. */
+/* An error that is no damage ends it all, and so does somebody who uses it; a damage is said, and the next part is looked at. */
 static int part_over(struct check *c, int rc, struct err *err)
 {
-    if (!rc || rc == -ENOMEM || err->stopped)
+    if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
         return rc;
     damage(c, err->text);
     *err = (struct err){0};

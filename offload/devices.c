@@ -377,7 +377,7 @@ static int open_all(struct devices *d, const struct run_config *cfg, enum device
         rc = device_open(d, cfg, opened, how, buffers, n_buffers, said, sizeof said, err);
         if (said[0] && notice_size)
             snprintf(notice, notice_size, "%s", said);
-        if (rc && each) {
+        if (rc && rc != -EBUSY && each) { // who uses a device has not damaged it
             each[opened] = *err;
             device_forget(d, opened);
             rc = 0;

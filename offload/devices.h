@@ -38,7 +38,7 @@ int  devices_close(struct devices *d);
 
 /* As devices_open with DEVICES_READ (or DEVICES_TRAIN, to mend), for `siTrain check`: a device that
  * cannot be opened, or is not this run's, stays closed (csd[i] NULL), and one whose superblock is
- * damaged stays open; each[i] (n_devices) gets the sentence, or none. */
+ * damaged stays open; each[i] (n_devices) gets the sentence, or none. One that is in use ends it: -EBUSY. */
 int  devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how,
                        struct err *each, struct err *err);
 

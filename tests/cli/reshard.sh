@@ -186,6 +186,11 @@ refuses 1 "$used $pid on $(uname -n); wait for it to end or stop it" pretrain --
 refuses 1 "$used $pid on" eval "$tmp/other" --data "$tmp/held.txt"
 refuses 1 "$used $pid on" reshard "$tmp/other" --devices 1
 works "a report is for everybody" report "$tmp/other"
+mv "$tmp/other/run.lock" "$tmp/lock"
+run check "$tmp/other"
+[ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'dev0/states.* is in use by another process' "$tmp/err" && ! grep -q damaged "$tmp/out"
+result $? "whose lock's file somebody removed is in use, not damaged"
+mv "$tmp/lock" "$tmp/other/run.lock"
 kill -9 $pid
 wait $pid 2>/dev/null
 result "$(grep -q "process $pid on" "$tmp/other/run.lock"; echo $?)" "who was killed still stands in the lock's file"
