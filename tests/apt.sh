@@ -44,12 +44,11 @@ failed() {
 if [ -n "$missing" ]; then
     echo "installing:$missing"
     apt update || failed
+    # shellcheck disable=SC2086
+    apt install -y --no-install-recommends $missing || failed
 fi
 for p in $optional; do
     apt-cache show "$p" >/dev/null 2>&1 || continue
     echo "installing: $p"
-    missing="$missing $p"
+    apt install -y --no-install-recommends "$p" || echo "$p could not be installed; it is not needed"
 done
-[ -z "$missing" ] && exit 0
-# shellcheck disable=SC2086
-apt install -y --no-install-recommends $missing || failed
