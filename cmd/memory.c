@@ -158,8 +158,9 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
 
 /* ---- what would fit ---- */
 
-/* Left free by what is said to fit: the program's own size differs a little from one start to the next. */
-enum { FIT_SLACK_MIB = 2 };
+/* Left free by what is said to fit: what is measured differs a little from one start to the next, which may be
+ * a step more after rounding. */
+enum { FIT_SLACK_MIB = PROCESS_STEP_MIB + PRODUCTS_STEP_MIB };
 
 static int fits(struct memory_request *r)
 {

@@ -15,6 +15,7 @@
 enum { TEXT_BYTES = 512 };
 
 static volatile sig_atomic_t signals;          // so many came
+static volatile sig_atomic_t reader_gone;      // of what is printed
 static volatile sig_atomic_t terminal;         // a bar may be drawn there: it is wiped first
 static _Atomic uint64_t      due_ns;           // of clock_ns; 0: not known
 
@@ -85,8 +86,7 @@ static void on_stop(int signal)
 static void on_pipe(int signal)
 {
     (void)signal;
-    if (!signals)
-        signals = 1;
+    reader_gone = 1;
 }
 
 /* ---- for commands ---- */
@@ -107,7 +107,7 @@ void stop_catch_pipe(void)
 
 int stop_asked(void)
 {
-    return signals != 0;
+    return signals || reader_gone;
 }
 
 static void set(struct said *said, const char *fmt, va_list ap)

@@ -48,7 +48,7 @@ in_base() {
     umount -R "$root" 2>/dev/null
     rm -rf --one-file-system "$root"
     cp -a "$dir/$release" "$root" && cp "$tmp/siTrain.bundle" "$root/" && cp /etc/resolv.conf "$root/etc/" &&
-        mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" &&
+        mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" &&
         mount --bind "$dir/packages-$release" "$root/var/cache/apt/archives"
 }
 

@@ -85,6 +85,9 @@ losses() { # of the run's log: column by column, so that a timing does not count
     sed -n 's/^step \([0-9]*\).*loss \([0-9.]*\).*/\1 \2/p' "$1"
 }
 
+# for tests/cli/on_tty.py
+has_terminals() { python3 -c 'import os; os.openpty()' 2>/dev/null; }
+
 done_testing() {
     echo "1..$tap_count"
     exit $tap_failed

@@ -81,11 +81,11 @@ refuses 2 "long:1 has" generate "$tmp/hf" --prompt-file "$tmp/long"
 printf 'a\n\nb\n' >"$tmp/gap"
 refuses 2 "gap:2: the line is empty" generate "$tmp/hf" --prompt-file "$tmp/gap"
 refuses 2 "give one of them" generate "$tmp/hf" --prompt a --prompt-file "$tmp/gap"
-if python3 -c "import pty" 2>/dev/null; then
+if has_terminals; then
     python3 tests/cli/on_tty.py 80 --key "> " "$bin" generate "$tmp/hf" --chat >"$tmp/out" 2>&1
     result "$(grep -q "^An empty line ends it; Ctrl-C stops an answer" "$tmp/out"; echo $?)" "on a terminal a chat says first how it ends"
 else
-    skip "a chat on a terminal" "no python3 here"
+    skip "a chat on a terminal" "no python3, or no pseudo-terminals"
 fi
 refuses 2 "one conversation" generate "$tmp/hf" --chat --batch 2
 refuses 2 "1 to 1024 sequences" generate "$tmp/hf" --prompt a --batch 2000

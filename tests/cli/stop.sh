@@ -2,7 +2,7 @@
 # Ctrl-C and progress, on a terminal of 80 columns: what lasts says how far it is, a first Ctrl-C is answered at once and then obeyed,
 # nothing half-made is left, and what goes on goes on as if it had not been stopped. Prints TAP.
 . tests/tap.sh
-command -v python3 >/dev/null || { skip "Ctrl-C on a terminal" "no python3"; done_testing; }
+has_terminals || { skip "Ctrl-C on a terminal" "no python3, or no pseudo-terminals"; done_testing; }
 
 make_text 3000 >"$tmp/text.txt"
 works "a tokenizer" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
