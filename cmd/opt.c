@@ -334,7 +334,16 @@ static void field_release(const struct opt_row *r, void *field)
     }
 }
 
-/* The value of a row; where the command line gave the row, too, it must still be one. */
+/* Whether the command line has said what this row of the file says. */
+static int config_is_typed(const struct config *c, size_t row)
+{
+    const struct opt_row *r = opt_row_at(c->cmd, row, NULL);
+    int                   twin = r->twin ? opt_row_find(c->cmd, r->twin, strlen(r->twin)) : -1;
+
+    return c->typed->row[row] || (twin >= 0 && c->typed->row[twin]);
+}
+
+/* The value of a row; where the command line has said it, too, it must still be one. */
 static int config_value(const struct config *c, size_t row, const char *text, struct err *err)
 {
     union { uint64_t n; double x; int word; struct opt_strings s; struct opt_warmup w; } unused = { 0 };
@@ -342,7 +351,7 @@ static int config_value(const struct config *c, size_t row, const char *text, st
     const struct opt_row *r = opt_row_at(c->cmd, row, &offset);
     int                   rc;
 
-    if (!c->typed->row[row])
+    if (!config_is_typed(c, row))
         return opt_value_parse(r, text, c->options + offset, err);
     rc = opt_value_parse(r, text, &unused, err);
     field_release(r, &unused);
@@ -412,7 +421,9 @@ static int config_apply(const struct opt_command *cmd, void *options, struct opt
     for (size_t i = 0; (r = opt_row_at(cmd, i, &offset)) && !rc; i++)
         if (r->type == OPT_CONFIG && given->row[i])
             rc = opt_file_each(*(const char **)(void *)(c.options + offset), config_option, &c, err);
-    for (size_t i = 0; i < OPT_MAX_ROWS; i++)
+    for (size_t i = 0; opt_row_at(cmd, i, NULL); i++)
+        c.given.row[i] &= !config_is_typed(&c, i);
+    for (size_t i = 0; opt_row_at(cmd, i, NULL); i++)
         given->row[i] |= c.given.row[i];
     return rc;
 }

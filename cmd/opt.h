@@ -65,6 +65,7 @@ struct opt_row {
     double        min, max; // of numbers; max 0: none
     const char   *arg;    // what --help calls the value; NULL: by type
     const char   *help;
+    const char   *twin;   // the row that says the same in another way: typed, it stands for this one in a file
 };
 
 struct opt_part {

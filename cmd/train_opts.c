@@ -65,8 +65,10 @@ const struct opt_row train_rows[] = {
       .help = "where states live and who updates: all in RAM; host with states on drives; devices, naively; "
               "devices, buffers handed over; the same with compressed gradients" },
     { "csd", OPT_WORD, AT(csd), "emu", "emu|null", "xrt", .help = "kind of the devices" },
-    { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024, .help = "how many devices, as folders in RUN" },
-    { "device", OPT_STRINGS, AT(device), .arg = "PATH", .help = "a folder, file or block device for one device" },
+    { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024, .help = "how many devices, as folders in RUN",
+      .twin = "device" },
+    { "device", OPT_STRINGS, AT(device), .arg = "PATH", .help = "a folder, file or block device for one device",
+      .twin = "devices" },
     { "force-device", OPT_FLAG, AT(force_device), .help = "take block devices that carry a signature or another run" },
     { "device-in-ram", OPT_FLAG, AT(device_in_ram),
       .help = "make device files on a tmpfs, too: beside --host-mem, and gone with the power" },

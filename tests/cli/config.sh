@@ -59,6 +59,15 @@ result "$(grep -Eq "memory [0-9.]+M of .* planned and [0-9.]+[KM] of emulated de
 [ "$got" = 0 ] && [ "$(ls "$tmp/three" | wc -l)" = 1 ] && run report "$tmp/moved" --config && [ "$(grep -c "^device = " "$tmp/out")" = 1 ]
 result $? "--device on the command line stands for all of the file's"
 
+printf 'n-layer = 1\nn-head = 1\nn-embd = 8\nseq = 16\nbatch = 2\nsteps = 1\ndata = "%s"\ntokenizer = %s\ndevices = 2\n' "$tmp/text.txt" "$tmp/tok" >"$tmp/two.conf"
+mkdir "$tmp/four"
+run pretrain --config "$tmp/two.conf" --run "$tmp/one-drive" --device "$tmp/four"
+[ "$got" = 0 ] && [ "$(ls "$tmp/four" | wc -l)" = 1 ] && [ ! -e "$tmp/one-drive/dev0" ] && run report "$tmp/one-drive" --config && ! grep -q "^devices" "$tmp/out"
+result $? "  and of its number of devices"
+run pretrain --config "$tmp/again.conf" --run "$tmp/folders" --devices 3
+[ "$got" = 0 ] && [ -d "$tmp/folders/dev2" ] && run report "$tmp/folders" --config && grep -qx "devices = 3" "$tmp/out"
+result $? "  as --devices there does of the file's places"
+
 # A model with dropout of its own to begin with, imported or not, and a classifier of one's own rows.
 run export "$tmp/run" "$tmp/hf"
 sed 's/_pdrop": [^,]*/_pdrop": 0.25/' "$tmp/hf/config.json" >"$tmp/config.json" && mv "$tmp/config.json" "$tmp/hf/config.json"
