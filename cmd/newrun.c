@@ -206,6 +206,17 @@ static int check_device(const char *path, struct err *err)
                       strerror(errno));
 }
 
+/* Is this one named before, and no folder? */
+static int is_twice(const struct opt_strings *devices, size_t i)
+{
+    struct stat st;
+    size_t      j = 0;
+
+    while (j < i && strcmp(devices->item[j], devices->item[i]))
+        j++;
+    return j < i && !(stat(devices->item[i], &st) == 0 && S_ISDIR(st.st_mode));
+}
+
 static int has_dev(const struct newrun *n)
 {
     for (size_t i = 0; i < n->n_examples; i++)
@@ -224,6 +235,9 @@ static int check_devices(const struct newrun *n, struct err *err)
 
     for (size_t i = 0; i < o->device.n && !rc; i++) {
         rc = check_device(o->device.item[i], err);
+        if (!rc && is_twice(&o->device, i))
+            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, a folder any "
+                            "number", o->device.item[i]);
         if (!rc && stored)
             rc = devices_place_check(o->device.item[i], 1, o->device_in_ram, err);
     }

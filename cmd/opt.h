@@ -62,7 +62,7 @@ struct opt_row {
     const char   *def;    // as typed; NULL: 0, NULL or none
     const char   *words;  // OPT_WORD: "a|b|c"
     const char   *later;  // OPT_WORD: words refused as not in this version
-    double        min, max; // of numbers; max 0: none
+    double        min, max; // of numbers; how many strings, max; max 0: no bound
     const char   *arg;    // what --help calls the value; NULL: by type
     const char   *help;
     const char   *twin;   // the row that says the same in another way: typed, it stands for this one in a file

@@ -133,6 +133,8 @@ static int number_refuse(const struct opt_row *r, const char *text, const char *
         else
             double_text(limit, sizeof limit, r->max);
         snprintf(max, sizeof max, " to %s", limit);
+    } else if (r->type == OPT_UINT && !text[strspn(text, "0123456789")] && strtod(text, NULL) > 1) {
+        snprintf(max, sizeof max, " to %lld", (long long)INT64_MAX);
     }
     return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what, min, *max ? max : " up");
 }
@@ -281,6 +283,13 @@ static int set_string(const char **field, const char *text, struct err *err)
     return 0;
 }
 
+static int parse_string(const struct opt_row *r, const char *text, struct opt_strings *out, struct err *err)
+{
+    return r->max > 0 && (double)out->n >= r->max
+               ? err_misuse(err, "--%s was given more than %.0f times", r->name, r->max)
+               : opt_strings_add(out, text, strlen(text), err);
+}
+
 static int parse_flag(const struct opt_row *r, const char *text, int *out, struct err *err)
 {
     *out = !strcmp(text, "1");
@@ -296,7 +305,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     case OPT_CONFIG:
     case OPT_STRING:  return set_string(field, text, err);
     case OPT_ARGS:
-    case OPT_STRINGS: return opt_strings_add(field, text, strlen(text), err);
+    case OPT_STRINGS: return parse_string(r, text, field, err);
     case OPT_UINT:    return parse_uint(r, text, field, err);
     case OPT_SIZE:    return parse_size(r, text, field, err);
     case OPT_DOUBLE:  return parse_double(r, text, field, err);

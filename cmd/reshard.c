@@ -25,7 +25,7 @@ struct reshard_opts {
 
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "the run" },
-    { "device", OPT_STRINGS, AT(device), .arg = "PATH",
+    { "device", OPT_STRINGS, AT(device), .arg = "PATH", .max = 1024,
       .help = "a folder, new file or block device for one device; repeated" },
     { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024, .help = "or: how many, as folders in RUN" },
     { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072,

@@ -51,7 +51,8 @@ refuse "--steps needs a value but is followed by --batch" --steps --batch 2
 refuse "--steps x: expected a whole number from 1 up" --steps x
 refuse "--steps 0: expected a whole number from 1 up" --steps 0
 refuse "--steps -1: expected a whole number" --steps -1
-refuse "--steps 99999999999999999999: expected a whole number" --steps 99999999999999999999
+refuse "--steps 99999999999999999999: expected a whole number from 1 to 9223372036854775807" --steps 99999999999999999999
+refuse "--device was given more than 1024 times" $(seq -f '--device x%.0f' 1025)
 refuse "--steps was given twice" --steps 1 --steps 2
 refuse "--quiet takes no value" --quiet=1
 refuse "expected mem, base, su, su+o or su+o+c (did you mean su?)" --mode sux

@@ -185,6 +185,7 @@ result "$([ -z "$(ls -A "$tmp/benched")" ]; echo $?)" "nothing else is left"
 set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape
 refuses 2 "--device /dev/nvme9n9: there is no such drive" pretrain --run "$tmp/new" "$@" --device /dev/nvme9n9
 refuses 2 "/dev: files there are in RAM" pretrain --run "$tmp/new" "$@" --device /dev --device-in-ram
+refuses 2 "--device $tmp/once was given twice" pretrain --run "$tmp/new" "$@" --device "$tmp/once" --device "$tmp/once"
 refuses 2 "there is no such drive" reshard "$tmp/dev" --device /dev/nvme9n9 --device-in-ram
 result "$([ ! -e /dev/nvme9n9 ] && [ ! -e "$tmp/new" ]; echo $?)" "and nothing is made"
 if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %T "$ram")" = tmpfs ]; then
