@@ -6,14 +6,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { OUTPUT_BYTES = 4 << 20, NO_PROGRAM = 127 };
 
-/* In the child: its stdout is the pipe, its stderr nothing; does not return. */
-static void become(char *const *argv, const char *setting, int out)
+/* In the child: its stdout is the pipe, its stderr that file, or nothing; does not return. */
+static void become(char *const *argv, const char *setting, int out, int said)
 {
     char *pair = setting ? strdup(setting) : NULL;
     int   none = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -23,7 +25,7 @@ static void become(char *const *argv, const char *setting, int out)
         putenv(pair);
     dup2(none, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
-    dup2(none, STDERR_FILENO);
+    dup2(said < 0 ? none : said, STDERR_FILENO);
     execvp(argv[0], argv);
     _exit(errno == ENOENT ? NO_PROGRAM : 1);
 }
@@ -38,10 +40,26 @@ static size_t read_all(int fd, char *text, size_t size)
     return n;
 }
 
+/* Why there are no figures: the last line of what it said, if it said anything. */
+static int child_fail(const char *program, int said, struct err *err)
+{
+    char        text[512] = "", *line;
+    struct stat st;
+    off_t       from = said >= 0 && !fstat(said, &st) && st.st_size >= (off_t)sizeof text
+                           ? st.st_size - (off_t)sizeof text + 1 : 0;
+    ssize_t     n = said < 0 ? 0 : pread(said, text, sizeof text - 1, from);
+
+    for (text[n > 0 ? n : 0] = '\0'; n > 0 && text[n - 1] == '\n'; n--)
+        text[n - 1] = '\0';
+    line = strrchr(text, '\n');
+    line = line ? line + 1 : text;
+    return *line ? err_set(err, -EIO, "%s", line) : err_set(err, -EIO, "%s ended without figures", program);
+}
+
 int bench_child(json_t **out, char *const *argv, const char *setting, struct err *err)
 {
     char *text = malloc(OUTPUT_BYTES + 1), *begin;
-    int   fds[2], status = 0, rc = 0;
+    int   fds[2], status = 0, rc = 0, said;
     pid_t pid;
 
     *out = NULL;
@@ -49,9 +67,10 @@ int bench_child(json_t **out, char *const *argv, const char *setting, struct err
         free(text);
         return err_set(err, -ENOMEM, "start %s: no memory or no file descriptors for its output", argv[0]);
     }
+    said = memfd_create("stderr", MFD_CLOEXEC);
     pid = fork();
     if (pid == 0)
-        become(argv, setting, fds[1]);
+        become(argv, setting, fds[1], said);
     close(fds[1]);
     text[pid < 0 ? 0 : read_all(fds[0], text, OUTPUT_BYTES)] = '\0';
     close(fds[0]);
@@ -63,9 +82,11 @@ int bench_child(json_t **out, char *const *argv, const char *setting, struct err
     else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
         rc = -ENOENT;
     else if (!WIFEXITED(status) || WEXITSTATUS(status) || !begin)
-        rc = err_set(err, -EIO, "%s ended without figures", argv[0]);
+        rc = child_fail(argv[0], said, err);
     else
         rc = json_parse(out, begin, strlen(begin), argv[0], err);
+    if (said >= 0)
+        close(said);
     free(text);
     return rc;
 }
