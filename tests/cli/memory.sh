@@ -37,15 +37,15 @@ done
 sizes="--n-head 4 --n-embd 256 --csd-mem 16M --durability none --data $tmp/text.bin --tokenizer $tmp/tok"
 deep="pretrain --run $tmp/new --n-layer 24 $sizes"
 named() { sed -n "s/.*too small.*--$1 \([a-z0-9]*\).* would fit.*/\1/p" "$tmp/err"; }
-refuses 2 " would fit" $deep --seq 128 --batch 32 --host-mem 180M
+refuses 2 " would fit" $deep --seq 128 --batch 32 --host-mem 192M
 batch=$(named batch) seq=$(named seq) activations=$(named activations)
 for fit in "$batch 128 keep" "32 $seq keep" "32 128 $activations"; do
     set -- $fit
     works "what is named fits: --batch $1 --seq $2 --activations ${3:-missing}" \
-        plan --probe off --n-layer 24 $sizes --batch "$1" --seq "$2" --activations "$3" --host-mem 180M
+        plan --probe off --n-layer 24 $sizes --batch "$1" --seq "$2" --activations "$3" --host-mem 192M
 done
-refuses 2 "is too small" $deep --seq 128 --batch $((batch + batch / 2)) --host-mem 180M
-refuses 2 "is too small" $deep --seq $((seq + seq / 2)) --batch 32 --host-mem 180M
+refuses 2 "is too small" $deep --seq 128 --batch $((batch + batch / 2)) --host-mem 192M
+refuses 2 "is too small" $deep --seq $((seq + seq / 2)) --batch 32 --host-mem 192M
 refuses 2 "--activations recompute would fit" pretrain --run "$tmp/new" --n-layer 2 $sizes --seq 128 --batch 64 --host-mem 200M --activations offload
 refuses 2 "no smaller --batch or --seq would fit" $deep --seq 128 --batch 32 --host-mem 40M
 refuses 2 " would fit" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch 400 --host-mem 100M
