@@ -11,18 +11,13 @@
 
 enum { MOST_LAYERS = 2, MOST_WIDE = 256, MOST_WORDS = 16384 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Of the same precision and rows, with a few million parameters. */
 static struct gpt_config small_of(const struct gpt_config *g)
 {
     struct gpt_config small = *g;
 
-    small.n_layer = smaller(g->n_layer, MOST_LAYERS);
-    small.vocab = smaller(g->vocab, MOST_WORDS);
+    small.n_layer = g->n_layer < MOST_LAYERS ? g->n_layer : MOST_LAYERS;
+    small.vocab = g->vocab < MOST_WORDS ? g->vocab : MOST_WORDS;
     if (g->n_embd > MOST_WIDE) {
         small.n_embd = MOST_WIDE;
         small.n_head = 4;

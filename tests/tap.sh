@@ -81,6 +81,26 @@ exported() {
     [ "$got" = 0 ] && sha256sum <"$tmp/exported/model.safetensors" | cut -d' ' -f1
 }
 
+# language_model LINES VOCAB ARGUMENTS...: one trained on so many lines for a few steps, in $tmp/hf, with its tokenizer in $tmp/tok
+language_model() {
+    make_text "$1" >"$tmp/text.txt"
+    run prepare "$tmp/text.txt" --train-tokenizer --vocab "$2" --out "$tmp/tok"
+    shift 2
+    run pretrain --run "$tmp/lm" --data "$tmp/text.txt" --tokenizer "$tmp/tok" "$@" --mode mem --durability none --quiet
+    works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+}
+
+# turn FILE OFFSET: its lowest bit
+turn() {
+    turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    printf "\\$(printf %o $((turn_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+# sums RUN: of everything in it but the lock
+sums() {
+    (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
+}
+
 losses() { # of the run's log: column by column, so that a timing does not count
     sed -n 's/^step \([0-9]*\).*loss \([0-9.]*\).*/\1 \2/p' "$1"
 }

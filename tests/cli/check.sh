@@ -16,15 +16,6 @@ made() {
     run pretrain --run "$tmp/$made_name" $shape --steps "$made_steps" "$@"
 }
 
-turn() { # FILE OFFSET: its lowest bit
-    turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
-    printf "\\$(printf %o $((turn_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
-}
-
-sums() { # RUN: of everything in it but the lock
-    (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
-}
-
 # damaged NAME RUN FILE OFFSET TEXT: found by check, one sentence with TEXT, nothing written; turned back, whole again
 damaged() {
     turn "$3" "$4"

@@ -2,11 +2,7 @@
 # A Hugging Face classifier through a run and out again: the same parameters and config.json, labels by name. Prints TAP.
 . tests/tap.sh
 
-make_text 300 >"$tmp/text.txt"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/tok"
-run pretrain --run "$tmp/lm" --n-layer 2 --n-head 3 --n-embd 15 --seq 16 --batch 2 --steps 1 --mode mem --durability none \
-    --data "$tmp/text.txt" --tokenizer "$tmp/tok"
-works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+language_model 300 280 --n-layer 2 --n-head 3 --n-embd 15 --seq 16 --batch 2 --steps 1
 
 # A head beside it, and what config.json says of one.
 python3 - "$tmp/hf" "$tmp/classifier" <<'EOF'

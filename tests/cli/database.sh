@@ -183,15 +183,6 @@ result $? "and reports"
 goes_on "$tmp/whole" "locked against readers"
 # ---- a damaged log
 
-turn() { # FILE OFFSET: its lowest bit
-    turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
-    printf "\\$(printf %o $((turn_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
-}
-
-sums() { # RUN: of everything in it but the lock
-    (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
-}
-
 # ends_right RUN NAME: goes on to the right parameters, or is refused with a sentence
 ends_right() {
     run pretrain --resume "$1" --steps 8

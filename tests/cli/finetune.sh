@@ -3,11 +3,7 @@
 # nothing behind; results' files are there and parse. Prints TAP.
 . tests/tap.sh
 
-make_text 400 >"$tmp/text.txt"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
-run pretrain --run "$tmp/lm" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 2 --n-head 2 --n-embd 32 --seq 64 --batch 4 --steps 3 \
-    --mode mem --durability none --quiet
-works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+language_model 400 300 --n-layer 2 --n-head 2 --n-embd 32 --seq 64 --batch 4 --steps 3
 
 # rows KIND SEED LINES: words, and a label that one word decides
 rows() {

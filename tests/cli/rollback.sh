@@ -16,7 +16,7 @@ put() { # FROM NAME: of the run in $tmp/run, as it is in FROM; run.db with its l
     done
 }
 
-sums() { # all that a run stores on its devices or in its images
+stored_sums() { # all that a run stores on its devices or in its images
     (cd "$tmp/run" && find . -type f ! -name 'run.*' -exec sha256sum {} + | sort -k 2 | sha256sum)
 }
 
@@ -27,7 +27,7 @@ back() {
     for name in "$@"; do
         put "$tmp/before" "$name"
     done
-    back_sums=$(sums)
+    back_sums=$(stored_sums)
     run pretrain --resume "$tmp/run" --steps 12 --quiet
     back_ok=1
     [ "$got" = 1 ] && [ -s "$tmp/err" ] && [ ! -s "$tmp/out" ] && back_ok=0
@@ -36,7 +36,7 @@ back() {
     result "$([ "$got" = 1 ] && [ ! -e "$tmp/never" ]; echo $?)" "$back_what: not exported"
     run check "$tmp/run" --quiet
     result "$([ "$got" = 1 ] && [ -s "$tmp/err" ]; echo $?)" "$back_what: found by check"
-    same "$back_sums" "$(sums)" "$back_what: nothing was written to states"
+    same "$back_sums" "$(stored_sums)" "$back_what: nothing was written to states"
     for name in "$@"; do
         put "$tmp/now" "$name"
     done

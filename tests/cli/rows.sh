@@ -2,11 +2,7 @@
 # Rows of one's own: which columns are read, what is said of them, how they are found again. Prints TAP.
 . tests/tap.sh
 
-make_text 200 >"$tmp/text.txt"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/tok"
-run pretrain --run "$tmp/lm" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 32 --batch 2 --steps 1 \
-    --mode mem --durability none --quiet
-works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
+language_model 200 280 --n-layer 1 --n-head 1 --n-embd 8 --seq 32 --batch 2 --steps 1
 
 # tune NAME FILE ARGUMENTS...
 tune() {
