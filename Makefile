@@ -34,8 +34,8 @@ ONEDNN_NOTE  := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS co
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
-LIB_SRC := $(filter-out kernels/matmul_$(if $(HAS_ONEDNN),no_)onednn.c,$(wildcard data/*.c kernels/*.c csd/*.c offload/*.c model/*.c))
-CMD_SRC := $(wildcard cmd/*.c)
+LIB_SRC := $(filter-out kernels/matmul_$(if $(HAS_ONEDNN),no_)onednn.c,$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c))
+CMD_SRC := $(wildcard cmd/*.c cmd/*/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CMD_OBJ := $(CMD_SRC:%.c=$(BUILD)/%.o)
 TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
@@ -195,7 +195,7 @@ install: $(TARGET) ## install the program, its manual page and completion under 
 	./$(TARGET) --completion > $(DESTDIR)$(COMPLETIONS)/siTrain
 
 format: ## clang-format on every source
-	clang-format -i $(wildcard */*.c */*.h)
+	clang-format -i $(wildcard */*.c */*.h */*/*.c */*/*.h)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12

@@ -1,8 +1,8 @@
 /* chat.c: a conversation with a language model: it only ever continues a text, to which a person adds lines.
  * The keys and values of what was said stay in the cache, so that a turn computes the new text alone. Where
  * the model's positions are used up, the latest half of the text is kept and computed anew. */
-#include "cmd/answer.h"
-#include "cmd/generator.h"
+#include "cmd/continuation.h"
+#include "cmd/run/generator.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@ static volatile sig_atomic_t interrupted;
 struct chat {
     struct generator *g;
     struct token_buf  ids;     // the conversation's latest tokens; decode_length of them are in the cache
-    struct answer     pending; // text that stands between them and the next line
+    struct continuation     pending; // text that stands between them and the next line
     uint64_t          chosen;  // tokens so far: the position of random numbers
     int               terminal;
 };
@@ -74,7 +74,7 @@ static int append(struct chat *c, int32_t id, struct err *err)
 
 /* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and what one
  * across it says before the cut is put before the next line. */
-static int forget(struct chat *c, const struct answer *a, size_t bytes, struct err *err)
+static int forget(struct chat *c, const struct continuation *a, size_t bytes, struct err *err)
 {
     static const struct opt_strings none;
 
@@ -88,11 +88,11 @@ static int forget(struct chat *c, const struct answer *a, size_t bytes, struct e
         decode_rewind(c->g->decode, 0, c->ids.n);
     if (bytes > a->n) // the cut is in what the used-up positions took
         return 0;
-    return answer_add(&c->pending, a->text + bytes, a->n - bytes, &none, err);
+    return continuation_add(&c->pending, a->text + bytes, a->n - bytes, &none, err);
 }
 
 /* The next token: into the conversation and the answer. *more: it goes on. */
-static int next(struct chat *c, struct answer *a, const float *logits, int *more, struct err *err)
+static int next(struct chat *c, struct continuation *a, const float *logits, int *more, struct err *err)
 {
     struct generator *g = c->g;
     int32_t           id = generator_pick(g, logits, 0, c->chosen++);
@@ -105,18 +105,18 @@ static int next(struct chat *c, struct answer *a, const float *logits, int *more
         return 0;
     rc = append(c, id, err);
     if (!rc)
-        rc = answer_add(a, bytes, bytes ? n : 0, &g->o->stop, err);
+        rc = continuation_add(a, bytes, bytes ? n : 0, &g->o->stop, err);
     if (!rc && a->ended) {
         *more = 0;
         rc = forget(c, a, before + n, err);
     }
-    return rc ? rc : answer_print(a, &g->o->stop, err);
+    return rc ? rc : continuation_print(a, &g->o->stop, err);
 }
 
 static int answer_line(struct chat *c, struct err *err)
 {
     static const struct opt_strings none;
-    struct answer a = { 0 };
+    struct continuation a = { 0 };
     const float  *logits;
     int           more = 1, rc = 0;
 
@@ -127,12 +127,12 @@ static int answer_line(struct chat *c, struct err *err)
     }
     a.ended = 1; // what was held back is printed, too
     if (!rc)
-        rc = answer_print(&a, &c->g->o->stop, err);
+        rc = continuation_print(&a, &c->g->o->stop, err);
     if (!rc)
-        rc = answer_write("\n", 1, err);
+        rc = continuation_write("\n", 1, err);
     if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
-        rc = answer_add(&c->pending, "\n", 1, &none, err);
-    answer_free(&a);
+        rc = continuation_add(&c->pending, "\n", 1, &none, err);
+    continuation_free(&a);
     return rc;
 }
 
@@ -140,7 +140,7 @@ static int answer_line(struct chat *c, struct err *err)
 static int turn(struct chat *c, const char *line, size_t n, struct err *err)
 {
     static const struct opt_strings none;
-    int rc = answer_add(&c->pending, line, n, &none, err);
+    int rc = continuation_add(&c->pending, line, n, &none, err);
 
     if (!rc)
         rc = tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
@@ -159,7 +159,7 @@ static int talk(struct chat *c, int *code, struct err *err)
         ssize_t n;
 
         interrupted = 0;
-        rc = c->terminal ? answer_write("> ", 2, err) : 0;
+        rc = c->terminal ? continuation_write("> ", 2, err) : 0;
         if (rc)
             break;
         catch_interrupt(0);
@@ -169,7 +169,7 @@ static int talk(struct chat *c, int *code, struct err *err)
         if (interrupted)
             *code = 130;
         if (n <= 0 || interrupted) {
-            rc = c->terminal ? answer_write("\n", 1, err) : 0;
+            rc = c->terminal ? continuation_write("\n", 1, err) : 0;
             break;
         }
         catch_interrupt(SA_RESTART);
@@ -188,10 +188,10 @@ int chat_run(struct generator *g, int *code, struct err *err)
     if (!rc && c.terminal)
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && g->o->prompt.n)
-        rc = answer_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none, err);
+        rc = continuation_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none, err);
     if (!rc)
         rc = talk(&c, code, err);
     token_buf_free(&c.ids);
-    answer_free(&c.pending);
+    continuation_free(&c.pending);
     return rc;
 }

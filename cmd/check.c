@@ -2,14 +2,14 @@
  * what it exported. What is found is on stdout, a line a kind; every damage is a sentence on stderr. Nothing
  * is written without --repair. */
 #include "cmd/cmd.h"
-#include "cmd/labelled.h"
-#include "cmd/progress.h"
-#include "cmd/session.h"
-#include "cmd/stop.h"
-#include "cmd/tokenise.h"
-#include "cmd/whole.h"
-#include "data/safetensors.h"
-#include "data/tokenizer.h"
+#include "cmd/run/labelled.h"
+#include "cmd/say/progress.h"
+#include "cmd/run/session.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/tokenise.h"
+#include "cmd/run/exports.h"
+#include "data/tensors/safetensors.h"
+#include "data/text/tokenizer.h"
 #include "model/finite.h"
 #include "offload/verify.h"
 
@@ -249,17 +249,17 @@ static int check_tokenizer(struct check *c, struct err *err)
 /* What was exported, where it still is: that it is gone, or another one now, is no damage. */
 static int check_exports(struct check *c, struct err *err)
 {
-    for (int i = 0; i < WHOLE_EXPORTS; i++) {
-        struct whole w;
+    for (int i = 0; i < EXPORTS_KINDS; i++) {
+        struct exported w;
 
-        if (!whole_look(&w, &c->s, i))
+        if (!exports_look(&w, &c->s, i))
             continue;
         if (w.why.stopped)
             return err_stopped(err, "%s", w.why.text);
-        if (w.state == WHOLE_DAMAGED)
+        if (w.state == EXPORTS_DAMAGED)
             damage(c, w.why.text);
-        line(c, i == WHOLE_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step,
-             whole_state_text(w.state));
+        line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step,
+             exports_state_text(w.state));
     }
     return 0;
 }
@@ -301,7 +301,7 @@ static void say_verdict(struct check *c, const char *what)
 
     if (c->damaged > c->mended && c->masters) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
-        whole_say(&c->s, &text);
+        exports_say(&c->s, &text);
         remark(text.text);
     }
     if (c->o->quiet)

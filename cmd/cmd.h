@@ -4,17 +4,11 @@
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
-#include "cmd/opt.h"
-
-#define SITRAIN_VERSION "0.1.0"
-
-/* In the environment beside an OPENBLAS_CORETYPE that main.c set, not the user. */
-#define CMD_CORE_IS_OURS "SITRAIN_CORE_IS_OURS"
+#include "cmd/opt/opt.h"
 
 extern const struct opt_command pretrain_command, finetune_command, eval_command, generate_command,
                                 prepare_command, import_command, export_command, plan_command,
-                                report_command, check_command, reshard_command, devices_command,
-                                bench_command;
+                                check_command, reshard_command, devices_command;
 
 int cmd_pretrain(int argc, char **argv); // argv[0] is the command's name
 int cmd_finetune(int argc, char **argv);
@@ -24,10 +18,8 @@ int cmd_prepare(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
-int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_reshard(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
 
 #endif

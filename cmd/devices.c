@@ -3,11 +3,11 @@
  * engine a small product), so that "available" is a fact. Drives are read about in /sys and /proc
  * alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
-#include "cmd/stop.h"
-#include "cmd/train_opts.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/train_opts.h"
 #include "csd/csd.h"
 #include "csd/disk.h"
-#include "data/file.h"
+#include "data/base/file.h"
 #include "kernels/matmul.h"
 
 #include <dirent.h>

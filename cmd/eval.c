@@ -1,14 +1,14 @@
 /* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task, and its
  * predictions. */
 #include "cmd/cmd.h"
-#include "cmd/columns.h"
+#include "cmd/run/columns.h"
 #include "cmd/eval_task.h"
-#include "cmd/evaluate.h"
-#include "cmd/reader.h"
-#include "cmd/stop.h"
-#include "cmd/tokenise.h"
-#include "cmd/train_opts.h"
-#include "data/file.h"
+#include "cmd/run/evaluate.h"
+#include "cmd/run/model_folder.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/tokenise.h"
+#include "cmd/run/train_opts.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -66,19 +66,19 @@ const struct opt_command eval_command = {
 };
 
 /* Tokens of a row. */
-static size_t row_seq(const struct reader *r, const struct read_opts *o)
+static size_t row_seq(const struct model_folder *r, const struct read_opts *o)
 {
     return o->seq ? o->seq : r->gpt.n_positions;
 }
 
 /* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
-static int open_text(struct tokens **out, const struct reader *r, const struct eval_opts *o, struct err *err)
+static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
     struct file_new   scratch = { 0 };
     char              path[64];
     struct tokenizer *tok = NULL;
     uint64_t          count;
-    int               rc = reader_tokenizer(&tok, r, o->tokenizer, err);
+    int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
 
     if (!rc)
         rc = file_new_scratch(&scratch, EVAL_SCRATCH, err);
@@ -97,7 +97,7 @@ out:
     return rc;
 }
 
-static int open_data(struct tokens **out, const struct reader *r, const struct eval_opts *o, struct err *err)
+static int open_data(struct tokens **out, const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
     enum tokens_kind kind;
     int              rc;
@@ -110,7 +110,7 @@ static int open_data(struct tokens **out, const struct reader *r, const struct e
     return kind == TOKENS_TEXT ? open_text(out, r, o, err) : tokens_open(out, o->data, err);
 }
 
-static int run_eval(const struct reader *r, struct tokens *data, const struct read_opts *o, struct err *err)
+static int run_eval(const struct model_folder *r, struct tokens *data, const struct read_opts *o, struct err *err)
 {
     struct trainer_options t = { .model = { .gpt = r->gpt,
                                             .batch = o->batch,
@@ -128,7 +128,7 @@ static int run_eval(const struct reader *r, struct tokens *data, const struct re
 
     if (e.seq > r->gpt.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", e.seq, r->gpt.n_positions);
-    rc = reader_stream(&stream, r, &t.model, 0, o->host_mem, err);
+    rc = model_folder_stream(&stream, r, &t.model, 0, o->host_mem, err);
     if (!rc)
         rc = trainer_open(&trainer, &t, stream, err);
     if (!rc)
@@ -142,12 +142,12 @@ static int run_eval(const struct reader *r, struct tokens *data, const struct re
 
 static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 {
-    struct reader  r;
+    struct model_folder  r;
     struct tokens *data = NULL;
-    int            rc = reader_open(&r, o->model, train_disk_names[o->read.disk], err);
+    int            rc = model_folder_open(&r, o->model, train_disk_names[o->read.disk], err);
 
     if (!dtype_given)
-        o->read.dtype = reader_dtype(&r);
+        o->read.dtype = model_folder_dtype(&r);
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
         struct eval_task e = { .model = o->model,
                                .task = o->task,
@@ -175,7 +175,7 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
             rc = run_eval(&r, data, &o->read, err);
     }
     tokens_close(data);
-    reader_close(&r);
+    model_folder_close(&r);
     return rc;
 }
 

@@ -3,12 +3,12 @@
  * the task's. */
 #include "cmd/eval_task.h"
 
-#include "cmd/classes.h"
-#include "cmd/columns.h"
-#include "cmd/encode.h"
-#include "cmd/evaluate.h"
-#include "cmd/labelled.h"
-#include "data/file.h"
+#include "cmd/run/classes.h"
+#include "cmd/run/columns.h"
+#include "cmd/run/encode.h"
+#include "cmd/run/evaluate.h"
+#include "cmd/run/labelled.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 struct part { struct encode rows; size_t split; };
 
 struct evaluation {
-    const struct reader    *r;
+    const struct model_folder    *r;
     const struct eval_task *e;
     struct task             task;
     struct task_names       trained;  // columns that the run was trained on
@@ -157,7 +157,7 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
         return rc;
     snprintf(path, sizeof path, "%s/rows.ex", scratch.temp);
     rc = encode_file(&p->rows, v->tok, v->sizes.seq,
-                     reader_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum, err);
+                     model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum, err);
     if (!rc)
         rc = examples_open(out, path, err);
     file_new_abort(&scratch);
@@ -236,7 +236,7 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
 {
     size_t        positions = v->r->gpt.n_positions,
                   seq = labelled_seq(v->e->max_seq ? v->e->max_seq : o->seq, positions);
-    struct reader ordered = *v->r;
+    struct model_folder ordered = *v->r;
     uint64_t      most = 0;
     int           rc;
 
@@ -254,7 +254,7 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
     ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
-    rc = reader_stream(stream, &ordered, &v->o.model, most, o->host_mem, err);
+    rc = model_folder_stream(stream, &ordered, &v->o.model, most, o->host_mem, err);
     return rc ? rc : trainer_open(&v->trainer, &v->o, *stream, err);
 }
 
@@ -267,7 +267,7 @@ static int run_parts(const struct evaluation *v, struct err *err)
     return rc;
 }
 
-int eval_task(const struct reader *r, const struct eval_task *e, const struct read_opts *o, struct err *err)
+int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o, struct err *err)
 {
     struct evaluation v = { .r = r, .e = e };
     struct stream    *stream = NULL;
@@ -278,7 +278,7 @@ int eval_task(const struct reader *r, const struct eval_task *e, const struct re
     if (!rc)
         rc = add_parts(&v, err);
     if (!rc)
-        rc = reader_tokenizer(&v.tok, r, e->tokenizer, err);
+        rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err);
     if (!rc && tokenizer_vocab(v.tok) > r->gpt.vocab)
         rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
                         tokenizer_vocab(v.tok), r->gpt.vocab);

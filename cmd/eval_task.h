@@ -2,8 +2,8 @@
 #ifndef CMD_EVAL_TASK_H
 #define CMD_EVAL_TASK_H
 
-#include "cmd/reader.h"
-#include "data/task.h"
+#include "cmd/run/model_folder.h"
+#include "data/task/task.h"
 
 #include <stdio.h>
 
@@ -24,6 +24,6 @@ struct eval_task {
 #define EVAL_SCRATCH P_tmpdir "/sitrain-eval"
 
 /* Loss and metrics on stdout. */
-int eval_task(const struct reader *r, const struct eval_task *e, const struct read_opts *o, struct err *err);
+int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o, struct err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
-#include "cmd/reader.h"
-#include "cmd/stop.h"
-#include "cmd/whole.h"
+#include "cmd/say/progress.h"
+#include "cmd/run/model_folder.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/exports.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@ const struct opt_command export_command = {
 };
 
 /* Where to go on from, should the run be damaged. The export is whole without: it is said, and no failure. */
-static int record(struct reader *r, const char *dir, struct err *err)
+static int record(struct model_folder *r, const char *dir, struct err *err)
 {
     uint64_t next, applied;
     int      rc = r->run.read_only ? -EROFS : run_position(&r->run.run, &next, &applied, err);
 
     if (!rc)
-        rc = whole_record(&r->run, dir, next, err);
+        rc = exports_record(&r->run, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
     fprintf(stderr,
@@ -44,7 +44,7 @@ static int record(struct reader *r, const char *dir, struct err *err)
     return 0;
 }
 
-static int write_folder(struct reader *r, const struct export_opts *o, struct err *err)
+static int write_folder(struct model_folder *r, const struct export_opts *o, struct err *err)
 {
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
@@ -64,14 +64,14 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
     if (tok)
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
-    x.pad = reader_pad(r, o->run, x.endoftext);
+    x.pad = model_folder_pad(r, o->run, x.endoftext);
     x.watch = &w.watch;
     work_begin(&w, "writing %s", o->dir);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
     work_end(&w);
     if (!r->hf)
-        rc = rc ? whole_explain(&r->run, rc, err) : record(r, o->dir, err);
+        rc = rc ? exports_explain(&r->run, rc, err) : record(r, o->dir, err);
     if (!rc && !x.tokenizer)
         fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
     hf_labels_free(&labels);
@@ -81,19 +81,19 @@ static int write_folder(struct reader *r, const struct export_opts *o, struct er
 int cmd_export(int argc, char **argv)
 {
     struct export_opts o;
-    struct reader      r;
+    struct model_folder      r;
     struct err         err = { 0 };
     int                rc, code = opt_start(&export_command, argc, argv, &o, NULL);
 
     if (code >= 0)
         return code;
     stop_catch();
-    rc = reader_open(&r, o.run, NULL, &err);
+    rc = model_folder_open(&r, o.run, NULL, &err);
     if (!rc)
         rc = write_folder(&r, &o, &err);
     if (!rc)
         printf("%s: %.4g million parameters\n", o.dir, (double)gpt_total(&r.gpt) / 1e6);
-    reader_close(&r);
+    model_folder_close(&r);
     code = rc ? opt_fail("export", &err) : 0;
     opt_release(&export_command, &o);
     return code;

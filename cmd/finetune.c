@@ -1,18 +1,18 @@
 /* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A new run is
  * made complete, with its rows tokenised, then opened and trained like any other; what comes after training,
  * results and predictions, is made from the run alone (outcome.c), so that it can be made again. */
-#include "cmd/classes.h"
+#include "cmd/run/classes.h"
 #include "cmd/cmd.h"
-#include "cmd/columns.h"
-#include "cmd/labelled.h"
-#include "cmd/newrun.h"
-#include "cmd/outcome.h"
-#include "cmd/progress.h"
-#include "cmd/reader.h"
+#include "cmd/run/columns.h"
+#include "cmd/run/labelled.h"
+#include "cmd/run/newrun.h"
+#include "cmd/run/finetune_results.h"
+#include "cmd/say/progress.h"
+#include "cmd/run/model_folder.h"
 #include "cmd/run_glue.h"
-#include "cmd/stop.h"
-#include "cmd/tokenise.h"
-#include "cmd/training.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/tokenise.h"
+#include "cmd/run/training.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -90,7 +90,7 @@ enum { NOTICE_HEAD, NOTICE_TEXTS }; // what is said of the head, of each of two 
 
 /* What a new run is made from. */
 struct material {
-    struct reader      init;
+    struct model_folder      init;
     struct classes     classes; // of a classifier to begin with
     struct params_source source;
     char               notice[NEWRUN_NOTICES][512]; // of the head, of the texts
@@ -262,7 +262,7 @@ static int take_head(struct material *m, const char *init, struct err *err)
     return 0;
 }
 
-static void pick_model(struct material *m, const struct finetune_opts *o, const struct opt_given *given)
+static void model_choose(struct material *m, const struct finetune_opts *o, const struct opt_given *given)
 {
     struct gpt_config *g = &m->n.gpt;
 
@@ -282,13 +282,13 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     if (!rc)
         rc = find_task(m, o, err);
     if (!rc)
-        rc = reader_open(&m->init, o->init, NULL, err);
+        rc = model_folder_open(&m->init, o->init, NULL, err);
     if (rc)
         return rc;
     rc = take_head(m, o->init, err);
     if (rc)
         return rc;
-    pick_model(m, o, given);
+    model_choose(m, o, given);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : *m->init.tokenizer ? m->init.tokenizer : NULL;
     rc = pick_seq(o, given, m->n.gpt.n_positions, err);
     if (!rc)
@@ -364,7 +364,7 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
     for (size_t i = 0; i < m.files; i++)
         encode_release(&m.file[i]);
     classes_close(&m.classes);
-    reader_close(&m.init);
+    model_folder_close(&m.init);
     task_own_free(m.own);
     return rc;
 }
@@ -440,7 +440,7 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
                     struct err *err)
 {
     struct session s = { 0 };
-    struct outcome after = { 0 };
+    struct finetune_results after = { 0 };
     uint64_t       before, applied;
     int            rc;
 
@@ -455,11 +455,11 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
     if (!rc)
         rc = training_run(&s, code, err);
     if (!rc && *code == 0)
-        rc = outcome_write(&after, &s, before, err);
+        rc = finetune_results_write(&after, &s, before, err);
     session_close(&s);
     if (!rc && *code == 0)
-        rc = outcome_predict(&after, err); // with the run closed: it is read like any other model
-    outcome_release(&after);
+        rc = finetune_results_predict(&after, err); // with the run closed: it is read like any other model
+    finetune_results_release(&after);
     return rc;
 }
 

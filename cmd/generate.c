@@ -1,8 +1,8 @@
 /* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed; the
  * others follow as they are. */
-#include "cmd/answer.h"
+#include "cmd/continuation.h"
 #include "cmd/cmd.h"
-#include "cmd/generator.h"
+#include "cmd/run/generator.h"
 #include "cmd/prompts.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ struct sequence {
     uint64_t      number;   // which continuation of it: the random numbers' stream
     size_t        most, n;  // tokens, at most and so far
     int32_t       next;     // the last one chosen
-    struct answer text;
+    struct continuation text;
 };
 
 struct batch_of_texts {
@@ -114,18 +114,18 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
         const struct prompt *p = &t->prompts.item[s->prompt];
 
         if (!begun) {
-            rc = t->shown ? answer_write("\n---\n", 5, err) : 0;
+            rc = t->shown ? continuation_write("\n---\n", 5, err) : 0;
             if (!rc)
-                rc = answer_write(p->text, p->n, err);
+                rc = continuation_write(p->text, p->n, err);
         }
         if (!rc)
-            rc = answer_print(&s->text, &t->g->o->stop, err);
+            rc = continuation_print(&s->text, &t->g->o->stop, err);
         if (!s->text.ended)
             return rc;
         begun = 0;
         t->shown++;
     }
-    return rc ? rc : t->shown == t->n ? answer_write("\n", 1, err) : 0;
+    return rc ? rc : t->shown == t->n ? continuation_write("\n", 1, err) : 0;
 }
 
 /* The next token of a sequence that goes on. */
@@ -142,7 +142,7 @@ static int choose(struct batch_of_texts *t, struct sequence *s, const float *log
         return 0;
     }
     bytes = tokenizer_bytes(g->tok, s->next, &n);
-    rc = answer_add(&s->text, bytes, bytes ? n : 0, &g->o->stop, err);
+    rc = continuation_add(&s->text, bytes, bytes ? n : 0, &g->o->stop, err);
     if (s->n == s->most)
         s->text.ended = 1;
     return rc;
@@ -197,7 +197,7 @@ static int generate_prompts(struct generator *g, struct err *err)
                       : err_set(err, -ENOMEM, "out of memory for %zu sequences", t.n);
     }
     for (size_t i = 0; t.seq && i < t.n; i++)
-        answer_free(&t.seq[i].text);
+        continuation_free(&t.seq[i].text);
     free(t.seq);
     free(ids);
     free(n);

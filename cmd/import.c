@@ -1,10 +1,10 @@
 /* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data
  * FILE --steps N` trains it. */
 #include "cmd/cmd.h"
-#include "cmd/newrun.h"
-#include "cmd/progress.h"
-#include "cmd/stop.h"
-#include "cmd/tokenise.h"
+#include "cmd/run/newrun.h"
+#include "cmd/say/progress.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/tokenise.h"
 #include "model/hf.h"
 
 #include <stdio.h>

@@ -1,9 +1,12 @@
 /* main.c: the table of commands, and what is said about the program as a whole. A
  * command's own file does the rest. */
 #include "cmd/cmd.h"
-#include "cmd/output.h"
-#include "cmd/stop.h"
-#include "data/runlog.h"
+#include "cmd/bench/bench.h"
+#include "cmd/report/report.h"
+#include "cmd/say/output.h"
+#include "cmd/say/stop.h"
+#include "data/db/runlog.h"
+#include "data/base/version.h"
 #include "kernels/matmul.h"
 
 #include <errno.h>
@@ -164,7 +167,7 @@ static int openblas_core(void)
 {
     const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
 
-    return core && !setenv("OPENBLAS_CORETYPE", core, 1) && !setenv(CMD_CORE_IS_OURS, "1", 1);
+    return core && !setenv("OPENBLAS_CORETYPE", core, 1) && !setenv(BENCH_CORE_IS_OURS, "1", 1);
 }
 
 /* Libraries read their settings when they are loaded, so the program begins once more with better

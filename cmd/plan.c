@@ -1,14 +1,14 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same functions
  * that the run itself goes by. */
 #include "cmd/cmd.h"
-#include "cmd/columns.h"
-#include "cmd/encode.h"
-#include "cmd/labelled.h"
-#include "cmd/pick.h"
-#include "cmd/probe.h"
-#include "cmd/training.h"
-#include "cmd/wear.h"
-#include "data/task.h"
+#include "cmd/run/columns.h"
+#include "cmd/run/encode.h"
+#include "cmd/run/labelled.h"
+#include "cmd/run/model_choice.h"
+#include "cmd/bench/probe.h"
+#include "cmd/run/training.h"
+#include "cmd/run/wear.h"
+#include "data/task/task.h"
 #include "offload/traffic.h"
 
 #include <libgen.h>
@@ -269,7 +269,7 @@ static int plan(struct plan_opts *o, const struct opt_given *given, struct err *
     int            rc = train_opts_check(&o->train, err), refused;
 
     if (!rc)
-        rc = pick_model(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
+        rc = model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
     s.gpt.n_labels = 0;
     if (!rc)
         rc = plan_task(&s, &evaluated, o, given, err);

@@ -1,10 +1,10 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
-#include "cmd/stop.h"
-#include "cmd/tokenise.h"
-#include "data/bpe_train.h"
-#include "data/file.h"
+#include "cmd/say/progress.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/tokenise.h"
+#include "data/text/bpe_train.h"
+#include "data/base/file.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands complete on disk:
  * a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
-#include "cmd/newrun.h"
-#include "cmd/pick.h"
-#include "cmd/progress.h"
-#include "cmd/stop.h"
-#include "cmd/training.h"
+#include "cmd/run/newrun.h"
+#include "cmd/run/model_choice.h"
+#include "cmd/say/progress.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/training.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
         return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer DIR");
     if (o->train.eval_every && !o->eval_data)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE too");
-    rc = pick_model(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
+    rc = model_choose(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
     if (n.gpt.n_labels) {

@@ -1,7 +1,7 @@
 /* prompts.c: texts and their ids. */
 #include "cmd/prompts.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <stdio.h>

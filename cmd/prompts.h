@@ -3,7 +3,7 @@
 #ifndef CMD_PROMPTS_H
 #define CMD_PROMPTS_H
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
  * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
-#include "cmd/session.h"
-#include "cmd/stop.h"
-#include "data/clock.h"
+#include "cmd/say/progress.h"
+#include "cmd/run/session.h"
+#include "cmd/say/stop.h"
+#include "data/base/clock.h"
 #include "offload/reshard.h"
 
 #include <errno.h>

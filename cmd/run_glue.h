@@ -2,7 +2,7 @@
 #ifndef CMD_RUN_GLUE_H
 #define CMD_RUN_GLUE_H
 
-#include "cmd/opt.h"
+#include "cmd/opt/opt.h"
 
 extern const struct opt_alias run_glue_aliases[]; // ends with { 0 }
 

@@ -1,7 +1,7 @@
 /* csd.c: what all devices share: their names, the owner's bell, lists of jobs, the size of their memory. */
 #include "csd/csd.h"
 #include "csd/updater.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 
 #include "csd/disk.h"
 #include "csd/link.h"
-#include "data/err.h"
-#include "kernels/dtype.h"
+#include "data/base/err.h"
+#include "data/base/dtype.h"
 #include "kernels/optim.h"
 #include "kernels/reach.h"
 #include "kernels/topk.h"

@@ -3,7 +3,7 @@
 #include "csd/csd.h"
 #include "csd/grad_wire.h"
 #include "csd/updater.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <assert.h>
 #include <blkid/blkid.h>

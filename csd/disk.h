@@ -5,7 +5,7 @@
 #ifndef CSD_DISK_H
 #define CSD_DISK_H
 
-#include "data/err.h"
+#include "data/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* disk_null.c: a disk that answers at once and stores nothing, to measure everything else. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -6,7 +6,7 @@
  * All fields below `mutex` are under it. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

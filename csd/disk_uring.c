@@ -11,7 +11,7 @@
  * `done`. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

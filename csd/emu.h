@@ -7,7 +7,7 @@
 #include "csd/csd.h"
 #include "csd/grad_wire.h"
 #include "csd/updater.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 enum {
     EMU_ALIGN = 4096,

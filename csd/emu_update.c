@@ -14,7 +14,7 @@
  * begins. */
 #include "csd/emu.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #ifndef CSD_GRAD_WIRE_H
 #define CSD_GRAD_WIRE_H
 
-#include "data/err.h"
+#include "data/base/err.h"
 #include "kernels/topk.h"
 
 enum { GRAD_WIRE_HEADER = 64, GRAD_WIRE_ALIGN = 4096 };

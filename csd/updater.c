@@ -2,7 +2,7 @@
  * second-level cache while they are summed, updated, converted and summed again. */
 #include "csd/updater.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 
 #include <assert.h>

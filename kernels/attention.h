@@ -6,7 +6,7 @@
 #define KERNELS_ATTENTION_H
 
 #include "kernels/dropout.h"
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* out (B, T, C) of `dt`; lse (B, H, T): log of each row's sum of exponentials; qkv (B, T, 3C) of `dt`: q, k,
  * v one after the other, head h in columns h*C/H.. of each. scratch: attention_scratch() bytes. drop: of the

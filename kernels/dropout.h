@@ -6,7 +6,7 @@
 #ifndef KERNELS_DROPOUT_H
 #define KERNELS_DROPOUT_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -36,7 +36,7 @@ SIMD_INLINE void f16_to_f32_8(float out[8], const uint16_t x[8])
     _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x)));
 }
 
-static void f32_to_f16(uint16_t *out, const float *x, size_t n)
+static void f32_to_f16_all(uint16_t *out, const float *x, size_t n)
 {
     float    in[8] = {0};
     uint16_t tail[8];
@@ -49,7 +49,7 @@ static void f32_to_f16(uint16_t *out, const float *x, size_t n)
     memcpy(out + i, tail, (n - i) * sizeof *tail);
 }
 
-static void f16_to_f32(float *out, const uint16_t *x, size_t n)
+static void f16_to_f32_all(float *out, const uint16_t *x, size_t n)
 {
     uint16_t in[8] = {0};
     float    tail[8];
@@ -69,7 +69,7 @@ static void from_f32(void *out, enum dtype dt, const float *x, size_t n)
     else if (dt == DT_BF16)
         f32_to_bf16(out, x, n);
     else
-        f32_to_f16(out, x, n);
+        f32_to_f16_all(out, x, n);
 }
 
 static void to_f32(float *out, const void *x, enum dtype dt, size_t n)
@@ -77,7 +77,7 @@ static void to_f32(float *out, const void *x, enum dtype dt, size_t n)
     if (dt == DT_BF16)
         bf16_to_f32s(out, x, n);
     else
-        f16_to_f32(out, x, n);
+        f16_to_f32_all(out, x, n);
 }
 
 static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtype x_dt, size_t n)

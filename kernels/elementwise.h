@@ -2,7 +2,7 @@
 #ifndef KERNELS_ELEMENTWISE_H
 #define KERNELS_ELEMENTWISE_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* out[i] = x[i] in another format: DT_F32, DT_BF16 and DT_F16 in any pair; rounds to nearest even. */
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);

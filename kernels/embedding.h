@@ -2,7 +2,7 @@
 #ifndef KERNELS_EMBEDDING_H
 #define KERNELS_EMBEDDING_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* out (B, T, C) = wte[tokens[b][t]] + wpe[first + t]; wte (V, C), wpe (P, C) of `dt`; tokens (B, T). */
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,

@@ -3,7 +3,7 @@
 #ifndef KERNELS_GELU_H
 #define KERNELS_GELU_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* out[i] = gelu(x[i]), both of dtype `dt`. */
 void gelu_forward(void *out, const void *x, enum dtype dt, size_t n);

@@ -5,7 +5,7 @@
 #ifndef KERNELS_LAYERNORM_H
 #define KERNELS_LAYERNORM_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 enum { LAYERNORM_ROWS = 32 };
 

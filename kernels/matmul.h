@@ -5,7 +5,7 @@
 #ifndef KERNELS_MATMUL_H
 #define KERNELS_MATMUL_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 enum matmul_engine { MATMUL_AUTO, MATMUL_OPENBLAS, MATMUL_ONEDNN };
 

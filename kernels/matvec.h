@@ -4,7 +4,7 @@
 #ifndef KERNELS_MATVEC_H
 #define KERNELS_MATVEC_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* c (m, n) of c_dt = a (m, k) b (k, n) + bias (n), all of `dt`, DT_F32 or DT_BF16; sums are fp32. scratch:
  * matvec_scratch() floats. */

@@ -7,7 +7,7 @@
 #ifndef KERNELS_OPTIM_H
 #define KERNELS_OPTIM_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 enum optim_kind { OPTIM_ADAMW, OPTIM_ADAM, OPTIM_SGD, OPTIM_ADAGRAD };
 

@@ -3,7 +3,7 @@
 #ifndef KERNELS_REDUCE_H
 #define KERNELS_REDUCE_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 enum { REDUCE_BLOCK = 16384 };
 

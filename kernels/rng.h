@@ -3,7 +3,7 @@
 #ifndef KERNELS_RNG_H
 #define KERNELS_RNG_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* 64 random bits for (seed, stream, index). */
 uint64_t rng_bits(uint64_t seed, uint64_t stream, uint64_t index);

@@ -2,7 +2,7 @@
 #ifndef KERNELS_SCORE_H
 #define KERNELS_SCORE_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 #ifndef KERNELS_SOFTMAX_H
 #define KERNELS_SOFTMAX_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 /* losses (n): -log softmax(logits)[target]; dlogits (n, V) of `dt`: (softmax - onehot) * scale.
  * logits: columns [0, split) as (n, split), behind them the others as (n, V - split). dlogits NULL: losses

@@ -3,7 +3,7 @@
 #ifndef KERNELS_TOPK_H
 #define KERNELS_TOPK_H
 
-#include "kernels/dtype.h"
+#include "data/base/dtype.h"
 
 struct topk_pair {
     uint32_t index;

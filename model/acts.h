@@ -12,7 +12,7 @@
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
-#include "data/err.h"
+#include "data/base/err.h"
 #include "model/gpt.h"
 
 enum acts_offload {

@@ -11,7 +11,7 @@
  * added. */
 #include "model/block.h"
 
-#include "data/clock.h"
+#include "data/base/clock.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"

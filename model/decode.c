@@ -5,7 +5,7 @@
  * allocated after open. */
 #include "model/decode.h"
 
-#include "data/clock.h"
+#include "data/base/clock.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"

@@ -8,8 +8,8 @@
 #ifndef MODEL_GPT_H
 #define MODEL_GPT_H
 
-#include "data/err.h"
-#include "kernels/dtype.h"
+#include "data/base/err.h"
+#include "data/base/dtype.h"
 
 struct gpt_config {
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: rows of wpe

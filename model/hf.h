@@ -3,8 +3,8 @@
 #ifndef MODEL_HF_H
 #define MODEL_HF_H
 
-#include "data/err.h"
-#include "data/safetensors.h"
+#include "data/base/err.h"
+#include "data/tensors/safetensors.h"
 #include "model/gpt.h"
 #include "offload/run.h"
 

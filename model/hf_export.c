@@ -3,8 +3,8 @@
 #include "model/hf.h"
 #include "model/hf_names.h"
 
-#include "data/file.h"
-#include "data/tokenizer.h"
+#include "data/base/file.h"
+#include "data/text/tokenizer.h"
 
 #include <assert.h>
 #include <dirent.h>

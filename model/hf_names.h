@@ -3,7 +3,7 @@
 #ifndef MODEL_HF_NAMES_H
 #define MODEL_HF_NAMES_H
 
-#include "data/json.h"
+#include "data/base/json.h"
 #include "model/gpt.h"
 
 enum { HF_NAME_BYTES = 128, HF_PATH_BYTES = 4096 };

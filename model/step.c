@@ -6,7 +6,7 @@
  * when its last micro-batch is through, and travels while the block before it computes. */
 #include "model/step.h"
 
-#include "data/clock.h"
+#include "data/base/clock.h"
 #include "model/block.h"
 #include "model/classify.h"
 #include "model/head.h"

@@ -3,7 +3,7 @@
 #ifndef OFFLOAD_BUDGET_H
 #define OFFLOAD_BUDGET_H
 
-#include "data/err.h"
+#include "data/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * durability the flushes are left out. */
 #include "offload/scheduler.h"
 
-#include "data/clock.h"
+#include "data/base/clock.h"
 
 #include <sys/resource.h>
 

@@ -1,7 +1,7 @@
 /* devices.c: finds, opens and checks the devices of a run. */
 #include "offload/devices.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "offload/grads.h"
 
 #include "csd/grad_wire.h"
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 

@@ -6,8 +6,8 @@
  * is never written to. */
 #include "offload/image.h"
 
-#include "data/crc32c.h"
-#include "data/file.h"
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* journal.c: the journal's rows in run.db. */
 #include "offload/journal.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 
 #include <errno.h>
 #include <sqlite3.h>

@@ -11,7 +11,7 @@
 #ifndef OFFLOAD_JOURNAL_H
 #define OFFLOAD_JOURNAL_H
 
-#include "data/runlog.h"
+#include "data/db/runlog.h"
 #include "kernels/optim.h"
 
 /* The committed state of one subgroup. */

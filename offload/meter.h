@@ -6,7 +6,7 @@
 #define OFFLOAD_METER_H
 
 #include "csd/link.h"
-#include "data/runlog.h"
+#include "data/db/runlog.h"
 
 struct meter;
 

@@ -9,8 +9,8 @@
  * memory, taken when it was pushed and looked at when it comes back. */
 #include "offload/scheduler.h"
 
-#include "data/clock.h"
-#include "data/crc32c.h"
+#include "data/base/clock.h"
+#include "data/base/crc32c.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -7,8 +7,8 @@
  * the run. */
 #include "offload/reshard.h"
 
-#include "data/crc32c.h"
-#include "data/file.h"
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
 #include "kernels/elementwise.h"
 #include "offload/devices.h"
 #include "offload/journal.h"

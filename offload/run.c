@@ -2,11 +2,11 @@
  * whichever its mode. */
 #include "offload/run.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 #include "offload/devices.h"
 #include "offload/journal.h"
-#include "offload/masters.h"
+#include "offload/master_reader.h"
 #include "offload/stream_mem.h"
 
 #include <errno.h>
@@ -139,7 +139,7 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 
 struct run_reader {
     struct devices     dev;
-    struct masters     masters;
+    struct master_reader     masters;
     struct mem_reader *mem; // instead of both, in mem
 };
 
@@ -158,7 +158,7 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
     rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
     if (rc)
         return rc;
-    rc = masters_open(&r->masters, &r->dev, err);
+    rc = master_reader_open(&r->masters, &r->dev, err);
     grads = calloc(r->dev.store.n_subs, sizeof *grads);
     if (!rc && !grads)
         rc = err_set(err, -ENOMEM, "out of memory for the journal");
@@ -171,7 +171,7 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
                          cfg->dir, (unsigned long long)state.next_step);
     journal_close(journal);
     free(grads);
-    *source = (struct params_source){ .read = masters_read, .ctx = &r->masters };
+    *source = (struct params_source){ .read = master_reader_read, .ctx = &r->masters };
     return rc;
 }
 
@@ -259,7 +259,7 @@ void run_reader_close(struct run_reader *r)
     if (!r)
         return;
     stream_mem_reader_close(r->mem);
-    masters_close(&r->masters);
+    master_reader_close(&r->masters);
     devices_close(&r->dev);
     free(r);
 }

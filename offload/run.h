@@ -6,9 +6,9 @@
 #define OFFLOAD_RUN_H
 
 #include "csd/csd.h"
-#include "data/err.h"
-#include "data/runlog.h"
-#include "data/watch.h"
+#include "data/base/err.h"
+#include "data/db/runlog.h"
+#include "data/base/watch.h"
 #include "offload/stream.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };

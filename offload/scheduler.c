@@ -16,8 +16,8 @@
  * and every call returns it. */
 #include "offload/scheduler.h"
 
-#include "data/clock.h"
-#include "data/crc32c.h"
+#include "data/base/clock.h"
+#include "data/base/crc32c.h"
 
 #include <errno.h>
 #include <math.h>

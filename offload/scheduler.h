@@ -31,7 +31,7 @@
 #include "offload/devices.h"
 #include "offload/grads.h"
 #include "offload/journal.h"
-#include "offload/masters.h"
+#include "offload/master_reader.h"
 #include "offload/meter.h"
 #include "offload/order.h"
 
@@ -142,7 +142,7 @@ struct scheduler {
     struct run_config cfg; // pointers borrowed
     struct devices    dev;
     struct journal   *journal;
-    struct masters    masters; // while they are lent the thread is not there
+    struct master_reader    masters; // while they are lent the thread is not there
     struct meter     *meter;
     size_t            n_layer;
     void             *arena; // frames, gradients, packed gradients

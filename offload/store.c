@@ -2,7 +2,7 @@
 #include "offload/store.h"
 
 #include "csd/grad_wire.h"
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 
 #include <errno.h>
 #include <stdio.h>

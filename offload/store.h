@@ -9,7 +9,7 @@
 #define OFFLOAD_STORE_H
 
 #include "csd/csd.h"
-#include "data/err.h"
+#include "data/base/err.h"
 
 enum {
     STORE_SUPERBLOCK    = 4096,

@@ -11,9 +11,9 @@
 #ifndef OFFLOAD_STREAM_H
 #define OFFLOAD_STREAM_H
 
-#include "data/err.h"
-#include "data/runlog.h"
-#include "kernels/dtype.h"
+#include "data/base/err.h"
+#include "data/db/runlog.h"
+#include "data/base/dtype.h"
 #include "kernels/optim.h"
 #include "kernels/reach.h"
 #include "offload/meter.h"

@@ -2,7 +2,7 @@
  * scheduler, and its set-up. */
 #include "offload/scheduler.h"
 
-#include "data/clock.h"
+#include "data/base/clock.h"
 #include "kernels/elementwise.h"
 
 #include <assert.h>
@@ -307,7 +307,7 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
 
     assert(s->ask == ASK_NONE);
     if (!rc)
-        rc = masters_open(&s->masters, &s->dev, err);
+        rc = master_reader_open(&s->masters, &s->dev, err);
     if (rc)
         return rc;
     thread_stop(s);
@@ -315,7 +315,7 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
     s->masters.step = step;
     for (size_t i = 0; i < s->dev.store.n_subs; i++)
         s->masters.subs[i] = s->subs[i].newest;
-    *out = (struct params_source){ masters_read, &s->masters };
+    *out = (struct params_source){ master_reader_read, &s->masters };
     return 0;
 }
 
@@ -323,7 +323,7 @@ static int csd_masters_end(struct stream *stream, struct err *err)
 {
     struct scheduler *s = of(stream);
 
-    masters_close(&s->masters);
+    master_reader_close(&s->masters);
     return thread_start(s, err);
 }
 
@@ -622,7 +622,7 @@ static void csd_close(struct stream *stream)
     int               silent;
 
     thread_stop(s);
-    masters_close(&s->masters);
+    master_reader_close(&s->masters);
     silent = devices_close(&s->dev); // waits for jobs in flight: their buffers go after it
     journal_close(s->journal);
     meter_free(s->meter);
@@ -734,7 +734,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_layer = cfg->error_feedback ? l.grad : 0,
         .arenas = cfg->n_devices * csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
     };
-    out->masters = masters_bytes(&st);
+    out->masters = master_reader_bytes(&st);
     out->record_buffer = records_buffer(cfg);
     for (size_t d = 0; d < cfg->n_devices; d++)
         out->device_bytes += st.device_bytes[d] + records_device(cfg);

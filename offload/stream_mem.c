@@ -11,8 +11,8 @@
  * together, its pairs beside it. */
 #include "offload/stream_mem.h"
 
-#include "data/clock.h"
-#include "data/file.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "kernels/topk.h"
@@ -343,7 +343,7 @@ static int mem_drain(struct stream *s, struct err *err)
     return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
 }
 
-static int masters_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+static int master_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     const struct stream_mem *m = ctx;
 
@@ -356,7 +356,7 @@ static int masters_read(void *ctx, size_t block, size_t first, size_t n, float *
 static int mem_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err)
 {
     (void)step, (void)err;
-    *out = (struct params_source){ masters_read, s };
+    *out = (struct params_source){ master_reader_read, s };
     return 0;
 }
 

@@ -4,12 +4,12 @@
 #include "offload/verify.h"
 
 #include "csd/grad_wire.h"
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 #include "offload/devices.h"
 #include "offload/image.h"
 #include "offload/journal.h"
-#include "offload/masters.h"
+#include "offload/master_reader.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -356,15 +356,15 @@ static void superblocks_say(struct check *c)
 
 /* ---- mending ---- */
 
-/* The wire of a subgroup from its master, whose checksum masters_read compares. */
-static int wire_mend(struct check *c, struct masters *m, size_t i, void *wire, struct err *err)
+/* The wire of a subgroup from its master, whose checksum master_reader_read compares. */
+static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *wire, struct err *err)
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
     struct area             a;
     float                   first;
     struct csd_job          job = {.kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire};
-    int                     rc = masters_read(m, u->block, u->first, 1, &first, err);
+    int                     rc = master_reader_read(m, u->block, u->first, 1, &first, err);
 
     if (rc)
         return rc;
@@ -387,9 +387,9 @@ static int wire_mend(struct check *c, struct masters *m, size_t i, void *wire, s
 static int wires_mend(struct check *c, struct err *err)
 {
     const struct store *st = &c->dev.store;
-    struct masters      m;
+    struct master_reader      m;
     void               *wire = aligned_alloc(4096, store_wire_bytes(st, st->max_pad));
-    int rc = wire ? masters_open(&m, &c->dev, err) : err_set(err, -ENOMEM, "out of memory for a wire shard");
+    int rc = wire ? master_reader_open(&m, &c->dev, err) : err_set(err, -ENOMEM, "out of memory for a wire shard");
 
     if (rc) {
         free(wire);
@@ -399,7 +399,7 @@ static int wires_mend(struct check *c, struct err *err)
     for (size_t i = 0; i < st->n_subs && !rc; i++)
         if (c->bad[i] == BAD_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
-    masters_close(&m);
+    master_reader_close(&m);
     csd_free(wire, c->dev.silent);
     return rc;
 }

@@ -3,7 +3,7 @@
  * open at a time. */
 #include "tests/disk_fault.h"
 
-#include "data/clock.h"
+#include "data/base/clock.h"
 #include "kernels/rng.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/bpe_train.h"
+#include "data/text/bpe_train.h"
 
 #include <errno.h>
 #include <stdio.h>

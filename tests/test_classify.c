@@ -269,14 +269,14 @@ static void test_bf16(void **state)
 /* ---- what changes nothing ------------------------------------------------------------------------------ */
 
 /* Loss, logits and gradients of r's first step. */
-struct outcome { double loss; float *logits, *grads; };
+struct finetune_results { double loss; float *logits, *grads; };
 
-static struct outcome outcome_of(struct rows *r)
+static struct finetune_results outcome_of(struct rows *r)
 {
     struct trainer_options o = options(r, MATMUL_AUTO, DT_F32, 1);
     struct rig             rig = rig_of(r, &o, 0);
     size_t                 total = gpt_total(&r->gpt), n = ACCUM * r->batch * r->gpt.n_labels;
-    struct outcome         out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
+    struct finetune_results         out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
     struct eval_result     e = { 0 };
     struct err             err = { 0 };
 
@@ -290,15 +290,15 @@ static struct outcome outcome_of(struct rows *r)
     return out;
 }
 
-static void outcome_free(struct outcome *o)
+static void outcome_free(struct finetune_results *o)
 {
     free(o->logits);
     free(o->grads);
 }
 
-static void check_same(const struct rows *r, const struct outcome *want, struct rows *changed)
+static void check_same(const struct rows *r, const struct finetune_results *want, struct rows *changed)
 {
-    struct outcome got = outcome_of(changed);
+    struct finetune_results got = outcome_of(changed);
     size_t         L = r->gpt.n_labels;
 
     check_close(got.loss, want->loss, 1e-6, "loss");
@@ -314,7 +314,7 @@ static void test_padding(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct rows    r = rows_open(models[i]), changed = r;
-        struct outcome want = outcome_of(&r);
+        struct finetune_results want = outcome_of(&r);
 
         changed.pad = 3; // another token
         check_same(&r, &want, &changed);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 
 static uint32_t bitwise(const unsigned char *p, size_t n)
 {

@@ -9,8 +9,8 @@
 
 #include "csd/csd.h"
 #include "csd/grad_wire.h"
-#include "data/clock.h"
-#include "data/crc32c.h"
+#include "data/base/clock.h"
+#include "data/base/crc32c.h"
 #include "kernels/rng.h"
 #include "tests/disk_fault.h"
 

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/json.h"
-#include "data/task.h"
-#include "data/tokenizer.h"
+#include "data/base/json.h"
+#include "data/task/task.h"
+#include "data/text/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "csd/disk.h"
-#include "data/clock.h"
+#include "data/base/clock.h"
 #include "kernels/rng.h"
 #include "tests/disk_fault.h"
 

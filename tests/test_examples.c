@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/crc32c.h"
-#include "data/examples.h"
+#include "data/base/crc32c.h"
+#include "data/task/examples.h"
 #include "tests/tempdir.h"
 
 #include <dirent.h>

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/newrun.h"
-#include "data/crc32c.h"
+#include "cmd/run/newrun.h"
+#include "data/base/crc32c.h"
 #include "model/step.h"
 #include "offload/run.h"
 #include "tests/disk_fault.h"

@@ -1,5 +1,5 @@
 /* test_file.c: what may stand behind a name, and what makers of new files and folders leave and remove. */
-#include "data/file.h"
+#include "data/base/file.h"
 #include "tests/tempdir.h"
 
 #include <setjmp.h>

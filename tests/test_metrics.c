@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/metrics.h"
+#include "data/task/metrics.h"
 #include "tests/fixture.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "offload/devices.h"
 #include "offload/reshard.h"
 #include "tests/tempdir.h"
@@ -168,13 +168,13 @@ static void toy_clean(struct toy *t)
     assert_string_equal(notice, "");
 }
 
-struct outcome { double loss[STEPS]; uint32_t params; };
+struct finetune_results { double loss[STEPS]; uint32_t params; };
 
-static struct outcome run_through(const struct variant *v, int move)
+static struct finetune_results run_through(const struct variant *v, int move)
 {
     char          *dir = tempdir_new();
     struct toy     t;
-    struct outcome out;
+    struct finetune_results out;
 
     toy_create(&t, v, dir);
     toy_train(&t, 0, MOVE_AT, out.loss);
@@ -209,7 +209,7 @@ static void test_moved_is_the_same(void **state)
 {
     (void)state;
     for (size_t i = 0; i < VARIANTS; i++) {
-        struct outcome stayed = run_through(&variants[i], 0), moved = run_through(&variants[i], 1);
+        struct finetune_results stayed = run_through(&variants[i], 0), moved = run_through(&variants[i], 1);
 
         assert_memory_equal(stayed.loss, moved.loss, sizeof stayed.loss);
         assert_int_equal(stayed.params, moved.params);
@@ -233,14 +233,14 @@ static void toy_find(struct toy *t, const struct variant *v)
 static void test_killed(void **state)
 {
     const struct variant *v = &variants[4];
-    struct outcome        want = run_through(v, 0);
+    struct finetune_results        want = run_through(v, 0);
     size_t                n;
     struct store          st;
 
     (void)state;
     for (size_t after = 1, subs = 1; after <= subs + 1; after++) {
         char          *dir = tempdir_new(), layout[STORE_LAYOUT];
-        struct outcome got;
+        struct finetune_results got;
         struct toy     t;
         uint32_t       before;
         int            status;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/json.h"
-#include "data/results.h"
+#include "data/base/json.h"
+#include "data/task/results.h"
 #include "tests/tempdir.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/runlog.h"
+#include "data/db/runlog.h"
 
 #include <errno.h>
 #include <fcntl.h>

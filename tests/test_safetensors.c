@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/half.h"
-#include "data/json.h"
-#include "data/safetensors.h"
+#include "data/base/dtype.h"
+#include "data/base/json.h"
+#include "data/tensors/safetensors.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>
@@ -73,8 +73,8 @@ static void spew(const char *name, const void *p, size_t n)
 
 static float expected(size_t i, enum st_dtype dtype)
 {
-    return dtype == ST_F32 ? value(i) : dtype == ST_F16 ? half_from_f16(half_to_f16(value(i)))
-                                                        : half_from_bf16(half_to_bf16(value(i)));
+    return dtype == ST_F32 ? value(i) : dtype == ST_F16 ? f16_to_f32(f16_from_f32(value(i)))
+                                                        : bf16_to_f32(bf16_from_f32(value(i)));
 }
 
 static void test_round_trip(void **state)
@@ -187,15 +187,15 @@ static void test_every_byte_counts(void **state)
 static void test_rounding(void **state)
 {
     (void)state;
-    assert_int_equal(half_to_bf16(1.0f + 0x1p-8f), 0x3f80);                     // tie to even, down
-    assert_int_equal(half_to_bf16(1.0f + 3 * 0x1p-8f), 0x3f82);                 // tie to even, up
-    assert_int_equal(half_to_bf16(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81);
-    assert_int_equal(half_to_bf16(INFINITY), 0x7f80);
-    assert_int_equal(half_to_bf16(3.4e38f), 0x7f80);
-    assert_true(isnan(half_from_bf16(half_to_bf16(NAN))));
-    assert_int_equal(half_to_f16(1.0f + 0x1p-11f), 0x3c00);
-    assert_int_equal(half_to_f16(65504.0f), 0x7bff);
-    assert_int_equal(half_to_f16(0x1p-24f), 1);                                 // subnormal
+    assert_int_equal(bf16_from_f32(1.0f + 0x1p-8f), 0x3f80);                     // tie to even, down
+    assert_int_equal(bf16_from_f32(1.0f + 3 * 0x1p-8f), 0x3f82);                 // tie to even, up
+    assert_int_equal(bf16_from_f32(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81);
+    assert_int_equal(bf16_from_f32(INFINITY), 0x7f80);
+    assert_int_equal(bf16_from_f32(3.4e38f), 0x7f80);
+    assert_true(isnan(bf16_to_f32(bf16_from_f32(NAN))));
+    assert_int_equal(f16_from_f32(1.0f + 0x1p-11f), 0x3c00);
+    assert_int_equal(f16_from_f32(65504.0f), 0x7bff);
+    assert_int_equal(f16_from_f32(0x1p-24f), 1);                                 // subnormal
 }
 
 static void test_writer_refusals(void **state)

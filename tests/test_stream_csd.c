@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "offload/devices.h"
 #include "offload/run.h"
 #include "offload/traffic.h"
@@ -49,7 +49,7 @@ static double step_of(struct toy *t, struct stream *s, uint64_t step, int poison
 enum speculation { WAIT, SPECULATE, SPECULATE_FEW, SPECULATIONS };
 
 /* What a run ends with. */
-struct outcome { double loss[STEPS]; uint32_t params; };
+struct finetune_results { double loss[STEPS]; uint32_t params; };
 
 static uint32_t params_sum(struct toy *t)
 {
@@ -166,11 +166,11 @@ static void skipped_check(struct toy *t)
 }
 
 /* evals: passes that only read after each step. */
-static struct outcome toy_run_evals(const struct variant *v, enum speculation speculation, int evals)
+static struct finetune_results toy_run_evals(const struct variant *v, enum speculation speculation, int evals)
 {
     char           *dir = tempdir_new();
     struct toy      t;
-    struct outcome  out = { 0 };
+    struct finetune_results  out = { 0 };
     struct stream  *s = NULL;
     char            notice[512];
     uint64_t        step = 0, applied, before = UINT64_MAX;
@@ -206,15 +206,15 @@ static struct outcome toy_run_evals(const struct variant *v, enum speculation sp
     return out;
 }
 
-static struct outcome toy_run(const struct variant *v)
+static struct finetune_results toy_run(const struct variant *v)
 {
     return toy_run_evals(v, WAIT, 0);
 }
 
-static void same_evals(const struct variant *v, const struct outcome *want, int evals)
+static void same_evals(const struct variant *v, const struct finetune_results *want, int evals)
 {
     for (enum speculation p = WAIT; p < (v->mode == RUN_BASE || v->mode == RUN_SUO ? SPECULATIONS : SPECULATE); p++) {
-        struct outcome got = toy_run_evals(v, p, evals);
+        struct finetune_results got = toy_run_evals(v, p, evals);
 
         // which one it was, should it fail
         print_message("mode %d devices %zu csd_mem %zu frames %zu disk %s stop %d feedback %d quit %zu speculation %d\n", (int)v->mode,
@@ -224,7 +224,7 @@ static void same_evals(const struct variant *v, const struct outcome *want, int 
     }
 }
 
-static void same(const struct variant *v, const struct outcome *want)
+static void same(const struct variant *v, const struct finetune_results *want)
 {
     same_evals(v, want, 0);
 }
@@ -237,7 +237,7 @@ static void all_modes_same_bits(void **state)
     for (size_t k = 0; k < 4; k++) {
         enum dtype          dt = k % 2 ? DT_F32 : DT_BF16;
         struct variant      mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", dt, kinds[k], 0, 0, 0, 0, 0 };
-        struct outcome      want = toy_run(&mem);
+        struct finetune_results      want = toy_run(&mem);
         const struct variant v[] = {
             { RUN_BASE, 2, 256 << 10, 3, 2, "uring", dt, kinds[k], 0, 0, 0, 0, 0 },
             { RUN_SU, 1, 128 << 10, 2, 1, "uring", dt, kinds[k], 0, 0, 0, 0, 0 },
@@ -255,7 +255,7 @@ static void compressed_same_bits(void **state)
 {
     (void)state;
     struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0, 0 };
-    struct outcome       want = toy_run(&mem);
+    struct finetune_results       want = toy_run(&mem);
     const struct variant v[] = {
         { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, 0, 0, 0 },
         { RUN_SUO, 1, 128 << 10, 2, 1, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 1, 0, 0, 0 },
@@ -272,7 +272,7 @@ static void error_feedback_same_bits(void **state)
     (void)state;
     for (int poison = 0; poison <= 3; poison += 3) {
         struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED, 0 };
-        struct outcome       want = toy_run(&mem), without;
+        struct finetune_results       want = toy_run(&mem), without;
         const struct variant v[] = {
             { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0.05, 1, poison, STREAMED, 3 },
             { RUN_BASE, 3, 256 << 10, 3, 2, "uring", DT_BF16, OPTIM_ADAMW, 0.05, 0, poison, STREAMED, 0 },
@@ -383,7 +383,7 @@ static void skipped_steps_leave_states_alone(void **state)
 {
     (void)state;
     struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0, 0 };
-    struct outcome       want = toy_run(&mem);
+    struct finetune_results       want = toy_run(&mem);
     const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 3, 0, 0 };
 
     assert_true(want.loss[STEPS - 1] == want.loss[STEPS - 1]); // no NaN got in
@@ -454,7 +454,7 @@ static void updates_do_not_wait_for_commit_a(void **state)
     };
 
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
-        struct outcome want = toy_run(&v[i]);
+        struct finetune_results want = toy_run(&v[i]);
         char          *dir = tempdir_new(), notice[512];
         struct toy     t;
         struct stream *s;
@@ -485,7 +485,7 @@ static void evaluations_between_steps(void **state)
 {
     (void)state;
     struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 };
-    struct outcome       want = toy_run(&mem);
+    struct finetune_results       want = toy_run(&mem);
     const struct variant v[] = {
         { RUN_SUO, 2, 200 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
         { RUN_BASE, 1, 1 << 20, LAYERS, 1, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 },
@@ -500,7 +500,7 @@ static void more_devices_than_subgroups(void **state)
 {
     (void)state;
     struct variant       mem = { RUN_MEM, 1, 1 << 20, 2, 1, "sync", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 };
-    struct outcome       want = toy_run(&mem);
+    struct finetune_results       want = toy_run(&mem);
     const struct variant v = { RUN_SUO, 60, 128 << 10, 2, 2, "uring", DT_BF16, OPTIM_ADAMW, 0, 0, 0, 0, 0 };
 
     same(&v, &want);
@@ -569,7 +569,7 @@ static void faults_lose_nothing(void **state)
         const struct variant  *of = &v[i / SPECULATIONS];
         enum speculation       speculation = i % SPECULATIONS;
         struct variant         mem = *of;
-        struct outcome         want, got;
+        struct finetune_results         want, got;
         struct toy             t;
         char                  *dir = tempdir_new();
         uint64_t               step = 0;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/rows.h"
-#include "data/task.h"
+#include "data/task/rows.h"
+#include "data/task/task.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/json.h"
-#include "data/pretoken.h"
-#include "data/tokenizer.h"
+#include "data/base/json.h"
+#include "data/text/pretoken.h"
+#include "data/text/tokenizer.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>

@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/file.h"
-#include "data/json.h"
-#include "data/tokens.h"
+#include "data/base/file.h"
+#include "data/base/json.h"
+#include "data/text/tokens.h"
 #include "tests/tempdir.h"
 
 #include <dirent.h>

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "kernels/rng.h"
 #include "offload/devices.h"
 #include "offload/image.h"

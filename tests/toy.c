@@ -1,7 +1,7 @@
 /* toy.c: see toy.h. */
 #include "tests/toy.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "offload/devices.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 #include "tests/crash/life.h"
 
 #include "csd/csd.h"
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "offload/devices.h"
 #include "offload/image.h"
 #include "offload/journal.h"
@@ -96,7 +96,7 @@ static int is_there(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* What a creation that was cut left behind goes away, as cmd/newrun.c does it. */
+/* What a creation that was cut left behind goes away, as cmd/run/newrun.c does it. */
 static void clear(void)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",

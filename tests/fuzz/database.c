@@ -1,7 +1,7 @@
 /* database.c: changes to a run's database. SQL runs with the journal off, so that the file is all there is, and in bounded steps. */
 #include "tests/fuzz/database.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

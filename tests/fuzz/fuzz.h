@@ -8,7 +8,7 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
-#include "data/err.h"
+#include "data/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

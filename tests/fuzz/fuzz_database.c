@@ -1,7 +1,7 @@
 /* fuzz_database.c: run.db as data/runlog*.c, offload/journal.c and offload/image.c read it. */
 #include "tests/fuzz/database.h"
 
-#include "data/runlog.h"
+#include "data/db/runlog.h"
 #include "offload/image.h"
 #include "offload/journal.h"
 

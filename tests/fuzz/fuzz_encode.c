@@ -2,7 +2,7 @@
  * and their bytes are the text. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* fuzz_examples.c: the file of tokenised examples. Its checksums hide what lies behind them, so an input may ask for them to be made
- * right (the layout: data/examples.c). Rows that read are the same ones when they are written anew. */
+ * right (the layout: data/task/examples.c). Rows that read are the same ones when they are written anew. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/crc32c.h"
-#include "data/examples.h"
+#include "data/base/crc32c.h"
+#include "data/task/examples.h"
 
 #include <stdlib.h>
 #include <string.h>

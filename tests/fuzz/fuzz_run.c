@@ -3,8 +3,8 @@
 #include "tests/fuzz/database.h"
 
 #include "cmd/cmd.h"
-#include "cmd/labelled.h"
-#include "cmd/session.h"
+#include "cmd/run/labelled.h"
+#include "cmd/run/session.h"
 
 #include <errno.h>
 #include <stdio.h>

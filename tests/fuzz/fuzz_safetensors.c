@@ -1,7 +1,7 @@
 /* fuzz_safetensors.c: model files: one, or an index and two shards. Beside the folder stands a file that no index may reach. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/safetensors.h"
+#include "data/tensors/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>

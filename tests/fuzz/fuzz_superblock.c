@@ -1,7 +1,7 @@
 /* fuzz_superblock.c: the first page of a device. Only the very page that this run wrote is taken. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/crc32c.h"
+#include "data/base/crc32c.h"
 #include "offload/store.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fuzz_task.c: the files of tasks: GLUE's layouts, and one's own as TSV, CSV and JSON lines. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/task.h"
+#include "data/task/task.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* fuzz_tokenizer.c: the files of a tokenizer's folder. What opens encodes any text without loss, and is the same tokenizer once saved. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fuzz_tokens.c: files of token ids, and what a --data file is taken for. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/tokens.h"
+#include "data/text/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>

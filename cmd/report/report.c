@@ -1,0 +1,557 @@
+/* report.c: what happened in a run, from its database alone. Everything is gathered into one JSON
+ * value (gather_*), and printed from it as text, CSV or JSON: the three cannot disagree. Times
+ * come from the steps kept whole; traffic from all steps that were applied and not done again,
+ * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
+ * database is not printed. */
+#include "cmd/report/report.h"
+#include "cmd/run/recipe.h"
+#include "cmd/run/train_opts.h"
+#include "cmd/run/wear.h"
+#include "cmd/run/exports.h"
+#include "data/base/json.h"
+#include "data/db/runlog.h"
+#include "kernels/optim.h"
+#include "model/gpt.h"
+#include "offload/traffic.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct report_opts { const char *run; int json, csv, config; };
+
+static const struct opt_row rows[] = {
+    { "RUN", OPT_ARG, offsetof(struct report_opts, run), .help = "the run's folder" },
+    { "json", OPT_FLAG, offsetof(struct report_opts, json), .help = "print one JSON object" },
+    { "csv", OPT_FLAG, offsetof(struct report_opts, csv), .help = "print lines of section,row,field,value" },
+    { "config", OPT_FLAG, offsetof(struct report_opts, config),
+      .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
+    { "html", OPT_LATER, .help = "use --json" },
+    { "trace", OPT_LATER, .help = "query the table spans of run.db with sqlite3" },
+    { "tensorboard", OPT_LATER, .help = "use --csv" },
+    { 0 },
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+const struct opt_command report_command = {
+    "report", "RUN [--json | --csv | --config]", "what happened in a run: times, traffic, overlap, bandwidth",
+    "Works while the run is under way. Times are of the steps whose spans are kept whole: the first and "
+    "last 100 and every 1,000th. Everything printed comes from RUN/run.db, which sqlite3 opens.",
+    parts, sizeof(struct report_opts), NULL, NULL
+};
+
+/* ---- queries as JSON ---- */
+
+/* What is no text in a damaged database is "?". */
+static json_t *text_json(const char *text)
+{
+    json_t *s = json_string(text);
+
+    return s ? s : json_string("?");
+}
+
+static json_t *value_json(const char *name, const char *text)
+{
+    static const char *const words[] = { "phase", "link", "class", "direction", "where", "path",
+                                         "backend", "disk" };
+    char                    *end;
+    double                   v;
+
+    if (!text)
+        return json_null();
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i], name))
+            return text_json(text);
+    v = strtod(text, &end);
+    if (*end || !*text)
+        return text_json(text);
+    if (!isfinite(v))
+        return json_null();
+    return strpbrk(text, ".eExX") ? json_real(v) : json_integer(strtoll(text, NULL, 10));
+}
+
+static int row_json(void *ctx, int n, const char **values, const char **names)
+{
+    json_t *row = json_object();
+
+    for (int i = 0; i < n && row; i++)
+        json_object_set_new(row, names[i], value_json(names[i], values[i]));
+    return json_array_append_new(ctx, row) ? -ENOMEM : 0;
+}
+
+/* Add the rows of a query to the report as an array, or, with `one`, its only row as an object. */
+static int gather(json_t *report, const char *section, struct runlog *log, const char *sql, int one,
+                  struct err *err)
+{
+    json_t *all = json_array();
+    int     rc = all ? runlog_query(log, sql, row_json, all, err) : -ENOMEM;
+
+    if (!rc && json_object_set(report, section, one ? json_array_get(all, 0) : all))
+        rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
+    json_decref(all);
+    return rc;
+}
+
+/* ---- values of the report; absent or of another kind: 0 and "" ---- */
+
+static double num(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
+}
+
+/* ---- what must have moved ---- */
+
+/* A setting under its own name, as an option, or of the model's config. */
+static int setting(struct runlog *log, const char *name, char *buf, size_t size)
+{
+    static const char *const before[] = { "option.", "config.", "" };
+    char                     key[96];
+
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(key, sizeof key, "%s%s", before[i], name);
+        if (!runlog_get(log, key, buf, size, NULL))
+            return 1;
+    }
+    return 0;
+}
+
+static int setting_number(struct runlog *log, const char *name, size_t *out)
+{
+    char buf[64];
+
+    if (!setting(log, name, buf, sizeof buf))
+        return 0;
+    *out = (size_t)strtoull(buf, NULL, 10);
+    return 1;
+}
+
+/* The traffic of the run's settings. 0 if they are not all there. *frames_known: whether the reads
+ * of parameters are known, too. */
+static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
+{
+    char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
+    struct gpt_config     g = { .norm_eps = 1e-5f }; // of no matter here
+    struct traffic_config c = { 0 };
+    size_t               *sizes, feedback = 0, in_ram = 0;
+    int                   kind;
+
+    if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
+        !setting(log, "optimizer", optimizer, sizeof optimizer) ||
+        !setting_number(log, "n_layer", &g.n_layer) || !setting_number(log, "n_embd", &g.n_embd) ||
+        !setting_number(log, "vocab", &g.vocab) || !setting_number(log, "n_positions", &g.n_positions) ||
+        !setting_number(log, "n_head", &g.n_head))
+        return 0;
+    setting_number(log, "n_labels", &g.n_labels);
+    setting(log, "compress", compress, sizeof compress);
+    kind = optim_parse(optimizer);
+    c.compress = strtod(compress, NULL);
+    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1)) // nothing of a run's
+        return 0;
+    sizes = calloc(gpt_blocks(&g), sizeof *sizes);
+    if (!sizes)
+        return 0;
+    for (size_t b = 0; b < gpt_blocks(&g); b++)
+        sizes[b] = gpt_block_size(&g, b);
+    c.on_host = !strcmp(mode, "base");
+    c.in_memory = !strcmp(mode, "mem");
+    c.n_blocks = gpt_blocks(&g);
+    c.block_params = sizes;
+    *frames_known = setting_number(log, "frames", &c.frames) || c.in_memory;
+    c.wire_dt = strcmp(dtype, "fp32") ? DT_BF16 : DT_F32;
+    c.moments = optim_moments((enum optim_kind)kind);
+    c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
+    // read or not: the plan's choice, as the frames
+    c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram;
+    setting_number(log, "records", &c.records.n); // none in runs of before
+    setting_number(log, "record_bytes", &c.records.bytes);
+    setting_number(log, "record_buffers", &c.records.buffers);
+    traffic_computed(out, &c);
+    free(sizes);
+    return 1;
+}
+
+static const char traffic_sql[] =
+    "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN steps USING (step) WHERE NOT skipped"
+    "    AND step NOT IN (SELECT step FROM traffic WHERE phase = 'redo')),"
+    "  n AS (SELECT count(*) AS n FROM s)"
+    " SELECT link, class, direction, n AS steps, 1.0 * sum(bytes) / n AS bytes_per_step,"
+    " iif(count(*) < n, 0, min(bytes)) AS least,"
+    "  max(bytes) AS most, 1.0 * sum(padding_bytes) / n AS padding_bytes_per_step"
+    " FROM traffic_per_step JOIN s USING (step), n"
+    " GROUP BY link, class, direction ORDER BY link, class, direction";
+
+static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
+{
+    json_t *row;
+    size_t  i;
+
+    json_array_foreach(all, i, row)
+        if (!strcmp(str(row, "link"), link) && !strcmp(str(row, "class"), cls) &&
+            !strcmp(str(row, "direction"), dir))
+            return row;
+    row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}",
+                    "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0,
+                    "least", 0, "most", 0, "padding_bytes_per_step", 0.0);
+    json_array_append_new(all, row);
+    return row;
+}
+
+static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
+{
+    struct link_meter m;
+    int               frames_known = 0, rc = gather(report, "traffic", log, traffic_sql, 0, err);
+    json_t           *all = json_object_get(report, "traffic");
+
+    if (rc || !json_array_size(all) || !computed_traffic(log, &m, &frames_known))
+        return rc;
+    for (int k = 0; k < LINK_KINDS; k++)
+        for (int c = 0; c < LINK_CLASSES; c++)
+            for (int d = 0; d < LINK_DIRS; d++) {
+                int     planned = k == LINK_HOST && (c == CLASS_WIRE || c == CLASS_RESIDUAL) &&
+                                  d == LINK_READ;
+                int     unknown = planned && !frames_known;
+                int     nothing = !m.bytes[k][c][d] || unknown;
+                json_t *row = nothing ? NULL
+                                      : traffic_row(all, link_kind_names[k], link_class_names[c],
+                                                    link_dir_names[d]);
+
+                // activations: by what was asked for last; where steps differ it was not asked for in all
+                if (row && (c != CLASS_ACTIVATION || num(row, "least") == num(row, "most")))
+                    json_object_set_new(row, "computed", json_integer((json_int_t)m.bytes[k][c][d]));
+            }
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+/* Of the steps that are kept device by device. Padding is written, too. */
+static const char written_sql[] =
+    "WITH kept AS (SELECT DISTINCT step FROM traffic"
+    " WHERE device >= 0 AND phase IN ('update', 'grad_write'))"
+    " SELECT t.device, d.path,"
+    " 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
+    " FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)"
+    " WHERE t.device >= 0 AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval')"
+    " GROUP BY t.device";
+
+static const char steps_sql[] =
+    "SELECT count(*) AS steps, min(step) AS first, max(step) AS last,"
+    " sum(skipped) AS skipped, sum(clipped) AS clipped,"
+    "  sum(tokens) AS tokens, avg(nullif(seconds, 0)) AS seconds_per_step,"
+    "  sum(tokens) FILTER (WHERE seconds > 0) / nullif(sum(seconds), 0) AS tokens_per_second,"
+    "  (SELECT loss FROM steps ORDER BY step LIMIT 1) AS first_loss,"
+    " (SELECT loss FROM steps ORDER BY step DESC LIMIT 1) AS last_loss,"
+    "  max(peak_rss) AS peak_rss FROM steps";
+
+static const char breakdown_sql[] =
+    "SELECT count(*) AS steps, avg(seconds) AS seconds, avg(fw) AS forward,"
+    " avg(bw_grad) AS backward_and_gradient_offload,"
+    "  avg(\"update\") AS update_and_optimizer_transfers, avg(other) AS other FROM breakdown";
+
+static const char phases_sql[] =
+    "WITH n AS (SELECT count(DISTINCT step) AS n,"
+    " (SELECT avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans)"
+    " SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase,"
+    " sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,"
+    "  sum(seconds) / n / count(DISTINCT device) / step_seconds AS share FROM phase_wall, n"
+    " WHERE phase NOT IN ('setup', 'redo') GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC";
+
+static const char overlap_sql[] =
+    "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds"
+    " FROM (SELECT step, start_ns, end_ns,"
+    "    max(end_ns) OVER (PARTITION BY step ORDER BY start_ns, end_ns"
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
+    "    FROM whole_spans WHERE device >= 0"
+    " AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write'))),"
+    "  w AS (SELECT coalesce(sum(seconds), 0) AS seconds FROM host_spans"
+    "    WHERE phase IN ('optimizer_wait', 'param_read', 'grad_write', 'act_read', 'act_write')),"
+    "  n AS (SELECT count(DISTINCT step) AS n FROM whole_spans)"
+    " SELECT io.seconds / n AS io_seconds_per_step, w.seconds / n AS wait_seconds_per_step,"
+    " max(0, 1 - w.seconds / io.seconds) AS hidden"
+    " FROM io, w, n WHERE io.seconds > 0";
+
+static const char rate_sql[] =
+    "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, r.busy_seconds, r.bytes_per_second"
+    " FROM device_rate r"
+    " LEFT JOIN devices d USING (device) ORDER BY r.device, r.link, r.phase, r.direction";
+
+static int gather_all(json_t *report, struct runlog *log, struct err *err)
+{
+    char mode[32], compress[64];
+    int  rc = gather(report, "steps", log, steps_sql, 1, err);
+
+    if (setting(log, "mode", mode, sizeof mode))
+        json_object_set_new(report, "mode", text_json(mode));
+    if (setting(log, "compress", compress, sizeof compress))
+        json_object_set_new(report, "compress", json_real(strtod(compress, NULL)));
+    if (!rc)
+        rc = gather(report, "breakdown", log, breakdown_sql, 1, err);
+    if (!rc)
+        rc = gather(report, "phases", log, phases_sql, 0, err);
+    if (!rc)
+        rc = gather_traffic(report, log, err);
+    if (!rc)
+        rc = gather(report, "written", log, written_sql, 0, err);
+    if (setting(log, "endurance", compress, sizeof compress))
+        json_object_set_new(report, "endurance", json_real(strtod(compress, NULL)));
+    if (!rc)
+        rc = gather(report, "overlap", log, overlap_sql, 0, err);
+    if (!rc)
+        rc = gather(report, "bandwidth", log, rate_sql, 0, err);
+    return rc ? rc : gather(report, "notices", log, "SELECT time, text FROM notices ORDER BY id", 0, err);
+}
+
+/* ---- text ---- */
+
+static void text_steps(const json_t *report)
+{
+    const json_t *s = json_object_get(report, "steps");
+    char          rss[32], sent[64] = "";
+
+    if (num(report, "compress") > 0)
+        snprintf(sent, sizeof sent, ", gradients compressed to %g %%", 100 * num(report, "compress"));
+    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"),
+           sent, num(s, "steps"), num(s, "skipped"), num(s, "clipped"), num(s, "tokens"));
+    if (json_is_number(json_object_get(s, "last_loss")))
+        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first") + 1,
+               num(s, "last_loss"), num(s, "last") + 1); // run.db counts from 0
+    if (num(s, "seconds_per_step") > 0)
+        printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"),
+               num(s, "tokens_per_second"), opt_size_text(rss, sizeof rss, num(s, "peak_rss")));
+}
+
+static void text_breakdown(const json_t *report)
+{
+    static const char *const lines[][2] = {
+        { "forward", "forward" }, { "backward_and_gradient_offload", "backward + gradient offload" },
+        { "update_and_optimizer_transfers", "update + optimizer upload/offload" }, { "other", "other" },
+    };
+    const json_t *b = json_object_get(report, "breakdown"), *p;
+    size_t        i;
+
+    if (num(b, "steps") <= 0)
+        return;
+    printf("\nBreakdown of a step, as the training thread saw it (mean of %.0f steps)\n", num(b, "steps"));
+    for (i = 0; i < sizeof lines / sizeof *lines; i++)
+        printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], num(b, lines[i][0]),
+               100 * num(b, lines[i][0]) / num(b, "seconds"));
+    printf("  %-36s %10.4f s\n", "step", num(b, "seconds"));
+    printf("\nPhases (devices: mean of all; they run beside the host)\n");
+    json_array_foreach(json_object_get(report, "phases"), i, p)
+        printf("  %-8s %-27s %10.4f s %6.1f %%\n", str(p, "where"), str(p, "phase"),
+               num(p, "seconds_per_step"), 100 * num(p, "share"));
+}
+
+static void text_traffic(const json_t *report)
+{
+    const json_t *all = json_object_get(report, "traffic"), *t;
+    size_t        i;
+
+    if (!json_array_size(all))
+        return;
+    printf("\nTraffic, bytes a step (all devices)\n  %-9s %-11s %-6s %18s %18s %14s\n",
+           "link", "class", "", "measured", "computed", "padding");
+    json_array_foreach(all, i, t)
+    {
+        char computed[32] = "-", note[80] = "";
+
+        if (json_object_get(t, "computed"))
+            snprintf(computed, sizeof computed, "%.0f", num(t, "computed"));
+        if (num(t, "least") < num(t, "most"))
+            snprintf(note, sizeof note, "  (%.0f to %.0f)", num(t, "least"), num(t, "most"));
+        printf("  %-9s %-11s %-6s %18.0f %18s %14.0f%s\n", str(t, "link"), str(t, "class"),
+               str(t, "direction"), num(t, "bytes_per_step"), computed,
+               num(t, "padding_bytes_per_step"), note);
+    }
+}
+
+static void text_wear(const json_t *report)
+{
+    double        seconds = num(json_object_get(report, "steps"), "seconds_per_step");
+    double        endurance = num(report, "endurance");
+    const json_t *w;
+    size_t        i;
+    char          day[32];
+
+    if (!json_array_size(json_object_get(report, "written")) || !(seconds > 0))
+        return;
+    printf("\nWritten to each device, with padding\n");
+    json_array_foreach(json_object_get(report, "written"), i, w) {
+        double bytes = num(w, "bytes_per_step");
+
+        printf("  %-3.0f %18.0f bytes a step  %10s a day", num(w, "device"), bytes,
+               opt_size_text(day, sizeof day, wear_day(bytes, seconds)));
+        if (endurance > 0 && bytes > 0)
+            printf("  worn out in %.3g years", wear_years(bytes, seconds, endurance));
+        printf("  %s\n", str(w, "path"));
+    }
+}
+
+static void text_rates(const json_t *report)
+{
+    const json_t *o = json_array_get(json_object_get(report, "overlap"), 0);
+    const json_t *all = json_object_get(report, "bandwidth"), *r;
+    size_t        i;
+
+    if (o)
+        printf("\nOverlap: devices were busy %.4f s a step, the training thread waited %.4f s for "
+               "them: %.1f %% was hidden\n", num(o, "io_seconds_per_step"),
+               num(o, "wait_seconds_per_step"), 100 * num(o, "hidden"));
+    if (!json_array_size(all))
+        return;
+    printf("\nBandwidth per device, while a transfer of the kind was under way\n");
+    json_array_foreach(all, i, r)
+        printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", num(r, "device"), str(r, "link"),
+               str(r, "phase"), str(r, "direction"), num(r, "bytes_per_second") / 1e6,
+               str(r, "path"));
+}
+
+/* Control characters become question marks: what a stranger put into the database does
+ * not speak to the terminal. */
+static void tame(json_t *v)
+{
+    const char *key;
+    json_t     *part;
+    char       *text;
+    size_t      i;
+
+    json_object_foreach(v, key, part)
+        tame(part);
+    json_array_foreach(v, i, part)
+        tame(part);
+    if (!json_is_string(v) || !(text = strdup(json_string_value(v))))
+        return;
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7F)
+            *p = '?';
+    json_string_set(v, text);
+    free(text);
+}
+
+static void print_text(const json_t *report)
+{
+    const json_t *n;
+    size_t        i;
+
+    text_steps(report);
+    text_breakdown(report);
+    text_traffic(report);
+    text_wear(report);
+    text_rates(report);
+    if (json_array_size(json_object_get(report, "notices")))
+        printf("\nNotices\n");
+    json_array_foreach(json_object_get(report, "notices"), i, n)
+        printf("  %s  %s\n", str(n, "time"), str(n, "text"));
+}
+
+/* ---- CSV ---- */
+
+static void csv_text(const char *s)
+{
+    if (!strpbrk(s, ",\"\n\r")) {
+        fputs(s, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *s; s++)
+        printf(*s == '"' ? "\"\"" : "%c", *s);
+    putchar('"');
+}
+
+static void csv_value(const json_t *v)
+{
+    if (json_is_string(v))
+        csv_text(json_string_value(v));
+    else if (json_is_integer(v))
+        printf("%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        printf("%.9g", json_real_value(v));
+    putchar('\n');
+}
+
+static void csv_object(const char *section, size_t row, json_t *o)
+{
+    const char *field;
+    json_t     *v;
+
+    json_object_foreach(o, field, v) {
+        printf("%s,%zu,%s,", section, row, field);
+        csv_value(v);
+    }
+}
+
+static void print_csv(json_t *report)
+{
+    const char *section;
+    json_t     *v, *row;
+    size_t      i;
+
+    puts("section,row,field,value");
+    json_object_foreach(report, section, v) {
+        if (json_is_object(v)) {
+            csv_object(section, 0, v);
+        } else if (json_is_array(v)) {
+            json_array_foreach(v, i, row)
+                csv_object(section, i, row);
+        } else {
+            printf("run,0,%s,", section);
+            csv_value(v);
+        }
+    }
+}
+
+/* ---- the command ---- */
+
+static int report_open(struct runlog **log, const char *run, struct err *err)
+{
+    char *path = NULL;
+    int   rc;
+
+    if (asprintf(&path, "%s/run.db", run) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    rc = runlog_open(log, path, 1, 0, err);
+    if (rc == -ENOENT)
+        rc = err_misuse(err, "%s is not a run: there is no %s", run, path);
+    free(path);
+    return exports_explain_open(run, rc, err);
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct report_opts o;
+    struct runlog     *log = NULL;
+    struct err         err = { 0 };
+    json_t            *report = json_object();
+    int                rc = opt_start(&report_command, argc, argv, &o, NULL);
+
+    if (rc >= 0) {
+        json_decref(report);
+        return rc;
+    }
+    rc = o.json + o.csv + o.config > 1
+             ? err_misuse(&err, "--json, --csv and --config exclude each other; give one of them")
+             : report_open(&log, o.run, &err);
+    if (!rc)
+        rc = o.config ? recipe_print(stdout, log, o.run, &err) : gather_all(report, log, &err);
+    if (!rc && o.json) {
+        json_dumpf(report, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else if (!rc && o.csv) {
+        print_csv(report);
+    } else if (!rc && !o.config) {
+        tame(report);
+        print_text(report);
+    }
+    json_decref(report);
+    runlog_close(log);
+    opt_release(&report_command, &o);
+    return rc ? opt_fail("report", &err) : 0;
+}

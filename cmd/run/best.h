@@ -1,0 +1,32 @@
+/* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging Face
+ * folder. It is whole or absent whatever is killed when: a new one is made under another name (best.next...)
+ * and takes its place in one step; only then is it named in run.db (best.step, best.name, best.value), in the
+ * transaction of the evaluation's rows. A kill between leaves an evaluation that is missing: the next resume
+ * makes it, and the folder, again, to the same bits. */
+#ifndef CMD_RUN_BEST_H
+#define CMD_RUN_BEST_H
+
+#include "cmd/run/feed.h"
+
+struct best { int any; uint64_t step; double value, seconds[TASK_SPLITS]; };
+
+/* What run.db says; any 0 where no evaluation was kept. */
+int best_load(struct best *out, struct session *s, struct err *err);
+
+/* Remove what a killed export left. */
+void best_clean(const struct session *s);
+
+/* Is this evaluation better? One that is no number is not. */
+int best_beats(const struct best *b, const struct feed_values *v);
+
+/* Put the parameters of the drained stream into RUN/best. step: under which reads are metered. */
+int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
+
+/* Name the one that is there, inside the caller's transaction. */
+int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v,
+               struct err *err);
+
+/* RUN/best. */
+void best_path(const struct session *s, char *path, size_t size);
+
+#endif

@@ -1,0 +1,137 @@
+/* encode.c: rows of a task to ids. */
+#include "cmd/run/encode.h"
+
+#include "cmd/say/progress.h"
+#include "data/task/examples.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct encode_run {
+    const struct encode *e;
+    struct tokenizer    *tok;
+    struct token_buf     ids;
+    struct examples_new *out;
+    size_t               max_seq;
+    long                 pad;
+    uint64_t             rows; // so far
+    struct work          work;
+};
+
+static int row_label(const struct encode *e, const struct task_row *row, struct example *x, struct err *err)
+{
+    *x = (struct example){ .label = -1 };
+    return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
+}
+
+static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct err *err)
+{
+    struct task_names names = e->asked;
+
+    if (!e->labels)
+        names.label = NULL;
+    if (e->own)
+        return task_read_own(e->path, &names, e->most, row, ctx, err);
+    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx, err);
+}
+
+/* Counts the rows of a file. */
+struct checking { struct encode *e; struct work work; };
+
+static int check_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct checking *c = ctx;
+    struct encode   *e = c->e;
+    struct example   x;
+    int              rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
+
+    e->rows++;
+    e->pairs |= row->text2 != NULL;
+    e->words[0] |= !task_is_number(row->text1);
+    e->words[1] |= row->text2 && !task_is_number(row->text2);
+    if (!rc)
+        rc = row_label(e, row, &x, err);
+    return rc ? rc : watch_look(&c->work.watch, e->rows, 0, err);
+}
+
+int encode_check(struct encode *e, struct err *err)
+{
+    struct checking c = { .e = e };
+    int             rc;
+
+    work_begin(&c.work, "reading %s", e->path);
+    rc = read_rows(e, check_row, &c, err);
+    work_end(&c.work);
+    return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
+}
+
+void encode_release(struct encode *e)
+{
+    task_names_free(&e->read);
+}
+
+void encode_notice(const struct encode *e, int text, char *out, size_t size)
+{
+    const char *name = text ? e->read.pair : e->read.text;
+
+    *out = '\0';
+    if (name && !e->words[text])
+        snprintf(out, size, "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
+                 "--text-column and --pair-column say otherwise which are the texts", e->path, name,
+                 text ? "the second text" : e->read.pair ? "the first text" : "the text");
+}
+
+/* What is left of a row after the cut, without padding at its end; at least one id. */
+static size_t kept_ids(const struct encode_run *w)
+{
+    size_t n = w->ids.n < w->max_seq ? w->ids.n : w->max_seq;
+
+    while (n > 1 && w->ids.ids[n - 1] == w->pad)
+        n--;
+    return n;
+}
+
+static int encode_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    static const char between[] = "<|endoftext|>"; // one id
+    struct encode_run  *w = ctx;
+    struct example    x;
+    int               rc = row_label(w->e, row, &x, err);
+
+    w->ids.n = 0;
+    if (!rc)
+        rc = tokenizer_encode(w->tok, row->text1, strlen(row->text1), &w->ids, err);
+    if (!rc && row->text2) {
+        rc = tokenizer_encode(w->tok, between, strlen(between), &w->ids, err);
+        if (!rc)
+            rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
+    }
+    if (!rc)
+        rc = examples_new_add(w->out, w->ids.ids, kept_ids(w), &x, err);
+    return rc ? rc : watch_look(&w->work.watch, ++w->rows, w->e->rows, err);
+}
+
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad, const char *out,
+                uint32_t *sum, struct err *err)
+{
+    struct encode_run w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
+    struct examples  *made = NULL;
+    int               rc = examples_new_open(&w.out, out, err);
+
+    if (rc)
+        return rc;
+    work_begin(&w.work, "tokenising %s", e->path);
+    rc = read_rows(e, encode_row, &w, err);
+    work_end(&w.work);
+    if (rc)
+        examples_new_abort(w.out);
+    else
+        rc = examples_new_commit(w.out, err);
+    token_buf_free(&w.ids);
+    if (!rc)
+        rc = examples_open(&made, out, err);
+    if (!rc)
+        *sum = examples_sum(made);
+    examples_close(made);
+    return rc;
+}

@@ -1,0 +1,243 @@
+/* finetune_results.c: the last evaluation's rows of run.db (with --keep-best the best one's) as files and as a table;
+ * predictions. */
+#include "cmd/run/finetune_results.h"
+
+#include "cmd/run/best.h"
+#include "cmd/run/evaluate.h"
+#include "cmd/run/model_folder.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const dev_names[TASK_SPLITS] = { "dev", "dev_mm" };
+static const char *const test_names[TASK_SPLITS] = { "test", "test_mm" };
+
+/* ---- results ---- */
+
+struct eval_rows { const struct task *task; struct results_eval *eval; int found; };
+
+/* A row of evals: its name says whose value it is. */
+static int take_row(void *ctx, int n, const char **values, const char **names)
+{
+    struct eval_rows *e = ctx;
+
+    (void)n, (void)names;
+    e->found = 1;
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        const char *suffix = i ? e->task->suffix[i] : "";
+        double      value = values[1] ? strtod(values[1], NULL) : (double)NAN;
+        char        name[64];
+
+        if (i && (!suffix || !*suffix))
+            continue;
+        snprintf(name, sizeof name, "loss%s", suffix);
+        if (!strcmp(values[0], name))
+            e->eval[i].loss = value;
+        for (size_t k = 0; k < e->task->n_metrics; k++) {
+            snprintf(name, sizeof name, "%s%s", metric_names[e->task->metric[k]], suffix);
+            if (!strcmp(values[0], name))
+                e->eval[i].metric[k] = value;
+        }
+    }
+    return 0;
+}
+
+/* The evaluation after step `step`; none where there was none. What it lost to damage is no number. */
+static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds,
+                      struct err *err)
+{
+    struct eval_rows rows = { r->task, r->eval, 0 };
+    char             sql[96];
+    int              rc;
+
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        struct results_eval *v = &r->eval[i];
+
+        v->samples = labelled_rows(s, dev_names[i]);
+        v->batches = (v->samples + s->o.batch - 1) / s->o.batch;
+        v->seconds = seconds[i];
+        v->loss = v->metric[0] = v->metric[1] = (double)NAN;
+        r->n_evals += v->samples > 0;
+    }
+    snprintf(sql, sizeof sql, "SELECT name, printf('%%!.17g', value) FROM evals WHERE step = %" PRIu64, step);
+    rc = runlog_query(s->log, sql, take_row, &rows, err);
+    if (!rows.found)
+        r->n_evals = 0;
+    return rc;
+}
+
+static double get_seconds(struct session *s, const char *name)
+{
+    char   key[32], *text;
+    double v;
+
+    snprintf(key, sizeof key, "%s.seconds", name);
+    text = session_get(s, key);
+    v = text ? strtod(text, NULL) : 0;
+    free(text);
+    return v;
+}
+
+/* file: the rows of one's own that were evaluated; NULL: a task's, which has a name. */
+static void print_table(const struct results *r, const char *file, uint64_t step)
+{
+    const struct task *t = r->task;
+
+    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", file ? file : t->title, step + 1,
+           r->max_steps, "", "rows");
+    for (size_t k = 0; k < t->n_metrics; k++)
+        printf("  %20s", metric_names[t->metric[k]]);
+    printf("  %10s\n", "loss");
+    for (size_t i = 0; i < r->n_evals; i++) {
+        printf("%-8s %8" PRIu64, dev_names[i], r->eval[i].samples);
+        for (size_t k = 0; k < t->n_metrics; k++)
+            printf("  %20.6f", r->eval[i].metric[k]);
+        printf("  %10.6f\n", r->eval[i].loss);
+    }
+}
+
+/* steps: that are done; a resume may have named an earlier end. */
+static int write_results(struct finetune_results *out, struct session *s, uint64_t steps, const struct best *best,
+                         struct err *err)
+{
+    const struct task *task = &out->labelled.task;
+    const struct gpt_config *g = &s->gpt;
+    double   seconds[TASK_SPLITS] = { get_seconds(s, "dev"), get_seconds(s, "dev_mm") };
+    uint64_t rows = labelled_rows(s, "train"), step = best->any ? best->step : steps - 1;
+    struct results r = { .task = task,
+                         .train_samples = rows,
+                         .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
+                         .max_steps = steps,
+                         .train_batch = s->o.batch,
+                         .logging_steps = s->o.log_every,
+                         .eval_steps = s->o.eval_every ? s->o.eval_every : steps,
+                         .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
+                         .flops_per_token = 6.0 * (double)(gpt_total(g) - gpt_block_size(g, 0)),
+                         .best_checkpoint = best->any ? out->model : NULL,
+                         .best_step = best->step,
+                         .best_metric = best->value };
+    int      rc;
+
+    r.epochs = (r.max_steps + r.steps_per_epoch - 1) / r.steps_per_epoch;
+    rc = take_evals(&r, s, step, best->any ? best->seconds : seconds, err);
+    if (!rc)
+        rc = results_write(s->dir, s->log, &r, err);
+    if (!rc && r.n_evals) {
+        char *file = task_find(task->name) ? NULL : session_get(s, "dev.file");
+
+        print_table(&r, file, step);
+        free(file);
+    }
+    return rc;
+}
+
+/* ---- predictions ---- */
+
+enum { OUTCOME_PATH = SESSION_PATH + 64 };
+
+/* The file of the predictions of this split. */
+static void predictions_path(char *path, const struct finetune_results *o, size_t split)
+{
+    char name[48];
+
+    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    snprintf(path, OUTCOME_PATH, "%s/%s", o->dir, name);
+}
+
+static int predictions_there(const struct finetune_results *o, size_t split)
+{
+    char path[OUTCOME_PATH];
+
+    predictions_path(path, o, split);
+    return access(path, F_OK) == 0;
+}
+
+int finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before, struct err *err)
+{
+    struct best best = { 0 };
+    int         rc = labelled_load(&out->labelled, s, err);
+
+    if (!rc && s->o.keep_best)
+        rc = best_load(&best, s, err);
+    if (rc)
+        return rc;
+    snprintf(out->dir, sizeof out->dir, "%s", s->dir);
+    snprintf(out->model, sizeof out->model, "%s", s->dir);
+    if (best.any)
+        best_path(s, out->model, sizeof out->model);
+    out->o = s->o;
+    out->gpt = s->gpt;
+    out->test_rows = labelled_most_rows(s, "test");
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        char key[32], *sum;
+
+        snprintf(key, sizeof key, "%s.sum", test_names[i]);
+        sum = session_get(s, key);
+        out->sum[i] = sum ? (uint32_t)strtoul(sum, NULL, 16) : 0;
+        out->test[i] = sum && (before < s->o.steps || !predictions_there(out, i));
+        free(sum);
+    }
+    return write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
+}
+
+void finetune_results_release(struct finetune_results *o)
+{
+    labelled_release(&o->labelled);
+}
+
+static int predict_split(const struct finetune_results *o, size_t split, struct trainer *t, struct err *err)
+{
+    struct evaluate    e = { o->o.batch, o->o.seq, 1, o->gpt.vocab };
+    struct examples   *x = NULL;
+    struct predictions p = { 0 };
+    char               path[OUTCOME_PATH];
+    double             loss;
+    int                rc;
+
+    snprintf(path, sizeof path, "%s/%s.ex", o->dir, test_names[split]);
+    rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
+    if (!rc)
+        rc = evaluate_predict(&p, &loss, t, x, &e, o->gpt.n_labels, 0, err);
+    predictions_path(path, o, split);
+    if (!rc)
+        rc = results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
+    predictions_free(&p);
+    examples_close(x);
+    return rc;
+}
+
+int finetune_results_predict(const struct finetune_results *o, struct err *err)
+{
+    struct trainer_options t = { .model = { .gpt = o->gpt,
+                                            .batch = o->o.batch,
+                                            .seq = o->o.seq,
+                                            .grad_accum = 1,
+                                            .dtype = (enum dtype)o->o.dtype,
+                                            .engine = (enum matmul_engine)o->o.blas,
+                                            .threads = (int)o->o.threads,
+                                            .varying = 1 } };
+    struct model_folder   r;
+    struct stream  *stream = NULL;
+    struct trainer *trainer = NULL;
+    int             rc;
+
+    if (!o->test[0] && !o->test[1])
+        return 0;
+    rc = model_folder_open(&r, o->model, NULL, err);
+    if (!rc)
+        rc = model_folder_stream(&stream, &r, &t.model, o->test_rows, o->o.host_mem, err);
+    if (!rc)
+        rc = trainer_open(&trainer, &t, stream, err);
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (o->test[i])
+            rc = predict_split(o, i, trainer, err);
+    trainer_close(trainer);
+    stream_close(stream);
+    model_folder_close(&r);
+    return rc;
+}

@@ -1,0 +1,136 @@
+/* generator.c: what generating needs opened. The pieces in which a prompt goes through are made smaller until
+ * the memory plan fits. */
+#include "cmd/run/generator.h"
+
+#include "offload/meter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_PIECE = 64 };
+
+int generator_open(struct generator *g, const struct generate_opts *o, struct err *err)
+{
+    int rc;
+
+    memset(g, 0, sizeof *g);
+    g->o = o;
+    rc = model_folder_open(&g->reader, o->model, train_disk_names[o->read.disk], err);
+    if (rc)
+        return rc;
+    if (g->reader.gpt.n_labels)
+        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval measures "
+                               "it", o->model);
+    g->context = o->read.seq ? o->read.seq : g->reader.gpt.n_positions;
+    g->vocab = g->reader.gpt.vocab;
+    if (g->context > g->reader.gpt.n_positions)
+        return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
+                          g->reader.gpt.n_positions);
+    rc = model_folder_tokenizer(&g->tok, &g->reader, o->tokenizer, err);
+    if (!rc && tokenizer_vocab(g->tok) > g->vocab)
+        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together",
+                        tokenizer_vocab(g->tok), g->vocab);
+    return rc;
+}
+
+static enum dtype dtype_of(const struct generator *g)
+{
+    return (enum dtype)(g->o->dtype_given ? g->o->read.dtype : model_folder_dtype(&g->reader));
+}
+
+static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
+{
+    struct memory_request want = { .host_mem = g->o->read.host_mem, .reader = g->reader.bytes, .decode = d,
+                                   .model = { .gpt = d->gpt, .dtype = d->dtype } };
+    struct budget         plan;
+    int                   rc = memory_plan(&plan, &want, err);
+
+    if (rc)
+        return rc;
+    g->frames = plan.frames;
+    return stream_read_open(&g->stream, &g->reader.source, gpt_blocks(&d->gpt), g->reader.block_params,
+                            d->dtype, plan.frames, err);
+}
+
+int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest, struct err *err)
+{
+    const struct read_opts *o = &g->o->read;
+    struct decode_options   d = { .gpt = g->reader.gpt, .batch = batch, .positions = positions,
+                                  .piece = longest, .dtype = dtype_of(g),
+                                  .engine = (enum matmul_engine)o->blas,
+                                  .threads = (int)session_threads(o->threads) };
+    int                     rc;
+
+    g->batch = batch;
+    g->scratch = malloc(2 * g->vocab * sizeof *g->scratch);
+    if (!g->scratch)
+        return err_set(err, -ENOMEM, "out of memory for %zu logits", g->vocab);
+    while ((rc = open_stream(g, &d, err)) && err->misuse && d.piece > LEAST_PIECE)
+        d.piece = d.piece / 2 > LEAST_PIECE ? d.piece / 2 : LEAST_PIECE;
+    if (rc)
+        return rc;
+    memset(err, 0, sizeof *err);
+    g->piece = d.piece;
+    return decode_open(&g->decode, &d, g->stream, err);
+}
+
+void generator_close(struct generator *g)
+{
+    decode_close(g->decode);
+    stream_close(g->stream);
+    tokenizer_close(g->tok);
+    model_folder_close(&g->reader);
+    free(g->scratch);
+    memset(g, 0, sizeof *g);
+}
+
+/* Layers that share their frame with another one, and so are read in every pass. */
+static size_t layers_streamed(size_t layers, size_t frames)
+{
+    size_t alone = 2 * frames > layers ? 2 * frames - layers : 0;
+
+    return frames >= layers ? 0 : layers - alone;
+}
+
+/* Bytes over time: what one pass reads again, at the rate at which `passes` of them were read just now. */
+static void say_speed(const struct generator *g, size_t passes)
+{
+    const struct gpt_config *gpt = &g->reader.gpt;
+    double   wire = (double)dtype_bytes(dtype_of(g));
+    size_t   streamed = layers_streamed(gpt->n_layer, g->frames);
+    double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
+    double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
+    double   seconds = (double)meter_total(stream_meter(g->stream), 0, PHASE_PARAM_READ) / 1e9;
+    char     bytes[32], rate[32];
+
+    if (!streamed || !(seconds > 0))
+        return;
+    fprintf(stderr, "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
+            "parameters, at the %s/s just measured %.3g s a token\n", streamed, gpt->n_layer,
+            opt_size_text(bytes, sizeof bytes, again), opt_size_text(rate, sizeof rate, all / seconds),
+            again / (all / seconds));
+}
+
+int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n, const float **logits,
+                   struct err *err)
+{
+    size_t passes = 1;
+    int    rc = decode_feed(g->decode, ids, n, logits, err);
+
+    if (rc || g->timed)
+        return rc;
+    for (size_t b = 0; b < g->batch; b++)
+        passes = (n[b] + g->piece - 1) / g->piece > passes ? (n[b] + g->piece - 1) / g->piece : passes;
+    say_speed(g, passes);
+    g->timed = 1;
+    return 0;
+}
+
+int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence, uint64_t position)
+{
+    struct sampling s = { g->o->temperature, g->o->top_k, g->o->top_p, g->o->seed };
+
+    return sampling_pick(&s, logits, tokenizer_vocab(g->tok), sequence, position, g->scratch);
+}

@@ -1,0 +1,240 @@
+/* memory.c: fills the request of budget.h. The program itself is measured: its resident size before
+ * anything is opened, and what grows when the products are (code that oneDNN generates; they are
+ * opened here once and closed again, to know their scratch). */
+#include "cmd/run/memory.h"
+
+#include "cmd/run/evaluate.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* What comes after the measurement and has no size of its own in the plan: stacks of threads,
+ * SQLite's cache and log, rings, the heap. */
+enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
+
+/* What is measured is rounded up to these, so that `plan` and the run come to the same. */
+enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+uint64_t memory_rss(void)
+{
+    FILE              *f = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    if (f && fscanf(f, "%*u %llu", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t memory_baseline(void)
+{
+    // a second plan of the same process must not count what the first one's command has opened since
+    static uint64_t first;
+
+    if (!first)
+        first = memory_rss();
+    return first;
+}
+
+uint64_t memory_rss_peak(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (uint64_t)u.ru_maxrss * 1024;
+}
+
+/* Scratch of the products, and the memory that their code takes. */
+static int products_bytes(uint64_t *out, const struct memory_request *r, struct err *err)
+{
+    struct products_options o = r->decode ? decode_products(r->decode) : model_products(&r->model);
+    struct products *p = NULL;
+    static uint64_t  most; // code that was generated once is not generated again
+    uint64_t         before = memory_rss(), grown;
+    int              rc = products_open(&p, &o, err);
+
+    if (rc)
+        return rc;
+    grown = memory_rss() > before ? memory_rss() - before : 0;
+    most = grown > most ? grown : most;
+    *out = products_scratch(p) +
+           (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
+                                            : PRODUCTS_LEAST_MIB * MIB);
+    products_close(p);
+    return 0;
+}
+
+static int training_bytes(struct budget_request *b, const struct memory_request *r, struct err *err)
+{
+    struct run_config cfg = *r->run;
+    struct run_memory m;
+    int               rc;
+
+    cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
+    cfg.records = (struct run_records){ 0 };
+    if (b->record_buffer) // as many as there can be
+        cfg.records = (struct run_records){ .n = r->model.gpt.n_layer * r->model.grad_accum,
+                                            .bytes = b->record_buffer,
+                                            .buffers = 3 };
+    rc = run_memory(&cfg, &m, err);
+    if (rc)
+        return rc;
+    b->training = 1;
+    b->in_memory = cfg.mode == RUN_MEM;
+    b->fixed_streams = m.states + m.wire_cache + (b->in_memory ? 0 : m.frames + m.grads);
+    b->layer_frame = m.layer_frame;
+    b->layer_grad = m.layer_grad;
+    b->record_buffer = m.record_buffer;
+    b->compress = m.compress;
+    b->spans = m.spans;
+    b->tables = m.tables + (r->exporting ? m.masters : 0);
+    if (cfg.error_feedback) {
+        b->residual_ram = m.residual_ram;
+        b->residual_ends = m.residual_ends;
+        b->residual_layer = m.residual_layer;
+    }
+    if (cfg.mode == RUN_BASE)
+        b->host_update = m.arenas;
+    else
+        b->arenas = m.arenas;
+    return 0;
+}
+
+static void reading_bytes(struct budget_request *b, const struct memory_request *r)
+{
+    const struct gpt_config *g = &r->model.gpt;
+    uint64_t                 wire = dtype_bytes(r->model.dtype);
+
+    b->fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->reader;
+    b->layer_frame = wire * gpt_block_size(g, 1);
+}
+
+static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
+{
+    struct acts_options   ao = model_acts(&r->model);
+    struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
+    struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer,
+                                .block_inputs = acts.inputs, .kept_per_layer = acts.kept_per_layer,
+                                .work = acts.work, .head = acts.head, .record_buffer = acts.record,
+                                .record_optional = r->model.offload == ACTS_AUTO,
+                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0, .keep = r->keep };
+    int                   rc = 0;
+
+    memset(out, 0, sizeof *out);
+    b.process = round_up(memory_baseline(), PROCESS_STEP_MIB * MIB) + PROCESS_GROWTH_MIB * MIB;
+    if (r->run)
+        rc = training_bytes(&b, r, err);
+    else
+        reading_bytes(&b, r);
+    if (!rc)
+        rc = products_bytes(&b.products, r, err);
+    b.predictions = predictions_bytes(r->rows, r->model.gpt.n_labels);
+    if (!rc)
+        rc = budget_plan(out, &b, err);
+    if (!rc && r->run) {
+        r->run->frames = out->frames;
+        r->run->grad_buffers = out->grad_buffers;
+        r->run->residual_in_ram = out->residual_in_ram;
+        r->run->records = (struct run_records){ 0 };
+        if (out->record_buffers)
+            r->run->records = (struct run_records){
+                .n = (r->model.gpt.n_layer - out->kept) * r->model.grad_accum,
+                .bytes = acts.record,
+                .buffers = out->record_buffers,
+            };
+    }
+    return rc;
+}
+
+/* ---- what would fit ---- */
+
+/* Left free by what is said to fit: what is measured differs a little from one start to the next, which may be
+ * a step more after rounding. */
+enum { FIT_SLACK_MIB = PROCESS_STEP_MIB + PRODUCTS_STEP_MIB };
+
+static int fits(struct memory_request *r)
+{
+    struct budget b;
+    struct err    refusal;
+
+    return !plan_one(&b, r, &refusal);
+}
+
+/* The largest *size below what it is that fits, all else as it is; 0: not even 1. *size stays. */
+static size_t fits_most(struct memory_request *r, size_t *size)
+{
+    size_t was = *size, least = 0, most = was;
+
+    while (most - least > 1) {
+        *size = least + (most - least) / 2;
+        *(fits(r) ? &least : &most) = *size;
+    }
+    *size = was;
+    return least;
+}
+
+/* Another --activations with which it fits, or NULL. */
+static const char *fits_activations(struct memory_request *r)
+{
+    enum acts_offload was = r->model.offload;
+    int               keep = r->keep;
+    const char       *found = NULL;
+
+    if (!r->run || r->run->mode == RUN_MEM) // there all that can be recomputed is
+        return NULL;
+    r->model.offload = ACTS_STAY;
+    r->keep = 0;
+    if (was != ACTS_STAY && fits(r))
+        found = "recompute";
+    r->model.offload = ACTS_OFFLOAD;
+    r->keep = -1;
+    if (!found && was != ACTS_OFFLOAD && fits(r))
+        found = "offload";
+    r->model.offload = was;
+    r->keep = keep;
+    return found;
+}
+
+/* To the sentence that names the least --host-mem: what would fit in the one there is, as the plan says. */
+static void add_what_fits(const struct memory_request *asked, uint64_t limit, struct err *err)
+{
+    struct run_config     run = asked->run ? *asked->run : (struct run_config){ 0 };
+    struct memory_request r = *asked;
+    char                  batch[32] = "", seq[32] = "", activations[64] = "";
+    const char           *other;
+    size_t                n;
+
+    if (limit <= FIT_SLACK_MIB * MIB)
+        return;
+    r.host_mem = limit - FIT_SLACK_MIB * MIB;
+    r.run = asked->run ? &run : NULL;
+    if ((n = fits_most(&r, &r.model.batch)))
+        snprintf(batch, sizeof batch, "--batch %zu", n);
+    if ((n = fits_most(&r, &r.model.seq)))
+        snprintf(seq, sizeof seq, "%s--seq %zu", *batch ? ", or " : "", n);
+    if ((other = fits_activations(&r)))
+        snprintf(activations, sizeof activations, "%s--activations %s", *batch || *seq ? ", or " : "", other);
+    if (*batch || *seq || *activations)
+        err_misuse(err, "%s; %s%s%s would fit", err->text, batch, seq, activations);
+    else
+        err_misuse(err, "%s; no smaller --batch or --seq would fit", err->text);
+}
+
+int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
+{
+    int rc = plan_one(out, r, err);
+
+    if (rc && out->n_items && !r->decode) // what the budget refused, of rows that could be fewer
+        add_what_fits(r, out->limit, err);
+    return rc;
+}

@@ -1,0 +1,36 @@
+/* memory.h: the memory plan of a command: what it will hold is asked of those who will allocate it,
+ * before anything is allocated. */
+#ifndef CMD_RUN_MEMORY_H
+#define CMD_RUN_MEMORY_H
+
+#include "cmd/run/session.h"
+#include "model/decode.h"
+#include "model/model.h"
+#include "offload/budget.h"
+
+struct memory_request {
+    uint64_t             host_mem;  // 0: no promise
+    struct model_options model;     // kept is not looked at; generation: of its size and dtype only
+    struct run_config   *run;       // training; NULL: reading
+    int                  keep;      // as in struct budget_request
+    int                  exporting; // training: masters are read between steps
+    uint64_t             rows;      // of labelled examples that are evaluated at once, at most
+    uint64_t             reader;    // reading: what the source itself holds
+    // generation, whose cache and workspaces stand for activations; else NULL
+    const struct decode_options *decode;
+};
+
+/* Make the plan; on success frames, grad_buffers, residual_in_ram and the records are set in *r->run. -EINVAL
+ * and a sentence if it does not fit: then *out is the minimum that was refused. The sentence names the least
+ * that would do and, but for generation, the largest --batch, the largest --seq and the --activations that
+ * would fit. */
+int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
+
+/* Resident size of the program itself: measured at the first call, which a command makes before
+ * it opens anything large. */
+uint64_t memory_baseline(void);
+
+uint64_t memory_rss(void);      // of this process, now
+uint64_t memory_rss_peak(void); // as getrusage sees it
+
+#endif

@@ -1,0 +1,137 @@
+/* model_folder.c: two kinds of folders behind one params_source. */
+#include "cmd/run/model_folder.h"
+
+#include "cmd/say/progress.h"
+#include "cmd/run/tokenise.h"
+#include "cmd/run/exports.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int open_hf(struct model_folder *r, const char *path, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "checking %s", path);
+    rc = hf_open(&r->hf, path, &w.watch, err);
+    work_end(&w);
+    if (rc)
+        return rc;
+    r->gpt = *hf_gpt(r->hf);
+    r->source = hf_source(r->hf);
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
+    return 0;
+}
+
+static int open_masters(struct model_folder *r, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "checking %s", r->run.dir);
+    r->run.run.watch = &w.watch;
+    rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    r->run.run.watch = NULL;
+    work_end(&w);
+    return rc;
+}
+
+static int open_run(struct model_folder *r, const char *path, const char *disk, struct err *err)
+{
+    struct run_memory m;
+    int               rc = session_open_either(&r->run, path, err);
+
+    if (rc)
+        return rc;
+    r->gpt = r->run.gpt;
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
+    if (disk)
+        r->run.run.disk = disk;
+    rc = run_memory(&r->run.run, &m, err);
+    if (rc)
+        return rc;
+    if (r->run.run.mode != RUN_MEM)
+        r->bytes = m.arenas / r->run.run.n_devices; // a slot at a time goes through a buffer
+    rc = open_masters(r, err);
+    if (rc == -EBUSY) { // a step is half done
+        rc = session_recover(&r->run, err);
+        if (!rc)
+            rc = open_masters(r, err);
+    }
+    return exports_explain(&r->run, rc, err);
+}
+
+int model_folder_open(struct model_folder *r, const char *path, const char *disk, struct err *err)
+{
+    char hint[HF_HINT];
+    int  rc;
+
+    memset(r, 0, sizeof *r);
+    memory_baseline();
+    if (session_is_run(path))
+        rc = open_run(r, path, disk, err);
+    else if (hf_is_folder(path))
+        rc = open_hf(r, path, err);
+    else
+        rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with config.json)%s",
+                        path, hf_hub_hint(path, hint));
+    if (rc)
+        return rc;
+    r->finite = (struct finite){ r->source, &r->gpt, path };
+    r->source = finite_source(&r->finite);
+    if (!tokenise_has_files(r->tokenizer))
+        *r->tokenizer = '\0';
+    r->block_params = malloc(gpt_blocks(&r->gpt) * sizeof *r->block_params);
+    if (!r->block_params)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    for (size_t b = 0; b < gpt_blocks(&r->gpt); b++)
+        r->block_params[b] = gpt_block_size(&r->gpt, b);
+    return 0;
+}
+
+void model_folder_close(struct model_folder *r)
+{
+    run_reader_close(r->masters);
+    hf_close(r->hf);
+    session_close(&r->run);
+    free(r->block_params);
+    memset(r, 0, sizeof *r);
+}
+
+int model_folder_dtype(const struct model_folder *r)
+{
+    return r->run.has_opts ? r->run.o.dtype : DT_BF16;
+}
+
+int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir, struct err *err)
+{
+    if (!dir && !*r->tokenizer)
+        return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
+    return tokenizer_open(out, dir ? dir : r->tokenizer, err);
+}
+
+long model_folder_pad(const struct model_folder *r, const char *path, long endoftext)
+{
+    struct session *run = (struct session *)(uintptr_t)&r->run; // is asked through its database
+    char           *text = r->hf ? NULL : session_get(run, "config.pad");
+    long            pad = r->hf ? hf_pad(path) : text ? strtol(text, NULL, 10) : -1;
+
+    free(text);
+    return pad < 0 ? endoftext : pad;
+}
+
+int model_folder_stream(struct stream **out, const struct model_folder *r, const struct model_options *m, uint64_t rows,
+                  uint64_t host_mem, struct err *err)
+{
+    struct memory_request want = { .host_mem = host_mem, .model = *m, .rows = rows, .reader = r->bytes };
+    struct budget         plan;
+    int                   rc = memory_plan(&plan, &want, err);
+
+    if (rc)
+        return rc;
+    return stream_read_open(out, &r->source, gpt_blocks(&r->gpt), r->block_params, m->dtype,
+                            plan.frames, err);
+}

@@ -1,0 +1,44 @@
+/* model_folder.h: RUN or HFDIR, whichever a command was given, as a source of parameters. */
+#ifndef CMD_RUN_MODEL_FOLDER_H
+#define CMD_RUN_MODEL_FOLDER_H
+
+#include "cmd/run/memory.h"
+#include "cmd/run/session.h"
+#include "data/text/tokenizer.h"
+#include "model/finite.h"
+#include "model/hf.h"
+
+struct model_folder {
+    struct gpt_config    gpt;
+    struct params_source source;                       // refuses values that are not finite
+    struct finite        finite;                       // behind it
+    char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
+    uint64_t             bytes;                        // that the source itself holds
+    size_t              *block_params;
+    // the one or the other
+    struct hf           *hf;
+    struct session       run;
+    struct run_reader   *masters;
+};
+
+/* A run is first brought to its last commit where a crash left a step half done. disk: NULL for the
+ * run's own. Closed by model_folder_close also after a failure. */
+int  model_folder_open(struct model_folder *r, const char *path, const char *disk, struct err *err);
+void model_folder_close(struct model_folder *r);
+
+/* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
+int model_folder_dtype(const struct model_folder *r);
+
+/* The tokenizer in `dir`, or if NULL the reader's own. */
+int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir, struct err *err);
+
+/* What a classifier pads with, as it came: transformers reads a row's last position that is something else.
+ * Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
+long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
+
+/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the
+ * source. rows: of labelled examples that will be predicted at once, at most. */
+int model_folder_stream(struct stream **out, const struct model_folder *r, const struct model_options *m, uint64_t rows,
+                  uint64_t host_mem, struct err *err);
+
+#endif

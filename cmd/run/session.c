@@ -1,0 +1,707 @@
+/* session.c: a run's stored settings and what follows from them. The database's keys stand in
+ * session.h; run_config is derived anew at each open, so that the stored options are the one truth. */
+#include "cmd/run/session.h"
+
+#include "cmd/say/progress.h"
+#include "cmd/run/exports.h"
+#include "data/base/file.h"
+#include "data/base/json.h"
+#include "offload/devices.h"
+#include "offload/reshard.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct opt_part    stored_parts[] = { { "Training", train_rows, 0 }, { 0 } };
+static const struct opt_command stored = { .name = "run", .usage = "", .summary = "", .parts = stored_parts,
+                                           .size = sizeof(struct train_opts) };
+
+/* ---- keys and values ---- */
+
+char *session_get(const struct session *s, const char *key)
+{
+    struct err err;
+
+    for (size_t size = 4096; size <= (size_t)1 << 30; size *= 8) {
+        char *buf = malloc(size);
+        int   rc = buf ? runlog_get(s->log, key, buf, size, &err) : -ENOMEM;
+
+        if (!rc && strlen(buf) + 1 < size)
+            return buf;
+        free(buf);
+        if (rc == -ENOENT || rc == -ENOMEM)
+            return NULL;
+    }
+    return NULL;
+}
+
+int session_set(struct session *s, const char *key, const char *value, struct err *err)
+{
+    return runlog_set(s->log, key, value, err);
+}
+
+int session_notice(struct session *s, const char *text, struct err *err)
+{
+    progress_make_way();
+    fprintf(stderr, "siTrain: %s\n", text);
+    return runlog_notice(s->log, text, err);
+}
+
+/* ---- the model ---- */
+
+static const struct config_key {
+    const char *key;
+    size_t      offset;
+    int         real;   // a float; else a size_t
+    int         later;  // runs of the first version do not have it: 0
+} config_keys[] = {
+    { "config.n_layer", offsetof(struct gpt_config, n_layer), 0, 0 },
+    { "config.n_head", offsetof(struct gpt_config, n_head), 0, 0 },
+    { "config.n_embd", offsetof(struct gpt_config, n_embd), 0, 0 },
+    { "config.vocab", offsetof(struct gpt_config, vocab), 0, 0 },
+    { "config.n_positions", offsetof(struct gpt_config, n_positions), 0, 0 },
+    { "config.norm_eps", offsetof(struct gpt_config, norm_eps), 1, 0 },
+    { "config.n_labels", offsetof(struct gpt_config, n_labels), 0, 1 },
+    { "config.drop_embd", offsetof(struct gpt_config, drop_embd), 1, 1 },
+    { "config.drop_attn", offsetof(struct gpt_config, drop_attn), 1, 1 },
+    { "config.drop_resid", offsetof(struct gpt_config, drop_resid), 1, 1 },
+};
+enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
+
+int session_store_config(struct session *s, struct err *err)
+{
+    char text[64];
+    int  rc = 0;
+
+    for (size_t i = 0; i < CONFIG_KEYS && !rc; i++) {
+        const void *value = (char *)&s->gpt + config_keys[i].offset;
+
+        if (config_keys[i].real)
+            snprintf(text, sizeof text, "%.9g", (double)*(const float *)value);
+        else
+            snprintf(text, sizeof text, "%zu", *(const size_t *)value);
+        rc = session_set(s, config_keys[i].key, text, err);
+    }
+    return rc;
+}
+
+int session_load_config(struct session *s, struct err *err)
+{
+    char text[64];
+
+    for (size_t i = 0; i < CONFIG_KEYS; i++) {
+        void *value = (char *)&s->gpt + config_keys[i].offset;
+        int   rc = runlog_get(s->log, config_keys[i].key, text, sizeof text, err);
+
+        if (rc == -ENOENT && config_keys[i].later)
+            strcpy(text, "0");
+        else if (rc)
+            return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, config_keys[i].key);
+        if (config_keys[i].real)
+            *(float *)value = strtof(text, NULL);
+        else
+            *(size_t *)value = (size_t)strtoull(text, NULL, 10);
+    }
+    return gpt_check(&s->gpt, err);
+}
+
+int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err)
+{
+    json_t *list = json_array();
+    char   *text = NULL;
+    int     rc = list ? 0 : -ENOMEM;
+
+    assert(labels->n == s->gpt.n_labels);
+    for (size_t i = 0; i < labels->n && !rc; i++)
+        rc = json_array_append_new(list, json_string(labels->name[i])) ? -EINVAL : 0;
+    if (!rc && !(text = json_dumps(list, JSON_COMPACT)))
+        rc = -ENOMEM;
+    rc = rc ? err_set(err, rc, "%s: the labels' names cannot be stored: they must be UTF-8", s->dir)
+            : session_set(s, "config.labels", text, err);
+    free(text);
+    json_decref(list);
+    return rc;
+}
+
+int session_labels(struct session *s, struct hf_labels *out, struct err *err)
+{
+    char       *text = session_get(s, "config.labels"), what[SESSION_PATH + 32];
+    json_t     *list = NULL;
+    const char *name;
+    int         rc = 0;
+
+    *out = (struct hf_labels){ 0 };
+    if (!text) // a language model's, or nobody named them
+        return 0;
+    snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
+    rc = json_parse(&list, text, strlen(text), what, err);
+    if (!rc && json_array_size(list) != s->gpt.n_labels)
+        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what,
+                     json_array_size(list), s->gpt.n_labels);
+    if (!rc && !(out->name = calloc(s->gpt.n_labels + 1, sizeof *out->name)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", what);
+    for (; !rc && out->n < s->gpt.n_labels; out->n++) {
+        name = json_string_value(json_array_get(list, out->n));
+        if (!name || !(out->name[out->n] = strdup(name)))
+            rc = err_set(err, -EBADMSG, "%s: label %zu has no name", what, out->n);
+    }
+    if (rc)
+        hf_labels_free(out);
+    json_decref(list);
+    free(text);
+    return rc;
+}
+
+/* ---- options ---- */
+
+struct store_ctx { struct session *s; struct err *err; };
+
+/* Paths of devices are kept absolute: a resume may start elsewhere. */
+static char *absolute_lines(const char *text)
+{
+    char       *cwd = getcwd(NULL, 0), *out = NULL, *at;
+    size_t      lines = 1;
+
+    for (const char *p = text; *p; p++)
+        lines += *p == '\n';
+    if (cwd)
+        out = malloc(strlen(text) + lines * (strlen(cwd) + 2) + 1);
+    for (at = out; out;) {
+        size_t n = strcspn(text, "\n");
+
+        if (n && *text != '/')
+            at += sprintf(at, "%s/", cwd);
+        memcpy(at, text, n + 1);
+        at += n;
+        if (!text[n])
+            break;
+        at++;
+        text += n + 1;
+    }
+    free(cwd);
+    return out;
+}
+
+static int store_option(void *ctx, const char *name, const char *text)
+{
+    struct store_ctx *c = ctx;
+    char              key[80], *lines = !strcmp(name, "device") && *text ? absolute_lines(text) : NULL;
+    int               rc;
+
+    if (!lines && !strcmp(name, "device") && *text)
+        return err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
+    snprintf(key, sizeof key, "option.%s", name);
+    rc = session_set(c->s, key, lines ? lines : text, c->err);
+    free(lines);
+    return rc;
+}
+
+int session_store_options(struct session *s, struct err *err)
+{
+    struct err       why = { 0 };
+    struct store_ctx c = { s, &why };
+    int              rc = opt_each(&stored, &s->o, store_option, &c);
+
+    return rc ? err_set(err, rc, "%s", *why.text ? why.text : "out of memory for the options") : 0;
+}
+
+static int load_options(struct session *s, struct err *err)
+{
+    char *argv[] = { (char *)(uintptr_t)"run", NULL };
+    int   rc = opt_parse(&stored, 1, argv, &s->o, NULL, err);
+
+    if (rc)
+        return rc;
+    s->has_opts = 1;
+    for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
+        char  key[80], *text;
+
+        if (row->type == OPT_LATER)
+            continue;
+        snprintf(key, sizeof key, "option.%s", row->name);
+        text = session_get(s, key); // absent in a run of an older version: its default
+        if (text && *text)
+            rc = opt_set(&stored, &s->o, row->name, text, err);
+        free(text);
+    }
+    if (!rc && s->o.mode == TRAIN_SU_O_C)
+        rc = err_set(err, -EBADMSG, "%s/run.db: option.mode is su+o+c, which no run stores: it is "
+                     "su+o with compress", s->dir);
+    return rc;
+}
+
+/* What the places on the devices depend on: fixed when the run is made, trained or not. */
+static int is_layout(const char *name)
+{
+    static const char *const names[] = { "mode", "csd", "devices", "device", "csd-mem", "optimizer",
+                                         "dtype", "compress", "error-feedback" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
+static int is_train_row(const char *name)
+{
+    for (const struct opt_row *row = train_rows; row->name; row++)
+        if (row->type != OPT_LATER && !strcmp(row->name, name))
+            return 1;
+    return 0;
+}
+
+/* As opt_each gives repeated strings. */
+static char *join(const struct opt_strings *s)
+{
+    size_t bytes = 1;
+    char  *out, *at;
+
+    for (size_t i = 0; i < s->n; i++)
+        bytes += strlen(s->item[i]) + 1;
+    at = out = malloc(bytes);
+    if (!out)
+        return NULL;
+    *at = '\0';
+    for (size_t i = 0; i < s->n; i++)
+        at += sprintf(at, "%s%s", i ? "\n" : "", s->item[i]);
+    return out;
+}
+
+struct overlay_ctx {
+    struct session           *s;
+    const struct opt_command *cmd;
+    const struct opt_given   *given;
+    int                       first;
+    int                       moved; // the devices are said to be elsewhere
+    struct err               *err;
+};
+
+/* A resume on the null disk would commit states that are nowhere. */
+static int may_change(const struct overlay_ctx *c, const char *name, const char *old, const char *text)
+{
+    if (!strcmp(name, "disk") && old && !strcmp(old, "null") != !strcmp(text, "null"))
+        return 0;
+    return train_opt_may_change(name) || (c->first && !is_layout(name));
+}
+
+static int overlay_option(void *ctx, const char *name, const char *text)
+{
+    struct overlay_ctx *c = ctx;
+    char                key[80], *old, *lines = NULL;
+    int                 rc = 0, same, moved;
+
+    if (!is_train_row(name) || !opt_was_given(c->cmd, c->given, name))
+        return 0;
+    if (!strcmp(name, "device") && (lines = absolute_lines(text)))
+        text = lines;
+    snprintf(key, sizeof key, "option.%s", name);
+    old = session_get(c->s, key);
+    same = old && !strcmp(old, text);
+    moved = !same && !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
+    c->moved |= moved;
+    if (!same && (moved || may_change(c, name, old, text)))
+        rc = opt_set(&stored, &c->s->o, name, text, c->err);
+    else if (!same && !strcmp(name, "devices"))
+        rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain "
+                        "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, text);
+    else if (!same)
+        rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option "
+                        "out, or make a new run with --%s %s", name, old && *old ? old : "not set",
+                        name, text);
+    free(old);
+    free(lines);
+    return rc;
+}
+
+int session_store_devices(struct session *s, struct err *err)
+{
+    char number[32], *lines = join(&s->o.device);
+    int  rc = lines ? session_set(s, "option.device", lines, err)
+                    : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+
+    free(lines);
+    snprintf(number, sizeof number, "%" PRIu64, s->o.devices);
+    if (!rc)
+        rc = session_set(s, "option.devices", number, err);
+    snprintf(number, sizeof number, "%" PRIu64, s->o.csd_mem);
+    if (!rc)
+        rc = session_set(s, "option.csd-mem", number, err);
+    return rc || !*s->layout ? rc : session_set(s, "layout", s->layout, err);
+}
+
+/* The run's devices are where s->o says now: if they are this run's, each in its place, that is stored. */
+static int devices_found(struct session *s, size_t had, struct err *err)
+{
+    struct devices d;
+    char           notice[512];
+    int            rc;
+
+    if (s->o.device.n != had)
+        return err_misuse(err, "%s has %zu device%s, but --device was given %zu times: each is "
+                          "named in its order; siTrain reshard moves the run onto another number",
+                          s->dir, had, had > 1 ? "s" : "", s->o.device.n);
+    rc = session_config(s, err);
+    if (!rc)
+        rc = devices_open(&d, &s->run, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+    if (rc)
+        return rc;
+    rc = runlog_begin(s->log, err);
+    if (!rc)
+        rc = session_store_devices(s, err);
+    for (size_t i = 0; i < d.n && !rc; i++)
+        rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk,
+                           d.store.device_bytes[i], err);
+    if (!rc)
+        rc = runlog_commit(s->log, err);
+    if (rc)
+        runlog_rollback(s->log);
+    devices_close(&d);
+    return rc;
+}
+
+int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
+                    const void *opts, int first, struct err *err)
+{
+    struct overlay_ctx c = { s, cmd, given, first, 0, err };
+    size_t             had = s->run.n_devices;
+    int                rc = opt_each(cmd, opts, overlay_option, &c);
+
+    return rc || !c.moved ? rc : devices_found(s, had, err);
+}
+
+/* ---- run_config ---- */
+
+struct decay_ctx {
+    void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay);
+    void *ectx;
+    float weight_decay;
+};
+
+static void emit_decay(void *ctx, size_t offset, size_t count, int decays)
+{
+    struct decay_ctx *d = ctx;
+
+    d->emit(d->ectx, offset, count, decays ? d->weight_decay : 0.0f);
+}
+
+static void run_decay(void *ctx, size_t block, size_t first, size_t n,
+                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
+{
+    const struct session *s = ctx;
+    struct decay_ctx      d = { emit, ectx, (float)s->o.weight_decay };
+
+    gpt_decay_ranges(&s->gpt, block, first, n, s->o.decay == TRAIN_DECAY_ALL, emit_decay, &d);
+}
+
+static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size)
+{
+    const struct session *s = ctx;
+
+    gpt_tensor_name(out, size, "", block, gpt_tensor_of(&s->gpt, block, i));
+}
+
+static enum run_mode run_mode_of(int mode)
+{
+    assert(mode != TRAIN_SU_O_C);
+    return mode == TRAIN_MEM ? RUN_MEM : mode == TRAIN_BASE ? RUN_BASE : mode == TRAIN_SU ? RUN_SU : RUN_SUO;
+}
+
+int session_config(struct session *s, struct err *err)
+{
+    const struct train_opts *o = &s->o;
+    size_t                   n = gpt_blocks(&s->gpt);
+
+    free(s->block_params);
+    s->block_params = malloc(n * sizeof *s->block_params);
+    if (!s->block_params)
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    for (size_t b = 0; b < n; b++)
+        s->block_params[b] = gpt_block_size(&s->gpt, b);
+    s->run = (struct run_config){
+        .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode),
+        .n_blocks = n, .block_params = s->block_params, .decay = run_decay, .decay_ctx = s,
+        .name = param_name, .name_ctx = s,
+        .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
+        .compress = o->compress, .error_feedback = o->error_feedback,
+        .n_devices = o->device.n ? o->device.n : o->devices,
+        .device_paths = o->device.n ? o->device.item : NULL,
+        .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
+        .spares = s->spares, .speculate = o->speculate, .layout = s->layout, .force_device = o->force_device,
+        .device_in_ram = o->device_in_ram,
+        .link_bw = (double)o->link_bw,
+        .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
+        .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9),
+        .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
+        .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
+    };
+    if (!s->run.csd)
+        return err_misuse(err, "--csd %s is not in this build", train_csd_names[o->csd]);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+int session_is_run(const char *dir)
+{
+    char path[SESSION_PATH];
+
+    return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+enum opening { WRITING, READING, PAST };
+
+/* --durability is stored in the database that it concerns. */
+static int open_log(struct session *s, enum opening how, struct err *err)
+{
+    char path[SESSION_PATH + 16], word[16] = "";
+    int  rc;
+
+    snprintf(path, sizeof path, "%s/run.db", s->dir);
+    if (how == PAST)
+        return runlog_open_past(&s->log, path, &s->past, err);
+    rc = runlog_open(&s->log, path, 1, 1, err);
+    if (rc || how == READING)
+        return rc ? rc : runlog_lock_reading(s->log, err);
+    runlog_get(s->log, "option.durability", word, sizeof word, err);
+    runlog_close(s->log);
+    s->log = NULL;
+    return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
+}
+
+/* What a killed process left: files that have no name yet; another set of devices. */
+static int clean(struct session *s, struct err *err)
+{
+    char notice[512];
+    int  rc;
+
+    file_new_clean(s->dir);
+    rc = reshard_clean(&s->run, notice, sizeof notice, err);
+
+    return rc || !*notice ? rc : session_notice(s, notice, err);
+}
+
+static int open_as(struct session *s, const char *dir, enum opening how, struct err *err)
+{
+    char *full = realpath(dir, NULL), spares[8] = "";
+    int   rc;
+
+    memset(s, 0, sizeof *s);
+    if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full)) {
+        free(full);
+        return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
+                          "--run or import makes it", dir);
+    }
+    snprintf(s->dir, sizeof s->dir, "%s", full);
+    free(full);
+    s->read_only = how != WRITING;
+    rc = open_log(s, how, err);
+    if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
+        rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
+    if (!rc)
+        rc = session_load_config(s, err);
+    if (!rc)
+        rc = load_options(s, err);
+    if (!rc && (rc = runlog_get(s->log, "layout", s->layout, sizeof s->layout, err)) == -ENOENT)
+        rc = 0;
+    if (!rc && (rc = runlog_get(s->log, "spares", spares, sizeof spares, err)) == -ENOENT)
+        rc = 0;
+    s->spares = *spares == '1';
+    if (!rc)
+        rc = session_config(s, err);
+    return rc || s->read_only ? rc : clean(s, err);
+}
+
+static int open_explained(struct session *s, const char *dir, enum opening how, struct err *err)
+{
+    int rc = open_as(s, dir, how, err);
+
+    return s->log ? exports_explain(s, rc, err) : exports_explain_open(dir, rc, err);
+}
+
+int session_open(struct session *s, const char *dir, struct err *err)
+{
+    return open_explained(s, dir, WRITING, err);
+}
+
+int session_open_reading(struct session *s, const char *dir, struct err *err)
+{
+    return open_explained(s, dir, READING, err);
+}
+
+int session_open_past(struct session *s, const char *dir, struct err *err)
+{
+    return open_as(s, dir, PAST, err);
+}
+
+int session_cannot_write(int rc)
+{
+    return rc == -EROFS || rc == -EACCES || rc == -EPERM || rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG;
+}
+
+int session_open_either(struct session *s, const char *dir, struct err *err)
+{
+    int rc = session_open(s, dir, err);
+
+    if (!session_cannot_write(rc))
+        return rc;
+    session_close(s);
+    return session_open_reading(s, dir, err);
+}
+
+void session_close(struct session *s)
+{
+    runlog_close(s->log);
+    free(s->block_params);
+    if (s->has_opts)
+        opt_release(&stored, &s->o);
+    memset(s, 0, sizeof *s);
+}
+
+int session_recover(struct session *s, struct err *err)
+{
+    struct stream *stream = NULL;
+    char           notice[512] = "";
+    int            rc;
+
+    if (s->run.mode == RUN_MEM) // a committed image is whole
+        return 0;
+    if (s->read_only)
+        return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written "
+                       "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "
+                       "may", s->dir);
+    rc = run_train(&stream, &s->run, notice, sizeof notice, err);
+    if (!rc)
+        rc = stream_drain(stream, err);
+    stream_close(stream);
+    if (!rc && *notice)
+        rc = session_notice(s, notice, err);
+    return rc;
+}
+
+uint64_t session_threads(uint64_t asked)
+{
+    cpu_set_t set;
+
+    if (asked)
+        return asked;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
+}
+
+/* ---- token files ---- */
+
+/* The checksums of a token file, as they are stored; malloced. */
+static int tokens_hex(char **out, const char *path, struct err *err)
+{
+    struct tokens *t = NULL;
+    uint32_t      *sums = NULL;
+    size_t         n = 0;
+    struct work    w;
+    int            rc = tokens_open(&t, path, err);
+
+    *out = NULL;
+    work_begin(&w, "reading %s", path);
+    if (!rc) {
+        n = tokens_sums(t);
+        sums = malloc((n + 1) * sizeof *sums);
+        *out = malloc(n * 8 + 1);
+        rc = sums && *out ? tokens_hash(t, sums, &w.watch, err)
+                          : err_set(err, -ENOMEM, "%s: out of memory", path);
+    }
+    work_end(&w);
+    if (!rc)
+        **out = '\0';
+    for (size_t i = 0; i < n && !rc; i++)
+        snprintf(*out + 8 * i, 9, "%08" PRIx32, sums[i]);
+    free(sums);
+    tokens_close(t);
+    return rc;
+}
+
+static int store_tokens_path(struct session *s, const char *what, const char *path, struct err *err)
+{
+    size_t own = strlen(s->dir);
+    char   key[32];
+
+    snprintf(key, sizeof key, "%s.path", what);
+    return session_set(s, key, !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path, err);
+}
+
+int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char *hex, key[32];
+    int   rc = tokens_hex(&hex, path, err);
+
+    snprintf(key, sizeof key, "%s.sums", what);
+    if (!rc)
+        rc = session_set(s, key, hex, err);
+    if (!rc)
+        rc = store_tokens_path(s, what, path, err);
+    free(hex);
+    return rc;
+}
+
+int session_found_tokens(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char      *hex = NULL, *known, key[32];
+    struct err ignored;
+    int        same;
+
+    snprintf(key, sizeof key, "%s.sums", what);
+    known = session_get(s, key);
+    same = known && !tokens_hex(&hex, path, &ignored) && !strcmp(hex, known);
+    free(known);
+    free(hex);
+    return same ? store_tokens_path(s, what, path, err) : -ENOENT;
+}
+
+static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
+{
+    char      key[32], *hex;
+    uint32_t *sums;
+    size_t    n;
+    int       rc;
+
+    snprintf(key, sizeof key, "%s.sums", what);
+    hex = session_get(s, key);
+    n = hex ? strlen(hex) / 8 : 0;
+    sums = malloc((n + 1) * sizeof *sums);
+    for (size_t i = 0; sums && i < n; i++) {
+        char part[9] = { 0 };
+
+        memcpy(part, hex + 8 * i, 8);
+        sums[i] = (uint32_t)strtoul(part, NULL, 16);
+    }
+    rc = hex && sums ? tokens_expect(t, sums, n, err)
+                     : err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, key);
+    free(hex);
+    free(sums);
+    return rc;
+}
+
+int session_open_tokens(struct session *s, const char *what, struct tokens **out, struct err *err)
+{
+    char key[32], path[2 * SESSION_PATH], *name;
+    int  rc;
+
+    *out = NULL;
+    snprintf(key, sizeof key, "%s.path", what);
+    name = session_get(s, key);
+    if (!name)
+        return 0;
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/", name);
+    free(name);
+    rc = tokens_open(out, path, err);
+    if (!rc)
+        rc = expect_sums(s, what, *out, err);
+    if (rc) {
+        tokens_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}

@@ -1,0 +1,136 @@
+/* tokenise.c: text to token files, a piece of each file at a time. What the ids are is the
+ * tokenizer's business, what the file looks like is tokens.c's; here is only the loop between them,
+ * which prepare, pretrain and eval share. */
+#include "cmd/run/tokenise.h"
+
+#include "cmd/say/progress.h"
+#include "data/base/file.h"
+#include "data/text/tokens.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 1 << 20 };
+
+struct tokenise {
+    struct tokenizer_stream *stream;
+    struct tokens_writer    *writer;
+    struct token_buf         ids;
+    char                    *piece;
+};
+
+int tokenise_has_files(const char *dir)
+{
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "encoder.json" };
+    char path[4096];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path && access(path, F_OK) == 0)
+            return 1;
+    return 0;
+}
+
+static int write_ids(struct tokenise *t, struct err *err)
+{
+    int rc = tokens_writer_add(t->writer, t->ids.ids, t->ids.n, err);
+
+    t->ids.n = 0;
+    return rc;
+}
+
+static int add_file(struct tokenise *t, const char *path, struct err *err)
+{
+    struct work w;
+    uint64_t    size, done = 0;
+    int         fd, rc = file_open_read(path, &fd, &size, err);
+
+    if (rc)
+        return rc;
+    work_begin(&w, "tokenising %s", path);
+    while (!rc) {
+        ssize_t got = read(fd, t->piece, PIECE_BYTES);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            rc = err_set(err, -errno, "read %s: %s", path, strerror(errno));
+        if (got <= 0)
+            break;
+        rc = tokenizer_stream_feed(t->stream, t->piece, (size_t)got, &t->ids, err);
+        if (!rc)
+            rc = write_ids(t, err);
+        if (!rc)
+            rc = watch_look(&w.watch, done += (uint64_t)got, size, err);
+    }
+    work_end(&w);
+    close(fd);
+    if (!rc)
+        rc = tokenizer_stream_finish(t->stream, &t->ids, err);
+    return rc ? rc : write_ids(t, err);
+}
+
+int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "looking at %s", path);
+    rc = tokens_detect(path, kind, &w.watch, err);
+    work_end(&w);
+    return rc;
+}
+
+int tokenise_check_texts(const char *const *texts, size_t n, struct err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        enum tokens_kind kind;
+        int              rc = tokenise_detect(texts[i], &kind, err);
+
+        if (rc)
+            return rc;
+        if (kind != TOKENS_TEXT)
+            return err_misuse(err, "%s is not text: valid UTF-8 without NUL bytes is expected", texts[i]);
+    }
+    return 0;
+}
+
+static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
+{
+    if (tokenizer_vocab(tok) > 65536)
+        return err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
+                          tokenizer_vocab(tok));
+    if (n > 1 && tokenizer_endoftext(tok) < 0)
+        return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
+    return tokenise_check_texts(texts, n, err);
+}
+
+int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
+                   uint64_t *count, struct err *err)
+{
+    struct tokenise t = { .piece = malloc(PIECE_BYTES) };
+    int             rc = t.piece ? check_inputs(tok, texts, n, err)
+                                 : err_set(err, -ENOMEM, "%s: out of memory", out);
+
+    if (!rc)
+        rc = tokenizer_stream_open(&t.stream, tok, err);
+    if (!rc)
+        rc = tokens_writer_open(&t.writer, out, err);
+    for (size_t i = 0; i < n && !rc; i++) {
+        int32_t between = tokenizer_endoftext(tok);
+
+        if (i > 0)
+            rc = tokens_writer_add(t.writer, &between, 1, err);
+        if (!rc)
+            rc = add_file(&t, texts[i], err);
+    }
+    if (!rc)
+        rc = tokens_writer_commit(t.writer, count, err);
+    tokens_writer_close(t.writer);
+    tokenizer_stream_close(t.stream);
+    token_buf_free(&t.ids);
+    free(t.piece);
+    return rc;
+}

@@ -1,0 +1,96 @@
+/* train_opts.h: the options of training and of reading a model, shared by the commands that have
+ * them. The rows are in train_opts.c; words are numbers in the order of the enum beside them.
+ * Checks that concern two options at once are in train_opts_check. */
+#ifndef CMD_RUN_TRAIN_OPTS_H
+#define CMD_RUN_TRAIN_OPTS_H
+
+#include "cmd/opt/opt.h"
+#include "data/base/dtype.h"
+
+// --mode mem, base, su, su+o, su+o+c
+enum train_mode        { TRAIN_MEM, TRAIN_BASE, TRAIN_SU, TRAIN_SU_O, TRAIN_SU_O_C };
+enum train_schedule    { TRAIN_COSINE, TRAIN_LINEAR, TRAIN_CONSTANT };
+enum train_decay       { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
+enum train_order       { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
+enum train_activations { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD, TRAIN_AUTO };
+enum train_durability  { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
+
+#define TRAIN_COMPRESS 0.02 // what su+o+c sends where --compress does not say: the paper's ratio
+
+/* Which model, for pretrain and plan: one of init, model, or the sizes. */
+struct model_opts {
+    const char *init;  // a Hugging Face folder; NULL: none
+    const char *model; // gpt2, gpt2-medium, ...; NULL: none
+    uint64_t    n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
+};
+
+struct train_opts {
+    // how long, how much
+    uint64_t steps, schedule_steps;         // schedule_steps 0: steps
+    uint64_t batch;                         // rows of a micro-batch
+    uint64_t seq;                           // tokens of a row; 0: the model's positions
+    uint64_t grad_accum;                    // micro-batches of a step
+    // the rule
+    double   lr, min_lr;
+    struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)
+    int      schedule;                      // enum train_schedule
+    int      optimizer;                     // enum optim_kind
+    double   beta1, beta2, eps, weight_decay;
+    int      decay;                         // enum train_decay
+    double   clip;                          // 0: none
+    uint64_t seed;
+    int      order;                         // enum train_order
+    int      dtype;                         // enum dtype: DT_F32 or DT_BF16
+    double   dropout;                       // 0: none; a classifier's, where not asked for: config.json's
+    // where
+    int      mode;                          // enum train_mode; never TRAIN_SU_O_C after train_opts_check
+    int      csd;                           // index in train_csd_names
+    uint64_t devices;                       // directories in RUN, where no --device is given
+    struct opt_strings device;
+    int      force_device, device_in_ram;
+    uint64_t csd_mem;                       // bytes of accelerator memory a device
+    double   compress;                      // fraction of the dense gradient's bytes; 0: none
+    int      error_feedback, speculate;
+    uint64_t link_bw, csd_read_bw, csd_write_bw; // bytes a second of the modelled links; 0: unlimited
+    // the machine
+    uint64_t host_mem;                      // bytes of the whole process; 0: no promise
+    int      activations;                   // enum train_activations
+    int      blas;                          // enum matmul_engine
+    uint64_t threads;                       // 0: all cores
+    int      disk;                          // index in train_disk_names
+    // what is kept and said
+    double   io_timeout;                    // seconds without a sign of life of a device; 0: for ever
+    uint64_t endurance;                     // bytes written in a drive's life; 0: not known
+    int      durability;                    // enum train_durability
+    uint64_t commit_every;                  // steps, mode mem
+    uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end
+    uint64_t max_skipped;                   // steps in a row; 0: any number
+    int      keep_best;
+    int      quiet;
+};
+
+/* For eval and generate. */
+struct read_opts {
+    uint64_t seq, batch;  // seq 0: the model's positions
+    int      dtype;       // enum dtype: DT_F32 or DT_BF16
+    uint64_t host_mem;    // bytes; 0: no promise
+    int      blas;        // enum matmul_engine
+    uint64_t threads;     // 0: all cores
+    int      disk;        // index in train_disk_names
+};
+
+extern const struct opt_row model_rows[], train_rows[], read_rows[];
+extern const char *const train_mode_names[];  // "mem" "base" "su" "su+o" "su+o+c"
+extern const char *const train_csd_names[];   // "emu" "null": what csd_find takes
+extern const char *const train_disk_names[];  // "uring" "sync" "null": what disk_open takes
+
+/* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr;
+ * warm-up within the horizon; --devices or --device; error feedback needs compress; ... */
+int train_opts_check(struct train_opts *o, struct err *err);
+/* Exactly one way to say which model. */
+int model_opts_check(const struct model_opts *o, struct err *err);
+
+/* Options of a run that may differ on resume (they change no bit of what is computed, or only the end). */
+int train_opt_may_change(const char *name);
+
+#endif

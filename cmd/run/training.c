@@ -1,0 +1,634 @@
+/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing.
+ * SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the process at once (stop.h),
+ * which a resume survives as it survives any kill. */
+#include "cmd/run/training.h"
+
+#include "cmd/run/best.h"
+#include "cmd/run/feed.h"
+#include "cmd/run/labelled.h"
+#include "cmd/say/progress.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/wear.h"
+#include "cmd/run/exports.h"
+#include "data/base/clock.h"
+#include "kernels/attention.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct training {
+    struct session *s;
+    struct budget   plan;
+    struct stream  *stream;
+    struct trainer *trainer;
+    struct feed    *feed;
+    int             blas; // --blas of the run; in s->o.blas stands the engine that goes on with it
+    int             evaluates;
+    uint64_t        skipped; // steps in a row, up to now
+    struct best     best;
+    struct wear     wear;
+    uint64_t        first;    // the first step of this process,
+    uint64_t        begun_ns; // when it began
+    double          step_seconds; // that the latest one took; 0: there was none
+    struct progress progress;
+};
+
+/* ---- opening ---- */
+
+/* In mem there are no devices to offload to. */
+static enum acts_offload offload_of(const struct train_opts *o)
+{
+    static const enum acts_offload of[] = { [TRAIN_KEEP] = ACTS_STAY, [TRAIN_RECOMPUTE] = ACTS_STAY,
+                                            [TRAIN_OFFLOAD] = ACTS_OFFLOAD, [TRAIN_AUTO] = ACTS_AUTO };
+
+    return o->mode == TRAIN_MEM ? ACTS_STAY : of[o->activations];
+}
+
+struct trainer_options training_options(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+    const struct gpt_config *g = &s->gpt;
+    float                    p = (float)o->dropout;
+    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+
+    return (struct trainer_options){
+        .model = { .gpt = *g,
+                   .batch = o->batch,
+                   .seq = o->seq,
+                   .grad_accum = o->grad_accum,
+                   .dtype = (enum dtype)o->dtype,
+                   .engine = (enum matmul_engine)o->blas,
+                   .threads = (int)o->threads,
+                   .training = 1,
+                   .varying = g->n_labels > 0,
+                   .offload = offload_of(o),
+                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
+                                g->n_labels ? g->drop_resid : p, o->seed } },
+        .schedule = { .kind = (enum schedule_kind)o->schedule,
+                      .lr = o->lr,
+                      .min_lr = o->min_lr,
+                      .warmup = opt_warmup_steps(o->warmup, horizon),
+                      .horizon = horizon },
+        .clip = o->clip,
+        .optim = (enum optim_kind)o->optimizer,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
+    };
+}
+
+int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    struct memory_request r = { .host_mem = s->o.host_mem,
+                                .model = training_options(s).model,
+                                .run = &s->run,
+                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1,
+                                .exporting = s->o.keep_best,
+                                .rows = rows };
+
+    return memory_plan(out, &r, err);
+}
+
+/* `plan` may be asked about another machine; what trains here must fit into its RAM (a container's limit is not
+ * looked at), whatever --host-mem says. */
+static int machine_holds(const struct budget *plan, struct err *err)
+{
+    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char     needs[32], has[32], most[32];
+
+    if (plan->total + plan->arenas <= ram)
+        return 0;
+    return err_misuse(err, "within this --host-mem the run would take %s of memory, and this machine has %s: "
+                      "expected --host-mem of %s at most",
+                      opt_size_text(needs, sizeof needs, (double)(plan->total + plan->arenas)),
+                      opt_size_text(has, sizeof has, (double)ram),
+                      opt_size_text(most, sizeof most, ram > plan->arenas ? (double)(ram - plan->arenas) : 0));
+}
+
+/* training_plan, of a run that trains on this machine. */
+static int plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    int rc = training_plan(out, s, rows, err);
+
+    return rc ? rc : machine_holds(out, err);
+}
+
+int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
+                        uint64_t rows, struct run_records *records, struct err *err)
+{
+    struct session s = { .gpt = *gpt, .o = *o, .spares = o->speculate };
+    struct budget  plan;
+    int            rc;
+
+    snprintf(s.dir, sizeof s.dir, "%s", dir);
+    rc = session_config(&s, err);
+    if (!rc)
+        rc = plan_here(&plan, &s, rows, err);
+    *records = s.run.records;
+    session_close(&s);
+    return rc;
+}
+
+int training_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
+                     const void *opts, struct train_opts *train, int first, struct err *err)
+{
+    struct opt_given which = *given;
+
+    if (train->mode == TRAIN_SU_O_C) {
+        train->mode = TRAIN_SU_O;
+        if (!opt_was_given(cmd, given, "compress"))
+            train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
+        opt_mark_given(cmd, &which, "compress");
+    }
+    s->o.quiet = train->quiet; // both are of one command, not of the run
+    s->o.force_device = train->force_device;
+    return session_overlay(s, cmd, &which, opts, first, err);
+}
+
+void training_say_schedule(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+
+    if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
+        fprintf(stderr,
+                "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is "
+                "--min-lr, %g\n",
+                (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
+}
+
+/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last
+ * bits. Where this siTrain was built without it, another one does, and record_engine says so. */
+static void keep_engine(struct session *s)
+{
+    char *engine = session_get(s, "engine");
+
+    if (engine && s->o.blas == MATMUL_AUTO) {
+        int known;
+
+        engine[strcspn(engine, " ")] = '\0';
+        known = matmul_engine_parse(engine);
+        if (known > 0)
+            s->o.blas = known;
+    }
+    if (engine && !matmul_has((enum matmul_engine)s->o.blas))
+        s->o.blas = MATMUL_AUTO;
+    free(engine);
+}
+
+static int record_engine(struct training *t, struct err *err)
+{
+    const char *attention = attention_describe((enum dtype)t->s->o.dtype);
+    int         in_fp32 = !strcmp(attention, "fp32"), rc = 0;
+    char       *before = session_get(t->s, "engine"), now[192], text[512];
+
+    snprintf(now, sizeof now, "%s%s%s", trainer_engine(t->trainer), in_fp32 ? "" : ", attention ",
+             in_fp32 ? "" : attention);
+    if (!before) {
+        rc = session_set(t->s, "engine", now, err);
+    } else if (strcmp(before, now)) {
+        snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ", before, now);
+        rc = session_notice(t->s, text, err);
+    }
+    free(before);
+    return rc;
+}
+
+/* What the plan chose and the computed traffic depends on. Batches of varying shape leave records of varying
+ * size, and `auto` of varying number: nothing is computed of them. */
+static int record_plan(struct training *t, struct err *err)
+{
+    const struct run_config *r = &t->s->run;
+    const struct { const char *name; size_t value; } of[] = {
+        { "frames", r->frames },
+        { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
+        { "records", t->s->gpt.n_labels || t->s->o.activations == TRAIN_AUTO ? 0 : r->records.n },
+        { "record_bytes", r->records.bytes },
+        { "record_buffers", r->records.buffers },
+    };
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++) {
+        char text[32];
+
+        snprintf(text, sizeof text, "%zu", of[i].value);
+        rc = session_set(t->s, of[i].name, text, err);
+    }
+    return rc;
+}
+
+/* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or
+ * after a kill nothing. */
+static int record_options(const struct training *t, struct err *err)
+{
+    struct session *s = t->s;
+    int             kept = s->o.blas, rc = runlog_begin(s->log, err);
+
+    if (rc)
+        return rc;
+    s->o.blas = t->blas;
+    rc = session_store_options(s, err);
+    s->o.blas = kept;
+    if (!rc)
+        rc = runlog_commit(s->log, err);
+    if (rc)
+        runlog_rollback(s->log);
+    return rc;
+}
+
+/* What a crash left is done then: the database is ours until the first step. */
+static int open_stream(struct training *t, char *notice, size_t size, struct err *err)
+{
+    struct work w;
+    int         rc;
+
+    work_begin(&w, "opening %s", t->s->dir);
+    t->s->run.watch = &w.watch;
+    rc = run_train(&t->stream, &t->s->run, notice, size, err);
+    t->s->run.watch = NULL;
+    if (!rc)
+        rc = stream_drain(t->stream, err);
+    if (!rc)
+        rc = watch_look(&w.watch, 0, 0, err);
+    work_end(&w);
+    return rc;
+}
+
+static int training_open(struct training *t, struct err *err)
+{
+    struct session        *s = t->s;
+    struct trainer_options o;
+    char                   notice[512] = "";
+    int                    rc;
+
+    rc = feed_open(&t->feed, s, err);
+    if (rc)
+        return rc;
+    t->evaluates = feed_has_eval(s);
+    if (s->o.keep_best && !t->evaluates)
+        return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing", s->dir);
+    best_clean(s);
+    rc = best_load(&t->best, s, err);
+    if (rc)
+        return rc;
+    rc = plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err);
+    if (rc)
+        return rc;
+    o = training_options(s);
+    o.model.kept = t->plan.kept;
+    if (!t->plan.record_buffers) // no room, or no need
+        o.model.offload = ACTS_STAY;
+    rc = open_stream(t, notice, sizeof notice, err);
+    if (!rc && *notice)
+        rc = session_notice(s, notice, err);
+    if (!rc && s->o.speculate && !s->spares)
+        rc = session_notice(
+            s, "the devices were made without --speculate: it goes as far as their few spare slots", err);
+    if (!rc)
+        rc = record_plan(t, err);
+    if (!rc)
+        rc = trainer_open(&t->trainer, &o, t->stream, err);
+    if (!rc)
+        rc = record_options(t, err);
+    return rc ? rc : record_engine(t, err);
+}
+
+static void training_close(struct training *t)
+{
+    trainer_close(t->trainer);
+    stream_close(t->stream);
+    feed_close(t->feed);
+}
+
+/* ---- the loop ---- */
+
+static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
+{
+    struct training *t = ctx;
+
+    return t->feed->ops->batch(t->feed, step, micro, b, err);
+}
+
+/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there
+ * or missing. What an evaluation took is measured as the next step's, and comes with its rows;
+ * after the last step, with these. */
+static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best,
+                        struct err *err)
+{
+    int rc = runlog_begin(t->s->log, err);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < v->n && !rc; i++)
+        rc = runlog_eval(t->s->log, step, v->value[i].name, v->value[i].value, err);
+    if (!rc)
+        rc = feed_store_seconds(t->s, v, err);
+    if (!rc && best)
+        rc = best_store(&t->best, t->s, step, v, err);
+    if (!rc && step + 1 == t->s->o.steps)
+        rc = meter_flush(stream_meter(t->stream), step + 1, t->s->log, err);
+    if (!rc)
+        rc = runlog_commit(t->s->log, err);
+    if (rc)
+        runlog_rollback(t->s->log);
+    return rc;
+}
+
+static void say_values(struct training *t, uint64_t step, const struct feed_values *v, int best)
+{
+    char   text[512];
+    size_t at = 0;
+
+    for (size_t i = 0; i < v->n && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name, v->value[i].value);
+    progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text,
+                  (unsigned long long)v->count, t->feed->ops->counts, best ? "  best so far" : "");
+}
+
+/* The evaluation of the parameters after step `step`. */
+static int run_eval(struct training *t, uint64_t step, struct err *err)
+{
+    struct feed_values v;
+    int                best = 0, rc;
+
+    stop_then("--resume evaluates again");
+    rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
+    // The database is the stream's until it is drained; in mem it is this thread's, and a drain is an image.
+    if (!rc && t->s->run.mode != RUN_MEM)
+        rc = stream_drain(t->stream, err);
+    if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
+        best = 1;
+        rc = best_export(t->s, t->stream, step + 1, err);
+    }
+    if (!rc)
+        rc = store_values(t, step, &v, best, err);
+    if (!rc && !t->s->o.quiet)
+        say_values(t, step, &v, best);
+    progress_pause(&t->progress, step);
+    return rc;
+}
+
+/* The share of the devices' time that computing did not wait for, since the run was opened; negative where
+ * nothing was moved. */
+static double hidden_share(struct training *t)
+{
+    struct meter_io io = meter_io(stream_meter(t->stream));
+
+    if (io.busy_ns == 0)
+        return -1;
+    return io.wait_ns < io.busy_ns ? 1 - (double)io.wait_ns / (double)io.busy_ns : 0;
+}
+
+static int count_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)values, (void)names;
+    *(int *)ctx = 1;
+    return 0;
+}
+
+static int eval_due(const struct session *s, uint64_t step)
+{
+    return step + 1 == s->o.steps || (s->o.eval_every && (step + 1) % s->o.eval_every == 0);
+}
+
+/* Is an evaluation due after the last step done and, a kill having come between, not recorded? */
+static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
+{
+    char sql[96];
+    int  found = 0, rc;
+
+    *missing = 0;
+    if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
+        return 0;
+    snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu", (unsigned long long)next - 1);
+    rc = runlog_query(s->log, sql, count_row, &found, err);
+    *missing = !found;
+    return rc;
+}
+
+/* ---- steps that are skipped ---- */
+
+static int number_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)names;
+    *(uint64_t *)ctx = strtoull(values[0], NULL, 10);
+    return 0;
+}
+
+/* How many steps in a row before `next` were skipped: a stop in between does not hide them. */
+static int skipped_before(struct training *t, uint64_t next, struct err *err)
+{
+    char sql[192];
+
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM steps WHERE step < %llu AND step > "
+             "coalesce((SELECT max(step) FROM steps WHERE step < %llu AND NOT skipped), -1)",
+             (unsigned long long)next, (unsigned long long)next);
+    return runlog_query(t->s->log, sql, number_row, &t->skipped, err);
+}
+
+static void block_name(char *out, size_t size, const struct gpt_config *g, size_t block)
+{
+    if (block == SIZE_MAX)
+        snprintf(out, size, "the loss is not finite");
+    else
+        snprintf(out, size, "a gradient is not finite, first that of block %zu (%s)", block,
+                 block == 0 ? "the embeddings" : block == g->n_layer + 1 ? "the final norm" : "a layer");
+}
+
+/* Counts and says a step that was skipped; an error when there were too many in a row. */
+static int count_skipped(struct training *t, uint64_t step, const struct step_result *r, struct err *err)
+{
+    uint64_t most = t->s->o.max_skipped;
+    char     where[96], text[256];
+    int      rc;
+
+    t->skipped = r->skipped ? t->skipped + 1 : 0;
+    if (!r->skipped)
+        return 0;
+    block_name(where, sizeof where, &t->s->gpt, r->skip_block);
+    snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
+    rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err) : 0;
+    if (!rc)
+        rc = session_notice(t->s, text, err);
+    if (!rc && most && t->skipped >= most)
+        rc = err_set(
+            err, -EDOM,
+            "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of them went into a "
+            "parameter; "
+            "--resume %s with a larger --max-skipped goes on, a run with a smaller --lr may not come here",
+            (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
+    return rc;
+}
+
+/* ---- drives that wear out ---- */
+
+enum { WEAR_STEPS = 10 }; // what a speed is taken from
+
+/* Before the first step, from the last ones that run.db has. */
+static int wear_before(struct training *t, uint64_t next, struct err *err)
+{
+    char     sql[128];
+    uint64_t us = 0;
+    int      rc = wear_computed(&t->wear, &t->s->run, err);
+
+    snprintf(sql, sizeof sql,
+             "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 AND step "
+             "+ 100 >= %llu",
+             (unsigned long long)next);
+    if (!rc && next >= WEAR_STEPS)
+        rc = runlog_query(t->s->log, sql, number_row, &us, err);
+    if (!rc)
+        wear_warn(&t->wear, (double)us * 1e-6, (double)t->s->o.endurance);
+    t->begun_ns = clock_ns();
+    return rc;
+}
+
+/* A new run's speed is known after some steps. */
+static void wear_after(struct training *t, uint64_t done)
+{
+    if (done == WEAR_STEPS)
+        wear_warn(&t->wear, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
+                  (double)t->s->o.endurance);
+}
+
+static void say_balance(struct training *t, uint64_t step, const struct step_result *r)
+{
+    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, "
+                  "recomputing a layer %.3g s of it; the devices were busy for %.3g s, a layer would take "
+                  "them %.3g s more)",
+                  (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
+                  r->balance.recompute, r->balance.busy, r->balance.carry);
+}
+
+/* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all steps since
+ * the last image. */
+static void say_what_a_stop_does(const struct training *t, uint64_t step)
+{
+    uint64_t image = step - (step - t->first) % t->s->o.commit_every;
+
+    stop_waits("when step %llu is done and committed", (unsigned long long)step + 1);
+    if (t->s->run.mode == RUN_MEM)
+        stop_then("--resume goes on after step %llu, the last one in an image", (unsigned long long)image);
+    else
+        stop_then("--resume computes this step again");
+    stop_expects(t->step_seconds);
+}
+
+/* A step and what follows it. */
+static int one_step(struct training *t, uint64_t step, struct err *err)
+{
+    struct batch_source data = { read_batch, t };
+    struct step_result  r;
+    uint64_t            start_ns = clock_ns();
+    int                 rc;
+
+    say_what_a_stop_does(t, step);
+    rc = train_step(t->trainer, step, &data, &r, err);
+    if (rc)
+        return rc;
+    t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    if (r.balanced && !t->s->o.quiet)
+        say_balance(t, step, &r);
+    progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
+    rc = count_skipped(t, step, &r, err);
+    if (rc)
+        return rc;
+    if (t->first == 0)
+        wear_after(t, step + 1);
+    return t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : 0;
+}
+
+/* Steps from t->first; before them the evaluation after the one before, where it is missing. *code: 130 if it
+ * was stopped before the last step and its evaluation. */
+static int train_steps(struct training *t, int missing, int *code, struct err *err)
+{
+    const struct train_opts *o = &t->s->o;
+    uint64_t                 step = t->first;
+    int                      rc, stopped;
+
+    progress_begin(&t->progress, step, o->steps, o->log_every);
+    rc = skipped_before(t, step, err);
+    if (!rc)
+        rc = wear_before(t, step, err);
+    if (missing && !rc)
+        rc = run_eval(t, step - 1, err);
+    for (; step < o->steps && !stop_asked() && !rc; step++)
+        rc = one_step(t, step, err);
+    stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
+    stop_waits("when step %llu is committed", (unsigned long long)step);
+    stop_then("--resume goes on from the last commit");
+    if (!rc || stopped)
+        rc = stream_drain(t->stream, err);
+    progress_make_way();
+    if (!rc && (stopped || step < o->steps)) {
+        *code = 130;
+        fprintf(stderr, "siTrain: stopped after step %llu of %llu%s; go on with --resume %s\n",
+                (unsigned long long)step, (unsigned long long)o->steps,
+                stopped ? ", within its evaluation" : "", t->s->dir);
+    }
+    return rc;
+}
+
+static void say_what_runs(const struct training *t)
+{
+    const struct session *s = t->s;
+    char                  total[32], limit[32], arenas[32], beside[64] = "";
+
+    if (s->o.quiet)
+        return;
+    if (t->plan.arenas)
+        snprintf(beside, sizeof beside, " and %s of emulated devices",
+                 opt_size_text(arenas, sizeof arenas, (double)t->plan.arenas));
+    fprintf(stderr,
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned%s, "
+            "%zu of %zu layers kept\n",
+            (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode],
+            s->o.compress > 0 ? " with compressed gradients" : "",
+            (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum),
+            s->o.dtype == DT_BF16 ? "bf16" : "fp32", trainer_engine(t->trainer),
+            opt_size_text(total, sizeof total, (double)t->plan.total),
+            opt_size_text(limit, sizeof limit, (double)t->plan.limit), beside, t->plan.kept, s->gpt.n_layer);
+}
+
+int training_run(struct session *s, int *code, struct err *err)
+{
+    struct training t = { .s = s, .blas = s->o.blas };
+    uint64_t        next, applied;
+    int             missing, rc = run_position(&s->run, &next, &applied, err);
+
+    *code = 0;
+    if (rc)
+        return rc;
+    keep_engine(s);
+    rc = eval_missing(s, next, &missing, err);
+    if (rc)
+        return rc;
+    if (s->o.steps < next) // what is done stays done, and is what the run's options say
+        s->o.steps = next;
+    if (next == s->o.steps && !missing) {
+        rc = session_recover(s, err);
+        if (!rc)
+            rc = record_options(&t, err);
+        if (!rc)
+            printf("%s is finished: its %llu step%s done; --steps N goes further\n", s->dir,
+                   (unsigned long long)next, next == 1 ? " is" : "s are");
+        return rc;
+    }
+    stop_catch_pipe();
+    stop_then("--resume goes on from the last commit");
+    progress_quiet(s->o.quiet);
+    rc = training_open(&t, err);
+    if (!rc) {
+        t.first = next;
+        say_what_a_stop_does(&t, next);
+        say_what_runs(&t);
+        rc = train_steps(&t, missing, code, err);
+    } else if (rc == -EINTR && err->stopped) {
+        err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);
+    }
+    training_close(&t);
+    return exports_explain(s, rc, err);
+}

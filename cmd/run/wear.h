@@ -1,0 +1,30 @@
+/* wear.h: what training writes to its drives, and how long they last that. */
+#ifndef CMD_RUN_WEAR_H
+#define CMD_RUN_WEAR_H
+
+#include "csd/link.h"
+#include "offload/run.h"
+
+/* Bytes that a step writes. */
+struct wear {
+    double device[LINK_CLASSES]; // to one device, the mean of all
+    double journal;              // to the drive that RUN is on: run.db, an estimate
+};
+
+/* From the run's layout, with its frames set; in mem a part of each image. */
+int wear_computed(struct wear *w, const struct run_config *run, struct err *err);
+
+/* Of all classes. */
+double wear_device(const struct wear *w);
+
+/* Bytes a day; and years until a drive that may be written `endurance` is worn out. */
+double wear_day(double step_bytes, double step_seconds);
+double wear_years(double step_bytes, double step_seconds, double endurance);
+
+/* For plan, on stdout. endurance: 0 if it was not said. */
+void wear_print(const struct wear *w, uint64_t steps, double endurance);
+
+/* One line on stderr if drives of this endurance last less than a year. */
+void wear_warn(const struct wear *w, double step_seconds, double endurance);
+
+#endif

@@ -1,0 +1,255 @@
+/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at the rate since the
+ * start. */
+#include "cmd/say/progress.h"
+
+#include "cmd/opt/opt.h"
+#include "cmd/say/stop.h"
+#include "data/base/clock.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { BAR_CELLS = 24, LEAST_CELLS = 4, LINE_BYTES = 512, REST_BYTES = 24 };
+
+#define WORK_SHOWN_NS 2000000000u // so long it goes on unsaid
+#define WORK_DRAWN_NS 200000000u  // between two drawings
+
+/* ---- the terminal's last line ---- */
+
+static enum { LINE_FREE, LINE_BAR, LINE_WORK } line; // what is drawn there
+static int silent;
+
+void progress_quiet(int quiet)
+{
+    silent = quiet;
+}
+
+void progress_make_way(void)
+{
+    if (line == LINE_BAR) {
+        putchar('\n');
+        fflush(stdout);
+    } else if (line == LINE_WORK) {
+        fputs("\r\033[K", stderr);
+    }
+    line = LINE_FREE;
+}
+
+/* What fits into one line of this terminal, so that the next one can be drawn over it. */
+static int columns(int fd)
+{
+    struct winsize w = { 0 };
+
+    ioctl(fd, TIOCGWINSZ, &w);
+    return w.ws_col > 1 ? w.ws_col - 1 : 79;
+}
+
+/* "[####....]", as long as `room` has it; nothing where that is too little to see anything. */
+static void cells_text(char *buf, size_t size, int room, double part)
+{
+    int cells = room - 2 < BAR_CELLS ? room - 2 : BAR_CELLS, full = (int)(part * cells);
+
+    *buf = '\0';
+    if (cells < LEAST_CELLS || (size_t)cells + 3 > size)
+        return;
+    *buf++ = '[';
+    for (int i = 0; i < cells; i++)
+        *buf++ = i < full ? '#' : '.';
+    *buf++ = ']';
+    *buf = '\0';
+}
+
+/* "1:02:03" or "2:03". */
+static const char *time_text(char *buf, size_t size, double seconds)
+{
+    unsigned long s = seconds > 0 ? (unsigned long)seconds : 0;
+
+    if (s >= 3600)
+        snprintf(buf, size, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buf, size, "%lu:%02lu", s / 60, s % 60);
+    return buf;
+}
+
+/* ---- training ---- */
+
+void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every)
+{
+    *p = (struct progress){ .first = first, .steps = steps, .log_every = log_every ? log_every : 1,
+                            .terminal = isatty(STDOUT_FILENO), .start_ns = clock_ns(),
+                            .last_step = first };
+    p->last_ns = p->start_ns;
+}
+
+/* What is said of a step, a text each. */
+enum { LOSS, RATE, LEFT, LR, NORM, HIDDEN, RSS, FIELDS };
+typedef char fields[FIELDS][64];
+
+static void describe(fields f, const struct progress *p, uint64_t step, const struct step_result *r,
+                     double hidden, uint64_t rss)
+{
+    uint64_t now = clock_ns(), done = step + 1 - p->first;
+    double   seconds = (double)(now - p->last_ns) / 1e9;
+    double   each = (double)(now - p->start_ns) / 1e9 / (double)done;
+    double   rate = seconds > 0 ? (double)r->tokens * (double)(step + 1 - p->last_step) / seconds : 0;
+    char     text[32];
+
+    // neither loss nor norm is negative, and a NaN has no sign
+    snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", fabs(r->loss));
+    snprintf(f[LR], sizeof f[LR], "lr %.3e", r->lr);
+    snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", fabs(r->grad_norm), r->clipped ? " clipped" : "",
+             r->skipped ? " SKIPPED" : "");
+    snprintf(f[RATE], sizeof f[RATE], "%.0f tok/s", rate);
+    *f[HIDDEN] = '\0';
+    if (hidden >= 0)
+        snprintf(f[HIDDEN], sizeof f[HIDDEN], "I/O hidden %.0f%%", 100 * hidden);
+    snprintf(f[RSS], sizeof f[RSS], "RSS %s", opt_size_text(text, sizeof text, (double)rss));
+    snprintf(f[LEFT], sizeof f[LEFT], "left %s",
+             time_text(text, sizeof text, each * (double)(p->steps - step - 1)));
+}
+
+/* One terminal line, the most wanted first: of what does not fit the last are left out, and the cells take
+ * what is left of it. Less wanted than cells is what comes after the rate: they would come and go with the
+ * length of the norm. */
+static void draw_bar(const struct progress *p, uint64_t step, fields f)
+{
+    static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
+    char             text[LINE_BYTES], cells[BAR_CELLS + 3];
+    int              width = columns(STDOUT_FILENO);
+    int n = snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)step + 1,
+                     (unsigned long long)p->steps);
+
+    for (int i = 0; i < FIELDS; i++) {
+        int bytes = (int)strlen(f[order[i]]), most = i > 2 ? width - LEAST_CELLS - 3 : width;
+
+        if (n + 2 + bytes > most)
+            break;
+        if (bytes)
+            n += snprintf(text + n, sizeof text - (size_t)n, "  %s", f[order[i]]);
+    }
+    cells_text(cells, sizeof cells, width - n - 1, (double)(step + 1) / (double)p->steps);
+    if (line == LINE_BAR)
+        fputs("\r\033[K", stdout);
+    else
+        progress_make_way();
+    printf("%s%s%.*s", cells, *cells ? " " : "", width, text);
+    fflush(stdout);
+    line = LINE_BAR;
+}
+
+static void print_line(const struct progress *p, uint64_t step, fields f)
+{
+    static const int order[FIELDS] = { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT };
+
+    printf("step %llu/%llu", (unsigned long long)step + 1, (unsigned long long)p->steps);
+    for (int i = 0; i < FIELDS; i++)
+        if (*f[order[i]])
+            printf("  %s", f[order[i]]);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden,
+                   uint64_t rss)
+{
+    fields f;
+    int    due = (step + 1) % p->log_every == 0 || step + 1 == p->steps;
+
+    if (silent || (!due && !p->terminal))
+        return;
+    describe(f, p, step, r, hidden, rss);
+    if (p->terminal)
+        draw_bar(p, step, f);
+    else
+        print_line(p, step, f);
+    if (due && p->log_every > 1)
+        progress_make_way(); // the bar of this step stays
+    progress_pause(p, step);
+}
+
+void progress_pause(struct progress *p, uint64_t step)
+{
+    p->last_ns = clock_ns();
+    p->last_step = step + 1;
+}
+
+void progress_line(const char *fmt, ...)
+{
+    va_list ap;
+
+    progress_make_way();
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* ---- anything else that lasts ---- */
+
+static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_t total)
+{
+    double seconds = (double)(now - w->start_ns) * 1e-9, part = total ? (double)done / (double)total : 0;
+    int    width = columns(STDERR_FILENO), n;
+    int    room = width > REST_BYTES ? width - REST_BYTES : 0;
+    char   text[LINE_BYTES], cells[BAR_CELLS + 3] = "", time[32];
+
+    part = part < 1 ? part : 1;
+    if (part > 0)
+        n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, w->what, 100 * part,
+                     time_text(time, sizeof time, seconds / part - seconds));
+    else
+        n = snprintf(text, sizeof text, "%.*s  for %s", room, w->what, time_text(time, sizeof time, seconds));
+    if (part > 0)
+        cells_text(cells, sizeof cells, width - n - 2, part);
+    if (line == LINE_WORK)
+        fputs("\r\033[K", stderr);
+    else
+        progress_make_way();
+    fprintf(stderr, "%.*s%s%s", width, text, *cells ? "  " : "", cells);
+    fflush(stderr);
+    line = LINE_WORK;
+}
+
+static int work_look(void *ctx, uint64_t done, uint64_t total)
+{
+    struct work *w = ctx;
+    uint64_t     now = clock_ns();
+
+    if (stop_asked())
+        return 1;
+    stop_expects((double)(now - w->looked_ns) * 1e-9); // as long as the piece before
+    w->looked_ns = now;
+
+    if (!silent && now - w->start_ns > WORK_SHOWN_NS && now - w->drawn_ns > WORK_DRAWN_NS &&
+        isatty(STDERR_FILENO)) {
+        work_draw(w, now, done, total);
+        w->drawn_ns = now;
+    }
+    return 0;
+}
+
+void work_begin(struct work *w, const char *fmt, ...)
+{
+    va_list ap;
+
+    *w = (struct work){ .watch = { work_look, w }, .start_ns = clock_ns() };
+    w->looked_ns = w->start_ns;
+    va_start(ap, fmt);
+    vsnprintf(w->what, sizeof w->what, fmt, ap);
+    va_end(ap);
+    for (char *p = w->what; *p; p++) // a file's name may speak to the terminal
+        *p = (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
+    stop_waits("in the middle of %s, after the piece under way", w->what);
+}
+
+void work_end(struct work *w)
+{
+    if (w->drawn_ns && line == LINE_WORK)
+        progress_make_way();
+    stop_waits(NULL);
+}

@@ -1,0 +1,145 @@
+/* stop.c: one flag, one handler, and the text that it writes. The text stands ready before a signal comes,
+ * since a handler may only call write; it is in two places in turn, so that one of them is always whole. */
+#include "cmd/say/stop.h"
+
+#include "data/base/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 512 };
+
+static volatile sig_atomic_t signals;          // so many came
+static volatile sig_atomic_t reader_gone;      // of what is printed
+static volatile sig_atomic_t terminal;         // a bar may be drawn there: it is wiped first
+static _Atomic uint64_t      due_ns;           // of clock_ns; 0: not known
+
+/* The one that is said stands still while the other is written. */
+static struct said { char text[2][TEXT_BYTES]; volatile sig_atomic_t shown; } waits, then;
+
+/* ---- what a handler may do ---- */
+
+struct line { size_t n; char text[2 * TEXT_BYTES + 128]; };
+
+static void add(struct line *l, const char *text)
+{
+    while (*text && l->n < sizeof l->text)
+        l->text[l->n++] = *text++;
+}
+
+static void add_number(struct line *l, uint64_t n)
+{
+    char text[24], *at = text + sizeof text;
+
+    *--at = '\0';
+    do {
+        *--at = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    add(l, at);
+}
+
+static const char *said(const struct said *s)
+{
+    return s->text[s->shown];
+}
+
+static void add_expected(struct line *l)
+{
+    uint64_t due = due_ns, now = clock_ns();
+
+    if (due < now + 1000000000u) // or it is late, and who knows
+        return;
+    add(l, " (about ");
+    add_number(l, (due - now + 500000000u) / 1000000000u);
+    add(l, " s)");
+}
+
+static void on_stop(int signal)
+{
+    int         kept = errno;
+    struct line l = { 0 };
+    ssize_t     n;
+
+    (void)signal;
+    if (signals++)
+        _exit(130);
+    add(&l, terminal ? "\r\033[K" : "");
+    add(&l, "siTrain: stopping ");
+    add(&l, *said(&waits) ? said(&waits) : "as soon as it can");
+    add_expected(&l);
+    add(&l, "; Ctrl-C again ends it at once");
+    add(&l, *said(&then) ? ", and " : "");
+    add(&l, said(&then));
+    add(&l, "\n");
+    n = write(STDERR_FILENO, l.text, l.n);
+    (void)n; // there is nobody to tell
+    errno = kept;
+}
+
+/* Nobody reads what is printed any more. Every line from here on comes here again. */
+static void on_pipe(int signal)
+{
+    (void)signal;
+    reader_gone = 1;
+}
+
+/* ---- for commands ---- */
+
+void stop_catch(void)
+{
+    struct sigaction a = { .sa_handler = on_stop };
+
+    terminal = isatty(STDERR_FILENO);
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+void stop_catch_pipe(void)
+{
+    sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe }, NULL);
+}
+
+int stop_asked(void)
+{
+    return signals || reader_gone;
+}
+
+static void set(struct said *said, const char *fmt, va_list ap)
+{
+    int next = !said->shown;
+
+    *said->text[next] = '\0';
+    if (fmt)
+        vsnprintf(said->text[next], TEXT_BYTES, fmt, ap);
+    said->shown = next;
+}
+
+void stop_waits(const char *fmt, ...)
+{
+    va_list ap;
+
+    due_ns = 0;
+    va_start(ap, fmt);
+    set(&waits, fmt, ap);
+    va_end(ap);
+}
+
+void stop_then(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    set(&then, fmt, ap);
+    va_end(ap);
+}
+
+void stop_expects(double seconds)
+{
+    due_ns = seconds > 0 ? clock_ns() + (uint64_t)(seconds * 1e9) : 0;
+}

@@ -1,0 +1,16 @@
+/* clock.h: the one clock of every measurement: CLOCK_MONOTONIC, nanoseconds. */
+#ifndef DATA_BASE_CLOCK_H
+#define DATA_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+#endif

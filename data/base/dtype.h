@@ -1,0 +1,65 @@
+/* dtype.h: the number formats of tensors in memory and in files. */
+#ifndef DATA_BASE_DTYPE_H
+#define DATA_BASE_DTYPE_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum dtype { DT_F32, DT_BF16, DT_F16 };
+
+typedef uint16_t bf16; // the upper half of a float
+
+static inline size_t dtype_bytes(enum dtype d)
+{
+    return d == DT_F32 ? 4 : 2;
+}
+
+static inline float bf16_to_f32(bf16 h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float    f;
+
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* Round to nearest, ties to even; a NaN stays a (quiet) NaN. Every vector form, host and device,
+ * gives these bits. */
+static inline bf16 bf16_from_f32(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof u);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (bf16)((u >> 16) | 0x0040u);
+    return (bf16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+/* IEEE 754 half precision, which some model files are stored in; rounded as bf16 is. */
+static inline float f16_to_f32(uint16_t h)
+{
+    return _cvtsh_ss(h);
+}
+
+static inline uint16_t f16_from_f32(float f)
+{
+    return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT);
+}
+
+/* Element i of an array of dtype DT_F32 or DT_BF16. */
+static inline float dtype_get(const void *p, enum dtype d, size_t i)
+{
+    return d == DT_F32 ? ((const float *)p)[i] : bf16_to_f32(((const bf16 *)p)[i]);
+}
+
+static inline void dtype_put(void *p, enum dtype d, size_t i, float f)
+{
+    if (d == DT_F32)
+        ((float *)p)[i] = f;
+    else
+        ((bf16 *)p)[i] = bf16_from_f32(f);
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* err.c: writes the sentence of a failure. It may quote what a file holds: control characters, which would
+ * break the line or speak to the terminal, become question marks. */
+#include "data/base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static void err_write(struct err *err, int misuse, const char *fmt, va_list ap)
+{
+    char text[sizeof err->text]; // the sentence may quote the one it replaces
+
+    vsnprintf(text, sizeof text, fmt, ap);
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7F)
+            *p = '?';
+    err->misuse = misuse;
+    err->stopped = 0;
+    snprintf(err->text, sizeof err->text, "%s", text);
+}
+
+int err_set(struct err *err, int rc, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (err)
+        err_write(err, 0, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int err_misuse(struct err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (err)
+        err_write(err, 1, fmt, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
+int err_stopped(struct err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (err) {
+        err_write(err, 0, fmt, ap);
+        err->stopped = 1;
+    }
+    va_end(ap);
+    return -EINTR;
+}

@@ -1,0 +1,254 @@
+/* file.c: what is opened by name, whole reads and writes, locks. New files are file_new.c's. */
+#include "data/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOCK_TRIES = 100 }; // 2 seconds
+
+#define FILE_PART_BYTES ((size_t)1 << 30) // Linux moves at most 2 GiB - 4 KiB in one call
+
+int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err)
+{
+    char *p = buf;
+
+    while (n > 0) {
+        ssize_t got = pread(fd, p, n < FILE_PART_BYTES ? n : FILE_PART_BYTES, (off_t)off);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", path, off, strerror(errno));
+        if (got == 0)
+            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were expected",
+                           path, off, n);
+        p += got;
+        off += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err)
+{
+    const char *p = buf;
+
+    while (n > 0) {
+        ssize_t put = pwrite(fd, p, n < FILE_PART_BYTES ? n : FILE_PART_BYTES, (off_t)off);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            int rc = put < 0 ? errno : EIO;
+
+            return err_set(err, -rc, "write %s at byte %" PRIu64 ": %s", path, off, strerror(rc));
+        }
+        p += put;
+        off += (uint64_t)put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err)
+{
+    struct stat to, from;
+
+    if (lstat(path, &to))
+        return 0;
+    if (!S_ISREG(to.st_mode))
+        return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
+    for (size_t i = 0; i < n; i++)
+        if (inputs[i] && !stat(inputs[i], &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+            return err_misuse(err, "%s is what is read: choose another name to write to", path);
+    return 0;
+}
+
+int file_sync_parent(const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char       *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    int         rc;
+
+    if (!dir)
+        return err_set(err, -ENOMEM, "no memory to sync the folder of %s", path);
+    rc = file_sync_dir(dir, err);
+    free(dir);
+    return rc;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    (void)st, (void)type, (void)walk;
+    remove(path);
+    return 0;
+}
+
+void file_remove_tree(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int file_lock(int fd, int shared)
+{
+    const struct timespec pause = { .tv_nsec = 20000000 };
+
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            return 0;
+        nanosleep(&pause, NULL);
+    }
+    return -EBUSY;
+}
+
+int file_in_ram(const char *dir)
+{
+    struct statfs fs;
+
+    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC); // devtmpfs says tmpfs
+}
+
+int file_sync_dir(const char *dir, struct err *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = 0;
+
+    if (fd < 0)
+        return err_set(err, -errno, "open folder %s: %s", dir, strerror(errno));
+    if (fsync(fd))
+        rc = err_set(err, -errno, "fsync folder %s: %s", dir, strerror(errno));
+    close(fd);
+    return rc;
+}
+
+static const char *kind_of(const struct stat *st)
+{
+    return S_ISLNK(st->st_mode)    ? "a symbolic link"
+           : S_ISDIR(st->st_mode)  ? "a folder"
+           : S_ISFIFO(st->st_mode) ? "a pipe"
+           : S_ISSOCK(st->st_mode) ? "a socket"
+                                   : "a device";
+}
+
+static int stat_check_own(const char *path, const struct stat *st, int written, struct err *err)
+{
+    if (!S_ISREG(st->st_mode))
+        return err_misuse(err, "%s is %s; a regular file is expected there", path, kind_of(st));
+    if (written && st->st_nlink > 1)
+        return err_misuse(err, "%s has other names too (hard links), where what is written to it would be seen; "
+                          "a file of its own is expected: copy it", path);
+    return 0;
+}
+
+int file_check_own(const char *path, int written, struct err *err)
+{
+    struct stat st;
+
+    return lstat(path, &st) ? 0 : stat_check_own(path, &st, written, err);
+}
+
+int file_open_own(const char *path, int flags, int *fd, struct err *err)
+{
+    struct stat st;
+    int         f = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666), rc = -errno;
+
+    *fd = -1;
+    if (f < 0) {
+        if (!lstat(path, &st) && !S_ISREG(st.st_mode))
+            return stat_check_own(path, &st, 0, err);
+        return err_set(err, rc, "open %s: %s", path, strerror(-rc));
+    }
+    if (fstat(f, &st))
+        rc = err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    else
+        rc = stat_check_own(path, &st, 1, err);
+    if (rc)
+        close(f);
+    else
+        *fd = f;
+    return rc;
+}
+
+int file_open_device(const char *path, int flags)
+{
+    struct stat st;
+    int         fd;
+
+    // what is neither is not even opened: that alone does things to some devices
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+        return -ENODEV;
+    fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {
+        close(fd);
+        return -ENODEV;
+    }
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); // io_uring takes it as a wish not to wait
+    return fd;
+}
+
+int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
+{
+    struct stat st;
+    int         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not block
+
+    if (f < 0) {
+        int rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+
+        if (err)
+            err->misuse = rc == -ENOENT; // a name that is wrong
+        return rc;
+    }
+    if (fstat(f, &st)) {
+        int rc = err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+
+        close(f);
+        return rc;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(f);
+        return err_misuse(err, "%s is not a regular file", path);
+    }
+    *fd = f;
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err)
+{
+    uint64_t size;
+    int      fd, rc = file_open_read(path, &fd, &size, err);
+
+    *out = NULL;
+    *n = 0;
+    if (rc)
+        return rc;
+    if (size > most)
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, path,
+                        size, most);
+    else if (!(*out = malloc((size_t)size + 1)))
+        rc = err_set(err, -ENOMEM, "no memory for the %" PRIu64 " bytes of %s", size, path);
+    else
+        rc = file_pread(fd, *out, (size_t)size, 0, path, err);
+    close(fd);
+    if (rc) {
+        free(*out);
+        *out = NULL;
+        return rc;
+    }
+    (*out)[size] = '\0';
+    *n = (size_t)size;
+    return 0;
+}

@@ -1,0 +1,253 @@
+/* file_new.c: files and folders that appear under their name only when complete.
+ *
+ * What is made stands beside the final name (so that the rename stays in one file system) as PATH.HEX.tmp, a
+ * folder as PATH.new-HEX, and is made by open(O_EXCL) rather than mkstemp, so that its mode follows the umask
+ * without anybody asking for the umask.
+ *
+ * What a killed process leaves is removed by the next one that makes the same PATH. Two things make that safe.
+ * HEX is a random number of 8 digits and its checksum, so that nobody else's name looks like ours; and a living
+ * maker holds a lock on what it makes. Where there are no locks, nothing is removed. */
+#include "data/base/file.h"
+
+#include "data/base/crc32c.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEX = 16, TRIES = 16, COPY_BYTES = 1 << 16 };
+
+static const char *const before[] = { ".", ".new-" }; // HEX; of a file, of a folder
+static const char *const after[] = { ".tmp", "" };    // and behind it
+
+static uint32_t sum_of(uint32_t drawn)
+{
+    return crc32c(0, &drawn, sizeof drawn);
+}
+
+static void file_new_clear(struct file_new *f)
+{
+    free(f->path);
+    free(f->temp);
+    *f = (struct file_new){ .fd = -1 };
+}
+
+static int is_hex(const char *text)
+{
+    return strspn(text, "0123456789abcdef") >= HEX;
+}
+
+/* Is `name` what was to become `base`, file or folder? */
+static int is_ours(const char *name, const char *base, size_t len, int folder)
+{
+    char     half[HEX / 2 + 1];
+    uint32_t drawn;
+
+    if (strncmp(name, base, len) || strncmp(name + len, before[folder], strlen(before[folder])))
+        return 0;
+    name += len + strlen(before[folder]);
+    if (!is_hex(name) || strcmp(name + HEX, after[folder]))
+        return 0;
+    snprintf(half, sizeof half, "%s", name);
+    drawn = (uint32_t)strtoul(half, NULL, 16);
+    return strtoul(name + HEX / 2, NULL, 16) == sum_of(drawn);
+}
+
+/* Remove dir/name if it is this user's and no living process holds it. */
+static void remove_dead(const char *dir, const char *name, int folder)
+{
+    struct stat st;
+    char       *path = NULL;
+    int         fd = -1;
+
+    if (asprintf(&path, "%s/%s", dir, name) < 0)
+        return;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() &&
+        (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
+        file_remove_tree(path);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+}
+
+static void remove_left(const char *path, int folder)
+{
+    const char    *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char          *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    DIR           *d = dir ? opendir(dir) : NULL;
+    struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (is_ours(e->d_name, base, strlen(base), folder))
+            remove_dead(dir, e->d_name, folder);
+    if (d)
+        closedir(d);
+    free(dir);
+}
+
+/* One try at a name nobody can foresee. 0 or -errno; -EEXIST also where another process, looking for what is
+ * dead, was faster than the lock. */
+static int file_new_try(struct file_new *f, mode_t mode)
+{
+    uint32_t    drawn;
+    struct stat st;
+
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        return -EIO;
+    free(f->temp);
+    f->temp = NULL;
+    if (asprintf(&f->temp, "%s%s%08" PRIx32 "%08" PRIx32 "%s", f->path, before[f->folder], drawn,
+                 sum_of(drawn), after[f->folder]) < 0) {
+        f->temp = NULL;
+        return -ENOMEM;
+    }
+    if (f->folder && mkdir(f->temp, mode))
+        return -errno;
+    f->fd = f->folder ? open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                      : open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (f->fd < 0) {
+        int rc = -errno;
+
+        if (f->folder)
+            rmdir(f->temp);
+        return rc == -ENOENT && f->folder ? -EEXIST : rc;
+    }
+    if ((flock(f->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) || (!fstat(f->fd, &st) && !st.st_nlink)) {
+        close(f->fd);
+        f->fd = -1;
+        return -EEXIST;
+    }
+    return 0;
+}
+
+static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode, struct err *err)
+{
+    size_t len = strlen(path);
+    int    rc = -EEXIST;
+
+    while (folder && len > 1 && path[len - 1] == '/')
+        len--;
+    *f = (struct file_new){ .fd = -1, .folder = folder, .path = strndup(path, len) };
+    if (!f->path)
+        return err_set(err, -ENOMEM, "no memory to create %s", path);
+    remove_left(f->path, folder);
+    for (int i = 0; i < TRIES && rc == -EEXIST; i++)
+        rc = file_new_try(f, mode);
+    if (rc) {
+        err_set(err, rc, "create a temporary %s beside %s: %s", folder ? "folder" : "file", path,
+                strerror(-rc));
+        file_new_clear(f);
+    }
+    return rc;
+}
+
+int file_new_open(struct file_new *f, const char *path, struct err *err)
+{
+    int rc = file_may_replace(path, NULL, 0, err);
+
+    *f = (struct file_new){ .fd = -1 };
+    return rc ? rc : file_new_make(f, path, 0, 0666, err);
+}
+
+int file_new_folder(struct file_new *f, const char *path, struct err *err)
+{
+    return file_new_make(f, path, 1, 0777, err);
+}
+
+int file_new_scratch(struct file_new *f, const char *path, struct err *err)
+{
+    return file_new_make(f, path, 1, 0700, err);
+}
+
+int file_new_commit(struct file_new *f, struct err *err)
+{
+    int rc = 0;
+
+    assert(f->path && f->fd >= 0);
+    if (fsync(f->fd))
+        rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
+    if (!rc && rename(f->temp, f->path))
+        rc = err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path, strerror(errno));
+    if (rc) {
+        file_new_abort(f);
+        return rc;
+    }
+    if (close(f->fd))
+        rc = err_set(err, -errno, "close %s: %s", f->path, strerror(errno));
+    if (!rc)
+        rc = file_sync_parent(f->path, err);
+    file_new_clear(f);
+    return rc;
+}
+
+void file_new_abort(struct file_new *f)
+{
+    if (!f->path)
+        return;
+    if (f->folder)
+        file_remove_tree(f->temp);
+    else
+        unlink(f->temp);
+    close(f->fd);
+    file_new_clear(f);
+}
+
+int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
+{
+    struct file_new f = { 0 };
+    char           *buf = malloc(COPY_BYTES);
+    uint64_t        size = 0;
+    int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
+
+    if (!rc)
+        rc = file_open_read(from, &fd, &size, err);
+    if (!rc && size > most)
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, from,
+                        size, most);
+    if (!rc)
+        rc = file_new_open(&f, to, err);
+    for (uint64_t off = 0, n; off < size && !rc; off += n) {
+        n = size - off < COPY_BYTES ? size - off : COPY_BYTES;
+        rc = file_pread(fd, buf, n, off, from, err);
+        if (!rc)
+            rc = file_pwrite(f.fd, buf, n, off, to, err);
+    }
+    if (!rc)
+        rc = file_new_commit(&f, err);
+    file_new_abort(&f);
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    return rc;
+}
+
+/* PATH.0123456789abcdef.tmp? Also without a sum: older versions made such names. */
+static int is_new_name(const char *name)
+{
+    size_t n = strlen(name), tail = strlen(before[0]) + HEX + strlen(after[0]);
+
+    return n > tail && name[n - tail] == '.' && is_hex(name + n - tail + 1) &&
+           !strcmp(name + n - strlen(after[0]), after[0]);
+}
+
+void file_new_clean(const char *dir)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (is_new_name(e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}

@@ -1,0 +1,21 @@
+/* json.h: the one way to JSON (jansson): whole files with a size limit, errors with file and line,
+ * writing under a temporary name. Whoever needs JSON includes this, not jansson. */
+#ifndef DATA_BASE_JSON_H
+#define DATA_BASE_JSON_H
+
+#include "data/base/err.h"
+
+#include <jansson.h>
+
+/* Parse a file of at most max_bytes; caller json_decref()s. -errno and a sentence naming file and line. */
+int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err);
+/* Parse text[0..n) of which `what` says where it stands. A whole number too large for json_int_t, as Python
+ * writes some, is a real one. */
+int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
+/* Write to path (temporary name, fsync, rename), indented by two. */
+int json_write(const json_t *value, const char *path, struct err *err);
+/* The same for figures that people read: keys sorted, real numbers with 15 digits (0.1 is
+ * 0.1), indented by `indent`. */
+int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err);
+
+#endif

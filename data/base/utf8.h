@@ -1,0 +1,37 @@
+/* utf8.h: one question about UTF-8, asked by whoever reads text: what stands at p? */
+#ifndef DATA_BASE_UTF8_H
+#define DATA_BASE_UTF8_H
+
+#include <stddef.h>
+
+/* Length (1..4) of the code point at p[0..n), n > 0; 0 if the n bytes are the beginning of one
+ * that is cut off; -1 if no code point begins so (overlong forms, surrogates and what lies
+ * beyond U+10FFFF included). */
+static inline int utf8_length(const unsigned char *p, size_t n)
+{
+    unsigned char low = 0x80, high = 0xBF; // bounds of the second byte
+    int           len;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] < 0xC2 || p[0] > 0xF4)
+        return -1;
+    len = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (p[0] == 0xE0)
+        low = 0xA0;
+    else if (p[0] == 0xED)
+        high = 0x9F;
+    else if (p[0] == 0xF0)
+        low = 0x90;
+    else if (p[0] == 0xF4)
+        high = 0x8F;
+    for (int i = 1; i < len; i++, low = 0x80, high = 0xBF) {
+        if ((size_t)i == n)
+            return 0;
+        if (p[i] < low || p[i] > high)
+            return -1;
+    }
+    return len;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* watch.h: a look at work that lasts. Who asks for such work may hand one in: it hears how far the work is, and
+ * may end it. Called by the thread that was called, between pieces of well below a second where that can be. */
+#ifndef DATA_BASE_WATCH_H
+#define DATA_BASE_WATCH_H
+
+#include "data/base/err.h"
+
+#include <stdint.h>
+
+struct watch {
+    int (*look)(void *ctx, uint64_t done, uint64_t total); // total 0: not known; not 0: the work is to end
+    void *ctx;
+};
+
+/* 0, or -EINTR with a sentence where the work is to end. w NULL: nobody looks. */
+static inline int watch_look(const struct watch *w, uint64_t done, uint64_t total, struct err *err)
+{
+    if (!w || !w->look(w->ctx, done, total))
+        return 0;
+    return err_stopped(err, "stopped; nothing half-made is left");
+}
+
+#endif

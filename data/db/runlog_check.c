@@ -1,0 +1,223 @@
+/* runlog_check.c: whether the rows are what was written: the settings at every open, the steps where a run
+ * goes on, all that there is for `siTrain check`, which may also mend.
+ *
+ * SQLite sees a page that is torn and a table that its index contradicts, not a value with a flipped bit;
+ * our sums see that, and a hole in the steps shows rows that were lost with whole pages. A row without a
+ * sum is of a run that was made before there were any, and passes. Mending never makes up a number: a
+ * step's become NULL, an evaluation's row goes. */
+#include "data/db/runlog_db.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- settings ---- */
+
+/* A setting with a flipped bit, or one that a damaged index hides, would make this another run: each has
+ * its checksum, and SQLite looks whether the table and its index agree. The table is small, however long
+ * the run. */
+int runlog_check_settings(struct runlog *log, struct err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int           rc = 0, got;
+
+    if (sqlite3_prepare_v2(log->db, "PRAGMA integrity_check('runs')", -1, &st, NULL) ||
+        sqlite3_step(st) != SQLITE_ROW)
+        rc = runlog_fail(log, "checking the settings", err);
+    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
+        rc = err_set(err, -EBADMSG, "%s: the table of settings (runs) is damaged", log->path);
+    sqlite3_finalize(st);
+    if (rc)
+        return rc;
+    if (sqlite3_prepare_v2(log->db, "SELECT key, value, crc FROM runs", -1, &st, NULL))
+        return runlog_fail(log, "reading the settings", err);
+    while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *key = (const char *)sqlite3_column_text(st, 0);
+        const char *value = (const char *)sqlite3_column_text(st, 1);
+
+        if (!key || !value || sqlite3_column_int64(st, 2) != runlog_setting_sum(key, value))
+            rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)", log->path,
+                         key ? key : "of a row");
+    }
+    if (!rc && got != SQLITE_DONE)
+        rc = runlog_fail(log, "reading the settings", err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* ---- everything ---- */
+
+struct checking {
+    struct runlog       *log;
+    struct runlog_check *out;
+    void               (*say)(void *ctx, const char *sentence);
+    void                *ctx;
+    int                  mend;
+};
+
+static void say_damage(struct checking *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say_damage(struct checking *c, const char *fmt, ...)
+{
+    char    text[sizeof((struct err *)0)->text];
+    va_list ap;
+    int     n = snprintf(text, sizeof text, "%.800s: ", c->log->path);
+
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    va_end(ap);
+    c->out->damaged++;
+    c->say(c->ctx, text);
+}
+
+/* Each row of a query to row(); an error of SQLite's is one more damage. Whether it came to the end. */
+static int check_rows(struct checking *c, const char *sql, void (*row)(struct checking *c, sqlite3_stmt *st))
+{
+    sqlite3_stmt *st = NULL;
+    int           got = sqlite3_prepare_v2(c->log->db, sql, -1, &st, NULL);
+
+    while (got == SQLITE_OK || got == SQLITE_ROW)
+        if ((got = sqlite3_step(st)) == SQLITE_ROW)
+            row(c, st);
+    if (got != SQLITE_DONE)
+        say_damage(c, "%s", sqlite3_errmsg(c->log->db));
+    sqlite3_finalize(st);
+    return got == SQLITE_DONE;
+}
+
+static void integrity_row(struct checking *c, sqlite3_stmt *st)
+{
+    const char *text = (const char *)sqlite3_column_text(st, 0);
+
+    if (strcmp(text, "ok"))
+        say_damage(c, "%s", text);
+}
+
+static void setting_row(struct checking *c, sqlite3_stmt *st)
+{
+    (void)st;
+    c->out->settings++;
+}
+
+static double column_real(sqlite3_stmt *st, int i)
+{
+    return sqlite3_column_type(st, i) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(st, i);
+}
+
+/* The rows of steps [from, end). */
+static void steps_forget(struct checking *c, uint64_t from, uint64_t end)
+{
+    int rc = !c->mend;
+
+    for (; from < end && !rc; from++)
+        rc = runlog_step_forget(c->log, from, NULL);
+    c->out->mended += !rc;
+}
+
+static void eval_forget(struct checking *c, sqlite3_stmt *st)
+{
+    sqlite3_stmt *drop = NULL;
+
+    if (!c->mend ||
+        sqlite3_prepare_v2(c->log->db, "DELETE FROM evals WHERE step = ? AND name IS ?", -1, &drop, NULL))
+        return;
+    sqlite3_bind_int64(drop, 1, sqlite3_column_int64(st, 0));
+    sqlite3_bind_value(drop, 2, sqlite3_column_value(st, 1));
+    c->out->mended += sqlite3_step(drop) == SQLITE_DONE;
+    sqlite3_finalize(drop);
+}
+
+/* Rows come by step, each once: it is the key. */
+static void step_row(struct checking *c, sqlite3_stmt *st)
+{
+    struct runlog_step s = {
+        .step = (uint64_t)sqlite3_column_int64(st, 0), .tokens = (uint64_t)sqlite3_column_int64(st, 1),
+        .loss = column_real(st, 2), .lr = column_real(st, 3), .grad_norm = column_real(st, 4),
+        .clipped = sqlite3_column_int(st, 5), .skipped = sqlite3_column_int(st, 6),
+    };
+
+    if (s.step != c->out->steps) {
+        say_damage(c, "table steps: after %llu rows, step %llu should come, but %llu does",
+                   (unsigned long long)c->out->steps, (unsigned long long)c->out->steps + 1,
+                   (unsigned long long)s.step + 1);
+        steps_forget(c, c->out->steps, s.step);
+    }
+    if (sqlite3_column_type(st, 7) != SQLITE_NULL &&
+        (sqlite3_column_int64(st, 7) != runlog_step_sum(&s) || sqlite3_column_int64(st, 5) != s.clipped ||
+         sqlite3_column_int64(st, 6) != s.skipped)) {
+        say_damage(c, "table steps: the row of step %llu is damaged (checksum differs)",
+                   (unsigned long long)s.step + 1);
+        steps_forget(c, s.step, s.step + 1);
+    }
+    c->out->steps = s.step + 1;
+}
+
+/* All rows of steps; whether they could be read. A database of before has no sums. */
+static int check_steps(struct checking *c)
+{
+    return check_rows(
+        c, runlog_db_has_sums(c->log, "steps")
+               ? "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, sum FROM steps ORDER BY step"
+               : "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, NULL FROM steps ORDER BY step",
+        step_row);
+}
+
+static void eval_row(struct checking *c, sqlite3_stmt *st)
+{
+    const char *name = (const char *)sqlite3_column_text(st, 1);
+    uint64_t    step = (uint64_t)sqlite3_column_int64(st, 0);
+
+    if (!name || (sqlite3_column_type(st, 3) != SQLITE_NULL &&
+                  sqlite3_column_int64(st, 3) != runlog_eval_sum(step, name, column_real(st, 2)))) {
+        say_damage(c, "table evals: the row %s of step %llu is damaged (checksum differs)",
+                   name ? name : "without a name", (unsigned long long)step + 1);
+        eval_forget(c, st);
+    }
+    c->out->evals++;
+}
+
+int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence), void *ctx,
+                 struct runlog_check *out, struct err *err)
+{
+    struct checking c = { log, out, say, ctx, mend };
+    struct stat     st;
+    int             sums = runlog_db_has_sums(log, "evals");
+
+    *out = (struct runlog_check){ 0 };
+    if (stat(log->path, &st))
+        return err_set(err, -errno, "%s: %s", log->path, strerror(errno));
+    out->bytes = (uint64_t)st.st_size;
+    if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
+        return 0; // rows of damaged pages say nothing
+    check_rows(&c, "SELECT key FROM runs", setting_row);
+    check_steps(&c);
+    check_rows(&c,
+               sums ? "SELECT step, name, value, sum FROM evals"
+                    : "SELECT step, name, value, NULL FROM evals",
+               eval_row);
+    return 0;
+}
+
+static void say_first(void *ctx, const char *sentence)
+{
+    struct err *first = ctx;
+
+    if (!first->text[0])
+        snprintf(first->text, sizeof first->text, "%s", sentence);
+}
+
+int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
+{
+    struct runlog_check found = { 0 };
+    struct err          first = { 0 };
+    struct checking     c = { log, &found, say_first, &first, 0 };
+
+    check_steps(&c);
+    if (!found.damaged && found.steps < n)
+        say_damage(&c, "table steps: it ends after step %llu, but %llu steps were committed",
+                   (unsigned long long)found.steps, (unsigned long long)n);
+    return found.damaged ? err_set(err, -EBADMSG, "%s", first.text) : 0;
+}

@@ -1,0 +1,127 @@
+/* runlog_wait.c: another program holds the database: someone's sqlite3 in a transaction, a backup. A training
+ * of weeks does not end for that: it waits for minutes, says what for, and asks whether it still should. */
+#include "data/db/runlog_db.h"
+
+#include "data/base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { SLICE_MS = 100 };
+
+static struct runlog_wait wait_rule = { .notice_ms = 2000, .limit_ms = 600000 };
+
+void runlog_set_wait(const struct runlog_wait *wait)
+{
+    wait_rule = *wait;
+}
+
+/* ---- who it is ---- */
+
+/* The process that the kernel lists with a lock for writing on this file, 0 if there is none, or it is of
+ * another namespace, or on another machine. (Asking for it by fcntl would need a descriptor, and closing that
+ * would drop SQLite's own locks.) */
+static long lock_owner(const char *path)
+{
+    struct stat   st;
+    FILE         *f = stat(path, &st) ? NULL : fopen("/proc/locks", "re");
+    char          line[256];
+    long          pid = 0, found = 0;
+    unsigned      major, minor;
+    unsigned long inode;
+
+    while (f && !found && fgets(line, sizeof line, f))
+        if (sscanf(line, "%*d: POSIX %*s WRITE %ld %x:%x:%lu", &pid, &major, &minor, &inode) == 4 &&
+            inode == st.st_ino && major == major(st.st_dev) && minor == minor(st.st_dev) && pid > 0 &&
+            pid != (long)getpid())
+            found = pid;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* "another program", or its name and number. A writer's lock is in the index, an exclusive one in run.db. */
+static void holder_name(const struct runlog *log, char *text, size_t size)
+{
+    static const char *const tails[] = { "-shm", "" };
+    char                     path[4200], name[32] = "a program";
+    long                     pid = 0;
+    FILE                    *f;
+
+    for (size_t i = 0; i < 2 && !pid; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s%s", log->path, tails[i]) < sizeof path)
+            pid = lock_owner(path);
+    snprintf(text, size, "another program");
+    if (!pid)
+        return;
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    f = fopen(path, "re");
+    if (f && fgets(name, sizeof name, f))
+        name[strcspn(name, "\n")] = '\0';
+    if (f)
+        fclose(f);
+    snprintf(text, size, "%s (process %ld)", name, pid);
+}
+
+/* ---- waiting ---- */
+
+static int wait_say(struct runlog *log)
+{
+    char       who[96];
+    struct err text;
+
+    if (!wait_rule.say)
+        return 0;
+    if (log->told)
+        return wait_rule.say(wait_rule.ctx, NULL);
+    log->told = 1;
+    holder_name(log, who, sizeof who);
+    err_set(&text, 0, "%s is locked by %s: waiting until it lets go, for %.3g minutes at most", log->path, who,
+            (double)wait_rule.limit_ms / 60000);
+    return wait_rule.say(wait_rule.ctx, text.text);
+}
+
+/* SQLite's busy handler. count: its calls for this lock so far. Other than 0: try again. */
+static int on_busy(void *ctx, int count)
+{
+    struct runlog *log = ctx;
+    uint64_t       ms = 0;
+
+    if (log->given_up)
+        return 0;
+    if (count == 0) {
+        log->busy_ns = clock_ns();
+        log->told = 0;
+    }
+    ms = (clock_ns() - log->busy_ns) / 1000000;
+    if (ms >= wait_rule.limit_ms)
+        log->given_up = -EBUSY;
+    else if (ms >= wait_rule.notice_ms && wait_say(log))
+        log->given_up = -EINTR;
+    else
+        usleep((count < SLICE_MS ? (unsigned)count + 1 : SLICE_MS) * 1000);
+    return !log->given_up;
+}
+
+void runlog_wait_install(struct runlog *log)
+{
+    sqlite3_busy_handler(log->db, on_busy, log);
+}
+
+int runlog_wait_fail(struct runlog *log, const char *doing, struct err *err)
+{
+    if (log->given_up == -EINTR)
+        return err_stopped(err, "%s: stopped while waiting for another program that has it locked (while %s); "
+                           "a run goes on with --resume", log->path, doing);
+    if (!log->given_up) // where waiting could not help
+        return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try again",
+                       log->path, doing);
+    return err_set(err, -EBUSY,
+                   "%s is locked by another program, for %.2g minutes now (while %s): let it end what it does "
+                   "there; a run goes on with --resume",
+                   log->path, (double)(clock_ns() - log->busy_ns) / 60e9, doing);
+}

@@ -1,0 +1,366 @@
+/* examples.c: the file of tokenised examples.
+ *
+ *     header | ids of row 0, row 1, ... | record 0, record 1, ...
+ *
+ * The records stand at the end because the writer learns their number last; it keeps them in a second
+ * temporary file until then. The header's sum runs over all records and each record's over its ids, so the
+ * header's own CRC stands for the whole file. Opening reads the header only and holds it against the file's
+ * size; nothing is allocated by what a file says. */
+#include "data/task/examples.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXAMPLES_VERSION 1u
+#define PART_BYTES       ((size_t)64 << 10)
+
+static const char examples_magic[8] = "siTrainE";
+
+/* On disk, as the processor holds them: little-endian. */
+struct examples_header {
+    char     magic[8];
+    uint32_t version;
+    uint32_t longest;   // ids of the longest row
+    uint64_t rows, ids; // of the file
+    int32_t  max_id, max_label;
+    uint32_t sum;       // CRC32C of all records, one after the other
+    uint32_t crc;       // of the header up to here
+};
+
+struct examples_record {
+    uint64_t first;  // index of its first id among all
+    uint32_t n;
+    int32_t  label;
+    float    value;
+    uint32_t crc;    // of the row's number, the record up to here, and the ids
+};
+
+_Static_assert(sizeof(struct examples_header) == 48 && sizeof(struct examples_record) == 24,
+               "no padding on disk");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little-endian");
+
+static uint32_t header_crc(const struct examples_header *h)
+{
+    return crc32c(0, h, offsetof(struct examples_header, crc));
+}
+
+static uint32_t record_crc(const struct examples_record *r, uint64_t row, const int32_t *ids)
+{
+    uint32_t crc = crc32c(0, &row, sizeof row);
+
+    crc = crc32c(crc, r, offsetof(struct examples_record, crc));
+    return crc32c(crc, ids, r->n * sizeof *ids);
+}
+
+/* ---- reading ---- */
+
+struct examples {
+    int                    fd;
+    char                  *path;
+    struct examples_header h;
+};
+
+/* What a header says must be possible, and must be the file's size: every later offset follows from it. */
+static int header_check(const struct examples_header *h, uint64_t size, const char *path, struct err *err)
+{
+    uint64_t body = size - sizeof *h;
+
+    if (memcmp(h->magic, examples_magic, sizeof h->magic) != 0)
+        return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE", path);
+    if (h->version != EXAMPLES_VERSION)
+        return err_set(err, -EINVAL,
+                       "%s is a file of examples of version %" PRIu32 ", but only version %u is known", path,
+                       h->version, EXAMPLES_VERSION);
+    if (h->crc != header_crc(h))
+        return err_set(err, -EIO,
+                       "%s: its header is damaged (its checksum is %08" PRIx32 ", recorded is %08" PRIx32 ")",
+                       path, header_crc(h), h->crc);
+    if (h->rows == 0 || h->rows > body / sizeof(struct examples_record) || h->ids > body / sizeof(int32_t) ||
+        h->rows * sizeof(struct examples_record) + h->ids * sizeof(int32_t) != body)
+        return err_set(err, -EIO,
+                       "%s has %" PRIu64 " bytes, which does not fit its header's %" PRIu64
+                       " rows and %" PRIu64 " ids",
+                       path, size, h->rows, h->ids);
+    if (h->longest == 0 || h->longest > h->ids || h->max_id < 0 || h->max_label < -1)
+        return err_set(err, -EIO,
+                       "%s: its header's bounds (longest row %" PRIu32 ", largest id %" PRId32
+                       ", largest label %" PRId32 ") are impossible",
+                       path, h->longest, h->max_id, h->max_label);
+    return 0;
+}
+
+int examples_open(struct examples **out, const char *path, struct err *err)
+{
+    struct examples *e = calloc(1, sizeof *e);
+    uint64_t         size;
+    int              rc;
+
+    *out = NULL;
+    if (!e)
+        return err_set(err, -ENOMEM, "no memory to open %s", path);
+    e->fd = -1;
+    e->path = strdup(path);
+    rc = e->path ? file_open_read(path, &e->fd, &size, err)
+                 : err_set(err, -ENOMEM, "no memory to open %s", path);
+    if (!rc && size < sizeof e->h)
+        rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of examples", path,
+                     size, sizeof e->h);
+    if (!rc)
+        rc = file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
+    if (!rc)
+        rc = header_check(&e->h, size, path, err);
+    if (rc)
+        examples_close(e);
+    else
+        *out = e;
+    return rc;
+}
+
+void examples_close(struct examples *e)
+{
+    if (!e)
+        return;
+    if (e->fd >= 0)
+        close(e->fd);
+    free(e->path);
+    free(e);
+}
+
+uint64_t examples_count(const struct examples *e)
+{
+    return e->h.rows;
+}
+
+size_t examples_longest(const struct examples *e)
+{
+    return e->h.longest;
+}
+
+int32_t examples_max_id(const struct examples *e)
+{
+    return e->h.max_id;
+}
+
+int32_t examples_max_label(const struct examples *e)
+{
+    return e->h.max_label;
+}
+
+uint32_t examples_sum(const struct examples *e)
+{
+    return e->h.crc;
+}
+
+const char *examples_path(const struct examples *e)
+{
+    return e->path;
+}
+
+static int examples_damaged(const struct examples *e, uint64_t i, const char *what, struct err *err)
+{
+    return err_set(err, -EIO, "%s: row %" PRIu64 " is damaged: %s", e->path, i, what);
+}
+
+/* What a record says must lie within what the header says, before anything is read by it. */
+static int record_check(const struct examples *e, uint64_t i, const struct examples_record *r,
+                        struct err *err)
+{
+    if (r->n == 0 || r->n > e->h.longest)
+        return examples_damaged(e, i, "its length is not one that the header allows", err);
+    if (r->first > e->h.ids || r->n > e->h.ids - r->first)
+        return examples_damaged(e, i, "its ids would stand outside the file", err);
+    if (r->label < -1 || r->label > e->h.max_label || !isfinite(r->value))
+        return examples_damaged(e, i, "its label is not one that the header allows", err);
+    return 0;
+}
+
+int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
+                  struct example *out, struct err *err)
+{
+    struct examples_record r;
+    int                    rc;
+
+    assert(i < e->h.rows);
+    rc = file_pread(e->fd, &r, sizeof r, sizeof e->h + e->h.ids * sizeof *ids + i * sizeof r, e->path, err);
+    if (!rc)
+        rc = record_check(e, i, &r, err);
+    if (rc)
+        return rc;
+    if (r.n > most)
+        return err_set(err, -EOVERFLOW, "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is room for %zu",
+                       e->path, i, r.n, most);
+    rc = file_pread(e->fd, ids, r.n * sizeof *ids, sizeof e->h + r.first * sizeof *ids, e->path, err);
+    if (rc)
+        return rc;
+    if (r.crc != record_crc(&r, i, ids))
+        return examples_damaged(e, i, "its checksum does not fit", err);
+    for (uint32_t k = 0; k < r.n; k++)
+        if (ids[k] < 0 || ids[k] > e->h.max_id)
+            return examples_damaged(e, i, "it holds an id that the header does not allow", err);
+    *n = r.n;
+    *out = (struct example){ .label = r.label, .value = r.value };
+    return 0;
+}
+
+/* ---- writing ---- */
+
+/* A new file that is appended to through a buffer. */
+struct part {
+    struct file_new f;
+    unsigned char  *buf; // (PART_BYTES)
+    size_t          used;
+    uint64_t        off; // of buf in the file
+};
+
+struct examples_new {
+    struct part            ids, records; // the file to be, and what goes to its end
+    struct examples_header h;
+};
+
+static int part_open(struct part *p, const char *path, uint64_t off, struct err *err)
+{
+    p->off = off;
+    p->buf = malloc(PART_BYTES);
+    if (!p->buf)
+        return err_set(err, -ENOMEM, "no memory to write %s", path);
+    return file_new_open(&p->f, path, err);
+}
+
+static int part_flush(struct part *p, struct err *err)
+{
+    int rc = file_pwrite(p->f.fd, p->buf, p->used, p->off, p->f.temp, err);
+
+    p->off += p->used;
+    p->used = 0;
+    return rc;
+}
+
+static int part_add(struct part *p, const void *bytes, size_t n, struct err *err)
+{
+    const unsigned char *from = bytes;
+
+    while (n > 0) {
+        size_t room = PART_BYTES - p->used, some = n < room ? n : room;
+
+        memcpy(p->buf + p->used, from, some);
+        p->used += some;
+        from += some;
+        n -= some;
+        if (p->used == PART_BYTES) {
+            int rc = part_flush(p, err);
+
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+static void part_close(struct part *p)
+{
+    file_new_abort(&p->f);
+    free(p->buf);
+}
+
+int examples_new_open(struct examples_new **out, const char *path, struct err *err)
+{
+    struct examples_new *w = calloc(1, sizeof *w);
+    int                  rc;
+
+    *out = NULL;
+    if (!w)
+        return err_set(err, -ENOMEM, "no memory to write %s", path);
+    w->h = (struct examples_header){ .version = EXAMPLES_VERSION, .max_label = -1 };
+    memcpy(w->h.magic, examples_magic, sizeof w->h.magic);
+    rc = part_open(&w->ids, path, sizeof w->h, err);
+    if (!rc)
+        rc = part_open(&w->records, path, 0, err);
+    if (rc)
+        examples_new_abort(w);
+    else
+        *out = w;
+    return rc;
+}
+
+int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
+                     struct err *err)
+{
+    struct examples_record r = { .first = w->h.ids, .n = (uint32_t)n, .label = x->label, .value = x->value };
+    int                    rc;
+
+    assert(x->label >= -1 && isfinite(x->value));
+    if (n == 0 || n > UINT32_MAX)
+        return err_set(err, -EINVAL, "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32 " are possible",
+                       w->h.rows, w->ids.f.path, n, UINT32_MAX);
+    for (size_t k = 0; k < n; k++) {
+        assert(ids[k] >= 0);
+        if (ids[k] > w->h.max_id)
+            w->h.max_id = ids[k];
+    }
+    r.crc = record_crc(&r, w->h.rows, ids);
+    rc = part_add(&w->ids, ids, n * sizeof *ids, err);
+    if (!rc)
+        rc = part_add(&w->records, &r, sizeof r, err);
+    if (rc)
+        return rc;
+    w->h.sum = crc32c(w->h.sum, &r, sizeof r);
+    w->h.rows++;
+    w->h.ids += n;
+    if (r.n > w->h.longest)
+        w->h.longest = r.n;
+    if (x->label > w->h.max_label)
+        w->h.max_label = x->label;
+    return 0;
+}
+
+/* The records go behind the ids, piece by piece; the records' buffer is free by then. */
+static int examples_new_join(struct examples_new *w, struct err *err)
+{
+    uint64_t size, done = 0;
+    int      rc = part_flush(&w->ids, err);
+
+    if (!rc)
+        rc = part_flush(&w->records, err);
+    size = w->records.off;
+    while (!rc && done < size) {
+        size_t n = size - done < PART_BYTES ? (size_t)(size - done) : PART_BYTES;
+
+        rc = file_pread(w->records.f.fd, w->records.buf, n, done, w->records.f.temp, err);
+        if (!rc)
+            rc = part_add(&w->ids, w->records.buf, n, err);
+        done += n;
+    }
+    return rc ? rc : part_flush(&w->ids, err);
+}
+
+int examples_new_commit(struct examples_new *w, struct err *err)
+{
+    int rc = w->h.rows ? 0 : err_misuse(err, "no examples for %s: at least one row is needed", w->ids.f.path);
+
+    if (!rc)
+        rc = examples_new_join(w, err);
+    w->h.crc = header_crc(&w->h);
+    if (!rc)
+        rc = file_pwrite(w->ids.f.fd, &w->h, sizeof w->h, 0, w->ids.f.temp, err);
+    if (!rc)
+        rc = file_new_commit(&w->ids.f, err);
+    examples_new_abort(w);
+    return rc;
+}
+
+void examples_new_abort(struct examples_new *w)
+{
+    if (!w)
+        return;
+    part_close(&w->ids);
+    part_close(&w->records);
+    free(w);
+}

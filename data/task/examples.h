@@ -1,0 +1,48 @@
+/* examples.h: labelled examples, tokenised, in one file that is read in place: what fine-tuning
+ * trains and evaluates on. Made once when a run is made; a batch reads the rows it wants with
+ * pread, so memory does not grow with the data, neither here nor when the file is made.
+ *
+ * The file, little-endian: a header (magic, version, counts, bounds, CRC), the ids of all rows
+ * (int32), a record of each row (offset, length, label, value, CRC32C of row number, record
+ * and ids). Every record and its ids are checked when they are read; a damaged one is an error
+ * that names file and row. */
+#ifndef DATA_TASK_EXAMPLES_H
+#define DATA_TASK_EXAMPLES_H
+
+#include "data/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What belongs to one row besides its ids: the class (classification), or the value
+ * (regression). No label: label -1. */
+struct example { int32_t label; float value; };
+
+struct examples; // opaque, reading; one may be read by several threads
+/* The header must fit the file's size. */
+int      examples_open(struct examples **out, const char *path, struct err *err);
+void     examples_close(struct examples *e); // NULL is fine
+uint64_t examples_count(const struct examples *e);   // at least 1
+size_t   examples_longest(const struct examples *e); // ids of the longest row
+/* No row holds a larger id, nor a larger label (-1: no row has one): to be compared with the vocabulary and
+ * the number of classes, once. */
+int32_t  examples_max_id(const struct examples *e);
+int32_t  examples_max_label(const struct examples *e);
+/* CRC32C over the header and all records, so over everything: for run.db. */
+uint32_t examples_sum(const struct examples *e);
+const char *examples_path(const struct examples *e);
+
+/* Row i < count: its ids into ids[0..*n), n from 1 to `most` (longer: -EOVERFLOW with a sentence). */
+int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
+                  struct example *out, struct err *err);
+
+struct examples_new; // opaque, writing: a file of an unpredictable temporary name, renamed by commit
+int  examples_new_open(struct examples_new **out, const char *path, struct err *err);
+/* No ids: refused. */
+int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
+                      struct err *err);
+/* Durable under its name; no rows: refused; w is freed, also on failure. */
+int  examples_new_commit(struct examples_new *w, struct err *err);
+void examples_new_abort(struct examples_new *w); // nothing is left; NULL is fine
+
+#endif

@@ -1,0 +1,229 @@
+/* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order of the
+ * rows, so they do not depend on threads; counts are whole numbers. Nothing is allocated: classes are counted
+ * window by window, ranks stand in the caller's scratch. */
+#include "data/task/metrics.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+const char *const metric_names[METRICS] = {
+    [METRIC_ACCURACY] = "accuracy", [METRIC_F1] = "f1", [METRIC_MATTHEWS] = "matthews_correlation",
+    [METRIC_PEARSON] = "pearson", [METRIC_SPEARMAN] = "spearmanr", [METRIC_MSE] = "mse",
+};
+
+int metric_of_values(enum metric m)
+{
+    return m == METRIC_PEARSON || m == METRIC_SPEARMAN || m == METRIC_MSE;
+}
+
+int metric_larger_better(enum metric m)
+{
+    return m != METRIC_MSE;
+}
+
+/* ---- classes ---- */
+
+static double accuracy(const int32_t *predicted, const int32_t *truth, size_t n)
+{
+    size_t right = 0;
+
+    for (size_t i = 0; i < n; i++)
+        right += predicted[i] == truth[i];
+    return n ? (double)right / (double)n : NAN;
+}
+
+static double f1(const int32_t *predicted, const int32_t *truth, size_t n)
+{
+    size_t both = 0, either = 0; // true positives; predicted positives and positives, summed
+
+    for (size_t i = 0; i < n; i++) {
+        both += predicted[i] == 1 && truth[i] == 1;
+        either += (size_t)(predicted[i] == 1) + (size_t)(truth[i] == 1);
+    }
+    return either ? 2.0 * (double)both / (double)either : 0.0;
+}
+
+enum { WINDOW = 1024 }; // classes counted in one pass over the rows
+
+/* The smallest class from `least` on; INT64_MAX: none. */
+static int64_t next_class(const int32_t *predicted, const int32_t *truth, size_t n, int64_t least)
+{
+    int64_t next = INT64_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        if (predicted[i] >= least && predicted[i] < next)
+            next = predicted[i];
+        if (truth[i] >= least && truth[i] < next)
+            next = truth[i];
+    }
+    return next;
+}
+
+/* (c n - sum_k t_k p_k) / sqrt((n^2 - sum_k p_k^2) (n^2 - sum_k t_k^2)): c rows right, t_k rows of class k,
+ * p_k predicted as k. */
+static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
+{
+    double  tp = 0, tt = 0, pp = 0, all = (double)n, product;
+    size_t  t[WINDOW], p[WINDOW], right = 0;
+
+    for (int64_t at = next_class(predicted, truth, n, INT32_MIN); at != INT64_MAX;
+         at = next_class(predicted, truth, n, at + WINDOW)) {
+        memset(t, 0, sizeof t);
+        memset(p, 0, sizeof p);
+        for (size_t i = 0; i < n; i++) {
+            if (truth[i] >= at && truth[i] < at + WINDOW)
+                t[truth[i] - at]++;
+            if (predicted[i] >= at && predicted[i] < at + WINDOW)
+                p[predicted[i] - at]++;
+        }
+        for (size_t k = 0; k < WINDOW; k++) {
+            tp += (double)t[k] * (double)p[k];
+            tt += (double)t[k] * (double)t[k];
+            pp += (double)p[k] * (double)p[k];
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        right += predicted[i] == truth[i];
+    product = (all * all - pp) * (all * all - tt);
+    return product == 0 ? 0.0 : ((double)right * all - tp) / sqrt(product);
+}
+
+double metric_classes(enum metric m, const int32_t *predicted, const int32_t *truth, size_t n)
+{
+    assert(!metric_of_values(m));
+    if (m == METRIC_ACCURACY)
+        return accuracy(predicted, truth, n);
+    return m == METRIC_F1 ? f1(predicted, truth, n) : matthews(predicted, truth, n);
+}
+
+/* ---- values ---- */
+
+/* Whether no correlation is defined: fewer than two rows, a value that is NaN, a side that is constant. */
+static int undefined(const float *x, const float *y, size_t n)
+{
+    int x_varies = 0, y_varies = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(x[i]) || isnan(y[i]))
+            return 1;
+        x_varies |= x[i] != x[0];
+        y_varies |= y[i] != y[0];
+    }
+    return !x_varies || !y_varies;
+}
+
+static double correlation(double xy, double xx, double yy)
+{
+    double r = xy / (sqrt(xx) * sqrt(yy));
+
+    return r > 1 ? 1.0 : r < -1 ? -1.0 : r; // NaN stays
+}
+
+static double pearson(const float *x, const float *y, size_t n)
+{
+    double mx = 0, my = 0, xy = 0, xx = 0, yy = 0;
+
+    if (undefined(x, y, n))
+        return NAN;
+    for (size_t i = 0; i < n; i++) {
+        mx += x[i];
+        my += y[i];
+    }
+    mx /= (double)n;
+    my /= (double)n;
+    for (size_t i = 0; i < n; i++) {
+        double dx = x[i] - mx, dy = y[i] - my;
+
+        xy += dx * dy;
+        xx += dx * dx;
+        yy += dy * dy;
+    }
+    return correlation(xy, xx, yy);
+}
+
+/* A merge sort from the bottom up; the sorted values are in the array that is returned, `a` or `b`, both of
+ * n. */
+static const double *sorted(double *a, double *b, size_t n)
+{
+    for (size_t run = 1; run < n; run *= 2) {
+        double *swap = a;
+
+        for (size_t lo = 0; lo < n; lo += 2 * run) {
+            size_t mid = n - lo < run ? n : lo + run, hi = n - lo < 2 * run ? n : lo + 2 * run;
+
+            for (size_t i = lo, j = mid, k = lo; k < hi; k++)
+                b[k] = j == hi || (i < mid && a[i] <= a[j]) ? a[i++] : a[j++];
+        }
+        a = b;
+        b = swap;
+    }
+    return a;
+}
+
+/* How many of the n sorted values are less than v, or (equal 1) not greater. */
+static size_t count_below(const double *s, size_t n, double v, int equal)
+{
+    size_t lo = 0;
+
+    while (n) {
+        size_t half = n / 2;
+
+        if (s[lo + half] < v || (equal && s[lo + half] == v)) {
+            lo += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return lo;
+}
+
+/* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted ones. scratch:
+ * 2 n. */
+static void ranks(double *rank, const float *x, size_t n, double *scratch)
+{
+    const double *s;
+
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = x[i];
+    s = sorted(scratch, scratch + n, n);
+    for (size_t i = 0; i < n; i++)
+        rank[i] = ((double)count_below(s, n, x[i], 0) + (double)count_below(s, n, x[i], 1) + 1) / 2;
+}
+
+static double spearman(const float *x, const float *y, size_t n, double *scratch)
+{
+    double *rx = scratch, *ry = scratch + n, mean = ((double)n + 1) / 2, xy = 0, xx = 0, yy = 0;
+
+    if (undefined(x, y, n))
+        return NAN;
+    ranks(rx, x, n, scratch + 2 * n);
+    ranks(ry, y, n, scratch + 2 * n);
+    for (size_t i = 0; i < n; i++) {
+        xy += (rx[i] - mean) * (ry[i] - mean);
+        xx += (rx[i] - mean) * (rx[i] - mean);
+        yy += (ry[i] - mean) * (ry[i] - mean);
+    }
+    return correlation(xy, xx, yy);
+}
+
+static double mse(const float *predicted, const float *truth, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)predicted[i] - (double)truth[i];
+
+        sum += d * d;
+    }
+    return n ? sum / (double)n : NAN;
+}
+
+double metric_values(enum metric m, const float *predicted, const float *truth, size_t n, double *scratch)
+{
+    assert(metric_of_values(m));
+    if (m == METRIC_MSE)
+        return mse(predicted, truth, n);
+    return m == METRIC_PEARSON ? pearson(predicted, truth, n) : spearman(predicted, truth, n, scratch);
+}

@@ -1,0 +1,306 @@
+/* task.c: the table of GLUE's tasks; what a label means; the task that one's own training file defines.
+ * task_read.c reads the rows. */
+#include "data/task/task.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define OWN_MAX_LABELS 4096u
+
+/* ---- the table ---- */
+
+static const char *const cola_labels[] = { "unacceptable", "acceptable" };
+static const char *const sst2_labels[] = { "negative", "positive" };
+static const char *const mrpc_labels[] = { "not_equivalent", "equivalent" };
+static const char *const qqp_labels[] = { "not_duplicate", "duplicate" };
+static const char *const mnli_labels[] = { "entailment", "neutral", "contradiction" };
+static const char *const nli_labels[] = { "entailment", "not_entailment" };
+static const char *const wnli_labels[] = { "not_entailment", "entailment" };
+
+#define ONE_SPLIT   .dev = { "dev.tsv" }, .tests = { "test.tsv" }, .suffix = { "" }
+#define LABELS(a)   .labels = a, .n_labels = sizeof(a) / sizeof *(a)
+#define ACCURACY    .metric = { METRIC_ACCURACY }, .n_metrics = 1
+#define ACCURACY_F1 .metric = { METRIC_ACCURACY, METRIC_F1 }, .n_metrics = 2
+
+/* Columns: text1, text2, label, header, torn. */
+const struct task task_table[] = {
+    { "cola", "CoLA", { 3, -1, 1, 0, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(cola_labels), .coded = 1,
+      .metric = { METRIC_MATTHEWS }, .n_metrics = 1 },
+    { "sst2", "SST-2", { 0, -1, 1, 1, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(sst2_labels), .coded = 1,
+      ACCURACY },
+    { "mrpc", "MRPC", { 3, 4, 0, 1, 0 }, { 3, 4, -1, 1, 0 }, ONE_SPLIT, LABELS(mrpc_labels), .coded = 1,
+      ACCURACY_F1 },
+    { "stsb", "STS-B", { 7, 8, -2, 1, 0 }, { 7, 8, -1, 1, 0 }, ONE_SPLIT, .n_labels = 1,
+      .metric = { METRIC_PEARSON, METRIC_SPEARMAN }, .n_metrics = 2 },
+    { "qqp", "QQP", { 3, 4, 5, 1, 1 }, { 1, 2, -1, 1, 1 }, ONE_SPLIT, LABELS(qqp_labels), .coded = 1,
+      ACCURACY_F1 },
+    { "mnli", "MNLI", { 8, 9, -2, 1, 0 }, { 8, 9, -1, 1, 0 }, LABELS(mnli_labels), ACCURACY,
+      .dev = { "dev_matched.tsv", "dev_mismatched.tsv" },
+      .tests = { "test_matched.tsv", "test_mismatched.tsv" }, .suffix = { "", "_mm" } },
+    { "qnli", "QNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels), ACCURACY },
+    { "rte", "RTE", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels), ACCURACY },
+    { "wnli", "WNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(wnli_labels), .coded = 1,
+      ACCURACY },
+};
+const size_t task_count = sizeof task_table / sizeof *task_table;
+
+const struct task *task_find(const char *name)
+{
+    char   plain[16];
+    size_t n = 0;
+
+    for (; *name; name++) {
+        if (*name == '-' || *name == '_')
+            continue;
+        if (n + 1 == sizeof plain)
+            return NULL;
+        plain[n++] = *name;
+    }
+    plain[n] = 0;
+    for (size_t i = 0; i < task_count; i++)
+        if (strcasecmp(plain, task_table[i].name) == 0)
+            return &task_table[i];
+    return NULL;
+}
+
+/* ---- what a label means ---- */
+
+/* Whether text is a decimal number that a float holds; *value is it. */
+static int label_number(const char *text, float *value)
+{
+    char *end;
+
+    if (!*text || text[strspn(text, "0123456789+-.eE")]) // neither blanks, nor hexadecimal, nor inf and nan
+        return 0;
+    *value = strtof(text, &end);
+    return !*end && isfinite(*value);
+}
+
+int task_is_number(const char *text)
+{
+    float value;
+
+    return label_number(text, &value);
+}
+
+static int label_whole(const char *text)
+{
+    size_t sign = *text == '-' || *text == '+';
+
+    return text[sign] && !text[sign + strspn(text + sign, "0123456789")];
+}
+
+/* The labels a task knows, as one writes them in its files; the first ones if there are many. */
+static const char *label_list(const struct task *t, char *out, size_t size)
+{
+    size_t n = 0, i = 0;
+
+    out[0] = 0;
+    for (; i < t->n_labels && i < 20 && n + 48 < size; i++) {
+        if (t->coded)
+            n += (size_t)snprintf(out + n, size - n, "%s%zu (%.24s)", i ? ", " : "", i, t->labels[i]);
+        else
+            n += (size_t)snprintf(out + n, size - n, "%s%.40s", i ? ", " : "", t->labels[i]);
+    }
+    if (i < t->n_labels)
+        snprintf(out + n, size - n, ", ...");
+    return out;
+}
+
+/* The class, or n_labels. */
+static size_t label_class(const struct task *t, const char *text)
+{
+    char number[24];
+
+    for (size_t i = 0; i < t->n_labels; i++) {
+        snprintf(number, sizeof number, "%zu", i);
+        if (strcmp(text, t->coded ? number : t->labels[i]) == 0)
+            return i;
+    }
+    return t->n_labels;
+}
+
+static int label_missing(const struct task_row *row, struct err *err)
+{
+    return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected%s%s", row->path,
+                      row->line, row->known ? ", or the one that --label-column names; the file has " : "",
+                      row->known ? row->known : "");
+}
+
+int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
+               struct err *err)
+{
+    char   known[512];
+    size_t class;
+
+    *label = 0;
+    *value = 0;
+    if (!row->label)
+        return label_missing(row, err);
+    if (t->n_labels == 1) {
+        if (label_number(row->label, value))
+            return 0;
+        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path, row->line,
+                          row->label, t->title);
+    }
+    class = label_class(t, row->label);
+    if (class == t->n_labels)
+        return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path, row->line,
+                          row->label, label_list(t, known, sizeof known));
+    *label = (int32_t)class;
+    return 0;
+}
+
+/* ---- one's own ---- */
+
+struct own_task {
+    struct task task; // first: what the caller holds
+    char      **text; // (n) sorted: the labels
+    size_t      n, cap;
+};
+
+struct own_scan {
+    struct own_task *own;
+    int              asked;          // for regression
+    int              numbers, whole; // every label so far is one
+    int              many;           // more than OWN_MAX_LABELS
+};
+
+/* Where `text` stands among the sorted labels, or would; *found tells. */
+static size_t own_place(const struct own_task *o, const char *text, int *found)
+{
+    size_t low = 0, high = o->n;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(o->text[mid], text) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *found = low < o->n && strcmp(o->text[low], text) == 0;
+    return low;
+}
+
+static int own_add(struct own_task *o, const char *text, struct err *err)
+{
+    int    found;
+    size_t at = own_place(o, text, &found);
+    char  *copy;
+
+    if (found)
+        return 0;
+    if (o->n == o->cap) {
+        size_t cap = o->cap ? 2 * o->cap : 16;
+        char **grown = realloc(o->text, cap * sizeof *grown);
+
+        if (!grown)
+            return err_set(err, -ENOMEM, "no memory for %zu labels", cap);
+        o->text = grown;
+        o->cap = cap;
+    }
+    copy = strdup(text);
+    if (!copy)
+        return err_set(err, -ENOMEM, "no memory for a label");
+    memmove(o->text + at + 1, o->text + at, (o->n - at) * sizeof *o->text);
+    o->text[at] = copy;
+    o->n++;
+    return 0;
+}
+
+static int own_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct own_scan *s = ctx;
+    float            value;
+    int              number;
+
+    if (!row->label)
+        return label_missing(row, err);
+    if (!*row->label)
+        return err_misuse(err, "%s:%zu: the label is empty", row->path, row->line);
+    number = label_number(row->label, &value);
+    if (s->asked && !number)
+        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs", row->path,
+                          row->line, row->label);
+    s->numbers &= number;
+    s->whole &= number && label_whole(row->label);
+    if (s->own->n == OWN_MAX_LABELS)
+        s->many = 1; // fine for regression, which is known at the end
+    return s->asked || s->many ? 0 : own_add(s->own, row->label, err);
+}
+
+static int own_by_number(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    double      dx = strtod(x, NULL), dy = strtod(y, NULL);
+
+    return dx < dy ? -1 : dx > dy ? 1 : strcmp(x, y);
+}
+
+/* What the labels make of the task. */
+static int own_settle(struct own_task *o, const struct own_scan *s, const char *path, struct err *err)
+{
+    if (s->asked || (s->numbers && !s->whole)) {
+        o->task = task_custom(NULL, 1);
+        return 0;
+    }
+    if (s->many)
+        return err_misuse(err, "%s has more than %u different labels: is its column label what it says?",
+                          path, OWN_MAX_LABELS);
+    if (o->n < 2)
+        return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two", path,
+                          o->text[0]);
+    if (s->whole)
+        qsort(o->text, o->n, sizeof *o->text, own_by_number);
+    o->task = task_custom((const char *const *)o->text, o->n);
+    return 0;
+}
+
+struct task task_custom(const char *const *labels, size_t n)
+{
+    return (struct task){ .name = "custom",
+                          .title = n > 1 ? "classification" : "regression",
+                          .suffix = { "" },
+                          .n_labels = n,
+                          .n_metrics = 1,
+                          .labels = n > 1 ? labels : NULL,
+                          .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
+}
+
+int task_own(struct task **out, const char *path, const struct task_names *names, int regression,
+             struct err *err)
+{
+    struct own_task *o = calloc(1, sizeof *o);
+    struct own_scan  s = { .own = o, .asked = regression, .numbers = 1, .whole = 1 };
+    int              rc;
+
+    *out = NULL;
+    if (!o)
+        return err_set(err, -ENOMEM, "no memory for the task of %s", path);
+    rc = task_read_own(path, names, 0, own_row, &s, err);
+    if (!rc)
+        rc = own_settle(o, &s, path, err);
+    if (rc)
+        task_own_free(&o->task);
+    else
+        *out = &o->task;
+    return rc;
+}
+
+void task_own_free(struct task *t)
+{
+    struct own_task *o = (struct own_task *)t;
+
+    if (!o)
+        return;
+    for (size_t i = 0; i < o->n; i++)
+        free(o->text[i]);
+    free(o->text);
+    free(o);
+}

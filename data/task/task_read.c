@@ -1,0 +1,499 @@
+/* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of one's own by
+ * name; once the names are looked up, tables of both kinds are read by the same loop. JSON lines have no
+ * header: the first object's names decide. */
+#include "data/task/task.h"
+
+#include "data/base/json.h"
+#include "data/task/rows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* What a reading loop has besides its rows. */
+struct reading {
+    uint64_t                 most, n;
+    task_row_fn              row;
+    void                    *ctx;
+    const struct task_names *names;
+    char                     known[512]; // the names that the file has
+};
+
+static int reading_done(const struct reading *d)
+{
+    return d->most && d->n == d->most;
+}
+
+/* Hand a row on. A text must not be empty, except where `torn` files have such. */
+static int reading_row(struct reading *d, const struct task_row *row, int torn, struct err *err)
+{
+    if (!torn && (!*row->text1 || (row->text2 && !*row->text2)))
+        return err_misuse(err, "%s:%zu: the %s is empty", row->path, row->line,
+                          !row->text2 ? "text" : *row->text1 ? "second text" : "first text");
+    d->n++;
+    return d->row(d->ctx, row, err);
+}
+
+static int reading_end(const struct reading *d, const char *path, struct err *err)
+{
+    return d->n ? 0 : err_misuse(err, "%s has no rows", path);
+}
+
+/* ---- tables ---- */
+
+/* The fewest columns that hold what is asked for; a last label stands after the texts. */
+static size_t table_least(const struct task_columns *c)
+{
+    int last = c->text1 > c->text2 ? c->text1 : c->text2;
+
+    if (c->label == -2)
+        last++;
+    else if (c->label > last)
+        last = c->label;
+    return (size_t)last + 1;
+}
+
+/* One row of `width` columns; *row->text1 NULL where it is torn and left out. */
+static int table_row(const struct rows *r, const struct task_columns *c, size_t width, struct task_row *row,
+                     struct err *err)
+{
+    size_t n = rows_fields(r);
+
+    *row = (struct task_row){ .path = rows_path(r), .line = rows_line(r) };
+    if (c->torn ? n < width : n != width) {
+        if (c->torn)
+            return 0;
+        return err_misuse(err, "%s:%zu: %zu column%s, %zu are expected", row->path, row->line, n,
+                          n == 1 ? "" : "s", width);
+    }
+    if (c->label != -1)
+        row->label = rows_field(r, c->label == -2 ? n - 1 : (size_t)c->label);
+    if (c->torn && row->label && !*row->label)
+        return 0;
+    row->text1 = rows_field(r, (size_t)c->text1);
+    if (c->text2 >= 0)
+        row->text2 = rows_field(r, (size_t)c->text2);
+    return 0;
+}
+
+static int table_read(struct rows *r, const struct task_columns *c, size_t width, struct reading *d,
+                      struct err *err)
+{
+    while (!reading_done(d)) {
+        struct task_row row;
+        int             rc = rows_next(r, err);
+
+        if (rc == 0)
+            return reading_end(d, rows_path(r), err);
+        if (rc > 0)
+            rc = table_row(r, c, width, &row, err);
+        row.names = d->names;
+        row.known = d->known;
+        if (!rc && row.text1)
+            rc = reading_row(d, &row, c->torn, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* The header of a GLUE file says how many columns its rows have. A number in the label's place is a row: of a
+ * file without a header, which is another task's. */
+static int glue_header(struct rows *r, const struct task_columns *c, size_t *width, struct err *err)
+{
+    const char *label;
+    int         rc = rows_next(r, err);
+
+    if (rc < 0)
+        return rc;
+    if (rc == 0)
+        return err_misuse(err, "%s is empty", rows_path(r));
+    if (rows_fields(r) < *width)
+        return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected", rows_path(r),
+                          rows_line(r), rows_fields(r), rows_fields(r) == 1 ? "" : "s", *width);
+    *width = rows_fields(r);
+    label = c->label == -1 ? "" : rows_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
+    if (task_is_number(label))
+        return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names the label: is "
+                          "this file the task's?", rows_path(r), rows_line(r), label);
+    return 0;
+}
+
+int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row, void *ctx,
+                   struct err *err)
+{
+    struct reading d = { .most = most, .row = row, .ctx = ctx };
+    size_t         width = table_least(c);
+    struct rows   *r;
+    int            rc = rows_open(&r, path, ROWS_TSV, err);
+
+    if (rc)
+        return rc;
+    if (c->header)
+        rc = glue_header(r, c, &width, err);
+    if (!rc)
+        rc = table_read(r, c, width, &d, err);
+    rows_close(r);
+    return rc;
+}
+
+/* ---- columns by name ---- */
+
+int task_names_copy(struct task_names *out, const struct task_names *from, struct err *err)
+{
+    *out = (struct task_names){ .text = from->text ? strdup(from->text) : NULL,
+                                .pair = from->pair ? strdup(from->pair) : NULL,
+                                .label = from->label ? strdup(from->label) : NULL };
+    if (!out->text == !from->text && !out->pair == !from->pair && !out->label == !from->label)
+        return 0;
+    task_names_free(out);
+    return err_set(err, -ENOMEM, "no memory for the names of columns");
+}
+
+void task_names_free(struct task_names *n)
+{
+    free((void *)(uintptr_t)n->text);
+    free((void *)(uintptr_t)n->pair);
+    free((void *)(uintptr_t)n->label);
+    *n = (struct task_names){ 0 };
+}
+
+/* The names that a file has. */
+struct header { const char *path; const char *const *name; size_t n; };
+
+/* Where a name stands, or -1. */
+static int header_find(const struct header *h, const char *name)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (strcmp(h->name[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* The names as one writes them; the first ones if there are many. */
+static void header_list(const struct header *h, char *out, size_t size)
+{
+    size_t n = 0, i = 0;
+
+    for (; i < h->n && n + 64 < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s'%.40s'", i ? ", " : "", h->name[i]);
+    if (!h->n || i < h->n)
+        snprintf(out + n, size - n, h->n ? ", ..." : "nothing");
+}
+
+static int header_refuse(const struct header *h, const char *name, struct err *err)
+{
+    char known[512];
+
+    header_list(h, known, sizeof known);
+    return err_misuse(err, "%s has no column '%.40s', but %s: --text-column, --pair-column and "
+                      "--label-column say which are read", h->path, name, known);
+}
+
+static int is_number_of_row(const char *name)
+{
+    static const char *const names[] = { "", "id", "idx", "index" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* The texts that nobody named: known names first, then the first one or two that are not called label, those
+ * that number the rows only where there is no other. */
+static void header_guess(struct task_columns *c, const struct header *h)
+{
+    static const char *const known[][2] = { { "sentence1", "sentence2" },
+                                            { "sentence", NULL },
+                                            { "text", "text_pair" } };
+    int                      label = header_find(h, "label");
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        c->text1 = header_find(h, known[i][0]);
+        if (c->text1 < 0)
+            continue;
+        c->text2 = known[i][1] ? header_find(h, known[i][1]) : -1;
+        return;
+    }
+    for (int numbers = 0; numbers < 2 && c->text1 < 0; numbers++)
+        for (int i = 0; i < (int)h->n && c->text2 < 0; i++) {
+            if (i == label || i == c->label || is_number_of_row(h->name[i]) != numbers)
+                continue;
+            *(c->text1 < 0 ? &c->text1 : &c->text2) = i;
+        }
+}
+
+/* Where the columns stand that are asked for: NULL, or the name that is not there. */
+static const char *header_choose(struct task_columns *c, const struct header *h,
+                                 const struct task_names *asked)
+{
+    *c = (struct task_columns){ .text1 = -1,
+                                .text2 = -1,
+                                .label = header_find(h, asked->label ? asked->label : "label") };
+    if (asked->label && c->label < 0)
+        return asked->label;
+    if (!asked->text) {
+        header_guess(c, h);
+        return NULL;
+    }
+    c->text1 = header_find(h, asked->text);
+    c->text2 = asked->pair ? header_find(h, asked->pair) : -1;
+    return c->text1 < 0 ? asked->text : asked->pair && c->text2 < 0 ? asked->pair : NULL;
+}
+
+/* The names of the columns that were chosen, which last as long as the reading; or what is missing. */
+static int header_names(struct task_names *out, const struct header *h, const struct task_columns *c,
+                        const char *missing, struct err *err)
+{
+    struct task_names read;
+
+    if (missing)
+        return header_refuse(h, missing, err);
+    if (c->text1 < 0)
+        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and sentence2, is "
+                          "expected, or the one that --text-column names", h->path);
+    read = (struct task_names){ h->name[c->text1], c->text2 < 0 ? NULL : h->name[c->text2],
+                                c->label < 0 ? NULL : h->name[c->label] };
+    return task_names_copy(out, &read, err);
+}
+
+/* ---- the delimiter ---- */
+
+static const struct delimiter { char c; const char *many, *works; } delimiters[] = {
+    { ',', "commas", "name it .csv" },
+    { '\t', "tabs", "name it .tsv" },
+    { ';', "semicolons", NULL },
+    { '|', "vertical bars", NULL },
+};
+
+/* Columns of a line with this between them, not within double quotes (which are characters between tabs).
+ * *found: one is called `name`. */
+static size_t delimiter_columns(const struct delimiter *d, const char *line, const char *name, int *found)
+{
+    const char *from = line;
+    size_t      n = 1;
+    int         quoted = 0;
+
+    *found = 0;
+    for (const char *p = line;; p++) {
+        quoted ^= *p == '"' && d->c != '\t';
+        if (*p && (*p != d->c || quoted))
+            continue;
+        size_t quotes = p - from >= 2 && *from == '"' && p[-1] == '"';
+        size_t len = (size_t)(p - from) - 2 * quotes;
+
+        *found |= name && strlen(name) == len && !memcmp(from + quotes, name, len);
+        if (!*p)
+            return n;
+        n++;
+        from = p + 1;
+    }
+}
+
+/* Is the first line one of columns with another delimiter? Where the file's own one is not in it, any that
+ * is; else one that gives a column `name`, which is missing. What cannot be read is said elsewhere. */
+static int delimiter_check(const char *path, enum rows_kind kind, const char *name, struct err *err)
+{
+    const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
+    struct rows            *r;
+    struct err              ignored;
+    const char             *line;
+    size_t                  most = 1;
+    int                     found;
+
+    if (rows_open(&r, path, ROWS_LINES, &ignored))
+        return 0;
+    line = rows_next(r, &ignored) == 1 ? rows_field(r, 0) : "";
+    if (delimiter_columns(used, line, name, &found) == 1 || (name && !found))
+        for (size_t i = 0; i < sizeof delimiters / sizeof *delimiters; i++) {
+            size_t n = delimiter_columns(&delimiters[i], line, name, &found);
+
+            if (n <= most || &delimiters[i] == used || (name && !found))
+                continue;
+            other = &delimiters[i];
+            most = n;
+        }
+    rows_close(r);
+    if (!other)
+        return 0;
+    return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s", path,
+                      other->many, kind == ROWS_CSV ? "csv" : "tsv", used->many,
+                      other->works ? other->works : "", other->works ? ", or " : "", used->many);
+}
+
+/* ---- tables of one's own ---- */
+
+static int own_header(struct rows *r, enum rows_kind kind, const struct task_names *asked,
+                      struct task_columns *c, struct task_names *read, struct reading *d, struct err *err)
+{
+    const char   *name[ROWS_MAX_FIELDS], *missing;
+    struct header h = { rows_path(r), name, 0 };
+    int           rc = delimiter_check(h.path, kind, NULL, err);
+
+    if (!rc && (rc = rows_next(r, err)) == 0)
+        return err_misuse(err, "%s is empty", h.path);
+    if (rc < 0)
+        return rc;
+    for (; h.n < rows_fields(r); h.n++) {
+        name[h.n] = rows_field(r, h.n);
+        if (header_find(&h, name[h.n]) >= 0)
+            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, rows_line(r), name[h.n]);
+    }
+    header_list(&h, d->known, sizeof d->known);
+    missing = header_choose(c, &h, asked);
+    if (missing || c->label < 0)
+        rc = delimiter_check(h.path, kind, missing ? missing : "label", err);
+    return rc < 0 ? rc : header_names(read, &h, c, missing, err);
+}
+
+static int own_read_table(struct rows *r, enum rows_kind kind, const struct task_names *asked,
+                          struct reading *d, struct err *err)
+{
+    struct task_columns c;
+    struct task_names   read = { 0 };
+    int                 rc = own_header(r, kind, asked, &c, &read, d, err);
+
+    d->names = &read;
+    if (!rc)
+        rc = table_read(r, &c, rows_fields(r), d, err);
+    task_names_free(&read);
+    return rc;
+}
+
+/* ---- JSON lines ---- */
+
+/* The names of the first object. */
+static int json_names(struct task_names *out, json_t *object, const char *path,
+                      const struct task_names *asked, struct reading *d, struct err *err)
+{
+    const char         *names[ROWS_MAX_FIELDS], *name;
+    struct header       h = { path, names, 0 };
+    struct task_columns c;
+    json_t             *value;
+
+    if (json_object_size(object) > ROWS_MAX_FIELDS)
+        return err_misuse(err, "%s: an object of more than %d names", path, ROWS_MAX_FIELDS);
+    json_object_foreach(object, name, value)
+        names[h.n++] = name;
+    header_list(&h, d->known, sizeof d->known);
+    return header_names(out, &h, &c, header_choose(&c, &h, asked), err);
+}
+
+static int json_text(const char **out, const json_t *object, const char *name, const struct task_row *row,
+                     struct err *err)
+{
+    const json_t *value = json_object_get(object, name);
+
+    if (!json_is_string(value))
+        return err_misuse(err, "%s:%zu: %s \"%.40s\", a string is expected", row->path, row->line,
+                          value ? "no string in" : "no", name);
+    *out = json_string_value(value);
+    return 0;
+}
+
+/* A label is a string or a number; null, or none, is none. *made: a number's text, the caller's to free. */
+static int json_label(const char **out, char **made, const json_t *object, const char *name,
+                      const struct task_row *row, struct err *err)
+{
+    const json_t *value = json_object_get(object, name);
+
+    *out = *made = NULL;
+    if (!value || json_is_null(value))
+        return 0;
+    if (json_is_string(value)) {
+        *out = json_string_value(value);
+        return 0;
+    }
+    if (!json_is_number(value))
+        return err_misuse(err, "%s:%zu: the label is neither a string nor a number", row->path, row->line);
+    *out = *made = json_dumps(value, JSON_ENCODE_ANY);
+    return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
+}
+
+static int json_row(const struct rows *r, struct task_names *read, const struct task_names *asked,
+                    struct reading *d, struct err *err)
+{
+    struct task_row row = { .path = rows_path(r), .line = rows_line(r), .names = read, .known = d->known };
+    const char     *text = rows_field(r, 0);
+    char            what[512], *made = NULL;
+    json_t         *object;
+    int             rc;
+
+    snprintf(what, sizeof what, "%.480s:%zu", row.path, row.line);
+    rc = json_parse(&object, text, strlen(text), what, err);
+    if (rc)
+        return rc;
+    if (!json_is_object(object))
+        rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path, row.line);
+    if (!rc && !read->text)
+        rc = json_names(read, object, row.path, asked, d, err);
+    if (!rc)
+        rc = json_text(&row.text1, object, read->text, &row, err);
+    if (!rc && read->pair)
+        rc = json_text(&row.text2, object, read->pair, &row, err);
+    if (!rc)
+        rc = json_label(&row.label, &made, object, asked->label ? asked->label : "label", &row, err);
+    if (!rc)
+        rc = reading_row(d, &row, 0, err);
+    free(made);
+    json_decref(object);
+    return rc;
+}
+
+static int own_read_json(struct rows *r, const struct task_names *asked, struct reading *d, struct err *err)
+{
+    struct task_names read = { 0 };
+    int               rc = 0;
+
+    while (!rc && !reading_done(d)) {
+        rc = rows_next(r, err);
+        if (rc == 0) {
+            rc = reading_end(d, rows_path(r), err);
+            break;
+        }
+        if (rc > 0)
+            rc = json_row(r, &read, asked, d, err);
+    }
+    task_names_free(&read);
+    return rc;
+}
+
+/* ---- one's own ---- */
+
+/* How a file is read, by its name's end; negative: nobody knows. */
+static int own_kind(const char *path)
+{
+    static const struct { const char *end; enum rows_kind kind; } ends[] = {
+        { ".csv", ROWS_CSV }, { ".tsv", ROWS_TSV }, { ".json", ROWS_LINES }, { ".jsonl", ROWS_LINES },
+    };
+    const char *dot = strrchr(path, '.');
+
+    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
+        if (strcasecmp(dot, ends[i].end) == 0)
+            return (int)ends[i].kind;
+    return -1;
+}
+
+int task_read_own(const char *path, const struct task_names *names, uint64_t most, task_row_fn row,
+                  void *ctx, struct err *err)
+{
+    struct task_names asked = names ? *names : (struct task_names){ 0 };
+    struct reading    d = { .most = most, .row = row, .ctx = ctx };
+    struct rows   *r;
+    int            kind = own_kind(path), rc;
+
+    if (kind < 0)
+        return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which says "
+                          "how to read it", path);
+    rc = rows_open(&r, path, (enum rows_kind)kind, err);
+    if (rc)
+        return rc;
+    rc = kind == ROWS_LINES ? own_read_json(r, &asked, &d, err)
+                            : own_read_table(r, (enum rows_kind)kind, &asked, &d, err);
+    rows_close(r);
+    return rc;
+}

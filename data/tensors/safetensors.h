@@ -1,0 +1,63 @@
+/* safetensors.h: reads and writes safetensors files (u64 LE header length, JSON header, raw
+ * little-endian data), sharded or not, without ever holding more than the header: tensors are read
+ * and written in pieces of any range. */
+#ifndef DATA_TENSORS_SAFETENSORS_H
+#define DATA_TENSORS_SAFETENSORS_H
+
+#include "data/base/err.h"
+#include "data/base/watch.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum st_dtype { ST_F32, ST_F16, ST_BF16, ST_OTHER };
+
+struct st_tensor {
+    char         *name;
+    enum st_dtype dtype;
+    int           n_dims;
+    uint64_t      dims[8];
+    uint64_t      count;  // product of dims
+    uint64_t      offset; // of its data in its file
+    size_t        file;   // which shard
+};
+
+struct safetensors;
+
+/* dir/model.safetensors, or dir/model.safetensors.index.json and its shards (names without '/').
+ * Everything is checked: header length, offsets inside the file, sizes against shapes, no overlap,
+ * no duplicate, and a header of ours against its own checksum ("sitrain.header" in __metadata__).
+ * The tensors' checksums written by siTrain are verified by safetensors_verify. */
+int  safetensors_open(struct safetensors **out, const char *dir, struct err *err);
+void safetensors_close(struct safetensors *s);
+size_t safetensors_count(const struct safetensors *s);
+const struct st_tensor *safetensors_at(const struct safetensors *s, size_t i);
+const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name); // NULL if absent
+
+/* Elements first..first+n of t as fp32. */
+int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,
+                     float *out, struct err *err);
+
+/* If __metadata__ holds our checksums ("sitrain.crc32c": JSON object tensor -> hex), read
+ * everything and compare; 0 also if there are none. */
+int safetensors_verify(struct safetensors *s, const struct watch *watch, struct err *err);
+int      safetensors_summed(const struct safetensors *s); // whether all of its files have them
+/* Of the headers: with their checksums, it stands for all that is in the files. */
+uint32_t safetensors_sum(const struct safetensors *s);
+uint64_t safetensors_bytes(const struct safetensors *s);  // of all files
+
+/* Writing: declare all tensors first (name, dims), then write each completely, in order and in
+ * pieces, then commit: temporary name, fsync, rename.
+ * __metadata__ = {"format": "pt", "sitrain.header": "...", "sitrain.crc32c": "..."}; the header is
+ * laid out with room for checksums, filled at commit. The same parameters give the same bytes. */
+struct safetensors_writer;
+int  safetensors_writer_open(struct safetensors_writer **out, const char *path, enum st_dtype dtype,
+                             struct err *err);
+int  safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
+                                const uint64_t *dims, struct err *err);
+/* The next n elements, in declared order. */
+int  safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n, struct err *err);
+int  safetensors_writer_commit(struct safetensors_writer *w, struct err *err);
+void safetensors_writer_close(struct safetensors_writer *w); // removes what was not committed
+
+#endif

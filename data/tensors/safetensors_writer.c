@@ -1,0 +1,249 @@
+/* safetensors_writer.c: one safetensors file, written in the order of its declarations.
+ *
+ * The header stands before the data and holds their checksums, which are known last: it is laid out with
+ * room for them as the first values come (its length does not depend on them), and written again at commit.
+ * Only the declarations and one piece are held in memory; the file has a temporary name until commit
+ * (data/base/file.h). Divisions: opening and declaring; the header; values. */
+#include "data/tensors/safetensors_parts.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "data/base/dtype.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening and declaring ---- */
+
+struct st_declared {
+    char    *name;
+    int      n_dims;
+    uint64_t dims[8], count; // count: product of dims
+    uint32_t sum;            // CRC32C of what was written of it
+};
+
+struct safetensors_writer {
+    struct file_new     f;
+    enum st_dtype       dtype;
+    struct st_declared *tensors;
+    size_t              n, current; // current: being written
+    uint64_t            done;       // elements of current
+    uint64_t            data_off;   // 0 until the header is laid out
+    uint64_t            off;        // of the next byte
+    unsigned char       piece[PIECE];
+};
+
+int safetensors_writer_open(struct safetensors_writer **out, const char *path, enum st_dtype dtype,
+                            struct err *err)
+{
+    struct safetensors_writer *w = calloc(1, sizeof *w);
+    int                        rc;
+
+    assert(dtype != ST_OTHER);
+    *out = NULL;
+    if (!w)
+        return err_set(err, -ENOMEM, "no memory to write %s", path);
+    w->dtype = dtype;
+    rc = file_new_open(&w->f, path, err);
+    if (rc)
+        free(w);
+    else
+        *out = w;
+    return rc;
+}
+
+int safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
+                               const uint64_t *dims, struct err *err)
+{
+    struct st_declared *p = realloc(w->tensors, (w->n + 1) * sizeof *p);
+
+    assert(!w->data_off && n_dims >= 0 && n_dims <= 8);
+    if (!p)
+        return err_set(err, -ENOMEM, "no memory for tensor %s", name);
+    w->tensors = p;
+    p += w->n;
+    *p = (struct st_declared){ .name = strdup(name), .n_dims = n_dims, .count = 1 };
+    if (!p->name)
+        return err_set(err, -ENOMEM, "no memory for tensor %s", name);
+    w->n++;
+    for (int i = 0; i < n_dims; i++) {
+        p->dims[i] = dims[i];
+        p->count *= dims[i];
+    }
+    return 0;
+}
+
+/* ---- the header ---- */
+
+/* {"dtype", "shape", "data_offsets"} of one tensor whose data begin at *off, which moves on. */
+static json_t *st_entry(const struct safetensors_writer *w, const struct st_declared *t, uint64_t *off)
+{
+    json_t  *shape = json_array();
+    uint64_t end = *off + t->count * st_size(w->dtype);
+    json_t  *v;
+
+    for (int i = 0; i < t->n_dims; i++)
+        json_array_append_new(shape, json_integer((json_int_t)t->dims[i]));
+    v = json_pack("{s:s, s:o, s:[I,I]}",
+                  "dtype", w->dtype == ST_F32 ? "F32" : w->dtype == ST_F16 ? "F16" : "BF16",
+                  "shape", shape, "data_offsets", (json_int_t)*off, (json_int_t)end);
+    *off = end;
+    return v;
+}
+
+/* The header's text, with the checksums as they are now; its length does not depend on them.
+ * Caller frees; NULL: no memory. */
+static char *st_header_text(const struct safetensors_writer *w)
+{
+    json_t  *root = json_object(), *sums = json_object();
+    char    *inner, *text = NULL;
+    uint64_t off = 0;
+    int      bad = 0;
+
+    for (size_t i = 0; i < w->n; i++) {
+        char hex[9];
+
+        snprintf(hex, sizeof hex, "%08x", w->tensors[i].sum);
+        bad |= json_object_set_new(sums, w->tensors[i].name, json_string(hex));
+    }
+    inner = json_dumps(sums, JSON_COMPACT);
+    if (inner && !bad)
+        bad |= json_object_set_new(root, "__metadata__",
+                                   json_pack("{s:s, s:s, s:s}", "format", "pt",
+                                             HEADER_KEY, HEADER_ZEROS, SUMS_KEY, inner));
+    for (size_t i = 0; i < w->n; i++)
+        bad |= json_object_set_new(root, w->tensors[i].name, st_entry(w, &w->tensors[i], &off));
+    if (inner && !bad)
+        text = json_dumps(root, JSON_COMPACT);
+    free(inner);
+    json_decref(sums);
+    json_decref(root);
+    return text;
+}
+
+/* text, spaces up to n bytes, and its checksum in its place. */
+static void header_fill(char *padded, size_t n, const char *text)
+{
+    char *digits, sum[9];
+
+    snprintf(padded, n + 1, "%-*s", (int)n, text);
+    digits = strstr(padded, HEADER_MARK) + strlen(HEADER_MARK);
+    snprintf(sum, sizeof sum, "%08x", crc32c(0, padded, n));
+    memcpy(digits, sum, 8);
+}
+
+/* Write length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
+static int st_header_write(struct safetensors_writer *w, struct err *err)
+{
+    char    *text = st_header_text(w), *padded;
+    uint64_t n, len;
+    int      rc;
+
+    if (!text)
+        return err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not UTF-8",
+                       w->f.path);
+    len = strlen(text);
+    n = (len + 7) / 8 * 8;
+    assert(!w->data_off || w->data_off == sizeof n + n);
+    padded = malloc(n + 1);
+    if (padded)
+        header_fill(padded, n, text);
+    rc = padded ? file_pwrite(w->f.fd, &n, sizeof n, 0, w->f.path, err)
+                : err_set(err, -ENOMEM, "no memory for %s", w->f.path);
+    if (!rc)
+        rc = file_pwrite(w->f.fd, padded, n, sizeof n, w->f.path, err);
+    if (!rc && !w->data_off)
+        w->off = w->data_off = sizeof n + n;
+    free(padded);
+    free(text);
+    return rc;
+}
+
+/* ---- values ---- */
+
+/* Convert and write `n` elements (at most PIECE / 4) of the current tensor. */
+static int st_writer_piece(struct safetensors_writer *w, const float *values, size_t n, struct err *err)
+{
+    struct st_declared *t = &w->tensors[w->current];
+    size_t              bytes = n * st_size(w->dtype);
+    int                 rc;
+
+    if (w->dtype == ST_F32)
+        memcpy(w->piece, values, bytes);
+    else
+        for (size_t i = 0; i < n; i++) {
+            uint16_t h = w->dtype == ST_F16 ? f16_from_f32(values[i]) : bf16_from_f32(values[i]);
+
+            if (w->dtype == ST_F16 && isfinite(values[i]) && (h & 0x7fff) == 0x7c00)
+                return err_set(err, -ERANGE, "%s: value %g of tensor %s does not fit into fp16 "
+                               "(largest 65504): use bf16 or fp32", w->f.path, (double)values[i],
+                               t->name);
+            memcpy(w->piece + 2 * i, &h, sizeof h);
+        }
+    t->sum = crc32c(t->sum, w->piece, bytes);
+    rc = file_pwrite(w->f.fd, w->piece, bytes, w->off, w->f.path, err);
+    w->off += bytes;
+    w->done += n;
+    return rc;
+}
+
+/* Move past tensors that are complete (or empty). */
+static void st_writer_advance(struct safetensors_writer *w)
+{
+    while (w->current < w->n && w->done == w->tensors[w->current].count) {
+        w->current++;
+        w->done = 0;
+    }
+}
+
+int safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n, struct err *err)
+{
+    int rc = w->data_off ? 0 : st_header_write(w, err);
+
+    while (!rc) {
+        uint64_t left;
+        size_t   part = n < PIECE / 4 ? n : PIECE / 4;
+
+        st_writer_advance(w);
+        if (n == 0)
+            break;
+        if (w->current == w->n)
+            return err_set(err, -EINVAL, "%s: more values than the declared tensors hold", w->f.path);
+        left = w->tensors[w->current].count - w->done;
+        if (part > left)
+            part = (size_t)left;
+        rc = st_writer_piece(w, values, part, err);
+        values += part;
+        n -= part;
+    }
+    return rc;
+}
+
+int safetensors_writer_commit(struct safetensors_writer *w, struct err *err)
+{
+    int rc = safetensors_writer_add(w, NULL, 0, err); // lays the header out if all tensors are empty
+
+    if (!rc && w->current < w->n)
+        rc = err_set(err, -EINVAL, "%s: tensor %s got %" PRIu64 " of its %" PRIu64 " values", w->f.path,
+                     w->tensors[w->current].name, w->done, w->tensors[w->current].count);
+    if (!rc)
+        rc = st_header_write(w, err);
+    if (!rc)
+        rc = file_new_commit(&w->f, err);
+    return rc;
+}
+
+void safetensors_writer_close(struct safetensors_writer *w)
+{
+    if (!w)
+        return;
+    file_new_abort(&w->f);
+    for (size_t i = 0; i < w->n; i++)
+        free(w->tensors[i].name);
+    free(w->tensors);
+    free(w);
+}

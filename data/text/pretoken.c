@@ -1,0 +1,352 @@
+/* pretoken.c: the regular expression of GPT-2, and where a text may be cut.
+ *
+ * Text is divided from the outside in: special tokens of the first turn, of the second, runs of valid UTF-8
+ * (other bytes stand alone), pre-tokens. The expression has no look-behind, so cutting can go on from any end
+ * of a pre-token. When more text is to follow, a pre-token is final if looking for it never touched the end
+ * of what is there. It did not if at least two bytes follow it: greedy runs and the lookahead of \s+(?!\S)
+ * stop at a code point that is there (a run of spaces that reaches the end is taken whole, so nothing follows
+ * it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
+ *
+ * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are those of
+ * Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids do not depend on the
+ * library's version. */
+#include "data/text/pretoken.h"
+
+#include "data/base/utf8.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#define STREAM_BYTES 4096u // what gathers before the first try to cut
+
+#define SPACES "\\t-\\r\\x{20}\\x{85}\\x{a0}" \
+    "\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define LETTERS "\\p{L}" \
+    "\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d65}" \
+    "\\x{10d6f}-\\x{10d85}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}\\x{11380}-\\x{11389}" \
+    "\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}" \
+    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}" \
+    "\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}" \
+    "\\x{16d40}-\\x{16d6c}\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{1e06d}" \
+    "\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"
+#define NUMBERS "\\p{N}" \
+    "\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}" \
+    "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}" \
+    "\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"
+
+static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d"
+                              "| ?[" LETTERS "]+| ?[" NUMBERS "]+| ?[^" SPACES LETTERS NUMBERS "]+"
+                              "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
+
+struct special { char *content; size_t n; int32_t id; };
+
+struct specials {
+    struct special *list;
+    size_t          n;
+    unsigned char   begins[256]; // 1: a special token begins with this byte
+    int             one_begin;   // the byte, if all begin with the same; else -1
+};
+
+enum { TURNS = 2 };
+
+struct pretoken {
+    pcre2_code       *code;
+    pcre2_match_data *match;
+    struct specials   turns[TURNS];
+};
+
+int pretoken_open(struct pretoken **out, struct err *err)
+{
+    struct pretoken *p = calloc(1, sizeof *p);
+    PCRE2_SIZE       at;
+    int              code;
+
+    *out = NULL;
+    if (!p)
+        return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
+    p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+    if (p->code)
+        p->match = pcre2_match_data_create(1, NULL);
+    if (!p->match) {
+        int compiled = p->code != NULL;
+
+        pretoken_close(p);
+        return compiled ? err_set(err, -ENOMEM, "no memory for the pre-tokeniser")
+                        : err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
+                                  code, (size_t)at);
+    }
+    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // where it is not to be had, pcre2_match interprets
+    *out = p;
+    return 0;
+}
+
+void pretoken_close(struct pretoken *p)
+{
+    if (!p)
+        return;
+    for (struct specials *t = p->turns; t < p->turns + TURNS; t++) {
+        for (size_t i = 0; i < t->n; i++)
+            free(t->list[i].content);
+        free(t->list);
+    }
+    pcre2_match_data_free(p->match);
+    pcre2_code_free(p->code);
+    free(p);
+}
+
+int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second,
+                     struct err *err)
+{
+    struct specials *t = &p->turns[second ? 1 : 0];
+    struct special  *s = realloc(t->list, (t->n + 1) * sizeof *s);
+    unsigned char    first = (unsigned char)content[0];
+
+    assert(n > 0 && id >= 0);
+    if (s)
+        t->list = s;
+    if (!s || !(s[t->n].content = malloc(n)))
+        return err_set(err, -ENOMEM, "no memory for a special token");
+    s += t->n;
+    memcpy(s->content, content, n);
+    s->n = n;
+    s->id = id;
+    t->one_begin = t->n == 0 || t->one_begin == first ? first : -1;
+    t->begins[first] = 1;
+    t->n++;
+    return 0;
+}
+
+/* The next place in text[from..n) where a special token stands (*s), or may stand once more follows (*s
+ * NULL); n if none. */
+static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n, int final,
+                           const struct special **s)
+{
+    *s = NULL;
+    for (size_t i = from; p->n && i < n; i++) {
+        int partial = 0;
+
+        if (p->one_begin >= 0) {
+            const char *c = memchr(text + i, p->one_begin, n - i);
+
+            if (!c)
+                break;
+            i = (size_t)(c - text);
+        } else if (!p->begins[(unsigned char)text[i]]) {
+            continue;
+        }
+        for (size_t k = 0; k < p->n; k++) {
+            const struct special *c = &p->list[k];
+            size_t                m = c->n < n - i ? c->n : n - i;
+
+            if (memcmp(text + i, c->content, m))
+                continue;
+            if (m < c->n)
+                partial = 1;
+            else if (!*s || c->n > (*s)->n)
+                *s = c;
+        }
+        if (partial && !final) { // a longer one may yet come
+            *s = NULL;
+            return i;
+        }
+        if (*s)
+            return i;
+    }
+    return n;
+}
+
+/* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the expression must
+ * be asked. Most of English is such words, and the expression takes several times as long to find them. */
+static size_t ascii_word(const char *text, size_t i, size_t n)
+{
+    size_t first = i + (text[i] == ' '), end = first;
+
+    while (end < n && (unsigned char)((text[end] | 0x20) - 'a') < 26)
+        end++;
+    return end > first && end < n && (unsigned char)text[end] < 0x80 ? end - i : 0;
+}
+
+/* Valid UTF-8. `open`: more may follow; then *used is short of n. */
+static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg,
+                   size_t *used, struct err *err)
+{
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(p->match);
+    size_t            i = 0;
+
+    while (i < n) {
+        size_t len = ascii_word(text, i, n);
+        int    rc;
+
+        if (len == 0) {
+            rc = pcre2_match(p->code, (PCRE2_SPTR)text, n, i, PCRE2_NO_UTF_CHECK, p->match, NULL);
+            if (rc < 0)
+                return err_set(err, -EIO, "PCRE2 error %d at byte %zu of a text of %zu", rc, i, n);
+            assert(range[0] == i && range[1] > i);
+            len = range[1] - i;
+        }
+        if (open && i + len + 2 > n)
+            break;
+        rc = fn(arg, text + i, len, -1);
+        if (rc)
+            return rc;
+        i += len;
+    }
+    *used = i;
+    return 0;
+}
+
+/* Length of the valid UTF-8 at the beginning of p[0..n); *why is what utf8_length said of what follows it (1:
+ * nothing does). */
+static size_t valid_length(const char *text, size_t n, int *why)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t               i = 0;
+
+    *why = 1;
+    while (i < n) {
+        uint64_t word;
+        int      len;
+
+        if (n - i >= sizeof word) {
+            memcpy(&word, p + i, sizeof word);
+            if (!(word & 0x8080808080808080u)) {
+                i += sizeof word;
+                continue;
+            }
+        }
+        len = utf8_length(p + i, n - i);
+        if (len <= 0) {
+            *why = len;
+            break;
+        }
+        i += (size_t)len;
+    }
+    return i;
+}
+
+/* Text without special tokens. */
+static int segment_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg,
+                       size_t *used, struct err *err)
+{
+    *used = 0;
+    while (*used < n) {
+        int    why, rc;
+        size_t part = 0, valid = valid_length(text + *used, n - *used, &why);
+        int    run_open = open && why >= 0;
+
+        rc = run_cut(p, text + *used, valid, run_open, fn, arg, &part, err);
+        *used += part;
+        if (rc || run_open)
+            return rc;
+        if (why <= 0) {
+            rc = fn(arg, text + *used, 1, -1);
+            if (rc)
+                return rc;
+            ++*used;
+        }
+    }
+    return 0;
+}
+
+/* Text around the special tokens of turn `turn` and later ones. */
+static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final, pretoken_fn *fn,
+                    void *arg, size_t *used, struct err *err)
+{
+    if (turn == TURNS)
+        return segment_cut(p, text, n, !final, fn, arg, used, err);
+    *used = 0;
+    while (*used < n) {
+        const struct special *s;
+        size_t                at = special_find(&p->turns[turn], text, *used, n, final, &s), part;
+        int                   open = !final && !s;
+        int rc = turn_cut(p, turn + 1, text + *used, at - *used, !open, fn, arg, &part, err);
+
+        *used += part;
+        if (rc || open)
+            return rc;
+        if (s) {
+            rc = fn(arg, text + at, s->n, s->id);
+            if (rc)
+                return rc;
+            *used += s->n;
+        }
+    }
+    return 0;
+}
+
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg,
+                 size_t *used, struct err *err)
+{
+    return turn_cut(p, 0, text, n, final, fn, arg, used, err);
+}
+
+/* ---- streams ---- */
+
+static int stream_append(struct pretoken_stream *s, const char *text, size_t n, struct err *err)
+{
+    if (n > s->cap - s->n) {
+        size_t cap = 2 * s->cap > s->n + n ? 2 * s->cap : s->n + n;
+        char  *buf = realloc(s->buf, cap);
+
+        if (!buf)
+            return err_set(err, -ENOMEM, "no memory for %zu bytes of text", cap);
+        s->buf = buf;
+        s->cap = cap;
+    }
+    if (n)
+        memcpy(s->buf + s->n, text, n);
+    s->n += n;
+    return 0;
+}
+
+static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, pretoken_fn *fn, void *arg,
+                      struct err *err)
+{
+    size_t used;
+    int    rc = pretoken_cut(p, s->buf, s->n, final, fn, arg, &used, err);
+
+    if (rc)
+        return rc;
+    s->n -= used;
+    if (s->n)
+        memmove(s->buf, s->buf + used, s->n);
+    s->next_try = 2 * s->n; // so that a long pre-token in small pieces takes linear time
+    return 0;
+}
+
+int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n, pretoken_fn *fn,
+                  void *arg, struct err *err)
+{
+    while (n > 0) {
+        size_t part = n < 16 * STREAM_BYTES ? n : 16 * STREAM_BYTES;
+        int    rc = stream_append(s, text, part, err);
+
+        if (!rc && s->n >= STREAM_BYTES && s->n >= s->next_try)
+            rc = stream_cut(p, s, 0, fn, arg, err);
+        if (rc)
+            return rc;
+        text += part;
+        n -= part;
+    }
+    return 0;
+}
+
+int pretoken_finish(struct pretoken *p, struct pretoken_stream *s, pretoken_fn *fn, void *arg,
+                    struct err *err)
+{
+    int rc = stream_cut(p, s, 1, fn, arg, err);
+
+    s->n = s->next_try = 0;
+    return rc;
+}
+
+void pretoken_stream_release(struct pretoken_stream *s)
+{
+    free(s->buf);
+    *s = (struct pretoken_stream){ 0 };
+}

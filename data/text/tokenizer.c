@@ -1,0 +1,481 @@
+/* tokenizer.c: byte-level BPE.
+ *
+ * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from merging: of
+ * all neighbouring pairs the one of lowest rank, the leftmost first, until none is left. A heap of
+ * (rank, position) finds it, so that a pre-token of a megabyte takes no longer than its length
+ * times a logarithm; an entry whose pair has changed since is dropped when it comes up.
+ * Divisions: the byte map; building; merging; the cache; encoding; streams. */
+#include "data/text/tokenizer_parts.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CACHE_BITS 16u
+#define END_OF_TEXT "<|endoftext|>"
+
+/* One cache line; direct-mapped, the newer word replaces the older. */
+struct word_cache {
+    struct word {
+        uint8_t n, n_ids;
+        char    bytes[22];
+        int32_t ids[10];
+    } words[(size_t)1 << CACHE_BITS];
+};
+_Static_assert(sizeof(struct word) == 64, "a word is one cache line");
+
+struct symbol {
+    int32_t  id;
+    uint32_t rank; // of the pair (this, next); NO_RANK if it does not merge
+    uint32_t prev, next;
+};
+#define NO_RANK UINT32_MAX
+#define NOBODY  UINT32_MAX
+
+struct bpe_scratch {
+    struct symbol *symbols;
+    uint64_t      *heap; // rank << 32 | position, least first
+    size_t         cap, n_heap;
+};
+
+/* ---- the byte map ---- */
+
+void byte_map_make(struct byte_map *m)
+{
+    size_t n = 0;
+
+    for (int printable = 1; printable >= 0; printable--)
+        for (unsigned b = 0; b < 256; b++)
+            if (printable == ((b >= 33 && b <= 126) || (b >= 161 && b != 173))) {
+                m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188); // 188 bytes are printable
+                m->order[n++] = (unsigned char)b;
+            }
+}
+
+/* ---- building ---- */
+
+int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err)
+{
+    struct tokenizer *t = calloc(1, sizeof *t);
+    size_t            slots = 16;
+    int               rc;
+
+    *out = NULL;
+    if (!t)
+        return err_set(err, -ENOMEM, "no memory for a tokenizer");
+    while (slots < 2 * n_merges)
+        slots *= 2;
+    t->n = n;
+    t->n_merges = n_merges;
+    t->mask = slots - 1;
+    t->entries = calloc(n ? n : 1, sizeof *t->entries);
+    t->merges = calloc(n_merges ? n_merges : 1, sizeof *t->merges);
+    t->merged = calloc(n_merges ? n_merges : 1, sizeof *t->merged);
+    t->table = malloc(slots * sizeof *t->table);
+    t->cache = calloc(1, sizeof *t->cache);
+    t->scratch = calloc(1, sizeof *t->scratch);
+    if (!t->entries || !t->merges || !t->merged || !t->table || !t->cache || !t->scratch)
+        rc = err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
+    else
+        rc = pretoken_open(&t->pre, err);
+    if (rc) {
+        tokenizer_close(t);
+        return rc;
+    }
+    for (size_t i = 0; i < slots; i++)
+        t->table[i].pair = NO_PAIR;
+    *out = t;
+    return 0;
+}
+
+int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what,
+                  struct err *err)
+{
+    struct token_entry *e = &t->entries[id];
+
+    assert(id < t->n);
+    if (e->bytes)
+        return err_misuse(err, "%s: two tokens have the id %zu", what, id);
+    if (n > TOKENIZER_MAX_BYTES)
+        return err_misuse(err, "%s: the token of id %zu has %zu bytes, more than %u", what, id, n,
+                          TOKENIZER_MAX_BYTES);
+    e->bytes = malloc(n ? n : 1);
+    if (!e->bytes)
+        return err_set(err, -ENOMEM, "no memory for the tokens of %s", what);
+    memcpy(e->bytes, bytes, n);
+    e->n = (uint32_t)n;
+    e->raw = (char)raw;
+    return 0;
+}
+
+int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what, struct err *err)
+{
+    size_t              id = (size_t)a->id, n = strlen(a->content);
+    struct token_entry *e = &t->entries[id];
+    int                 rc = tokenizer_set(t, id, a->content, n, 1, what, err);
+
+    if (rc)
+        return rc;
+    e->special = 1;
+    e->normalized = a->normalized != 0;
+    e->word = !a->special;
+    return pretoken_special(t->pre, a->content, n, (int32_t)id, a->normalized, err);
+}
+
+/* The slot of a pair, or the free one where it belongs. */
+static struct merge *merge_slot(const struct tokenizer *t, uint64_t pair)
+{
+    uint64_t h = pair * 0x9e3779b97f4a7c15u;
+    size_t   i = (size_t)(h >> 32) & t->mask;
+
+    while (t->table[i].pair != pair && t->table[i].pair != NO_PAIR)
+        i = (i + 1) & t->mask;
+    return &t->table[i];
+}
+
+void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right, uint32_t merged)
+{
+    uint64_t pair = (uint64_t)left << 32 | right;
+
+    assert(rank < t->n_merges && left < t->n && right < t->n && merged < t->n);
+    t->merges[rank][0] = left;
+    t->merges[rank][1] = right;
+    t->merged[rank] = merged;
+    // a pair listed twice has its later rank
+    *merge_slot(t, pair) = (struct merge){ pair, (uint32_t)rank, merged };
+}
+
+int tokenizer_complete(struct tokenizer *t, struct err *err)
+{
+    for (size_t b = 0; b < 256; b++)
+        t->byte_id[b] = -1;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct token_entry *e = &t->entries[i];
+
+        if (e->bytes && e->n == 1 && (!e->raw || (e->special && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
+            t->byte_id[(unsigned char)e->bytes[0]] = (int32_t)i;
+    }
+    for (size_t b = 0; b < 256; b++)
+        if (t->byte_id[b] < 0)
+            return err_misuse(err, "the tokenizer has no token for byte %zu, so it is no "
+                              "byte-level BPE of any text", b);
+    return 0;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t)
+        return;
+    if (t->scratch) {
+        free(t->scratch->symbols);
+        free(t->scratch->heap);
+    }
+    for (size_t i = 0; t->entries && i < t->n; i++)
+        free(t->entries[i].bytes);
+    pretoken_close(t->pre);
+    free(t->entries);
+    free(t->merges);
+    free(t->merged);
+    free(t->table);
+    free(t->cache);
+    free(t->scratch);
+    free(t);
+}
+
+/* Tokens of the bytes, then of each merge. */
+static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], size_t n_merges,
+                            struct err *err)
+{
+    struct added_token end = { (char[]){ END_OF_TEXT }, (json_int_t)(256 + n_merges), 0, 1 };
+    struct byte_map    m;
+    int                rc = 0;
+
+    byte_map_make(&m);
+    for (size_t i = 0; !rc && i < 256; i++)
+        rc = tokenizer_set(t, i, (const char *)&m.order[i], 1, 0, "training", err);
+    for (size_t r = 0; !rc && r < n_merges; r++) {
+        char     bytes[2 * TOKENIZER_MAX_BYTES];
+        uint32_t a = merges[r][0], b = merges[r][1];
+
+        if (a >= 256 + r || b >= 256 + r)
+            return err_misuse(err, "merge %zu joins the ids %u and %u, but only %zu exist before it", r, a, b,
+                              256 + r);
+        memcpy(bytes, t->entries[a].bytes, t->entries[a].n);
+        memcpy(bytes + t->entries[a].n, t->entries[b].bytes, t->entries[b].n);
+        rc = tokenizer_set(t, 256 + r, bytes, (size_t)t->entries[a].n + t->entries[b].n, 0, "training", err);
+        if (!rc)
+            tokenizer_set_merge(t, r, a, b, (uint32_t)(256 + r));
+    }
+    if (!rc)
+        rc = tokenizer_set_added(t, &end, "training", err);
+    return rc;
+}
+
+int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
+                          struct err *err)
+{
+    struct tokenizer *t;
+    int               rc;
+
+    *out = NULL;
+    if (n_merges > TOKENIZER_MAX_VOCAB - 257)
+        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have", n_merges,
+                          TOKENIZER_MAX_VOCAB - 257);
+    rc = tokenizer_new(&t, 257 + n_merges, n_merges, err);
+    if (rc)
+        return rc;
+    rc = from_merges_fill(t, merges, n_merges, err);
+    if (!rc)
+        rc = tokenizer_complete(t, err);
+    if (rc)
+        tokenizer_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+/* ---- what a tokenizer says of itself ---- */
+
+size_t tokenizer_vocab(const struct tokenizer *t)
+{
+    return t->n;
+}
+
+int32_t tokenizer_endoftext(const struct tokenizer *t)
+{
+    size_t n = strlen(END_OF_TEXT);
+
+    for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
+        if (t->entries[i].special && t->entries[i].n == n && !memcmp(t->entries[i].bytes, END_OF_TEXT, n))
+            return (int32_t)i;
+    return -1;
+}
+
+const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
+{
+    if (id < 0 || (size_t)id >= t->n || !t->entries[id].bytes)
+        return NULL;
+    *n = t->entries[id].n;
+    return t->entries[id].bytes;
+}
+
+/* ---- merging ---- */
+
+static void heap_push(struct bpe_scratch *s, uint64_t key)
+{
+    size_t i = s->n_heap++;
+
+    for (; i > 0 && s->heap[(i - 1) / 2] > key; i = (i - 1) / 2)
+        s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = key;
+}
+
+static uint64_t heap_pop(struct bpe_scratch *s)
+{
+    uint64_t top = s->heap[0], last = s->heap[--s->n_heap];
+    size_t   i = 0, child;
+
+    for (; (child = 2 * i + 1) < s->n_heap; i = child) {
+        child += child + 1 < s->n_heap && s->heap[child + 1] < s->heap[child];
+        if (s->heap[child] >= last)
+            break;
+        s->heap[i] = s->heap[child];
+    }
+    s->heap[i] = last;
+    return top;
+}
+
+/* Look up the pair that begins at symbol i, and queue it if it merges. */
+static void pair_queue(struct tokenizer *t, uint32_t i)
+{
+    struct symbol      *s = &t->scratch->symbols[i];
+    const struct merge *m;
+
+    s->rank = NO_RANK;
+    if (s->next == NOBODY)
+        return;
+    m = merge_slot(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->scratch->symbols[s->next].id);
+    if (m->pair == NO_PAIR)
+        return;
+    s->rank = m->rank;
+    heap_push(t->scratch, (uint64_t)m->rank << 32 | i);
+}
+
+/* A word of n bytes has n - 1 pairs, and each of at most n - 1 merges makes two more. */
+static int scratch_grow(struct bpe_scratch *s, size_t n, struct err *err)
+{
+    size_t cap = n < 64 ? 64 : n;
+
+    if (n <= s->cap)
+        return 0;
+    if (n >= (size_t)1 << 30)
+        return err_misuse(err,
+                          "a word of %zu bytes without a break is too long to tokenise (less than 1 GiB)", n);
+    free(s->symbols);
+    free(s->heap);
+    s->cap = 0;
+    s->symbols = malloc(cap * sizeof *s->symbols);
+    s->heap = malloc(3 * cap * sizeof *s->heap);
+    if (!s->symbols || !s->heap)
+        return err_set(err, -ENOMEM, "no memory to tokenise a word of %zu bytes", n);
+    s->cap = cap;
+    return 0;
+}
+
+/* Merge a word of n > 0 bytes until no pair merges; the symbols left are linked by next, from 0. */
+static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct err *err)
+{
+    struct bpe_scratch *s = t->scratch;
+    int                 rc = scratch_grow(s, n, err);
+
+    if (rc)
+        return rc;
+    s->n_heap = 0;
+    for (uint32_t i = 0; i < n; i++)
+        s->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK, i ? i - 1 : NOBODY,
+                                         i + 1 < n ? i + 1 : NOBODY };
+    for (uint32_t i = 0; i < n; i++)
+        pair_queue(t, i);
+    while (s->n_heap > 0) {
+        uint64_t       top = heap_pop(s);
+        uint32_t       i = (uint32_t)top, rank = (uint32_t)(top >> 32);
+        struct symbol *left = &s->symbols[i], *right;
+
+        if (left->rank != rank)
+            continue; // it or its neighbour was merged since
+        right = &s->symbols[left->next];
+        right->rank = NO_RANK;
+        left->id = (int32_t)t->merged[rank];
+        left->next = right->next;
+        if (left->next != NOBODY)
+            s->symbols[left->next].prev = i;
+        if (left->prev != NOBODY)
+            pair_queue(t, left->prev);
+        pair_queue(t, i);
+    }
+    return 0;
+}
+
+/* ---- the cache, and encoding ---- */
+
+static uint64_t word_hash(const char *bytes, size_t n)
+{
+    uint64_t h = n, w = 0;
+
+    for (; n >= 8; n -= 8, bytes += 8) {
+        memcpy(&w, bytes, 8);
+        h = (h ^ w) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 32;
+    }
+    w = 0;
+    memcpy(&w, bytes, n);
+    h = (h ^ w) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
+static int token_buf_reserve(struct token_buf *b, size_t more, struct err *err)
+{
+    size_t   cap = b->cap ? 2 * b->cap : 1024;
+    int32_t *p;
+
+    if (more <= b->cap - b->n)
+        return 0;
+    while (cap < b->n + more)
+        cap *= 2;
+    p = realloc(b->ids, cap * sizeof *p);
+    if (!p)
+        return err_set(err, -ENOMEM, "no memory for %zu token ids", cap);
+    b->ids = p;
+    b->cap = cap;
+    return 0;
+}
+
+void token_buf_free(struct token_buf *b)
+{
+    free(b->ids);
+    *b = (struct token_buf){ 0 };
+}
+
+struct encoding { struct tokenizer *t; struct token_buf *out; struct err *err; };
+
+/* The ids of one pre-token (a pretoken_fn). */
+static int encode_word(void *arg, const char *bytes, size_t n, int32_t special)
+{
+    struct encoding  *e = arg;
+    struct token_buf *out = e->out;
+    struct word      *w = NULL;
+    size_t            first = out->n;
+    int               rc = token_buf_reserve(out, special >= 0 ? 1 : n, e->err);
+
+    if (rc)
+        return rc;
+    if (special >= 0) {
+        out->ids[out->n++] = special;
+        return 0;
+    }
+    if (n <= sizeof w->bytes) {
+        w = &e->t->cache->words[word_hash(bytes, n) & (((size_t)1 << CACHE_BITS) - 1)];
+        if (w->n == n && !memcmp(w->bytes, bytes, n)) {
+            memcpy(out->ids + out->n, w->ids, w->n_ids * sizeof *w->ids);
+            out->n += w->n_ids;
+            return 0;
+        }
+    }
+    rc = word_merge(e->t, bytes, n, e->err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i != NOBODY; i = e->t->scratch->symbols[i].next)
+        out->ids[out->n++] = e->t->scratch->symbols[i].id;
+    if (w && out->n - first <= sizeof w->ids / sizeof *w->ids) {
+        w->n = (uint8_t)n;
+        w->n_ids = (uint8_t)(out->n - first);
+        memcpy(w->bytes, bytes, n);
+        memcpy(w->ids, out->ids + first, w->n_ids * sizeof *w->ids);
+    }
+    return 0;
+}
+
+int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out, struct err *err)
+{
+    struct encoding e = { t, out, err };
+    size_t          used;
+
+    return pretoken_cut(t->pre, text, n, 1, encode_word, &e, &used, err);
+}
+
+/* ---- streams ---- */
+
+struct tokenizer_stream { struct tokenizer *t; struct pretoken_stream s; };
+
+int tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, struct err *err)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return err_set(err, -ENOMEM, "no memory for a stream of text");
+    (*out)->t = t;
+    return 0;
+}
+
+int tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n, struct token_buf *out,
+                          struct err *err)
+{
+    struct encoding e = { s->t, out, err };
+
+    return pretoken_feed(s->t->pre, &s->s, text, n, encode_word, &e, err);
+}
+
+int tokenizer_stream_finish(struct tokenizer_stream *s, struct token_buf *out, struct err *err)
+{
+    struct encoding e = { s->t, out, err };
+
+    return pretoken_finish(s->t->pre, &s->s, encode_word, &e, err);
+}
+
+void tokenizer_stream_close(struct tokenizer_stream *s)
+{
+    if (!s)
+        return;
+    pretoken_stream_release(&s->s);
+    free(s);
+}

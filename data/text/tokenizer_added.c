@@ -1,0 +1,299 @@
+/* tokenizer_added.c: which added tokens a folder has, and with what ids.
+ *
+ * Five files may name them: tokenizer.json (added_tokens), tokenizer_config.json (added_tokens_decoder, and
+ * bos_token and its kin), special_tokens_map.json and added_tokens.json. This follows what transformers does
+ * with them: the later one adds to the earlier; the two old files count only where tokenizer_config.json has
+ * no added_tokens_decoder; what is named again takes the flags of its last naming. An id is never the file's:
+ * a token of the vocabulary keeps its own, every other gets the next one. A file that says otherwise is
+ * refused, since its model was trained with the ids that it says. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_ADDED      4096u
+#define MAX_FILE_BYTES ((size_t)16 << 20)
+
+static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
+                                     "pad_token", "cls_token", "mask_token" };
+static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
+#define N_NAMES (sizeof names / sizeof *names)
+#define N_LISTS (sizeof lists / sizeof *lists)
+
+struct adding {
+    struct added_tokens *to;
+    const json_t        *vocab;
+    const char          *path; // of the file being read
+};
+
+/* One naming of a token; id -1: the file does not say. */
+struct naming { const char *content; json_int_t id; int normalized, special; };
+
+/* ---- one token ---- */
+
+static struct added_token *added_find(const struct added_tokens *a, const char *content)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (!strcmp(a->list[i].content, content))
+            return &a->list[i];
+    return NULL;
+}
+
+static json_int_t next_id(const struct adding *s, const char *content)
+{
+    const json_t *known = json_object_get(s->vocab, content);
+    json_int_t    next = (json_int_t)json_object_size(s->vocab);
+
+    if (known)
+        return json_integer_value(known);
+    for (size_t i = 0; i < s->to->n; i++)
+        if (s->to->list[i].id >= next)
+            next = s->to->list[i].id + 1;
+    return next;
+}
+
+static int token_add(struct adding *s, const struct naming *what, struct err *err)
+{
+    struct added_tokens *a = s->to;
+    struct added_token  *t = added_find(a, what->content), *grown;
+    json_int_t           id = t ? t->id : next_id(s, what->content);
+
+    if (what->id >= 0 && what->id != id)
+        return err_misuse(err, "%s: added token %.100s has the id %lld, but by its place in the "
+                          "vocabulary it has %lld", s->path, what->content, (long long)what->id,
+                          (long long)id);
+    if (!t) {
+        if (a->n == MAX_ADDED)
+            return err_misuse(err, "%s: more than %u added tokens", s->path, MAX_ADDED);
+        grown = realloc(a->list, (a->n + 1) * sizeof *grown);
+        if (grown)
+            a->list = grown;
+        if (!grown || !(grown[a->n].content = strdup(what->content)))
+            return err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
+        t = &grown[a->n++];
+        t->id = id;
+    }
+    t->normalized = what->normalized;
+    t->special = what->special;
+    return 0;
+}
+
+/* A token as a string, or as an object with content and flags. `special`: it is one, whatever its flag says.
+ */
+static int naming_read(const struct adding *s, struct naming *out, const json_t *v, int special,
+                       struct err *err)
+{
+    static const char *const unknown[] = { "lstrip", "rstrip", "single_word" };
+    const json_t            *content = json_is_string(v) ? v : json_object_get(v, "content"), *flag;
+
+    if (!json_is_string(content) || json_string_length(content) == 0)
+        return err_misuse(err, "%s: an added token has no content", s->path);
+    *out = (struct naming){ json_string_value(content), -1, 0,
+                            special || json_is_true(json_object_get(v, "special")) };
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (json_is_true(json_object_get(v, unknown[i])))
+            return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here", s->path,
+                              out->content, unknown[i]);
+    flag = json_object_get(v, "normalized");
+    out->normalized = flag ? json_is_true(flag) : !out->special;
+    return 0;
+}
+
+static int naming_by_id(const void *a, const void *b)
+{
+    const struct naming *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* ---- what each file names ---- */
+
+/* tokenizer.json: an array of objects with ids, in order. */
+static int array_add(struct adding *s, const json_t *added, struct err *err)
+{
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        const json_t *v = json_array_get(added, i), *id = json_object_get(v, "id");
+        struct naming what;
+        int           rc = naming_read(s, &what, v, 0, err);
+
+        if (rc)
+            return rc;
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            return err_misuse(err, "%s: added token %.100s has no id", s->path, what.content);
+        what.id = json_integer_value(id);
+        rc = token_add(s, &what, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Whether bos_token or its kin, or a list of such, names this content. */
+static int is_named(const json_t *named, const char *content)
+{
+    const json_t *v, *list;
+    const char   *key;
+
+    json_object_foreach((json_t *)named, key, v) {
+        list = json_is_array(v) ? v : NULL;
+        for (size_t i = 0; i < (list ? json_array_size(list) : 1); i++) {
+            const json_t *one = list ? json_array_get(list, i) : v;
+            const char   *c = json_string_value(json_is_string(one) ? one : json_object_get(one, "content"));
+
+            if (c && !strcmp(c, content))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* Of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json, {"content": 50257}: in the
+ * order of the ids. */
+static int object_add(struct adding *s, const json_t *object, const json_t *named, struct err *err)
+{
+    size_t         n = 0, size = json_object_size(object);
+    struct naming *all = calloc(size ? size : 1, sizeof *all);
+    const char    *key;
+    const json_t  *v;
+    int            rc = all ? 0 : err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
+
+    json_object_foreach((json_t *)object, key, v) {
+        struct naming *what = all + n++;
+        char          *end = NULL;
+
+        if (rc)
+            break;
+        if (json_is_integer(v)) {
+            int special = is_named(named, key);
+
+            *what = (struct naming){ key, json_integer_value(v), !special, special };
+        } else {
+            rc = naming_read(s, what, v, 0, err);
+            what->id = strtoll(key, &end, 10);
+        }
+        if (!rc && (what->id < 0 || !*what->content || (end && (end == key || *end))))
+            rc = err_misuse(err, "%s: added token %.100s has no id", s->path, what->content);
+    }
+    if (!rc)
+        qsort(all, n, sizeof *all, naming_by_id);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = token_add(s, &all[i], err);
+    free(all);
+    return rc;
+}
+
+/* A token that is named to be special, where it is none yet. */
+static int special_add(struct adding *s, const json_t *v, struct err *err)
+{
+    struct naming what;
+    int           rc;
+
+    if (!v || json_is_null(v))
+        return 0;
+    rc = naming_read(s, &what, v, 1, err);
+    return rc || added_find(s->to, what.content) ? rc : token_add(s, &what, err);
+}
+
+static int named_add(struct adding *s, const json_t *named, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < N_NAMES && !rc; i++)
+        rc = special_add(s, json_object_get(named, names[i]), err);
+    for (size_t k = 0; k < N_LISTS; k++) {
+        const json_t *list = json_object_get(named, lists[k]);
+
+        if (json_object_size(list))
+            return err_misuse(err, "%s: %s is an object: only a list of tokens is known", s->path, lists[k]);
+        for (size_t i = 0; i < json_array_size(list) && !rc; i++)
+            rc = special_add(s, json_array_get(list, i), err);
+    }
+    return rc;
+}
+
+/* ---- the folder ---- */
+
+/* dir/name parsed, *path naming it (caller frees both); *out NULL where there is no such file. */
+static int optional_read(json_t **out, char **path, const char *dir, const char *name, struct err *err)
+{
+    *out = NULL;
+    if (asprintf(path, "%s/%s", dir, name) < 0) {
+        *path = NULL;
+        return err_set(err, -ENOMEM, "no memory for the files of %s", dir);
+    }
+    return access(*path, F_OK) ? 0 : json_read(out, *path, MAX_FILE_BYTES, err);
+}
+
+/* The names' values of `from` over those of `named`. */
+static void named_take(json_t *named, const json_t *from)
+{
+    for (size_t i = 0; i < N_NAMES + N_LISTS; i++) {
+        const char *name = i < N_NAMES ? names[i] : lists[i - N_NAMES];
+        json_t     *v = json_object_get(from, name);
+
+        if (v)
+            json_object_set(named, name, v);
+    }
+}
+
+/* From three parsed files, each NULL where it is not there. */
+static int companions_add(struct adding *s, char *paths[3], json_t *const files[3], json_t *named,
+                          struct err *err)
+{
+    const json_t *decoder = json_object_get(files[0], "added_tokens_decoder");
+    int           rc;
+
+    s->path = paths[0];
+    if (json_is_true(json_object_get(files[0], "add_prefix_space")))
+        return err_misuse(err, "%s sets add_prefix_space, which is not computed here", paths[0]);
+    named_take(named, files[0]);
+    if (decoder) {
+        rc = object_add(s, decoder, named, err);
+    } else {
+        named_take(named, files[1]);
+        s->path = paths[2];
+        rc = object_add(s, files[2], named, err);
+        s->path = paths[files[1] ? 1 : 0];
+    }
+    return rc ? rc : named_add(s, named, err);
+}
+
+int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
+                      const json_t *vocab, struct err *err)
+{
+    static const char *const files_names[3] = { "tokenizer_config.json", "special_tokens_map.json",
+                                                "added_tokens.json" };
+    struct adding s = { a, vocab, path };
+    json_t       *files[3] = { NULL }, *named = json_object();
+    char         *paths[3] = { NULL };
+    int           rc = named ? 0 : err_set(err, -ENOMEM, "no memory to read %s", path);
+
+    if (!rc)
+        rc = array_add(&s, json_object_get(root, "added_tokens"), err);
+    // the older pair of files: these three are <|endoftext|> unless another is named
+    for (size_t i = 0; !root && i < 3; i++)
+        json_object_set_new(named, names[i], json_string("<|endoftext|>"));
+    for (size_t i = 0; i < 3 && !rc; i++)
+        rc = optional_read(&files[i], &paths[i], dir, files_names[i], err);
+    if (!rc)
+        rc = companions_add(&s, paths, files, named, err);
+    for (size_t i = 0; i < 3; i++) {
+        json_decref(files[i]);
+        free(paths[i]);
+    }
+    json_decref(named);
+    return rc;
+}
+
+void added_tokens_free(struct added_tokens *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        free(a->list[i].content);
+    free(a->list);
+    *a = (struct added_tokens){ 0 };
+}

@@ -1,0 +1,544 @@
+/* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
+ *
+ * tokenizer.json says what the tokenizer does besides BPE (normalizer, pre-tokenizer, ...); what
+ * this one would not do the same way is refused, not ignored. The older pair of files says nothing
+ * of it: GPT-2's way is meant.
+ * In the files a token's bytes stand as printable code points (the byte map); added
+ * tokens stand as they are. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/file.h"
+#include "data/base/json.h"
+#include "data/base/utf8.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CODE_POINTS    324u // 256 bytes, of which 68 are moved behind the 256th
+
+/* What loading needs at hand. */
+struct loading {
+    const char         *dir, *path;
+    json_t             *vocab; // token -> id
+    struct added_tokens added;
+    struct tokenizer   *t;
+    unsigned char       byte_of[CODE_POINTS];
+    char                known[CODE_POINTS];
+};
+
+/* ---- names: tokens as they stand in the files ---- */
+
+/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of mapped
+ * bytes. */
+static long name_decode(const struct loading *l, const char *name, char *out)
+{
+    const unsigned char *p = (const unsigned char *)name;
+    long                 n = 0;
+
+    while (*p) {
+        unsigned cp = *p;
+
+        if (cp >= 0x80) {
+            if (cp < 0xC0 || cp >= 0xE0)
+                return -1;
+            cp = (cp & 0x1F) << 6 | (p[1] & 0x3F);
+            p++;
+        }
+        p++;
+        if (cp >= CODE_POINTS || !l->known[cp])
+            return -1;
+        out[n++] = (char)l->byte_of[cp];
+    }
+    return n;
+}
+
+/* The name of a token; caller frees. NULL: no memory. */
+static char *name_encode(const struct byte_map *m, const struct token_entry *e)
+{
+    char *name = malloc(2 * (size_t)e->n + 1), *p = name;
+
+    for (uint32_t i = 0; name && i < e->n; i++) {
+        unsigned cp = m->code_point[(unsigned char)e->bytes[i]];
+
+        if (e->raw)
+            *p++ = e->bytes[i];
+        else if (cp < 0x80)
+            *p++ = (char)cp;
+        else {
+            *p++ = (char)(0xC0 | cp >> 6);
+            *p++ = (char)(0x80 | (cp & 0x3F));
+        }
+    }
+    if (name)
+        *p = 0;
+    return name;
+}
+
+/* ---- loading: vocabulary ---- */
+
+/* The id of a JSON value, or -1. */
+static json_int_t id_of(const json_t *v)
+{
+    json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
+
+    return id >= 0 && id < (json_int_t)TOKENIZER_MAX_VOCAB ? id : -1;
+}
+
+/* One more than the highest id of a vocabulary; 0 and a sentence if something in it is no id. */
+static size_t vocab_size(const struct loading *l, struct err *err)
+{
+    const char *name;
+    json_t     *v;
+    size_t      n = 0;
+
+    json_object_foreach(l->vocab, name, v) {
+        json_int_t id = id_of(v);
+
+        if (id < 0) {
+            err_misuse(err, "%s: token %.100s has no id from 0 to %zu", l->path, name,
+                       TOKENIZER_MAX_VOCAB - 1);
+            return 0;
+        }
+        if ((size_t)id >= n)
+            n = (size_t)id + 1;
+    }
+    if (n == 0)
+        err_misuse(err, "%s has no vocabulary of tokens and ids", l->path);
+    return n;
+}
+
+/* The tokens that are not there yet: added tokens come first, and stand in most vocabularies too. */
+static int vocab_load(struct loading *l, struct err *err)
+{
+    const char *name;
+    json_t     *v;
+
+    json_object_foreach(l->vocab, name, v) {
+        const struct token_entry *e = &l->t->entries[id_of(v)];
+        size_t                    len = strlen(name);
+        char                      bytes[TOKENIZER_MAX_BYTES];
+        long                      n;
+        int                       rc;
+
+        if (e->special && e->n == len && !memcmp(e->bytes, name, len))
+            continue;
+        if (len > TOKENIZER_MAX_BYTES)
+            return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
+                              TOKENIZER_MAX_BYTES);
+        n = name_decode(l, name, bytes);
+        rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes, n < 0 ? len : (size_t)n, n < 0,
+                           l->path, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- loading: merges ---- */
+
+static int merge_load(struct loading *l, size_t rank, const char *left, size_t n_left, const char *right,
+                      size_t n_right, struct err *err)
+{
+    char       name[2 * TOKENIZER_MAX_BYTES + 1];
+    json_int_t a, b, c;
+
+    if (n_left > TOKENIZER_MAX_BYTES || n_right > TOKENIZER_MAX_BYTES)
+        return err_misuse(err, "%s: merge %zu is longer than %u bytes", l->path, rank, TOKENIZER_MAX_BYTES);
+    memcpy(name, left, n_left);
+    name[n_left] = 0;
+    a = id_of(json_object_get(l->vocab, name));
+    memcpy(name + n_left, right, n_right);
+    name[n_left + n_right] = 0;
+    b = id_of(json_object_get(l->vocab, name + n_left));
+    c = id_of(json_object_get(l->vocab, name));
+    // a NUL is in no token
+    if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0)
+        return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token",
+                          l->path, rank, name);
+    tokenizer_set_merge(l->t, rank, (uint32_t)a, (uint32_t)b, (uint32_t)c);
+    return 0;
+}
+
+/* "left right" */
+static int merge_load_line(struct loading *l, size_t rank, const char *line, size_t n, struct err *err)
+{
+    const char *space = memchr(line, ' ', n);
+
+    if (!space)
+        return err_misuse(err, "%s: merge %zu (%.*s) is not two tokens with a space between", l->path, rank,
+                          n < 60 ? (int)n : 60, line);
+    return merge_load(l, rank, line, (size_t)(space - line), space + 1, n - 1 - (size_t)(space - line), err);
+}
+
+static int merges_load_json(struct loading *l, const json_t *merges, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t r = 0; !rc && r < json_array_size(merges); r++) {
+        const json_t *m = json_array_get(merges, r), *a = json_array_get(m, 0), *b = json_array_get(m, 1);
+
+        if (json_is_string(m))
+            rc = merge_load_line(l, r, json_string_value(m), json_string_length(m), err);
+        else if (json_array_size(m) == 2 && json_is_string(a) && json_is_string(b))
+            rc = merge_load(l, r, json_string_value(a), json_string_length(a), json_string_value(b),
+                            json_string_length(b), err);
+        else
+            rc = err_misuse(err, "%s: merge %zu is not a pair of tokens", l->path, r);
+    }
+    return rc;
+}
+
+/* The next line of text[*at..n) that is a merge; NULL at the end. */
+static const char *merges_line(const char *text, size_t n, size_t *at, size_t *len)
+{
+    while (*at < n) {
+        const char *line = text + *at, *end = memchr(line, '\n', n - *at);
+
+        *len = end ? (size_t)(end - line) : n - *at;
+        *at += *len + (end != NULL);
+        if (*len && line[*len - 1] == '\r')
+            --*len;
+        if (*len && !(*len >= 8 && !memcmp(line, "#version", 8)))
+            return line;
+    }
+    return NULL;
+}
+
+/* ---- loading: what tokenizer.json says besides ---- */
+
+/* Whether an optional setting is absent, null, false or "". */
+static int is_unset(const json_t *v)
+{
+    return !v || json_is_null(v) || json_is_false(v) || (json_is_string(v) && json_string_length(v) == 0);
+}
+
+static int settings_check(const struct loading *l, const json_t *root, const json_t *model, struct err *err)
+{
+    static const char *const unset[] = { "dropout", "continuing_subword_prefix",
+                                         "end_of_word_suffix", "byte_fallback", "ignore_merges" };
+    const json_t *pre = json_object_get(root, "pre_tokenizer");
+    const char   *type = json_string_value(json_object_get(model, "type"));
+    const char   *pre_type = json_string_value(json_object_get(pre, "type"));
+
+    if (type && strcmp(type, "BPE"))
+        return err_misuse(err, "%s: its model is %s, but only BPE is known", l->path, type);
+    if (!is_unset(json_object_get(root, "normalizer")))
+        return err_misuse(err, "%s has a normalizer: GPT-2's tokenizer has none", l->path);
+    if (!pre_type || strcmp(pre_type, "ByteLevel"))
+        return err_misuse(err, "%s: its pre_tokenizer is %s, but only ByteLevel is known", l->path,
+                          pre_type ? pre_type : "absent");
+    if (!is_unset(json_object_get(pre, "add_prefix_space")) ||
+        json_is_false(json_object_get(pre, "use_regex")))
+        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression and without "
+                          "a prefix space is known", l->path);
+    for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
+        if (!is_unset(json_object_get(model, unset[i])))
+            return err_misuse(err, "%s sets %s: GPT-2's tokenizer does not", l->path, unset[i]);
+    return 0;
+}
+
+/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root: tokenizer.json,
+ * or NULL. */
+static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, struct err *err)
+{
+    size_t n = vocab_size(l, err);
+    int    rc = n ? added_tokens_read(&l->added, l->dir, l->path, root, l->vocab, err) : -EINVAL;
+
+    for (size_t i = 0; !rc && i < l->added.n; i++)
+        if ((size_t)l->added.list[i].id >= n)
+            n = (size_t)l->added.list[i].id + 1;
+    if (!rc)
+        rc = tokenizer_new(&l->t, n, n_merges, err);
+    for (size_t i = 0; !rc && i < l->added.n; i++)
+        rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
+    return rc ? rc : vocab_load(l, err);
+}
+
+static int open_json(struct loading *l, struct err *err)
+{
+    json_t       *root = NULL;
+    const json_t *model, *merges;
+    int           rc = json_read(&root, l->path, TOKENIZER_FILE_MAX, err);
+
+    if (rc)
+        return rc;
+    model = json_object_get(root, "model");
+    merges = json_object_get(model, "merges");
+    l->vocab = json_object_get(model, "vocab");
+    rc = settings_check(l, root, model, err);
+    if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
+        rc = err_misuse(err, "%s has more than %zu merges", l->path, TOKENIZER_MAX_VOCAB);
+    if (!rc)
+        rc = tokens_load(l, root, json_array_size(merges), err);
+    if (!rc)
+        rc = merges_load_json(l, merges, err);
+    json_decref(root);
+    return rc;
+}
+
+/* ---- loading: vocab.json and merges.txt ---- */
+
+static int merges_load_text(struct loading *l, const char *text, size_t n, struct err *err)
+{
+    const char *line;
+    size_t      at = 0, len;
+    int         rc = 0;
+
+    for (size_t r = 0; !rc && (line = merges_line(text, n, &at, &len)); r++)
+        rc = merge_load_line(l, r, line, len, err);
+    return rc;
+}
+
+static int open_pair(struct loading *l, const char *vocab_path, const char *merges_path, struct err *err)
+{
+    char  *text = NULL;
+    size_t n_text = 0, n_merges = 0, at = 0, len;
+    int    rc;
+
+    l->path = vocab_path;
+    rc = json_read(&l->vocab, vocab_path, TOKENIZER_FILE_MAX, err);
+    if (!rc)
+        rc = file_read_whole(&text, &n_text, merges_path, TOKENIZER_FILE_MAX, err);
+    if (rc)
+        goto out;
+    while (n_merges <= TOKENIZER_MAX_VOCAB && merges_line(text, n_text, &at, &len))
+        n_merges++;
+    if (n_merges > TOKENIZER_MAX_VOCAB)
+        rc = err_misuse(err, "%s has more than %zu merges", merges_path, TOKENIZER_MAX_VOCAB);
+    else
+        rc = tokens_load(l, NULL, n_merges, err);
+    l->path = merges_path;
+    if (!rc)
+        rc = merges_load_text(l, text, n_text, err);
+out:
+    free(text);
+    json_decref(l->vocab);
+    return rc;
+}
+
+/* ---- the folder ---- */
+
+/* dir/name; caller frees. NULL and a sentence: no memory. */
+static char *join(const char *dir, const char *name, struct err *err)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", dir, name) >= 0)
+        return path;
+    err_set(err, -ENOMEM, "no memory for the files of %s", dir);
+    return NULL;
+}
+
+/* Open by whichever files are there. */
+static int open_dir(struct loading *l, const char *dir, char *paths[5], struct err *err)
+{
+    if (access(paths[0], F_OK) == 0) {
+        l->path = paths[0];
+        return open_json(l, err);
+    }
+    for (int i = 1; i < 5; i += 2)
+        if (access(paths[i], F_OK) == 0)
+            return open_pair(l, paths[i], paths[i + 1], err);
+    return err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
+                      "(or encoder.json and vocab.bpe), was expected", dir);
+}
+
+int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
+{
+    static const char *const names[5] = { "tokenizer.json", "vocab.json", "merges.txt",
+                                          "encoder.json", "vocab.bpe" };
+    struct loading           l = { .dir = dir };
+    struct byte_map          m;
+    char                    *paths[5] = { NULL };
+    int                      rc = 0;
+
+    *out = NULL;
+    byte_map_make(&m);
+    for (unsigned b = 0; b < 256; b++) {
+        l.byte_of[m.code_point[b]] = (unsigned char)b;
+        l.known[m.code_point[b]] = 1;
+    }
+    for (int i = 0; !rc && i < 5; i++)
+        if (!(paths[i] = join(dir, names[i], err)))
+            rc = -ENOMEM;
+    if (!rc)
+        rc = open_dir(&l, dir, paths, err);
+    if (!rc)
+        rc = tokenizer_complete(l.t, err);
+    if (rc)
+        tokenizer_close(l.t);
+    else
+        *out = l.t;
+    added_tokens_free(&l.added);
+    for (int i = 0; i < 5; i++)
+        free(paths[i]);
+    return rc;
+}
+
+/* ---- saving ---- */
+
+/* The names of all ids (NULL where there is none); caller frees each and the array. */
+static char **names_make(const struct tokenizer *t, struct err *err)
+{
+    struct byte_map m;
+    char          **names = calloc(t->n, sizeof *names);
+
+    byte_map_make(&m);
+    for (size_t i = 0; names && i < t->n; i++)
+        if (t->entries[i].bytes && !(names[i] = name_encode(&m, &t->entries[i]))) {
+            while (i-- > 0)
+                free(names[i]);
+            free(names);
+            names = NULL;
+        }
+    if (!names)
+        err_set(err, -ENOMEM, "no memory for the names of %zu tokens", t->n);
+    return names;
+}
+
+static json_t *vocab_make(const struct tokenizer *t, char **names)
+{
+    json_t *vocab = json_object();
+
+    for (size_t i = 0; i < t->n; i++)
+        if (names[i])
+            json_object_set_new(vocab, names[i], json_integer((json_int_t)i));
+    return vocab;
+}
+
+static json_t *added_make(const struct tokenizer *t, char **names)
+{
+    json_t *added = json_array();
+
+    for (size_t i = 0; i < t->n; i++) {
+        const struct token_entry *e = &t->entries[i];
+
+        if (e->special)
+            json_array_append_new(added,
+                                  json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
+                                            "content", names[i], "single_word", 0, "lstrip", 0, "rstrip", 0,
+                                            "normalized", e->normalized, "special", !e->word));
+    }
+    return added;
+}
+
+/* tokenizer.json; takes over `vocab` and `merges`. */
+static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab, json_t *merges)
+{
+    json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:o, s:o}", "type", "BPE",
+                              "dropout", "unk_token",
+                              "continuing_subword_prefix", "", "end_of_word_suffix", "",
+                              "fuse_unk", 0, "byte_fallback", 0, "vocab", vocab, "merges", merges);
+
+    return json_pack("{s:s, s:n, s:n, s:o, s:n,"
+                     " s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:o}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", added_make(t, names),
+                     "normalizer",
+                     "pre_tokenizer", "type", "ByteLevel",
+                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1,
+                     "post_processor", "type", "ByteLevel",
+                     "add_prefix_space", 1, "trim_offsets", 0, "use_regex", 1,
+                     "decoder", "type", "ByteLevel",
+                     "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
+                     "model", model);
+}
+
+static int merges_write(const json_t *merges, const char *path, struct err *err)
+{
+    struct file_new f;
+    char           *text = NULL;
+    size_t          n = 0;
+    FILE           *out = open_memstream(&text, &n);
+    int             rc;
+
+    if (!out)
+        return err_set(err, -ENOMEM, "no memory for %s", path);
+    fprintf(out, "#version: 0.2\n");
+    for (size_t r = 0; r < json_array_size(merges); r++)
+        fprintf(out, "%s\n", json_string_value(json_array_get(merges, r)));
+    if (fclose(out)) {
+        free(text);
+        return err_set(err, -ENOMEM, "no memory for %s", path);
+    }
+    rc = file_new_open(&f, path, err);
+    if (!rc) {
+        rc = file_pwrite(f.fd, text, n, 0, path, err);
+        if (!rc)
+            rc = file_new_commit(&f, err);
+        else
+            file_new_abort(&f);
+    }
+    free(text);
+    return rc;
+}
+
+static json_t *merges_make(const struct tokenizer *t, char **names)
+{
+    json_t *merges = json_array();
+
+    for (size_t r = 0; r < t->n_merges; r++)
+        json_array_append_new(merges, json_sprintf("%s %s", names[t->merges[r][0]], names[t->merges[r][1]]));
+    return merges;
+}
+
+/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer asks
+ * for. */
+static int names_write(const struct tokenizer *t, int config, const char *path, struct err *err)
+{
+    static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
+    json_t                  *whole = config ? json_pack("{s:s, s:b}", "tokenizer_class",
+                                                        "GPT2TokenizerFast", "add_prefix_space", 0)
+                                            : json_object();
+    int                      rc = whole ? 0 : err_set(err, -ENOMEM, "no memory for %s", path);
+
+    for (size_t i = 0; !rc && i < 3 && tokenizer_endoftext(t) >= 0; i++)
+        if (json_object_set_new(whole, roles[i], json_string("<|endoftext|>")))
+            rc = err_set(err, -ENOMEM, "no memory for %s", path);
+    if (!rc)
+        rc = json_write(whole, path, err);
+    json_decref(whole);
+    return rc;
+}
+
+int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
+{
+    char   *paths[5] = { join(dir, "tokenizer.json", err), join(dir, "vocab.json", err),
+                         join(dir, "merges.txt", err), join(dir, "tokenizer_config.json", err),
+                         join(dir, "special_tokens_map.json", err) };
+    char  **names = names_make(t, err);
+    json_t *vocab = NULL, *merges = NULL, *whole = NULL;
+    int     rc = paths[0] && paths[1] && paths[2] && paths[3] && paths[4] && names ? 0 : -ENOMEM;
+
+    if (!rc && mkdir(dir, 0777) && errno != EEXIST)
+        rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
+    if (rc)
+        goto out;
+    vocab = vocab_make(t, names);
+    merges = merges_make(t, names);
+    whole = tokenizer_make(t, names, json_incref(vocab), json_incref(merges));
+    if (!whole || json_array_size(merges) != t->n_merges)
+        rc = err_set(err, -ENOMEM, "no memory to write the tokenizer into %s", dir);
+    if (!rc)
+        rc = json_write(vocab, paths[1], err);
+    if (!rc)
+        rc = merges_write(merges, paths[2], err);
+    for (int i = 3; i < 5 && !rc; i++)
+        rc = names_write(t, i == 3, paths[i], err);
+    if (!rc)
+        rc = json_write(whole, paths[0], err);
+out:
+    json_decref(whole);
+    json_decref(vocab);
+    json_decref(merges);
+    for (size_t i = 0; names && i < t->n; i++)
+        free(names[i]);
+    free(names);
+    for (int i = 0; i < 5; i++)
+        free(paths[i]);
+    return rc;
+}

@@ -1,0 +1,528 @@
+/* tokens.c: files of token ids.
+ *
+ * Read with pread, never mapped: a mapping would count against the memory that was promised.
+ * Divisions of this file: what a file is; opening; checksums; reading; the rows of a step; writing.
+ * Invariants: `count` is what the file's size says; nothing is allocated after
+ * tokens_open and tokens_expect. */
+#include "data/text/tokens.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "data/base/utf8.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LLMC_MAGIC        20240520
+#define LLMC_VERSION      1
+#define LLMC_HEADER_BYTES 1024u
+#define MIB               ((size_t)1 << 20)
+#define PIECE_IDS         4096u
+
+struct tokens {
+    int            fd;
+    char          *path;
+    uint64_t       size;     // bytes of the file
+    uint64_t       data_off; // of id 0
+    uint64_t       count;
+    uint32_t      *sums;     // expected, one per MiB; NULL: unchecked
+    unsigned char *checked;  // per MiB: 1 once it was as expected
+    uint32_t      *parts;    // of those: sums of their parts
+    unsigned char *mib;      // buffer of one MiB
+    uint64_t       held;     // what of the file is in it, as expected
+    size_t         held_bytes;
+};
+
+#define PART  ((size_t)1 << 16)
+#define PARTS (MIB / PART)
+
+/* ---- what a file is ---- */
+
+static int32_t get_i32(const unsigned char *p)
+{
+    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+}
+
+static void put_i32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Whether p[0..n) is valid text without NUL; *used excludes a last code point that is cut off. */
+static int text_valid(const unsigned char *p, size_t n, size_t *used)
+{
+    size_t i = 0;
+
+    while (i < n) {
+        int len = utf8_length(p + i, n - i);
+
+        if (len < 0 || p[i] == 0)
+            return 0;
+        if (len == 0)
+            break;
+        i += (size_t)len;
+    }
+    *used = i;
+    return 1;
+}
+
+/* Look at the whole file, in pieces; *text tells. */
+static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char *buf, int *text,
+                          const struct watch *watch, struct err *err)
+{
+    size_t   carry = 0, used = 0;
+    uint64_t off = 0;
+
+    *text = 0;
+    while (off < size) {
+        size_t n = size - off < MIB - carry ? (size_t)(size - off) : MIB - carry;
+        int    rc = file_pread(fd, buf + carry, n, off, path, err);
+
+        if (rc)
+            return rc;
+        if (!text_valid(buf, carry + n, &used))
+            return 0;
+        carry = carry + n - used;
+        memmove(buf, buf + used, carry);
+        off += n;
+        rc = watch_look(watch, off, size, err);
+        if (rc)
+            return rc;
+    }
+    *text = carry == 0;
+    return 0;
+}
+
+/* Whether a header of llm.c stands at the beginning. */
+static int tokens_is_llmc(int fd, uint64_t size, const char *path, int *llmc, struct err *err)
+{
+    unsigned char magic[4];
+    int           rc;
+
+    *llmc = 0;
+    if (size < sizeof magic)
+        return 0;
+    rc = file_pread(fd, magic, sizeof magic, 0, path, err);
+    *llmc = !rc && get_i32(magic) == LLMC_MAGIC;
+    return rc;
+}
+
+int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch, struct err *err)
+{
+    unsigned char *buf = NULL;
+    uint64_t       size;
+    int            fd, llmc, text = 0;
+    int            rc = file_open_read(path, &fd, &size, err);
+
+    if (rc)
+        return rc;
+    rc = tokens_is_llmc(fd, size, path, &llmc, err);
+    if (rc || llmc)
+        goto out;
+    buf = malloc(MIB);
+    rc = buf ? tokens_is_text(fd, size, path, buf, &text, watch, err)
+             : err_set(err, -ENOMEM, "no memory to look at %s", path);
+    if (!rc && size == 0)
+        rc = err_misuse(err, "%s is empty: expected text or token ids", path);
+    else if (!rc && !text && size % 2)
+        rc = err_misuse(err, "%s is neither an llm.c token file (no header), nor text (not UTF-8, "
+                        "or with NUL bytes), nor uint16 token ids (its size, %" PRIu64 ", is odd)",
+                        path, size);
+out:
+    if (!rc)
+        *kind = llmc ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
+    free(buf);
+    close(fd);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int tokens_open_llmc(struct tokens *t, struct err *err)
+{
+    unsigned char h[12];
+    int32_t       version, n;
+    int           rc;
+
+    if (t->size < LLMC_HEADER_BYTES)
+        return err_misuse(err, "%s begins as an llm.c token file, but its %" PRIu64 " bytes are "
+                          "less than the header's %u", t->path, t->size, LLMC_HEADER_BYTES);
+    rc = file_pread(t->fd, h, sizeof h, 0, t->path, err);
+    if (rc)
+        return rc;
+    version = get_i32(h + 4);
+    n = get_i32(h + 8);
+    if (version != LLMC_VERSION)
+        return err_misuse(err, "%s is an llm.c token file of version %d, but only version %d "
+                          "(uint16 ids) is known", t->path, version, LLMC_VERSION);
+    if (n < 0 || t->size != LLMC_HEADER_BYTES + 2 * (uint64_t)n)
+        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens, which take %" PRId64,
+                          t->path, t->size, n, (int64_t)LLMC_HEADER_BYTES + 2 * (int64_t)n);
+    t->data_off = LLMC_HEADER_BYTES;
+    t->count = (uint64_t)n;
+    return 0;
+}
+
+int tokens_open(struct tokens **out, const char *path, struct err *err)
+{
+    struct tokens *t = calloc(1, sizeof *t);
+    int            rc, llmc;
+
+    *out = NULL;
+    if (!t)
+        return err_set(err, -ENOMEM, "no memory to open %s", path);
+    t->fd = -1;
+    t->path = strdup(path);
+    t->mib = malloc(MIB);
+    if (!t->path || !t->mib) {
+        rc = err_set(err, -ENOMEM, "no memory to open %s", path);
+        goto out;
+    }
+    rc = file_open_read(path, &t->fd, &t->size, err);
+    if (!rc)
+        rc = tokens_is_llmc(t->fd, t->size, path, &llmc, err);
+    if (rc)
+        goto out;
+    if (llmc)
+        rc = tokens_open_llmc(t, err);
+    else if (t->size % 2)
+        rc = err_misuse(err, "%s has no llm.c header and an odd size, %" PRIu64 " bytes: uint16 "
+                        "token ids were expected", path, t->size);
+    else
+        t->count = t->size / 2;
+out:
+    if (rc)
+        tokens_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void tokens_close(struct tokens *t)
+{
+    if (!t)
+        return;
+    if (t->fd >= 0)
+        close(t->fd);
+    free(t->path);
+    free(t->sums);
+    free(t->checked);
+    free(t->parts);
+    free(t->mib);
+    free(t);
+}
+
+uint64_t tokens_count(const struct tokens *t)
+{
+    return t->count;
+}
+
+const char *tokens_path(const struct tokens *t)
+{
+    return t->path;
+}
+
+/* ---- checksums ---- */
+
+size_t tokens_sums(const struct tokens *t)
+{
+    return (size_t)((t->size + MIB - 1) / MIB);
+}
+
+/* CRC32C of MiB i as it is on disk now. */
+static int tokens_sum(struct tokens *t, size_t i, uint32_t *sum, struct err *err)
+{
+    uint64_t off = (uint64_t)i * MIB;
+    size_t   n = t->size - off < MIB ? (size_t)(t->size - off) : MIB;
+    int      rc = file_pread(t->fd, t->mib, n, off, t->path, err);
+
+    if (!rc)
+        *sum = crc32c(0, t->mib, n);
+    return rc;
+}
+
+int tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, struct err *err)
+{
+    for (size_t i = 0; i < tokens_sums(t); i++) {
+        int rc = tokens_sum(t, i, &sums[i], err);
+
+        if (!rc)
+            rc = watch_look(watch, i + 1, tokens_sums(t), err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err)
+{
+    if (n != tokens_sums(t))
+        return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for "
+                       "it: it was changed since it was first used", t->path, tokens_sums(t), n);
+    free(t->sums);
+    free(t->checked);
+    free(t->parts);
+    t->sums = malloc(n ? n * sizeof *sums : 1);
+    t->checked = calloc(n ? n : 1, 1);
+    t->parts = calloc(n ? n : 1, PARTS * sizeof *t->parts);
+    t->held_bytes = 0;
+    if (!t->sums || !t->checked || !t->parts) {
+        free(t->sums);
+        t->sums = NULL;
+        return err_set(err, -ENOMEM, "no memory for the checksums of %s", t->path);
+    }
+    if (n)
+        memcpy(t->sums, sums, n * sizeof *sums);
+    return 0;
+}
+
+int tokens_verify(struct tokens *t, size_t i, struct err *err)
+{
+    uint32_t sum;
+    int      rc;
+
+    assert(t->sums && i < tokens_sums(t));
+    t->held_bytes = 0;
+    rc = tokens_sum(t, i, &sum, err);
+    if (!rc && sum != t->sums[i])
+        rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
+                     " has checksum %08x, recorded is %08x", t->path, (uint64_t)i * MIB, sum,
+                     t->sums[i]);
+    if (rc)
+        return rc;
+    t->held = (uint64_t)i * MIB;
+    t->held_bytes = t->size - t->held < MIB ? (size_t)(t->size - t->held) : MIB;
+    for (size_t k = 0; k * PART < t->held_bytes; k++) {
+        size_t left = t->held_bytes - k * PART;
+
+        t->parts[i * PARTS + k] = crc32c(0, t->mib + k * PART, left < PART ? left : PART);
+    }
+    t->checked[i] = 1;
+    return 0;
+}
+
+/* Have the part around byte `off` in the buffer. What a MiB holds is compared whole when it is
+ * first touched; from then on it is enough to read a part and compare that. */
+static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
+{
+    size_t   k = (size_t)(off / PART);
+    uint64_t at = (uint64_t)k * PART;
+    size_t   n = t->size - at < PART ? (size_t)(t->size - at) : PART;
+    uint32_t sum;
+    int      rc;
+
+    if (off >= t->held && off - t->held < t->held_bytes)
+        return 0;
+    if (!t->checked[off / MIB])
+        return tokens_verify(t, (size_t)(off / MIB), err);
+    t->held_bytes = 0;
+    rc = file_pread(t->fd, t->mib, n, at, t->path, err);
+    if (rc)
+        return rc;
+    sum = crc32c(0, t->mib, n);
+    if (sum != t->parts[k])
+        return err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
+                       "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum,
+                       t->parts[k]);
+    t->held = at;
+    t->held_bytes = n;
+    return 0;
+}
+
+/* Bytes of the file: where sums are expected, only out of what was compared after it was read. */
+static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n, struct err *err)
+{
+    if (!t->sums)
+        return file_pread(t->fd, raw, n, off, t->path, err);
+    while (n > 0) {
+        size_t at, part;
+        int    rc = tokens_hold(t, off, err);
+
+        if (rc)
+            return rc;
+        at = (size_t)(off - t->held);
+        part = n < t->held_bytes - at ? n : t->held_bytes - at;
+        memcpy(raw, t->mib + at, part);
+        raw += part;
+        off += part;
+        n -= part;
+    }
+    return 0;
+}
+
+int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids, struct err *err)
+{
+    unsigned char raw[2 * PIECE_IDS];
+    int           rc = 0;
+
+    if (first > t->count || n > t->count - first)
+        return err_misuse(err, "%s holds %" PRIu64 " tokens, but %zu from position %" PRIu64
+                          " were asked for", t->path, t->count, n, first);
+    for (size_t done = 0; !rc && done < n;) {
+        size_t part = n - done < PIECE_IDS ? n - done : PIECE_IDS;
+
+        rc = tokens_bytes(t, t->data_off + 2 * (first + done), raw, 2 * part, err);
+        for (size_t i = 0; !rc && i < part; i++) {
+            ids[done + i] = raw[2 * i] | raw[2 * i + 1] << 8;
+            if ((size_t)ids[done + i] >= vocab)
+                rc = err_misuse(err, "%s: id %d at position %" PRIu64 " is not below the vocabulary's %zu%s",
+                                t->path, ids[done + i], first + done + i, vocab, t->data_off ? "" :
+                                " (it is neither text nor has it llm.c's header: read as uint16 ids)");
+        }
+        done += part;
+    }
+    return rc;
+}
+
+/* ---- the rows of a step ---- */
+
+static uint64_t mix64(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Where row i of 0..n stands in the order of (seed, epoch): a Feistel network is a permutation of
+ * 0..4^half for any round function, and walking its cycle until the value is below n makes it one
+ * of 0..n. So an epoch's order needs no memory.
+ * 4^half < 4n, so a walk takes fewer than four rounds on average. */
+static uint64_t tokens_permute(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
+{
+    uint64_t key = mix64(mix64(seed + 0x9e3779b97f4a7c15u) + epoch);
+    unsigned half = 1;
+    uint64_t mask;
+
+    assert(i < n && n <= (uint64_t)1 << 62);
+    while ((uint64_t)1 << 2 * half < n)
+        half++;
+    mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = i >> half, right = i & mask;
+
+        for (uint64_t round = 0; round < 8; round++) {
+            uint64_t f = mix64(right + mix64(key + round * 0x9e3779b97f4a7c15u)) & mask;
+            uint64_t next = left ^ f;
+
+            left = right;
+            right = next;
+        }
+        i = left << half | right;
+    } while (i >= n);
+    return i;
+}
+
+int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum, size_t vocab,
+                 int32_t *x, int32_t *y, struct err *err)
+{
+    uint64_t rows = t->count > 0 ? (t->count - 1) / o->seq : 0;
+    uint64_t first = (step * o->grad_accum + accum) * o->batch;
+
+    assert(o->seq > 0 && o->batch > 0 && accum < o->grad_accum);
+    if (rows == 0)
+        return err_misuse(err, "%s holds %" PRIu64 " tokens, but one row and its targets take %zu",
+                          t->path, t->count, o->seq + 1);
+    for (size_t r = 0; r < o->batch; r++, x += o->seq, y += o->seq) {
+        uint64_t row = (first + r) % rows;
+        int      rc;
+
+        if (o->shuffled)
+            row = tokens_permute(row, rows, o->seed, (first + r) / rows);
+        rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
+        if (!rc)
+            rc = tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
+        if (rc)
+            return rc;
+        memcpy(y, x + 1, (o->seq - 1) * sizeof *x);
+    }
+    return 0;
+}
+
+/* ---- writing ---- */
+
+struct tokens_writer {
+    struct file_new f;
+    uint64_t        count;    // ids on disk
+    size_t          pending;  // ids in raw
+    unsigned char   raw[2 * 16384];
+};
+
+int tokens_writer_open(struct tokens_writer **out, const char *path, struct err *err)
+{
+    struct tokens_writer *w = calloc(1, sizeof *w);
+    int                   rc;
+
+    *out = NULL;
+    if (!w)
+        return err_set(err, -ENOMEM, "no memory to write %s", path);
+    rc = file_new_open(&w->f, path, err);
+    if (rc) {
+        free(w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+static int tokens_writer_flush(struct tokens_writer *w, struct err *err)
+{
+    int rc = file_pwrite(w->f.fd, w->raw, 2 * w->pending, LLMC_HEADER_BYTES + 2 * w->count, w->f.path, err);
+
+    if (!rc) {
+        w->count += w->pending;
+        w->pending = 0;
+    }
+    return rc;
+}
+
+int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
+{
+    if (n > INT32_MAX - w->count - w->pending)
+        return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can count",
+                          w->f.path, INT32_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || ids[i] > 65535)
+            return err_misuse(err, "%s: id %d does not fit into the uint16 of an llm.c token file",
+                              w->f.path, ids[i]);
+        w->raw[2 * w->pending] = (unsigned char)(ids[i] & 255);
+        w->raw[2 * w->pending + 1] = (unsigned char)(ids[i] >> 8);
+        if (++w->pending == sizeof w->raw / 2) {
+            int rc = tokens_writer_flush(w, err);
+
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+int tokens_writer_commit(struct tokens_writer *w, uint64_t *count, struct err *err)
+{
+    unsigned char header[LLMC_HEADER_BYTES] = { 0 };
+    int           rc = tokens_writer_flush(w, err);
+
+    if (rc)
+        return rc;
+    put_i32(header, LLMC_MAGIC);
+    put_i32(header + 4, LLMC_VERSION);
+    put_i32(header + 8, (uint32_t)w->count);
+    rc = file_pwrite(w->f.fd, header, sizeof header, 0, w->f.path, err);
+    if (!rc)
+        rc = file_new_commit(&w->f, err);
+    if (!rc && count)
+        *count = w->count;
+    return rc;
+}
+
+void tokens_writer_close(struct tokens_writer *w)
+{
+    if (!w)
+        return;
+    file_new_abort(&w->f);
+    free(w);
+}

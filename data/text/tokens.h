@@ -1,0 +1,60 @@
+/* tokens.h: files of token ids, read in place with pread: llm.c's (header of 256 int32:
+ * 20240520, 1, n; then uint16) and nanoGPT's (plain uint16). Writes llm.c's. Each MiB of file
+ * has a CRC32C: taken at first use, checked at every later read if the caller hands the sums in
+ * (they are kept in run.db). */
+#ifndef DATA_TEXT_TOKENS_H
+#define DATA_TEXT_TOKENS_H
+
+#include "data/base/err.h"
+#include "data/base/watch.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
+
+/* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the whole
+ * file is looked at, in pieces); else nanoGPT's, if its size is even. One sentence otherwise. */
+int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch, struct err *err);
+
+struct tokens; // an open token file
+
+/* Opens a llm.c or nanoGPT file; a size that disagrees with the header is refused with both numbers. */
+int      tokens_open(struct tokens **out, const char *path, struct err *err);
+void     tokens_close(struct tokens *t);
+uint64_t tokens_count(const struct tokens *t);
+const char *tokens_path(const struct tokens *t);
+
+/* Checksums of the file per MiB: tokens_hash fills sums[0..tokens_sums(t)) by reading everything
+ * once; tokens_expect hands in the recorded ones (copied): from then on all that tokens_read gives
+ * was compared after it was read, each time anew: a MiB whole when it is first touched, then the
+ * 64 KiB around. tokens_verify compares MiB i. */
+size_t tokens_sums(const struct tokens *t);
+int    tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, struct err *err);
+int    tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err);
+int    tokens_verify(struct tokens *t, size_t i, struct err *err);
+
+/* ids[0..n) from position `first`; an id >= vocab is refused, naming file and position.
+ * Past the end is an error. */
+int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids, struct err *err);
+
+/* Write a llm.c file under a temporary name in the same folder, renamed on commit; abort (or close
+ * without commit) removes it. */
+struct tokens_writer;
+int  tokens_writer_open(struct tokens_writer **out, const char *path, struct err *err);
+/* An id above 65535 is refused. */
+int  tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
+/* fsync, rename, fsync of the folder. */
+int  tokens_writer_commit(struct tokens_writer *w, uint64_t *count, struct err *err);
+void tokens_writer_close(struct tokens_writer *w);
+
+/* The rows of a training step: micro-batch a (0..accum) of step s, into x[rows*seq] and targets y[rows*seq].
+ * Sequential: rows one after the other from ((s*accum + a)*batch)*seq, wrapping to 0 when
+ * the next row does not fit.
+ * Shuffled: rows of `seq` tokens at multiples of seq; each epoch a permutation by (seed, epoch) of
+ * all floor((count-1)/seq) rows. */
+struct tokens_order { int shuffled; uint64_t seed; size_t batch, seq, grad_accum; };
+int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum, size_t vocab,
+                 int32_t *x, int32_t *y, struct err *err);
+
+#endif
