@@ -1,6 +1,7 @@
-/* chat.c: a conversation with a language model: it only ever continues a text, to which a person adds lines.
- * The keys and values of what was said stay in the cache, so that a turn computes the new text alone. Where
- * the model's positions are used up, the latest half of the text is kept and computed anew. */
+/* chat.c: a conversation with a language model: it only ever continues a text, to which a person
+ * adds lines. The keys and values of what was said stay in the cache, so that a turn computes the
+ * new text alone. Where the model's positions are used up, the latest half of the text is kept and
+ * computed anew. */
 #include "cmd/continuation.h"
 #include "cmd/run/generator.h"
 
@@ -15,7 +16,8 @@ static volatile sig_atomic_t interrupted;
 
 struct chat {
     struct generator *g;
-    struct token_buf  ids;     // the conversation's latest tokens; decode_length of them are in the cache
+    struct token_buf  ids; // the conversation's latest tokens; decode_length of them are in the
+                           // cache
     struct continuation     pending; // text that stands between them and the next line
     uint64_t          chosen;  // tokens so far: the position of random numbers
     int               terminal;
@@ -35,8 +37,8 @@ static void catch_interrupt(int flags)
     sigaction(SIGINT, &act, NULL);
 }
 
-/* The new tokens through the model. Without a position left for what follows them, only the latest half goes
- * on. */
+/* The new tokens through the model. Without a position left for what follows them, only the latest
+ * half goes on. */
 static int feed(struct chat *c, const float **logits, struct err *err)
 {
     struct generator *g = c->g;
@@ -45,8 +47,8 @@ static int feed(struct chat *c, const float **logits, struct err *err)
 
     if (c->ids.n > g->context) {
         fprintf(stderr,
-                "\nsiTrain generate: all %zu positions of the model are used; it goes on with the latest %zu "
-                "tokens of the text\n",
+                "\nsiTrain generate: all %zu positions of the model are used; it goes on with the "
+                "latest %zu tokens of the text\n",
                 g->context, keep);
         memmove(c->ids.ids, c->ids.ids + c->ids.n - keep, keep * sizeof *c->ids.ids);
         c->ids.n = keep;
@@ -72,8 +74,8 @@ static int append(struct chat *c, int32_t id, struct err *err)
     return 0;
 }
 
-/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and what one
- * across it says before the cut is put before the next line. */
+/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and
+ * what one across it says before the cut is put before the next line. */
 static int forget(struct chat *c, const struct continuation *a, size_t bytes, struct err *err)
 {
     static const struct opt_strings none;
@@ -92,7 +94,8 @@ static int forget(struct chat *c, const struct continuation *a, size_t bytes, st
 }
 
 /* The next token: into the conversation and the answer. *more: it goes on. */
-static int next(struct chat *c, struct continuation *a, const float *logits, int *more, struct err *err)
+static int next(struct chat *c, struct continuation *a, const float *logits, int *more,
+                struct err *err)
 {
     struct generator *g = c->g;
     int32_t           id = generator_pick(g, logits, 0, c->chosen++);
@@ -183,12 +186,13 @@ int chat_run(struct generator *g, int *code, struct err *err)
 {
     static const struct opt_strings none;
     struct chat      c = { .g = g, .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
-    int              rc = generator_start(g, 1, g->context, g->context / 2 > 0 ? g->context / 2 : 1, err);
+    int rc = generator_start(g, 1, g->context, g->context / 2 > 0 ? g->context / 2 : 1, err);
 
     if (!rc && c.terminal)
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && g->o->prompt.n)
-        rc = continuation_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none, err);
+        rc = continuation_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none,
+                              err);
     if (!rc)
         rc = talk(&c, code, err);
     token_buf_free(&c.ids);

@@ -1,6 +1,6 @@
-/* check.c: reads everything that a run has and says whether it is whole: its database, its states, its data,
- * what it exported. What is found is on stdout, a line a kind; every damage is a sentence on stderr. Nothing
- * is written without --repair. */
+/* check.c: reads everything that a run has and says whether it is whole: its database, its states,
+ * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
+ * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
 #include "cmd/run/labelled.h"
 #include "cmd/say/progress.h"
@@ -28,34 +28,37 @@ struct check_opts {
 };
 
 static const struct opt_row rows[] = {
-    {"RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what), .help = "a run, or a folder that export wrote"},
-    {"repair", OPT_FLAG, offsetof(struct check_opts, repair),
-     .help = "make again what can be: wire parameters from their master, a superblock; mode mem goes back to "
-             "the image before; give up damaged rows of measurements; cut a damaged log of run.db to where all "
-             "else fits"},
-    {"disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync",
-     .help = "how devices are read; if not given, as the run does"},
-    {"quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged"},
-    {0}};
+    { "RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what),
+      .help = "a run, or a folder that export wrote" },
+    { "repair", OPT_FLAG, offsetof(struct check_opts, repair),
+      .help = "make again what can be: wire parameters from their master, a superblock; mode mem "
+              "goes back to the image before; give up damaged rows of measurements; cut a damaged "
+              "log of run.db to where all else fits" },
+    { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync",
+      .help = "how devices are read; if not given, as the run does" },
+    { "quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged" },
+    { 0 }
+};
 static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};
 
 const struct opt_command check_command = {
     "check",
     "RUN|HFDIR [--repair]",
     "read everything of a run, or of an export, and say whether it is whole",
-    "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. Nothing is written without "
-    "--repair.",
+    "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. Nothing is "
+    "written without --repair.",
     parts,
     sizeof(struct check_opts),
     NULL,
-    NULL};
+    NULL,
+};
 
 struct check {
     const struct check_opts *o;
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
-    int                      masters;                // master, moments or gradients are among the damaged
+    int                      masters; // master, moments or gradients are among the damaged
 };
 
 /* ---- what is said ---- */
@@ -101,7 +104,8 @@ static void line(struct check *c, const char *kind, uint64_t bytes, const char *
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     progress_make_way();
-    printf("%-16s %9s  %s\n", kind, bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
+    printf("%-16s %9s  %s\n", kind, bytes ? opt_size_text(size, sizeof size, (double)bytes) : "",
+           text);
 }
 
 /* ---- the parts of a run ---- */
@@ -113,14 +117,15 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     if (rc)
         return rc;
     c->mended += out->mended;
-    line(c, "run.db", out->bytes, "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s",
-         out->settings, out->steps, out->evals,
+    line(c, "run.db", out->bytes,
+         "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s", out->settings,
+         out->steps, out->evals,
          out->mended ? "; what was damaged of the last two is given up" : "");
     return 0;
 }
 
-/* The rows of steps are those that the journal has behind it; in mem, rows since the last image are there
- * too. */
+/* The rows of steps are those that the journal has behind it; in mem, rows since the last image are
+ * there too. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
     char text[SESSION_PATH + 128];
@@ -129,8 +134,9 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
         (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
         return;
     snprintf(text, sizeof text,
-             "%s/run.db: table steps ends after step %" PRIu64 ", but %" PRIu64 " steps are committed", c->s.dir,
-             db->steps, next_step);
+             "%s/run.db: table steps ends after step %" PRIu64 ", but %" PRIu64 " steps are "
+                                                                                "committed",
+             c->s.dir, db->steps, next_step);
     damage(c, text);
     for (uint64_t step = db->steps; c->mend && step < next_step; step++)
         if (runlog_step_forget(c->s.log, step, NULL))
@@ -153,10 +159,12 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
         c->mended += n->mended;
         c->masters |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
         if (n->mended)
-            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged, %" PRIu64 " made again",
-                 n->n, n->damaged, n->mended);
+            line(c, verify_names[k], n->bytes,
+                 "%" PRIu64 ", %" PRIu64 " damaged, %" PRIu64 " made again", n->n, n->damaged,
+                 n->mended);
         else if (n->damaged)
-            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged", n->n, n->damaged);
+            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged", n->n,
+                 n->damaged);
         else if (n->n)
             line(c, verify_names[k], n->bytes, "%" PRIu64, n->n);
     }
@@ -220,8 +228,8 @@ static int check_examples(struct check *c, const char *name, struct err *err)
     }
     work_end(&w);
     stat(examples_path(e), &st);
-    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e), examples_path(e),
-         c->damaged > found ? ", damaged" : "");
+    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e),
+         examples_path(e), c->damaged > found ? ", damaged" : "");
     free(ids);
     examples_close(e);
     return rc;
@@ -239,7 +247,8 @@ static int check_tokenizer(struct check *c, struct err *err)
         if (!rc)
             line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
     } else if (endoftext) {
-        rc = err_set(err, -ENOENT, "%s: no tokenizer there, though this run was made with one", path);
+        rc = err_set(err, -ENOENT, "%s: no tokenizer there, though this run was made with one",
+                     path);
     }
     tokenizer_close(t);
     free(endoftext);
@@ -258,13 +267,14 @@ static int check_exports(struct check *c, struct err *err)
             return err_stopped(err, "%s", w.why.text);
         if (w.state == EXPORTS_DAMAGED)
             damage(c, w.why.text);
-        line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s", w.path, w.step,
-             exports_state_text(w.state));
+        line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s",
+             w.path, w.step, exports_state_text(w.state));
     }
     return 0;
 }
 
-/* An error that is no damage ends it all, and so does somebody who uses it; a damage is said, and the next part is looked at. */
+/* An error that is no damage ends it all, and so does somebody who uses it; a damage is said, and
+ * the next part is looked at. */
 static int part_over(struct check *c, int rc, struct err *err)
 {
     if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
@@ -276,8 +286,9 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const tokens[] = {"data", "eval"}, *const examples[] = {"train", "dev", "dev_mm",
-                                                                               "test", "test_mm"};
+    static const char *const tokens[] = { "data", "eval" }, *const examples[] = { "train", "dev",
+                                                                                  "dev_mm", "test",
+                                                                                  "test_mm" };
     struct runlog_check db;
     int                 rc = part_over(c, check_database(c, &db, err), err);
 
@@ -307,14 +318,16 @@ static void say_verdict(struct check *c, const char *what)
     if (c->o->quiet)
         return;
     if (c->damaged > c->mended)
-        printf("%s is damaged: %" PRIu64 " sentence%s above\n", what, c->damaged, c->damaged > 1 ? "s" : "");
+        printf("%s is damaged: %" PRIu64 " sentence%s above\n", what, c->damaged,
+               c->damaged > 1 ? "s" : "");
     else if (c->damaged)
         printf("%s was damaged and is whole again\n", what);
     else
         printf("%s is whole: %s read\n", what, opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
-/* Everything fits to what is whole of a damaged log: the run can go on from there, to the same bits. */
+/* Everything fits to what is whole of a damaged log: the run can go on from there, to the same
+ * bits. */
 static int go_back(struct check *c, struct err *err)
 {
     char     db[SESSION_PATH + 16], text[SESSION_PATH + 256];
@@ -322,13 +335,17 @@ static int go_back(struct check *c, struct err *err)
     int      rc = run_position(&c->s.run, &next, &applied, err);
 
     snprintf(db, sizeof db, "%s/run.db", c->s.dir);
-    snprintf(text, sizeof text, "everything else fits to step %" PRIu64 ", as far as run.db is whole: --repair "
-             "goes back to it", next);
+    snprintf(text, sizeof text,
+             "everything else fits to step %" PRIu64 ", as far as run.db is whole: --repair goes "
+                                                     "back to it",
+             next);
     if (!rc && c->o->repair) {
         session_close(&c->s);
         rc = runlog_cut(db, err);
-        snprintf(text, sizeof text, "the run goes on from step %" PRIu64 " again, to the same bits; the log as it "
-                 "was is %s-wal.damaged", next, db);
+        snprintf(text, sizeof text,
+                 "the run goes on from step %" PRIu64 " again, to the same bits; the log as it was "
+                                                      "is %s-wal.damaged",
+                 next, db);
         c->mended += !rc;
     }
     if (!rc)
@@ -350,15 +367,15 @@ static int check_past(struct check *c, int disk_given, struct err *err)
         c->s.run.disk = train_disk_names[c->o->disk];
     rc = check_parts(c, err);
     if (!rc && c->damaged > found)
-        remark("that is by what is whole of run.db, an earlier step's: what does not fit it may be whole, of a "
-               "later one; nothing is changed");
+        remark("that is by what is whole of run.db, an earlier step's: what does not fit it may be "
+               "whole, of a later one; nothing is changed");
     return rc || c->damaged > found ? rc : go_back(c, err);
 }
 
 static int check_run(struct check *c, int disk_given, struct err *err)
 {
-    int rc =
-        c->o->repair ? session_open(&c->s, c->o->what, err) : session_open_reading(&c->s, c->o->what, err);
+    int rc = c->o->repair ? session_open(&c->s, c->o->what, err)
+                          : session_open_reading(&c->s, c->o->what, err);
 
     if (disk_given && !rc)
         c->s.run.disk = train_disk_names[c->o->disk];
@@ -389,7 +406,8 @@ static int check_folder(struct check *c, struct err *err)
     if (!rc)
         line(c, "tensors", safetensors_bytes(st), "%zu%s", safetensors_count(st),
              safetensors_summed(st) ? ""
-                                    : ", without checksums of siTrain: their structure alone was checked");
+                                    : ", without checksums of siTrain: their structure alone was "
+                                      "checked");
     safetensors_close(st);
     if (!rc) {
         struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};
@@ -422,7 +440,9 @@ int cmd_check(int argc, char **argv)
     else if (hf_is_folder(o.what))
         rc = check_folder(&c, &err);
     else
-        rc = err_misuse(&err, "%s: neither a run (with run.db) nor a Hugging Face folder (with config.json)",
+        rc = err_misuse(&err,
+                        "%s: neither a run (with run.db) nor a Hugging Face folder (with "
+                        "config.json)",
                         o.what);
     code = rc ? opt_fail("check", &err) : c.damaged > c.mended;
     session_close(&c.s);

@@ -15,7 +15,8 @@ static size_t stop_at(const struct continuation *a, size_t old, const struct opt
 
     for (size_t s = 0; s < stops->n; s++) {
         size_t      len = strlen(stops->item[s]), from = old < len ? 0 : old - len + 1;
-        const char *at = a->n > from ? memmem(a->text + from, a->n - from, stops->item[s], len) : NULL;
+        const char *at =
+            a->n > from ? memmem(a->text + from, a->n - from, stops->item[s], len) : NULL;
 
         if (at && (size_t)(at - a->text) < first)
             first = (size_t)(at - a->text);
@@ -23,8 +24,8 @@ static size_t stop_at(const struct continuation *a, size_t old, const struct opt
     return first;
 }
 
-int continuation_add(struct continuation *a, const char *bytes, size_t n, const struct opt_strings *stops,
-               struct err *err)
+int continuation_add(struct continuation *a, const char *bytes, size_t n,
+                     const struct opt_strings *stops, struct err *err)
 {
     size_t old = a->n, stop;
 

@@ -30,7 +30,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 const struct opt_command devices_command = {
     "devices", "[--dir DIR]",
     "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives", NULL,
-    parts, sizeof(struct devices_opts), NULL, NULL
+    parts, sizeof(struct devices_opts), NULL, NULL,
 };
 
 /* ---- small files of the kernel ---- */
@@ -93,7 +93,8 @@ static void print_cpu(void)
 
     field_of(name, sizeof name, "/proc/cpuinfo", "model name");
     field_of(flags, sizeof flags, "/proc/cpuinfo", "flags");
-    printf("Processor\n  %s, %d threads for this process\n  features:", *name ? name : "unknown", threads);
+    printf("Processor\n  %s, %d threads for this process\n  features:", *name ? name : "unknown",
+           threads);
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
         if (has_word(flags, features[i]))
             printf(" %s", features[i]);
@@ -103,8 +104,8 @@ static void print_cpu(void)
 static void print_memory(void)
 {
     char          text[64], size[32];
-    double        total = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemTotal"), NULL) * 1024;
-    double        left = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL) * 1024;
+    double total = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemTotal"), NULL) * 1024;
+    double left = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL) * 1024;
     struct rlimit lock;
 
     printf("\nMemory\n  %s", opt_size_text(size, sizeof size, total));
@@ -126,7 +127,9 @@ static void print_engine(enum matmul_engine e)
     static const enum dtype dtypes[] = { DT_F32, DT_BF16 };
 
     for (size_t i = 0; i < 2; i++) {
-        struct matmul_shape shape = { .form = MATMUL_NN, .m = 64, .n = 64, .k = 64, .ab_dt = dtypes[i] };
+        struct matmul_shape shape = {
+            .form = MATMUL_NN, .m = 64, .n = 64, .k = 64, .ab_dt = dtypes[i]
+        };
         struct matmul      *mm = NULL;
         char                why[256] = "";
         int                 rc = matmul_open(&mm, e, &shape, 1, 1, why, sizeof why);
@@ -274,8 +277,8 @@ int cmd_devices(int argc, char **argv)
     if (asprintf(&path, "%s/.siTrain-devices", o.dir) < 0)
         rc = err_set(&err, -ENOMEM, "out of memory");
     else if ((rc = file_new_scratch(&scratch, path, &err)))
-        rc = err_set(&err, rc, "make a folder in %s: %s; name one that can be written with --dir", o.dir,
-                     strerror(-rc));
+        rc = err_set(&err, rc, "make a folder in %s: %s; name one that can be written with --dir",
+                     o.dir, strerror(-rc));
     else
         print_all(o.dir, scratch.temp);
     file_new_abort(&scratch);

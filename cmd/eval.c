@@ -1,5 +1,5 @@
-/* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task, and its
- * predictions. */
+/* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task,
+ * and its predictions. */
 #include "cmd/cmd.h"
 #include "cmd/run/columns.h"
 #include "cmd/eval_task.h"
@@ -25,7 +25,8 @@ struct eval_opts {
 };
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, offsetof(struct eval_opts, model), .help = "a run, or a Hugging Face folder" },
+    { "RUN|HFDIR", OPT_ARG, offsetof(struct eval_opts, model),
+      .help = "a run, or a Hugging Face folder" },
     { "data", OPT_STRING, offsetof(struct eval_opts, data), .arg = "FILE|DIR",
       .help = "a token file or a text; with --task its folder" },
     { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR",
@@ -39,7 +40,8 @@ static const struct opt_row rows[] = {
     { "predict", OPT_STRING, offsetof(struct eval_opts, predict), .arg = "FILE",
       .help = "write predictions of the test rows" },
     { "max-seq", OPT_UINT, offsetof(struct eval_opts, max_seq), .min = 1, .max = 1048576,
-      .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the model has" },
+      .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
+              "model has" },
     { "max-eval-samples", OPT_UINT, offsetof(struct eval_opts, max_eval),
       .help = "only the first rows; 0: all" },
     { "max-predict-samples", OPT_UINT, offsetof(struct eval_opts, max_predict),
@@ -56,13 +58,13 @@ const struct opt_command eval_command = {
     "eval",
     "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)",
     "the loss of a model on a file, or a classifier's metrics",
-    "A language model: rows of --seq tokens are taken one after the other; every token is predicted from "
-    "those before it in its row. A "
-    "classifier or regressor: the development set of a GLUE task, or rows of one's own.",
+    "A language model: rows of --seq tokens are taken one after the other; every token is "
+    "predicted from those before it in its row. A classifier or regressor: the development set of "
+    "a GLUE task, or rows of one's own.",
     parts,
     sizeof(struct eval_opts),
     NULL,
-    NULL
+    NULL,
 };
 
 /* Tokens of a row. */
@@ -72,7 +74,8 @@ static size_t row_seq(const struct model_folder *r, const struct read_opts *o)
 }
 
 /* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
-static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o, struct err *err)
+static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
+                     struct err *err)
 {
     struct file_new   scratch = { 0 };
     char              path[64];
@@ -97,7 +100,8 @@ out:
     return rc;
 }
 
-static int open_data(struct tokens **out, const struct model_folder *r, const struct eval_opts *o, struct err *err)
+static int open_data(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
+                     struct err *err)
 {
     enum tokens_kind kind;
     int              rc;
@@ -110,7 +114,8 @@ static int open_data(struct tokens **out, const struct model_folder *r, const st
     return kind == TOKENS_TEXT ? open_text(out, r, o, err) : tokens_open(out, o->data, err);
 }
 
-static int run_eval(const struct model_folder *r, struct tokens *data, const struct read_opts *o, struct err *err)
+static int run_eval(const struct model_folder *r, struct tokens *data, const struct read_opts *o,
+                    struct err *err)
 {
     struct trainer_options t = { .model = { .gpt = r->gpt,
                                             .batch = o->batch,
@@ -163,10 +168,10 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 
         rc = eval_task(&r, &e, &o->read, err);
     } else if (!rc && r.gpt.n_labels) {
-        rc = err_misuse(
-            err,
-            "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says what it is evaluated on",
-            o->model);
+        rc = err_misuse(err,
+                        "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says "
+                        "what it is evaluated on",
+                        o->model);
     } else if (!rc) {
         rc = columns_check(&o->columns, 0, err);
         if (!rc)
@@ -189,7 +194,8 @@ int cmd_eval(int argc, char **argv)
     if (code >= 0)
         return code;
     stop_catch();
-    code = eval(&o, opt_was_given(&eval_command, &given, "dtype"), &err) ? opt_fail("eval", &err) : 0;
+    code =
+        eval(&o, opt_was_given(&eval_command, &given, "dtype"), &err) ? opt_fail("eval", &err) : 0;
     opt_release(&eval_command, &o);
     return code;
 }

@@ -1,6 +1,6 @@
-/* eval_task.c: rows are tokenised into a file without a name and go through the model in order. Where the
- * model calls its classes as the task does, but has them in another order, the rows of its head are read in
- * the task's. */
+/* eval_task.c: rows are tokenised into a file without a name and go through the model in order.
+ * Where the model calls its classes as the task does, but has them in another order, the rows of
+ * its head are read in the task's. */
 #include "cmd/eval_task.h"
 
 #include "cmd/run/classes.h"
@@ -44,7 +44,8 @@ static void own_task(struct evaluation *v)
     int               named = classes_named(&v->classes);
 
     for (size_t i = 0; i < l->n && !named; i++)
-        memmove(l->name[i], l->name[i] + strlen("LABEL_"), strlen(l->name[i] + strlen("LABEL_")) + 1);
+        memmove(l->name[i], l->name[i] + strlen("LABEL_"),
+                strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = task_custom((const char *const *)l->name, v->r->gpt.n_labels);
 }
 
@@ -53,11 +54,12 @@ static void match_classes(struct evaluation *v)
 {
     const struct task *t = &v->task;
 
-    if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 && classes_named(&v->classes))
-        fprintf(
-            stderr,
-            "siTrain: %s calls its classes otherwise than the task: they are taken in its order, %s is %s\n",
-            v->e->model, t->labels[0], v->classes.names.name[0]);
+    if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 &&
+        classes_named(&v->classes))
+        fprintf(stderr,
+                "siTrain: %s calls its classes otherwise than the task: they are taken in its "
+                "order, %s is %s\n",
+                v->e->model, t->labels[0], v->classes.names.name[0]);
 }
 
 static int find_task(struct evaluation *v, struct err *err)
@@ -68,11 +70,13 @@ static int find_task(struct evaluation *v, struct err *err)
 
     if (n == 0)
         return err_misuse(err,
-                          "%s is a language model, without a head for classes: eval --data FILE gives its "
-                          "loss, finetune trains one",
+                          "%s is a language model, without a head for classes: eval --data FILE "
+                          "gives its loss, finetune trains one",
                           v->e->model);
     if (v->e->task && !known)
-        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
+        return err_misuse(err,
+                          "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or "
+                          "wnli",
                           v->e->task);
     if (known && known->n_labels != n)
         return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n,
@@ -91,17 +95,23 @@ static int find_task(struct evaluation *v, struct err *err)
 
 /* ---- rows ---- */
 
-static int add_part(struct evaluation *v, size_t split, const char *file, int labels, struct err *err)
+static int add_part(struct evaluation *v, size_t split, const char *file, int labels,
+                    struct err *err)
 {
     const struct eval_task *e = v->e;
     struct part            *p = &v->part[v->parts++];
     char                    notice[512];
     int                     rc;
 
-    *p = (struct part){ { .name = "rows", .task = &v->task, .own = !e->task, .asked = v->columns,
-                          .labels = labels, .most = labels ? e->max_eval : e->max_predict }, split };
-    if (snprintf(p->rows.path, sizeof p->rows.path, "%s%s%s", e->task ? e->data : "", e->task ? "/" : "",
-                 file) >= (int)sizeof p->rows.path)
+    *p = (struct part){ { .name = "rows",
+                          .task = &v->task,
+                          .own = !e->task,
+                          .asked = v->columns,
+                          .labels = labels,
+                          .most = labels ? e->max_eval : e->max_predict },
+                        split };
+    if (snprintf(p->rows.path, sizeof p->rows.path, "%s%s%s", e->task ? e->data : "",
+                 e->task ? "/" : "", file) >= (int)sizeof p->rows.path)
         return err_misuse(err, "%s: the path is too long", file);
     rc = encode_check(&p->rows, err);
     for (int i = 0; i < 2 && !rc; i++) {
@@ -145,7 +155,8 @@ static int add_parts(struct evaluation *v, struct err *err)
 }
 
 /* Its rows as examples, in a file whose name is gone when it is open, itself when it is closed. */
-static int open_rows(struct examples **out, const struct evaluation *v, const struct part *p, struct err *err)
+static int open_rows(struct examples **out, const struct evaluation *v, const struct part *p,
+                     struct err *err)
 {
     struct file_new scratch;
     char            path[64];
@@ -157,7 +168,8 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
         return rc;
     snprintf(path, sizeof path, "%s/rows.ex", scratch.temp);
     rc = encode_file(&p->rows, v->tok, v->sizes.seq,
-                     model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum, err);
+                     model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum,
+                     err);
     if (!rc)
         rc = examples_open(out, path, err);
     file_new_abort(&scratch);
@@ -217,17 +229,20 @@ static int check(const struct eval_task *e, struct err *err)
     if (rc)
         return rc;
     if (e->task && !e->data)
-        return err_misuse(err, "--data DIR is missing: the folder of %s with its development set", e->task);
+        return err_misuse(err, "--data DIR is missing: the folder of %s with its development set",
+                          e->task);
     if (e->task && (e->eval_file || e->test_file))
-        return err_misuse(err, "--task takes its rows from --data: leave --eval-file and --test-file out");
+        return err_misuse(err, "--task takes its rows from --data: leave --eval-file and "
+                               "--test-file out");
     if (!e->task && e->data)
-        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it out where "
-                               "--eval-file says what is read");
+        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it "
+                               "out where --eval-file says what is read");
     if (!e->task && !e->predict != !e->test_file)
-        return err_misuse(
-            err, "--predict FILE and --test-file FILE go together: where predictions go, and which rows");
+        return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions "
+                               "go, and which rows");
     if (e->predict)
-        return file_may_replace(e->predict, (const char *const[]){ e->eval_file, e->test_file }, 2, err);
+        return file_may_replace(e->predict, (const char *const[]){ e->eval_file, e->test_file }, 2,
+                                err);
     return 0;
 }
 
@@ -263,11 +278,13 @@ static int run_parts(const struct evaluation *v, struct err *err)
     int rc = 0;
 
     for (size_t i = 0; i < v->parts && !rc; i++)
-        rc = v->part[i].rows.labels ? eval_part(v, &v->part[i], err) : predict_part(v, &v->part[i], err);
+        rc = v->part[i].rows.labels ? eval_part(v, &v->part[i], err)
+                                    : predict_part(v, &v->part[i], err);
     return rc;
 }
 
-int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o, struct err *err)
+int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o,
+              struct err *err)
 {
     struct evaluation v = { .r = r, .e = e };
     struct stream    *stream = NULL;

@@ -13,17 +13,19 @@ struct eval_task {
     const char *eval_file,
         *test_file;      // one's own rows, whose labels are called as the model calls its classes
     struct task_names columns; // of one's own rows; those not asked for are the run's own
-    const char *predict; // a file for the predictions of the test rows; NULL: none. MNLI's mismatched ones:
-                         // with -mm behind
+    const char       *predict; // a file for the predictions of the test rows; NULL: none. MNLI's
+                         // mismatched ones: with -mm behind
     const char *tokenizer;            // NULL: the model's
     size_t      max_seq;              // 0: 128, or what the model has
     uint64_t    max_eval, max_predict; // rows; 0: all
 };
 
-/* What eval's temporary folder is called; what others that were killed left is removed by the next one. */
+/* What eval's temporary folder is called; what others that were killed left is removed by the next
+ * one. */
 #define EVAL_SCRATCH P_tmpdir "/sitrain-eval"
 
 /* Loss and metrics on stdout. */
-int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o, struct err *err);
+int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o,
+              struct err *err);
 
 #endif

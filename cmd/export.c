@@ -14,20 +14,29 @@ struct export_opts {
 };
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, offsetof(struct export_opts, run), .help = "the run (or a Hugging Face folder, to convert)" },
-    { "HFDIR", OPT_ARG, offsetof(struct export_opts, dir), .help = "the folder to write: not there yet, or empty" },
-    { "dtype", OPT_WORD, offsetof(struct export_opts, dtype), "fp32", "fp32|bf16|fp16", .help = "of the tensors" },
+    { "RUN", OPT_ARG, offsetof(struct export_opts, run),
+      .help = "the run (or a Hugging Face folder, to convert)" },
+    { "HFDIR", OPT_ARG, offsetof(struct export_opts, dir),
+      .help = "the folder to write: not there yet, or empty" },
+    { "dtype", OPT_WORD, offsetof(struct export_opts, dtype), "fp32", "fp32|bf16|fp16",
+      .help = "of the tensors" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command export_command = {
-    "export", "RUN HFDIR [--dtype fp32|bf16|fp16]", "write a folder that Hugging Face's transformers loads",
+    "export",
+    "RUN HFDIR [--dtype fp32|bf16|fp16]",
+    "write a folder that Hugging Face's transformers loads",
     "The same parameters give the same model.safetensors, byte for byte.",
-    parts, sizeof(struct export_opts), NULL, NULL
+    parts,
+    sizeof(struct export_opts),
+    NULL,
+    NULL,
 };
 
-/* Where to go on from, should the run be damaged. The export is whole without: it is said, and no failure. */
+/* Where to go on from, should the run be damaged. The export is whole without: it is said, and no
+ * failure. */
 static int record(struct model_folder *r, const char *dir, struct err *err)
 {
     uint64_t next, applied;
@@ -38,8 +47,8 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
     if (!session_cannot_write(rc))
         return rc;
     fprintf(stderr,
-            "siTrain: nothing can be written in %s now (read-only, another user's, or a full disk), so it "
-            "keeps no record of %s: siTrain check will not name it\n",
+            "siTrain: nothing can be written in %s now (read-only, another user's, or a full "
+            "disk), so it keeps no record of %s: siTrain check will not name it\n",
             r->run.dir, dir);
     return 0;
 }

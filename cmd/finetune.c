@@ -1,6 +1,7 @@
-/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A new run is
- * made complete, with its rows tokenised, then opened and trained like any other; what comes after training,
- * results and predictions, is made from the run alone (outcome.c), so that it can be made again. */
+/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A
+ * new run is made complete, with its rows tokenised, then opened and trained like any other; what
+ * comes after training, results and predictions, is made from the run alone (outcome.c), so that it
+ * can be made again. */
 #include "cmd/run/classes.h"
 #include "cmd/cmd.h"
 #include "cmd/run/columns.h"
@@ -22,7 +23,8 @@
 enum { FILES = 1 + 2 * TASK_SPLITS };
 
 struct finetune_opts {
-    const char       *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init, *tokenizer;
+    const char *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init,
+        *tokenizer;
     int               regression, predict;
     struct task_names columns;
     uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
@@ -34,15 +36,15 @@ struct finetune_opts {
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
-    { "resume", OPT_STRING, AT(resume), .arg = "RUN", .help = "go on with this run from its last commit" },
+    { "resume", OPT_STRING, AT(resume), .arg = "RUN",
+      .help = "go on with this run from its last commit" },
     { "task", OPT_STRING, AT(task), .arg = "TASK",
       .help = "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
     { "data", OPT_STRING, AT(data), .arg = "DIR",
       .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them" },
     { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
-      .help =
-          "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and sentence2, and label; "
-          "or as --text-column and the others say" },
+      .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and "
+              "sentence2, and label; or as --text-column and the others say" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on" },
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "the same, to predict; labels are not looked at" },
@@ -50,13 +52,15 @@ static const struct opt_row rows[] = {
       .help = "labels are numbers to come near to; else that is so where one is not whole" },
     { "init", OPT_STRING, AT(init), .arg = "HFDIR|RUN",
       .help = "begin with this model; a head for as many classes is kept" },
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the one in --init's folder" },
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
+      .help = "else the one in --init's folder" },
     { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000,
       .help = "how often each row is trained on; --steps says otherwise" },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
     { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end" },
-    { "max-train-samples", OPT_UINT, AT(max_train), .help = "train on the first N rows only; 0: all" },
+    { "max-train-samples", OPT_UINT, AT(max_train),
+      .help = "train on the first N rows only; 0: all" },
     { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "evaluate on the first N only" },
     { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "predict the first N only" },
     { 0 }
@@ -67,21 +71,23 @@ static const struct opt_part parts[] = {
     { "Training", train_rows, offsetof(struct finetune_opts, train) },
     { 0 }
 };
-static const struct opt_default defaults[] = { { "steps", NULL },  { "batch", "32" },        { "lr", "5e-5" },
-                                               { "warmup", "6%" }, { "schedule", "linear" }, { 0 } };
+static const struct opt_default defaults[] = { { "steps", NULL },        { "batch", "32" },
+                                               { "lr", "5e-5" },         { "warmup", "6%" },
+                                               { "schedule", "linear" }, { 0 } };
 
 const struct opt_command finetune_command = {
     "finetune",
-    "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN [--epochs N] "
-    "| --resume RUN",
+    "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN "
+    "[--epochs N] | --resume RUN",
     "train a classifier or regressor: a GLUE task, or your own rows",
     "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their "
     "longest row. The development set is evaluated after each epoch, if --eval-every does not say "
-    "otherwise. RUN gets the files that Hugging Face's run_glue.py writes, and its options are taken.",
+    "otherwise. RUN gets the files that Hugging Face's run_glue.py writes, and its options are "
+    "taken.",
     parts,
     sizeof(struct finetune_opts),
     run_glue_aliases,
-    defaults
+    defaults,
 };
 
 /* ---- a new run ---- */
@@ -104,8 +110,8 @@ struct material {
 };
 
 /* One's own: the columns of the training file, which comes first, are those of the others. */
-static int add_file(struct material *m, const char *name, const char *dir, const char *path, uint64_t most,
-                    int labels, struct err *err)
+static int add_file(struct material *m, const char *name, const char *dir, const char *path,
+                    uint64_t most, int labels, struct err *err)
 {
     struct encode *e = &m->file[m->files++];
 
@@ -148,24 +154,29 @@ static int add_own_files(struct material *m, const struct finetune_opts *o, stru
 static int check_source(const struct finetune_opts *o, struct err *err)
 {
     if (!o->task && !o->train_file)
-        return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file FILE");
+        return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file "
+                               "FILE");
     if (o->task && (o->train_file || o->eval_file || o->test_file))
-        return err_misuse(
-            err, "--task takes its rows from --data: leave --train-file, --eval-file and --test-file out");
+        return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file "
+                               "and --test-file out");
     if (o->task && !o->data)
-        return err_misuse(
-            err, "--data DIR is missing: the folder of %s with train.tsv and its development set", o->task);
+        return err_misuse(err,
+                          "--data DIR is missing: the folder of %s with train.tsv and its "
+                          "development set",
+                          o->task);
     if (o->task && o->regression)
         return err_misuse(err, "--regression is for one's own rows: a task says itself what it is");
     if (o->train_file && o->data)
-        return err_misuse(err,
-                          "--data goes with --task: leave it out where --train-file says what to train on");
+        return err_misuse(err, "--data goes with --task: leave it out where --train-file says what "
+                               "to train on");
     if (o->train_file && o->train.eval_every && !o->eval_file)
-        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE too");
+        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
+                               "too");
     if (o->predict && o->train_file && !o->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
     if (o->test_file && !o->predict)
-        return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it out");
+        return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it "
+                               "out");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     return columns_check(&o->columns, !o->task, err);
@@ -181,10 +192,11 @@ static int find_task(struct material *m, const struct finetune_opts *o, struct e
         return rc;
     }
     m->task = task_find(o->task);
-    return m->task
-               ? 0
-               : err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
-                            o->task);
+    return m->task ? 0
+                   : err_misuse(err,
+                                "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte "
+                                "or wnli",
+                                o->task);
 }
 
 /* The tokenizer must be the model's. */
@@ -197,17 +209,20 @@ static int check_tokenizer(struct material *m, struct err *err)
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     rc = tokenizer_open(&tok, m->n.tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
-        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
+        rc = err_misuse(err,
+                        "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
                         m->n.tokenizer, tokenizer_vocab(tok), m->n.gpt.vocab);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0)
-        rc =
-            err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two texts of a pair",
-                       m->n.tokenizer);
+        rc = err_misuse(err,
+                        "the tokenizer in %s has no <|endoftext|> to put between the two texts of "
+                        "a pair",
+                        m->n.tokenizer);
     tokenizer_close(tok);
     return rc;
 }
 
-static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size_t positions, struct err *err)
+static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size_t positions,
+                    struct err *err)
 {
     if (opt_was_given(&finetune_command, given, "seq") && o->max_seq && o->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
@@ -246,8 +261,9 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (have == 0)
         return 0;
     if (have != want) {
-        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0], "the head of %.300s has %zu class%s, not %zu: "
-                 "a new one is made", init, have, have == 1 ? "" : "es", want);
+        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0],
+                 "the head of %.300s has %zu class%s, not %zu: a new one is made", init, have,
+                 have == 1 ? "" : "es", want);
         return 0;
     }
     rc = classes_open(&m->classes, &m->init, init, err);
@@ -256,13 +272,15 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0], "%.300s calls its classes otherwise: its "
-                 "head is kept in its order, %.60s is %.60s", init, m->task->labels[0],
-                 m->classes.names.name[0]);
+        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0],
+                 "%.300s calls its classes otherwise: its head is kept in its order, %.60s is "
+                 "%.60s",
+                 init, m->task->labels[0], m->classes.names.name[0]);
     return 0;
 }
 
-static void model_choose(struct material *m, const struct finetune_opts *o, const struct opt_given *given)
+static void model_choose(struct material *m, const struct finetune_opts *o,
+                         const struct opt_given *given)
 {
     struct gpt_config *g = &m->n.gpt;
 
@@ -270,12 +288,13 @@ static void model_choose(struct material *m, const struct finetune_opts *o, cons
     g->n_labels = m->task->n_labels;
     if (opt_was_given(&finetune_command, given, "dropout"))
         g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
-    m->labels =
-        (struct hf_labels){ (char **)(uintptr_t)m->task->labels, m->task->labels ? m->task->n_labels : 0 };
+    m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
+                                    m->task->labels ? m->task->n_labels : 0 };
 }
 
 /* Everything that can be refused, before anything is made. */
-static int gather(struct material *m, struct finetune_opts *o, const struct opt_given *given, struct err *err)
+static int gather(struct material *m, struct finetune_opts *o, const struct opt_given *given,
+                  struct err *err)
 {
     int rc = check_source(o, err);
 
@@ -373,9 +392,9 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
 
 static int resume_check(const struct finetune_opts *o, struct err *err)
 {
-    if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init || o->tokenizer ||
-        o->columns.text || o->columns.pair || o->columns.label || o->regression || o->predict ||
-        o->max_train || o->max_eval || o->max_predict)
+    if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init ||
+        o->tokenizer || o->columns.text || o->columns.pair || o->columns.label || o->regression ||
+        o->predict || o->max_train || o->max_eval || o->max_predict)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
                           "--tokenizer, --task, --data, the files and their columns, --regression, "
                           "--predict and the limits of rows out");
@@ -389,8 +408,8 @@ static int epoch_steps(struct session *s, uint64_t *out, struct err *err)
     return *out ? 0 : err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
 }
 
-static int resume_options(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
-                          struct err *err)
+static int resume_options(struct session *s, const struct finetune_opts *o,
+                          const struct opt_given *given, struct err *err)
 {
     struct finetune_opts said = *o;
     struct opt_given     which = *given;
@@ -422,8 +441,8 @@ static int open_run(struct session *s, const struct finetune_opts *o, const stru
 
     if (!rc && !task)
         rc = err_misuse(err,
-                        "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain finetune "
-                        "--run NEW --init %s begins with its model",
+                        "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain "
+                        "finetune --run NEW --init %s begins with its model",
                         o->resume, o->resume);
     free(task);
     if (rc || !o->resume)
@@ -436,8 +455,8 @@ static int open_run(struct session *s, const struct finetune_opts *o, const stru
 
 /* ---- both ---- */
 
-static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv, int *code,
-                    struct err *err)
+static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
+                    int *code, struct err *err)
 {
     struct session s = { 0 };
     struct finetune_results after = { 0 };
@@ -458,7 +477,8 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
         rc = finetune_results_write(&after, &s, before, err);
     session_close(&s);
     if (!rc && *code == 0)
-        rc = finetune_results_predict(&after, err); // with the run closed: it is read like any other model
+        rc = finetune_results_predict(&after, err); // with the run closed: it is read like any
+                                                    // other model
     finetune_results_release(&after);
     return rc;
 }

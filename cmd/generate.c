@@ -1,5 +1,5 @@
-/* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed; the
- * others follow as they are. */
+/* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed;
+ * the others follow as they are. */
 #include "cmd/continuation.h"
 #include "cmd/cmd.h"
 #include "cmd/run/generator.h"
@@ -15,11 +15,12 @@
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
-    { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT", .help = "the beginning; left out: <|endoftext|>" },
+    { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
+      .help = "the beginning; left out: <|endoftext|>" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
     { "chat", OPT_FLAG, AT(chat),
-      .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty line "
-              "ends it" },
+      .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty "
+              "line ends it" },
     { "tokens", OPT_UINT, AT(tokens), "100", .min = 1,
       .help = "how many to write, at most; not given: also no more than there are positions" },
     { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
@@ -31,16 +32,21 @@ static const struct opt_row rows[] = {
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, AT(read) }, { 0 } };
+static const struct opt_part parts[] = { { "Options", rows, 0 },
+                                         { "Machine", read_rows, AT(read) },
+                                         { 0 } };
 
 const struct opt_command generate_command = {
-    .name = "generate", .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
+    .name = "generate",
+    .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
     .summary = "continue a text",
-    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or before a "
-            "--stop text. Several prompts go through the model together, each as if it were alone; --batch N "
-            "given: N continuations of each. Between two texts stands a line ---. A model that does not fit "
-            "into --host-mem is read from its drive for every token.",
-    .parts = parts, .size = sizeof(struct generate_opts)
+    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or "
+            "before a --stop text. Several prompts go through the model together, each as if it "
+            "were alone; --batch N given: N continuations of each. Between two texts stands a line "
+            "---. A model that does not fit into --host-mem is read from its drive for every "
+            "token.",
+    .parts = parts,
+    .size = sizeof(struct generate_opts),
 };
 
 struct sequence {
@@ -60,7 +66,8 @@ struct batch_of_texts {
 
 /* ---- before the model is opened ---- */
 
-static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *longest, struct err *err)
+static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *longest,
+                        struct err *err)
 {
     const struct generate_opts *o = t->g->o;
     size_t                      context = t->g->context;
@@ -73,12 +80,13 @@ static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *lon
         prompts_name(&t->prompts, s->prompt, o->prompt_file, name, sizeof name);
         if (n >= context)
             return err_misuse(err,
-                              "%s has %zu tokens, and with a continuation more than the %zu positions there "
-                              "are: shorten it",
+                              "%s has %zu tokens, and with a continuation more than the %zu "
+                              "positions there are: shorten it",
                               name, n, context);
         if (o->tokens_given && n + o->tokens > context)
             return err_misuse(err,
-                              "%s has %zu tokens, with --tokens %llu more than the %zu positions there are",
+                              "%s has %zu tokens, with --tokens %llu more than the %zu positions "
+                              "there are",
                               name, n, (unsigned long long)o->tokens, context);
         s->most = n + o->tokens < context ? o->tokens : context - n;
         *positions = n + s->most > *positions ? n + s->most : *positions;
@@ -129,7 +137,8 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
 }
 
 /* The next token of a sequence that goes on. */
-static int choose(struct batch_of_texts *t, struct sequence *s, const float *logits, struct err *err)
+static int choose(struct batch_of_texts *t, struct sequence *s, const float *logits,
+                  struct err *err)
 {
     struct generator *g = t->g;
     const char       *bytes;
@@ -182,7 +191,8 @@ static int generate_prompts(struct generator *g, struct err *err)
     struct batch_of_texts t = { .g = g };
     const int32_t       **ids = NULL;
     size_t               *n = NULL, positions = 0, longest = 0;
-    int rc = prompts_open(&t.prompts, g->o->prompt.item, g->o->prompt.n, g->o->prompt_file, g->tok, err);
+    int                   rc =
+        prompts_open(&t.prompts, g->o->prompt.item, g->o->prompt.n, g->o->prompt_file, g->tok, err);
 
     if (!rc)
         rc = make_sequences(&t, err);
@@ -210,10 +220,11 @@ static int generate_prompts(struct generator *g, struct err *err)
 static int check(const struct generate_opts *o, struct err *err)
 {
     if (o->prompt.n && o->prompt_file)
-        return err_misuse(err, "--prompt and --prompt-file both say how to begin; give one of them");
+        return err_misuse(err, "--prompt and --prompt-file both say how to begin; give one of "
+                               "them");
     if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
-        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, no "
-                               "--prompt-file and no --batch");
+        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
+                               "no --prompt-file and no --batch");
     return 0;
 }
 

@@ -14,11 +14,12 @@ struct import_opts {
     struct train_opts train;
 };
 
-static const struct opt_row rows[] = {
-    { "HFDIR", OPT_ARG, offsetof(struct import_opts, dir), .help = "config.json, model.safetensors and tokenizer files" },
-    { "RUN", OPT_ARG, offsetof(struct import_opts, run), .help = "the new run's folder" },
-    { 0 }
-};
+static const struct opt_row  rows[] = { { "HFDIR", OPT_ARG, offsetof(struct import_opts, dir),
+                                          .help = "config.json, model.safetensors and tokenizer "
+                                                   "files" },
+                                        { "RUN", OPT_ARG, offsetof(struct import_opts, run),
+                                          .help = "the new run's folder" },
+                                        { 0 } };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct import_opts, train) }, { 0 }
 };
@@ -29,10 +30,11 @@ const struct opt_command import_command = {
     "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data FILE "
     "--steps N trains it. Where states live, their precision and the optimizer are fixed here; "
     "other options may be given with the first --resume.",
-    parts, sizeof(struct import_opts), NULL, NULL
+    parts, sizeof(struct import_opts), NULL, NULL,
 };
 
-static void print_classifier(const char *run, const struct gpt_config *g, const struct hf_labels *labels)
+static void print_classifier(const char *run, const struct gpt_config *g,
+                             const struct hf_labels *labels)
 {
     printf("%s: %.4g million parameters, %s", run, (double)gpt_total(g) / 1e6,
            labels->n == 1 ? "a regressor:" : "a classifier:");

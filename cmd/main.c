@@ -69,26 +69,37 @@ static void print_help(FILE *out)
 }
 
 /* A first hour, in its order; tests/cli/examples.sh runs each. */
-static const struct example { const char *what, *line; } examples[] = {
-    { "A tokenizer of one's own, from a text:",
-      "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok" },
-    { "What a run would hold, move and take, before it is made:",
-      "siTrain plan --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok --devices 2 "
-      "--host-mem 400M --steps 1000" },
+static const struct example { const char *what, *line;
+} examples[] = {
+    { "A tokenizer of one's own, from a text:", "siTrain prepare my.txt --train-tokenizer --vocab "
+                                                "8192 --out tok" },
+    { "What a run would hold, move and take, before it is made:", "siTrain plan --n-layer 8 "
+                                                                  "--n-head 8 --n-embd 512 --seq "
+                                                                  "256 --data my.txt --tokenizer "
+                                                                  "tok --devices 2 --host-mem 400M "
+                                                                  "--steps 1000" },
     { "The run, its states on two emulated devices; Ctrl-C stops it after a step:",
-      "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok "
-      "--devices 2 --host-mem 400M --steps 1000 --run first" },
+      "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer "
+      "tok --devices 2 --host-mem 400M --steps 1000 --run first" },
     { "On with it, to a later end:", "siTrain pretrain --resume first --steps 1500" },
-    { "Where the time went; and the options, to make it again:",
-      "siTrain report first\nsiTrain report first --config >first.conf\n"
-      "siTrain pretrain --config first.conf --run second" },
-    { "What it writes, and a conversation:",
-      "siTrain generate first --prompt \"Once upon a time\" --tokens 100 --temperature 0.8\n"
-      "siTrain generate first --chat" },
+    { "Where the time went; and the options, to make it again:", "siTrain report first\nsiTrain "
+                                                                 "report first --config "
+                                                                 ">first.conf\n"
+                                                                 "siTrain pretrain --config "
+                                                                 "first.conf --run second" },
+    { "What it writes, and a conversation:", "siTrain generate first --prompt \"Once upon a time\" "
+                                             "--tokens 100 --temperature 0.8\n"
+                                             "siTrain generate first --chat" },
     { "For Hugging Face's transformers:", "siTrain export first first-hf" },
-    { "A classifier from it, of rows with the columns sentence and label:",
-      "siTrain finetune --init first --train-file mine.csv --eval-file mine-dev.csv --epochs 3 --run mine\n"
-      "siTrain eval mine --eval-file mine-dev.csv" },
+    { "A classifier from it, of rows with the columns sentence and label:", "siTrain finetune "
+                                                                            "--init first "
+                                                                            "--train-file mine.csv "
+                                                                            "--eval-file "
+                                                                            "mine-dev.csv --epochs "
+                                                                            "3 --run mine\n"
+                                                                            "siTrain eval mine "
+                                                                            "--eval-file "
+                                                                            "mine-dev.csv" },
     { "Every byte of a run read and checked:", "siTrain check first" },
 };
 
@@ -112,15 +123,18 @@ static void print_man(FILE *out)
     fputs(".TH SITRAIN 1 \"\" \"siTrain " SITRAIN_VERSION "\"\n"
           ".SH NAME\nsiTrain \\- train GPT models that do not fit in memory\n"
           ".SH SYNOPSIS\n.B siTrain\n.I COMMAND\n.RI [ options ]\n.SH DESCRIPTION\n"
-          "Parameters, gradients and optimizer states live on NVMe drives; layers stream through a fixed "
-          "amount of memory; the\n"
-          "optimizer update runs on computational storage devices, emulated ones where there are none.\n"
-          "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n", out);
+          "Parameters, gradients and optimizer states live on NVMe drives; layers stream through a "
+          "fixed amount of memory; the\n"
+          "optimizer update runs on computational storage devices, emulated ones where there are "
+          "none.\n"
+          "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n",
+          out);
     for (size_t i = 0; i < n; i++)
         opt_man(present[i], out);
     print_examples(out);
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n"
-          ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n", out);
+          ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n",
+          out);
 }
 
 static int refuse_command(const char *typed)
@@ -146,7 +160,8 @@ static int run_command(int argc, char **argv)
             continue;
         if (c->run)
             return c->run(argc, argv);
-        fprintf(stderr, "siTrain: %s is not in this version; %s\n", c->about->name, c->about->summary);
+        fprintf(stderr, "siTrain: %s is not in this version; %s\n", c->about->name,
+                c->about->summary);
         return 2;
     }
     return refuse_command(argv[0]);
@@ -188,16 +203,18 @@ static void set_libraries(char **argv)
 }
 
 /* A standard stream that is closed would be the number of the next file opened, and a line printed
- * would go into a run's database: the number is taken by a file that refuses what the stream is for. */
+ * would go into a run's database: the number is taken by a file that refuses what the stream is
+ * for. */
 static void take_closed_streams(void)
 {
     for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
             return;
 }
 
-/* Another program has a run's database locked. On a terminal a bar may be drawn there; progress.c is not
- * asked, since it may be a worker's thread that waits. */
+/* Another program has a run's database locked. On a terminal a bar may be drawn there; progress.c
+ * is not asked, since it may be a worker's thread that waits. */
 static int say_waiting(void *ctx, const char *sentence)
 {
     (void)ctx;
@@ -208,14 +225,18 @@ static int say_waiting(void *ctx, const char *sentence)
 
 int main(int argc, char **argv)
 {
-    static const struct runlog_wait waiting = { .notice_ms = 1500, .limit_ms = 600000, .say = say_waiting };
+    static const struct runlog_wait waiting = { .notice_ms = 1500,
+                                                .limit_ms = 600000,
+                                                .say = say_waiting };
     const struct opt_command       *present[COMMANDS];
 
     take_closed_streams();
     runlog_set_wait(&waiting);
-    // a reader that went away is an error of the writing (output.c); training stops for it (training.c)
+    // a reader that went away is an error of the writing (output.c); training stops for it
+    // (training.c)
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not a kill
+    signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not
+                              // a kill
     set_libraries(argv);
 
     if (argc < 2) {

@@ -1,5 +1,5 @@
-/* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same functions
- * that the run itself goes by. */
+/* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same
+ * functions that the run itself goes by. */
 #include "cmd/cmd.h"
 #include "cmd/run/columns.h"
 #include "cmd/run/encode.h"
@@ -32,11 +32,12 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN",
       .help = "where it will be made: on that disk the probe works" },
     { "probe", OPT_WORD, offsetof(struct plan_opts, probe), "on", "on|off",
-      .help = "on: a small model's steps are measured for some seconds, to say how long one takes; off: no "
-              "time is said, as where another machine is planned for" },
+      .help = "on: a small model's steps are measured for some seconds, to say how long one takes; "
+              "off: no time is said, as where another machine is planned for" },
     { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR",
       .help = "accepted, so that pretrain's line can be planned as it is; with --task its folder" },
-    { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE", .help = "the same" },
+    { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE",
+      .help = "the same" },
     { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR",
       .help = "says how large the vocabulary is" },
     { "task", OPT_STRING, offsetof(struct plan_opts, task), .arg = "TASK",
@@ -49,13 +50,15 @@ static const struct opt_row rows[] = {
       .help = "tokens of a fine-tuning's row, at most" },
     { "eval-file", OPT_STRING, offsetof(struct plan_opts, eval_file), .arg = "FILE",
       .help = "this and what follows: accepted, so that finetune's line can be planned as it is" },
-    { "test-file", OPT_STRING, offsetof(struct plan_opts, test_file), .arg = "FILE", .help = "the same" },
+    { "test-file", OPT_STRING, offsetof(struct plan_opts, test_file), .arg = "FILE",
+      .help = "the same" },
     { "predict", OPT_FLAG, offsetof(struct plan_opts, predict), .help = "the same" },
     { "epochs", OPT_UINT, offsetof(struct plan_opts, epochs), "3", .min = 1, .max = 1000000,
       .help = "the same" },
     { "max-train-samples", OPT_UINT, offsetof(struct plan_opts, max_train), .help = "the same" },
     { "max-eval-samples", OPT_UINT, offsetof(struct plan_opts, max_eval), .help = "the same" },
-    { "max-predict-samples", OPT_UINT, offsetof(struct plan_opts, max_predict), .help = "the same" },
+    { "max-predict-samples", OPT_UINT, offsetof(struct plan_opts, max_predict),
+      .help = "the same" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -68,13 +71,14 @@ static const struct opt_part parts[] = {
 
 const struct opt_command plan_command = {
     "plan",
-    "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's options]",
+    "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's "
+    "options]",
     "the memory, the traffic, the disk space and the time of a run, before it is made",
     NULL,
     parts,
     sizeof(struct plan_opts),
     NULL,
-    NULL
+    NULL,
 };
 
 static void print_model(const struct session *s)
@@ -82,13 +86,13 @@ static void print_model(const struct session *s)
     const struct gpt_config *g = &s->gpt;
     double                   tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
 
-    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million parameters (M = "
-           "%.1f MiB)\n",
+    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million "
+           "parameters (M = %.1f MiB)\n",
            g->n_layer, g->n_head, g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6,
            2.0 * (double)gpt_total(g) / (1 << 20));
     printf("Step: %llu x %llu x %llu tokens%s, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum,
-           (unsigned long long)s->o.batch, (unsigned long long)s->o.seq, g->n_labels ? " at most" : "",
-           tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
+           (unsigned long long)s->o.batch, (unsigned long long)s->o.seq,
+           g->n_labels ? " at most" : "", tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
 }
 
 static void print_traffic(const struct session *s)
@@ -107,8 +111,8 @@ static void print_traffic(const struct session *s)
                 if (m.bytes[l][k][d]) {
                     any = 1;
                     printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M%s\n", link_kind_names[l],
-                           link_class_names[k], link_dir_names[d], (unsigned long long)m.bytes[l][k][d],
-                           (double)m.bytes[l][k][d] / M,
+                           link_class_names[k], link_dir_names[d],
+                           (unsigned long long)m.bytes[l][k][d], (double)m.bytes[l][k][d] / M,
                            k == CLASS_ACTIVATION && at_most ? ", at most" : "");
                 }
     if (!any)
@@ -125,8 +129,9 @@ static int print_storage(const struct session *s, struct err *err)
         printf("\nDisk: %s for the images in RUN\n",
                opt_size_text(text, sizeof text, (double)m.device_bytes));
     else if (!rc)
-        printf("\nDisk: %s on %zu device%s\n", opt_size_text(text, sizeof text, (double)m.device_bytes),
-               s->run.n_devices, s->run.n_devices == 1 ? "" : "s");
+        printf("\nDisk: %s on %zu device%s\n",
+               opt_size_text(text, sizeof text, (double)m.device_bytes), s->run.n_devices,
+               s->run.n_devices == 1 ? "" : "s");
     return rc;
 }
 
@@ -174,25 +179,31 @@ static void print_time(const struct session *s, const struct budget *plan, const
     } else {
         const struct bench_figures *f = &p.parts;
 
-        printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now%s)\n", p.layers,
-               p.layers == 1 ? "" : "s", p.tokens, s->gpt.n_labels ? "; at most: shorter rows take less" : "");
-        printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them updates "
-               "%.3g s, other traffic %.3g s\n",
+        printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now%s)\n",
+               p.layers, p.layers == 1 ? "" : "s", p.tokens,
+               s->gpt.n_labels ? "; at most: shorter rows take less" : "");
+        printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them "
+               "updates %.3g s, other traffic %.3g s\n",
                p.step, tokens / p.step, f->F, f->B, f->U, f->W);
         printf("  %llu steps  %s, without evaluations\n", (unsigned long long)s->o.steps,
                duration_text(all, sizeof all, p.step * (double)s->o.steps));
         if (load > 1.5 * (double)s->o.threads)
-            printf("  Other programs were at work (a load of %.1f on %llu threads): without them it takes "
-                   "less\n", load, (unsigned long long)s->o.threads);
+            printf("  Other programs were at work (a load of %.1f on %llu threads): without them "
+                   "it takes less\n",
+                   load, (unsigned long long)s->o.threads);
     }
     free(copy);
 }
 
-/* Rows that a fine-tuning trains on, in *steps as its epochs, where --steps does not say otherwise. */
+/* Rows that a fine-tuning trains on, in *steps as its epochs, where --steps does not say otherwise.
+ */
 static int plan_steps(struct plan_opts *o, const struct opt_given *given, const struct task *task,
                       struct err *err)
 {
-    struct encode e = { .task = task, .own = o->train_file != NULL, .labels = 1, .most = o->max_train,
+    struct encode e = { .task = task,
+                        .own = o->train_file != NULL,
+                        .labels = 1,
+                        .most = o->max_train,
                         .asked = o->columns };
     int           rc;
 
@@ -224,8 +235,8 @@ static int dev_rows(uint64_t *most, const struct task *task, const char *data, s
     return rc;
 }
 
-/* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where they are
- * known. */
+/* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where
+ * they are known. */
 static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o,
                      const struct opt_given *given, struct err *err)
 {
@@ -234,7 +245,9 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o
     int                rc = 0;
 
     if (o->task && !task)
-        return err_misuse(err, "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli",
+        return err_misuse(err,
+                          "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or "
+                          "wnli",
                           o->task);
     rc = columns_check(&o->columns, !!o->train_file, err);
     if (!rc && task && o->data)

@@ -34,11 +34,15 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command prepare_command = {
-    "prepare", "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out DIR",
+    "prepare",
+    "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out DIR",
     "write a token file, or train a tokenizer",
     "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a text, one "
     "<|endoftext|> between two files.",
-    parts, sizeof(struct prepare_opts), NULL, NULL
+    parts,
+    sizeof(struct prepare_opts),
+    NULL,
+    NULL,
 };
 
 /* A tokenizer may replace another one, but not that of a model. */

@@ -1,5 +1,5 @@
-/* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands complete on disk:
- * a new one is first made, then opened like any other. */
+/* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands
+ * complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
 #include "cmd/run/newrun.h"
 #include "cmd/run/model_choice.h"
@@ -20,7 +20,8 @@ struct pretrain_opts {
 
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(offsetof(struct pretrain_opts, config)),
-    { "run", OPT_STRING, offsetof(struct pretrain_opts, run), .arg = "RUN", .help = "the new run's folder" },
+    { "run", OPT_STRING, offsetof(struct pretrain_opts, run), .arg = "RUN",
+      .help = "the new run's folder" },
     { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
     { "data", OPT_STRING, offsetof(struct pretrain_opts, data), .arg = "FILE",
@@ -28,7 +29,8 @@ static const struct opt_row rows[] = {
     { "eval-data", OPT_STRING, offsetof(struct pretrain_opts, eval_data), .arg = "FILE",
       .help = "the same, to evaluate on" },
     { "tokenizer", OPT_STRING, offsetof(struct pretrain_opts, tokenizer), .arg = "DIR",
-      .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in --init's folder" },
+      .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in "
+              "--init's folder" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -40,16 +42,16 @@ static const struct opt_part parts[] = {
 
 const struct opt_command pretrain_command = {
     "pretrain",
-    "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | --resume RUN "
-    "[--steps N]",
+    "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | "
+    "--resume RUN [--steps N]",
     "train a model",
-    "Ctrl-C finishes the step and commits (an evaluation is left, and done again); --resume goes on from "
-    "there, bit for bit as if the run had never stopped. On resume, options that change the arithmetic are "
-    "refused.",
+    "Ctrl-C finishes the step and commits (an evaluation is left, and done again); --resume goes "
+    "on from there, bit for bit as if the run had never stopped. On resume, options that change "
+    "the arithmetic are refused.",
     parts,
     sizeof(struct pretrain_opts),
     NULL,
-    NULL
+    NULL,
 };
 
 static int make_run(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv,
@@ -66,17 +68,19 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
     int           rc;
 
     if (!o->data)
-        return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer DIR");
+        return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer "
+                               "DIR");
     if (o->train.eval_every && !o->eval_data)
-        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE too");
+        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE "
+                               "too");
     rc = model_choose(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
     if (n.gpt.n_labels) {
-        fprintf(
-            stderr,
-            "siTrain: %s is a classifier: its head is left out, its body is trained as a language model\n",
-            o->model.init);
+        fprintf(stderr,
+                "siTrain: %s is a classifier: its head is left out, its body is trained as a "
+                "language model\n",
+                o->model.init);
         n.gpt.n_labels = 0;
     }
     n.tokenizer = o->tokenizer;
@@ -88,7 +92,8 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
     return rc ? rc : newrun_create(&n, err);
 }
 
-/* Data for a run that has none yet (import made it), or the same as before, which may lie elsewhere now. */
+/* Data for a run that has none yet (import made it), or the same as before, which may lie elsewhere
+ * now. */
 static int resume_data(struct session *s, const char *what, const char *path, struct err *err)
 {
     char  key[32], *have, *text, *full = path ? realpath(path, NULL) : NULL;
@@ -104,8 +109,8 @@ static int resume_data(struct session *s, const char *what, const char *path, st
         rc = full && !text ? session_found_tokens(s, what, full, err) : -ENOENT;
         if (rc == -ENOENT)
             rc = err_misuse(err,
-                            "--%s %s: this run has %s and a resume keeps it: leave the option out, or name a "
-                            "file with the same tokens",
+                            "--%s %s: this run has %s and a resume keeps it: leave the option out, "
+                            "or name a file with the same tokens",
                             !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
     }
     free(have);
@@ -115,8 +120,8 @@ static int resume_data(struct session *s, const char *what, const char *path, st
 }
 
 /* The stored options with what the command line may change. */
-static int resume_options(struct session *s, const struct pretrain_opts *o, const struct opt_given *given,
-                          struct err *err)
+static int resume_options(struct session *s, const struct pretrain_opts *o,
+                          const struct opt_given *given, struct err *err)
 {
     struct pretrain_opts said = *o;
     char                *trained = session_get(s, "data.path");
@@ -136,13 +141,12 @@ static int resume_options(struct session *s, const struct pretrain_opts *o, cons
     if (!rc)
         rc = train_opts_check(&s->o, err);
     if (!rc && s->o.seq > s->gpt.n_positions)
-        rc = err_misuse(err, "--seq %llu: the model has %zu positions", (unsigned long long)s->o.seq,
-                        s->gpt.n_positions);
+        rc = err_misuse(err, "--seq %llu: the model has %zu positions",
+                        (unsigned long long)s->o.seq, s->gpt.n_positions);
     if (!rc)
         rc = session_config(s, err);
-    return rc || !first
-               ? rc
-               : session_store_options(s, err); // before the data: a run without data takes options anew
+    return rc || !first ? rc : session_store_options(s, err); // before the data: a run without data
+                                                              // takes options anew
 }
 
 static int resume_check(const struct pretrain_opts *o, struct err *err)
@@ -150,9 +154,8 @@ static int resume_check(const struct pretrain_opts *o, struct err *err)
     const struct model_opts *m = &o->model;
 
     if (o->tokenizer || m->init || m->model || m->n_layer || m->n_head || m->n_embd || m->vocab)
-        return err_misuse(
-            err,
-            "--resume keeps the run's model and tokenizer: leave --tokenizer, --init, --model and sizes out");
+        return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
+                               "--init, --model and sizes out");
     return 0;
 }
 
@@ -163,11 +166,13 @@ static int check_kind(struct session *s, const char *dir, struct err *err)
     int   rc = 0;
 
     if (task)
-        rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it", dir, dir);
+        rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
+                        dir, dir);
     else if (s->gpt.n_labels)
-        rc = err_misuse(
-            err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK --data DIR trains it",
-            dir, dir);
+        rc = err_misuse(err,
+                        "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
+                        "--data DIR trains it",
+                        dir, dir);
     free(task);
     return rc;
 }
@@ -192,8 +197,8 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     return rc;
 }
 
-static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv, int *code,
-                    struct err *err)
+static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv,
+                    int *code, struct err *err)
 {
     struct session s = { 0 };
     int            rc;

@@ -34,7 +34,8 @@ static int add_lines(struct prompts *p, const char *path, struct tokenizer *tok,
         n = end ? (size_t)(end - text) : size - i;
         len = n && text[n - 1] == '\r' ? n - 1 : n;
         rc = len ? add(p, text, len, line, tok, err)
-                 : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line", path, line);
+                 : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line", path,
+                              line);
     }
     return rc;
 }
@@ -53,8 +54,8 @@ int prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, co
     if (rc || p->n)
         return rc;
     if (tokenizer_endoftext(tok) < 0)
-        return err_misuse(err,
-                          "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> to begin with");
+        return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> "
+                               "to begin with");
     rc = add(p, start, sizeof start - 1, 0, tok, err);
     if (!rc)
         p->item[0].n = 0; // it is not printed
@@ -70,7 +71,8 @@ void prompts_close(struct prompts *p)
     memset(p, 0, sizeof *p);
 }
 
-const char *prompts_name(const struct prompts *p, size_t i, const char *path, char *buf, size_t size)
+const char *prompts_name(const struct prompts *p, size_t i, const char *path, char *buf,
+                         size_t size)
 {
     if (p->item[i].line)
         snprintf(buf, size, "%s:%zu", path, p->item[i].line);

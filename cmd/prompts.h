@@ -1,5 +1,5 @@
-/* prompts.h: the texts that generate begins with: --prompt, the lines of --prompt-file, or <|endoftext|>
- * alone. */
+/* prompts.h: the texts that generate begins with: --prompt, the lines of --prompt-file, or
+ * <|endoftext|> alone. */
 #ifndef CMD_PROMPTS_H
 #define CMD_PROMPTS_H
 
@@ -27,6 +27,7 @@ int prompts_open(struct prompts *p, const char *const *texts, size_t n_texts, co
 void prompts_close(struct prompts *p);
 
 /* "the prompt", "prompt 3" or "FILE:3": how a sentence names prompt i. */
-const char *prompts_name(const struct prompts *p, size_t i, const char *path, char *buf, size_t size);
+const char *prompts_name(const struct prompts *p, size_t i, const char *path, char *buf,
+                         size_t size);
 
 #endif

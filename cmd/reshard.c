@@ -27,7 +27,8 @@ static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "the run" },
     { "device", OPT_STRINGS, AT(device), .arg = "PATH", .max = 1024,
       .help = "a folder, new file or block device for one device; repeated" },
-    { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024, .help = "or: how many, as folders in RUN" },
+    { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024,
+      .help = "or: how many, as folders in RUN" },
     { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072,
       .help = "accelerator memory of a device, if not as before" },
     { "force-device", OPT_FLAG, AT(force_device),
@@ -46,7 +47,7 @@ const struct opt_command reshard_command = {
     "over, then the old ones' files are removed; a kill anywhere leaves the run whole, on the one "
     "set or the other. A run whose devices were only moved to other paths needs no reshard: "
     "--resume RUN --device NEWPATH... finds them there.",
-    parts, sizeof(struct reshard_opts), NULL, NULL
+    parts, sizeof(struct reshard_opts), NULL, NULL,
 };
 
 struct moving {
@@ -90,7 +91,8 @@ static int make_absolute(struct moving *m, struct err *err)
     for (size_t i = 0; i < m->o->device.n && !rc; i++) {
         const char *given = m->o->device.item[i];
 
-        if (asprintf(&path, "%s%s%s", *given == '/' ? "" : cwd, *given == '/' ? "" : "/", given) < 0)
+        if (asprintf(&path, "%s%s%s", *given == '/' ? "" : cwd, *given == '/' ? "" : "/", given) <
+            0)
             rc = err_set(err, -ENOMEM, "out of memory for a path");
         else
             m->paths.item[m->paths.n++] = path;

@@ -1,8 +1,9 @@
-/* run_glue.c: the options of Hugging Face's run_glue.py (its own, the model's, and TrainingArguments from
- * version 3 to 5) as finetune takes them, so that a script of today runs with the program's name changed.
- * Three kinds: those that stand for one of ours; those that change nothing here, with a line that says why
- * (those that finetune does in any case: without one); and those that would change what is computed in a way
- * that is not here: refused, but for the value that stands for doing nothing. */
+/* run_glue.c: the options of Hugging Face's run_glue.py (its own, the model's, and
+ * TrainingArguments from version 3 to 5) as finetune takes them, so that a script of today runs
+ * with the program's name changed. Three kinds: those that stand for one of ours; those that change
+ * nothing here, with a line that says why (those that finetune does in any case: without one); and
+ * those that would change what is computed in a way that is not here: refused, but for the value
+ * that stands for doing nothing. */
 #include "cmd/run_glue.h"
 
 #include <ctype.h>
@@ -38,8 +39,8 @@ static int copy(const char *value, char *out, size_t size)
 static int whole(const char *name, const char *value, char *out, size_t size, struct err *err)
 {
     size_t digits = strspn(value, "0123456789");
-    int    zeros =
-        digits && value[digits] == '.' && strspn(value + digits + 1, "0") == strlen(value + digits + 1);
+    int    zeros = digits && value[digits] == '.' &&
+                strspn(value + digits + 1, "0") == strlen(value + digits + 1);
 
     (void)name;
     (void)err;
@@ -65,7 +66,8 @@ static int percentage(const char *value, char *out, size_t size)
     return 0;
 }
 
-static int warmup_ratio(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int warmup_ratio(const char *name, const char *value, char *out, size_t size,
+                        struct err *err)
 {
     (void)name;
     (void)err;
@@ -73,14 +75,16 @@ static int warmup_ratio(const char *name, const char *value, char *out, size_t s
 }
 
 /* Steps, or below 1 a part of the run. */
-static int warmup_steps(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int warmup_steps(const char *name, const char *value, char *out, size_t size,
+                        struct err *err)
 {
     double v = strtod(value, NULL);
 
     return v > 0 && v < 1 ? percentage(value, out, size) : whole(name, value, out, size, err);
 }
 
-/* ours for the first of the words that is `value`, in pairs of theirs and ours; 0 if it is there. */
+/* ours for the first of the words that is `value`, in pairs of theirs and ours; 0 if it is there.
+ */
 static int word_find(const char *const (*pairs)[2], const char *value, char *out, size_t size)
 {
     for (; (*pairs)[0]; pairs++)
@@ -100,7 +104,8 @@ static int schedule(const char *name, const char *value, char *out, size_t size,
     if (!word_find(pairs, value, out, size))
         return 0;
     return err_misuse(err,
-                      "--%s %s is not in this version; use linear, cosine, constant or constant_with_warmup",
+                      "--%s %s is not in this version; use linear, cosine, constant or "
+                      "constant_with_warmup",
                       name, value);
 }
 
@@ -117,13 +122,14 @@ static int optimizer(const char *name, const char *value, char *out, size_t size
     if (!word_find(pairs, value, out, size))
         return 0;
     if (!strcmp(value, "sgd"))
-        return err_misuse(
-            err,
-            "--%s sgd is without momentum there, and with --beta1's here; write --optimizer sgd --beta1 0",
-            name);
-    return err_misuse(
-        err, "--%s %s is not in this version; use adamw_torch, adamw_torch_fused, adamw_hf or adagrad", name,
-        value);
+        return err_misuse(err,
+                          "--%s sgd is without momentum there, and with --beta1's here; write "
+                          "--optimizer sgd --beta1 0",
+                          name);
+    return err_misuse(err,
+                      "--%s %s is not in this version; use adamw_torch, adamw_torch_fused, "
+                      "adamw_hf or adagrad",
+                      name, value);
 }
 
 /* Each sampling of theirs that is an order of ours. */
@@ -139,7 +145,8 @@ static int sampling(const char *name, const char *value, char *out, size_t size,
 
 /* ---- values of options that are not here ---- */
 
-static int eval_strategy(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int eval_strategy(const char *name, const char *value, char *out, size_t size,
+                         struct err *err)
 {
     if (!strcmp(value, "epoch") || !strcmp(value, "steps"))
         return 1;
@@ -155,7 +162,8 @@ static int report_to(const char *name, const char *value, char *out, size_t size
     (void)err;
     if (strcmp(value, "none"))
         snprintf(out, size,
-                 "everything is recorded in run.db; siTrain report RUN --csv writes it for other programs");
+                 "everything is recorded in run.db; siTrain report RUN --csv writes it for other "
+                 "programs");
     return 1;
 }
 
@@ -170,8 +178,8 @@ static int resume(const char *name, const char *value, char *out, size_t size, s
 {
     (void)out;
     (void)size;
-    return err_misuse(err, "--%s %s: write --resume RUN, which goes on from the run's last commit", name,
-                      value);
+    return err_misuse(err, "--%s %s: write --resume RUN, which goes on from the run's last commit",
+                      name, value);
 }
 
 static int dataset(const char *name, const char *value, char *out, size_t size, struct err *err)
@@ -236,7 +244,8 @@ const struct opt_alias run_glue_aliases[] = {
     AS("max_test_samples", "max-predict-samples"),
     JUDGED("dataset_name", dataset),
     JUDGED("dataset_config_name", dataset),
-    NOTHING_FLAG("pad_to_max_length", "a batch is padded to its longest row; padding changes no result"),
+    NOTHING_FLAG("pad_to_max_length", "a batch is padded to its longest row; padding changes no "
+                                      "result"),
     NOTHING_FLAG("overwrite_cache", "the data is read anew each time"),
     NOTHING("preprocessing_num_workers", OF_LOADER),
 
@@ -252,7 +261,8 @@ const struct opt_alias run_glue_aliases[] = {
     NOTHING_FLAG("trust_remote_code", "no code of a model's folder is run"),
     NOTHING_FLAG("use_fast_tokenizer", "there is one tokenizer"),
     NOTHING_FLAG("do_lower_case", "GPT-2's tokenizer keeps the case"),
-    NOTHING_FLAG("ignore_mismatched_sizes", "a head for as many classes is kept, another one made anew"),
+    NOTHING_FLAG("ignore_mismatched_sizes", "a head for as many classes is kept, another one made "
+                                            "anew"),
 
     // what is done
     ALWAYS("do_train"),
@@ -270,8 +280,8 @@ const struct opt_alias run_glue_aliases[] = {
     NOTHING("per_device_eval_batch_size", OF_EVAL),
     NOTHING("per_gpu_eval_batch_size", OF_EVAL),
     NOTHING("eval_accumulation_steps", OF_EVAL),
-    NOTHING_FLAG("auto_find_batch_size",
-                 "the plan says before the first step whether a batch fits in --host-mem"),
+    NOTHING_FLAG("auto_find_batch_size", "the plan says before the first step whether a batch fits "
+                                         "in --host-mem"),
     AS("gradient_accumulation_steps", "grad-accum"),
     NOTHING_FLAG("average_tokens_across_devices", OF_ONE),
 
@@ -300,7 +310,11 @@ const struct opt_alias run_glue_aliases[] = {
 
     // how it is computed
     FLAG("bf16", "dtype", "bf16"),
-    { .name = "fp16", .row = "dtype", .flag = 1, .value = "bf16", .help = "same memory, and no loss to scale" },
+    { .name = "fp16",
+      .row = "dtype",
+      .flag = 1,
+      .value = "bf16",
+      .help = "same memory, and no loss to scale" },
     NOTHING("fp16_opt_level", OF_FP16),
     NOTHING("fp16_backend", OF_FP16),
     NOTHING("half_precision_backend", OF_FP16),
@@ -344,7 +358,8 @@ const struct opt_alias run_glue_aliases[] = {
     NOTHING_FLAG("dataloader_pin_memory", OF_LOADER),
     NOTHING_FLAG("dataloader_persistent_workers", OF_LOADER),
     NOTHING_FLAG("dataloader_in_order", OF_LOADER),
-    NOTHING_FLAG("dataloader_drop_last", "an epoch's last batch is trained on, with the rows there are"),
+    NOTHING_FLAG("dataloader_drop_last", "an epoch's last batch is trained on, with the rows there "
+                                         "are"),
     NOTHING_FLAG("remove_unused_columns", "only the columns of the task are read"),
     NOTHING("label_names", OF_METRICS),
     NOTHING_FLAG("skip_memory_metrics", "run.db has the memory of every run"),
@@ -364,7 +379,8 @@ const struct opt_alias run_glue_aliases[] = {
     NOTHING_FLAG("include_inputs_for_metrics", OF_METRICS),
     NOTHING_FLAG("prediction_loss_only", OF_METRICS),
     FLAG("load_best_model_at_end", "keep-best", NULL),
-    NOTHING("metric_for_best_model", "the best evaluation is the one with the best first metric of the task"),
+    NOTHING("metric_for_best_model", "the best evaluation is the one with the best first metric of "
+                                     "the task"),
     NOTHING_FLAG("greater_is_better", "the metric says what is better"),
 
     // what is kept and said

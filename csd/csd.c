@@ -1,4 +1,5 @@
-/* csd.c: what all devices share: their names, the owner's bell, lists of jobs, the size of their memory. */
+/* csd.c: what all devices share: their names, the owner's bell, lists of jobs, the size of their
+ * memory. */
 #include "csd/csd.h"
 #include "csd/updater.h"
 #include "data/base/clock.h"
@@ -45,7 +46,8 @@ void csd_keep(void *memory)
         return; // it stays all the same
     k->memory = memory;
     k->before = __atomic_load_n(&last, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&last, &k->before, k, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    while (
+        !__atomic_compare_exchange_n(&last, &k->before, k, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
 }
 
@@ -87,7 +89,8 @@ void csd_bell_ring(struct csd_bell *b)
 
 uint64_t csd_bell_wait(struct csd_bell *b, uint64_t seen, uint64_t timeout_ns)
 {
-    uint64_t now = clock_ns(), end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns, rings;
+    uint64_t now = clock_ns(), end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns,
+             rings;
     struct timespec ts = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     int             rc = 0;
 

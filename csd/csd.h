@@ -4,7 +4,8 @@
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
  * (offload/store.h). A device reads no host state but through a job.
  *
- * One thread owns a device (submit, reap, close). A device rings the owner's bell when a job completes. */
+ * One thread owns a device (submit, reap, close). A device rings the owner's bell when a job
+ * completes. */
 #ifndef CSD_CSD_H
 #define CSD_CSD_H
 
@@ -45,7 +46,8 @@ struct csd_update {
     size_t   n, n_pad;         // parameters; n_pad the next multiple of CSD_ALIGN_PARAMS
     enum csd_grad_form grad_form;
     size_t   pairs;            // CSD_GRAD_PAIRS: how many (see grad_wire.h); may be 0
-    uint32_t src_crc, grad_crc; // expected; a difference fails the job with -EBADMSG and writes nothing
+    uint32_t src_crc, grad_crc; // expected; a difference fails the job with -EBADMSG and writes
+                                // nothing
     struct optim_step step;
     const struct csd_segment *segments; // cover [0, n) in order
     size_t   n_segments;
@@ -63,7 +65,7 @@ struct csd_job {
     enum link_class cls;     // READ, WRITE: what is metered (over the host link)
     void    *buf;            // READ, WRITE: host memory, aligned to 4 KiB
     uint64_t off;
-    size_t   bytes, payload; // bytes: multiple of 4 KiB; payload of them counts, the rest is padding
+    size_t bytes, payload; // bytes: multiple of 4 KiB; payload of them counts, the rest is padding
     struct csd_update update;
     // results, valid once reaped
     int      status;         // 0 or -errno
@@ -84,12 +86,13 @@ struct csd_config {
     int         create, read_only;
     const char *disk;          // "uring", "sync", "null" (null: checksums are not compared, nothing
                                // being stored)
-    const struct disk_ops *disk_ops; // if set, instead of disk: how tests put a faulty disk under a device
+    const struct disk_ops *disk_ops; // if set, instead of disk: how tests put a faulty disk under a
+                                     // device
     size_t      mem;           // memory limit; the arena must fit, else a sentence with what would
     size_t      update_params; // largest n_pad of any update
     int         moments;
     enum dtype  wire_dt;
-    int         naive;         // su: allocate, read, update, write back, free, one job after another
+    int         naive; // su: allocate, read, update, write back, free, one job after another
     int         update_on_host; // base: the same pipeline, but over the host link and from host
                                 // memory (ZeRO-Infinity)
     struct link *host, *internal; // may be NULL: unlimited. internal is the SSD's own: all it reads
@@ -114,7 +117,8 @@ struct csd_ops {
      * not wait behind updates. The owner orders what depends on each other by reaping. Never fails:
      * errors come with the job. */
     void (*submit)(struct csd *c, struct csd_job *job);
-    int  (*reap)(struct csd *c, struct csd_job **done, int max); // those complete by now; never waits
+    int (*reap)(struct csd *c, struct csd_job **done, int max); // those complete by now; never
+                                                                // waits
     size_t (*arena)(const struct csd *c); // bytes of accelerator memory really allocated (peak)
     /* Waits for jobs in flight; NULL is fine. 1 if requests were given up that may still be
      * answered: the memory that jobs pointed into must then stay for ever. */
@@ -126,7 +130,8 @@ const struct csd_ops *csd_find(const char *name); // NULL if there is none
 
 /* Memory that requests given up point into: it stays for ever, and here it is known. */
 void csd_keep(void *memory);
-/* free, or csd_keep where a device that jobs with this memory went to is silent (what its close returned). */
+/* free, or csd_keep where a device that jobs with this memory went to is silent (what its close
+ * returned). */
 void csd_free(void *memory, int silent);
 
 /* Bytes of accelerator memory that updates of n_pad parameters need in each mode (naive one set,

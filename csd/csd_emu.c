@@ -1,15 +1,18 @@
-/* csd_emu.c: an emulated device: one worker thread with a disk of its own, memory limited to csd-mem, and the
- * update by the same kernels. The order of this file: jobs and failures, transfers, host jobs, the
- * worker and its silence, the calls. The stages of an update are emu_update.c.
+/* csd_emu.c: an emulated device: one worker thread with a disk of its own, memory limited to
+ * csd-mem, and the update by the same kernels. The order of this file: jobs and failures,
+ * transfers, host jobs, the worker and its silence, the calls. The stages of an update are
+ * emu_update.c.
  *
- * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything else after
- * open is the worker's. A transfer is over when the disk is done with it and the modelled link would be.
+ * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything
+ * else after open is the worker's. A transfer is over when the disk is done with it and the
+ * modelled link would be.
  *
- * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight, is broken:
- * what is in flight fails, and so does every job after it. Requests that are still the disk's are given up:
- * they, the device and its memory stay for ever, since an answer may still come. Only what the disk does
- * counts as silence, not what a modelled link delays; and not more than a slice of it at a time, so that a
- * process that was stopped, or a clock that jumped, breaks nothing. */
+ * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight,
+ * is broken: what is in flight fails, and so does every job after it. Requests that are still the
+ * disk's are given up: they, the device and its memory stay for ever, since an answer may still
+ * come. Only what the disk does counts as silence, not what a modelled link delays; and not more
+ * than a slice of it at a time, so that a process that was stopped, or a clock that jumped, breaks
+ * nothing. */
 #include "csd/emu.h"
 
 #include "csd/disk_file.h"
@@ -41,7 +44,8 @@ void emu_job_fail(const struct emu *e, struct csd_job *job, int rc, const char *
     va_end(ap);
     job->status = rc;
     if (length > most) // a long path gives way, but for its end
-        snprintf(job->why, sizeof job->why, "device %d (...%s): %s", e->cfg.id, path + length - most, text);
+        snprintf(job->why, sizeof job->why, "device %d (...%s): %s", e->cfg.id,
+                 path + length - most, text);
     else
         snprintf(job->why, sizeof job->why, "device %d (%s): %s", e->cfg.id, path, text);
 }
@@ -73,19 +77,22 @@ static void io_delay(struct emu *e, struct io *io)
     e->delayed = io;
 }
 
-/* When a transfer that starts now is over, as the links go: what the SSD reads or writes takes its own link,
- * whoever asked; what comes from or goes to the host takes the host's as well. */
+/* When a transfer that starts now is over, as the links go: what the SSD reads or writes takes its
+ * own link, whoever asked; what comes from or goes to the host takes the host's as well. */
 static uint64_t io_over(struct emu *e, const struct io *io, uint64_t now)
 {
     uint64_t ssd = link_reserve(e->cfg.internal, io_dir(io), io->req.bytes, now);
-    uint64_t host =
-        io_link(e, io) == LINK_HOST ? link_reserve(e->cfg.host, io_dir(io), io->req.bytes, now) : now;
+    uint64_t host = io_link(e, io) == LINK_HOST
+                        ? link_reserve(e->cfg.host, io_dir(io), io->req.bytes, now)
+                        : now;
 
     return ssd > host ? ssd : host;
 }
 
-/* Start io, whose job, class and payload are set. A disk that refuses it is a transfer that failed. */
-void emu_io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, size_t bytes, uint64_t off)
+/* Start io, whose job, class and payload are set. A disk that refuses it is a transfer that failed.
+ */
+void emu_io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, size_t bytes,
+                  uint64_t off)
 {
     int rc = e->broken;
 
@@ -139,7 +146,8 @@ static void host_start(struct emu *e, struct csd_job *job)
 
     job->start_ns[SPAN_JOB] = clock_ns();
     if (job->kind != CSD_FLUSH && !emu_in_range(e, job->off, job->bytes))
-        emu_job_fail(e, job, -EINVAL, "%zu bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes",
+        emu_job_fail(e, job, -EINVAL,
+                     "%zu bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes",
                      job->bytes, job->off, e->cfg.bytes);
     else if (job->kind == CSD_WRITE && e->cfg.read_only)
         emu_job_fail(e, job, -EROFS, "is open for reading only");
@@ -222,8 +230,10 @@ static void jobs_start(struct emu *e)
 {
     struct csd_job *job;
 
-    while (e->broken && ((job = csd_list_pop(&e->host_jobs)) || (job = csd_list_pop(&e->updates)))) {
-        emu_job_fail(e, job, e->broken, "the disk cannot be used any more: %s", strerror(-e->broken));
+    while (e->broken &&
+           ((job = csd_list_pop(&e->host_jobs)) || (job = csd_list_pop(&e->updates)))) {
+        emu_job_fail(e, job, e->broken, "the disk cannot be used any more: %s",
+                     strerror(-e->broken));
         emu_job_finish(e, job);
     }
     while (e->host_jobs.first && e->free_io)
@@ -284,7 +294,8 @@ static void io_give_up(struct emu *e, struct io *io)
         emu_job_fail(e, io->job, -ETIMEDOUT,
                      "%s has had no answer for %.3g s, nor has any of the %u requests in flight "
                      "(--io-timeout): they are given up",
-                     io_describe(io, what, sizeof what), (double)e->cfg.timeout_ns * 1e-9, e->n_at_disk);
+                     io_describe(io, what, sizeof what), (double)e->cfg.timeout_ns * 1e-9,
+                     e->n_at_disk);
 }
 
 static void emu_give_up(struct emu *e)
@@ -300,8 +311,8 @@ static void emu_give_up(struct emu *e)
 /* Nothing was reaped just now: is it long since there was a sign of life? */
 static void silence_count(struct emu *e)
 {
-    uint64_t now = clock_ns(), moved = disk_moved(e->disk), slice = e->cfg.timeout_ns / SILENCE_SLICES + 1,
-             passed = now - e->listened_ns;
+    uint64_t now = clock_ns(), moved = disk_moved(e->disk),
+             slice = e->cfg.timeout_ns / SILENCE_SLICES + 1, passed = now - e->listened_ns;
 
     if (e->n_at_disk == 0 || moved != e->moved)
         e->silent_ns = 0;
@@ -434,16 +445,18 @@ static struct emu *emu_new(const struct csd_config *cfg)
 static int arena_open(struct emu *e, struct err *err)
 {
     const struct csd_config *c = &e->cfg;
-    size_t                   need = csd_arena_bytes(c->update_params, c->moments, c->wire_dt, c->naive),
+    size_t need = csd_arena_bytes(c->update_params, c->moments, c->wire_dt, c->naive),
            set = need / (size_t)e->n_sets;
 
     if (need > c->mem)
-        return err_misuse(
-            err, "device %d: updates of %zu parameters need %zu bytes of its memory, --csd-mem is %zu", c->id,
-            c->update_params, need, c->mem);
+        return err_misuse(err,
+                          "device %d: updates of %zu parameters need %zu bytes of its memory, "
+                          "--csd-mem is %zu",
+                          c->id, c->update_params, need, c->mem);
     for (int i = 0; !c->naive && set > 0 && i < e->n_sets; i++)
         if (emu_set_allocate(e, &e->sets[i], set))
-            return err_set(err, -ENOMEM, "device %d: no memory for %zu bytes of its arena", c->id, need);
+            return err_set(err, -ENOMEM, "device %d: no memory for %zu bytes of its arena", c->id,
+                           need);
     return 0;
 }
 
@@ -478,8 +491,8 @@ static int worker_start(struct emu *e, struct err *err)
     return 0;
 }
 
-static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size,
-                    struct err *err)
+static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice,
+                    size_t notice_size, struct err *err)
 {
     struct emu        *e = emu_new(cfg);
     struct disk_config d = {.path = cfg->path,

@@ -1,4 +1,5 @@
-/* csd_null.c: a device that answers at once and stores nothing; it meters what a real one would have moved.
+/* csd_null.c: a device that answers at once and stores nothing; it meters what a real one would
+ * have moved.
  */
 #include "csd/csd.h"
 #include "csd/grad_wire.h"
@@ -17,8 +18,8 @@ struct null {
     struct csd_list  done;
 };
 
-static int null_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size,
-                     struct err *err)
+static int null_open(struct csd **out, const struct csd_config *cfg, char *notice,
+                     size_t notice_size, struct err *err)
 {
     struct null *c = calloc(1, sizeof *c);
 

@@ -1,5 +1,6 @@
-/* disk.c: the family of disks: choice by name, the announced fall-back, and what all of real files share: a
- * file is created completely (every block allocated, so that a run never dies of a full disk) or not at all.
+/* disk.c: the family of disks: choice by name, the announced fall-back, and what all of real files
+ * share: a file is created completely (every block allocated, so that a run never dies of a full
+ * disk) or not at all.
  */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
@@ -35,8 +36,8 @@ static const struct disk_ops *disk_find(const char *name)
     return NULL;
 }
 
-int disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice, size_t size,
-              struct err *err)
+int disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
+              size_t size, struct err *err)
 {
     const struct disk_ops *ops = disk_find(name);
     struct err             why = {0};
@@ -49,8 +50,8 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
     rc = ops->open(out, cfg, &why);
     if (rc == -EOPNOTSUPP && ops == &disk_uring) {
         if (size > 0)
-            snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead", why.text,
-                     cfg->path);
+            snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead",
+                     why.text, cfg->path);
         return disk_sync.open(out, cfg, err);
     }
     if (rc && err)
@@ -60,7 +61,8 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
 
 int disk_submit(struct disk *d, struct disk_req *r)
 {
-    assert(r->op == DISK_FLUSH || (r->bytes > 0 && r->bytes % d->align == 0 && r->off % d->align == 0));
+    assert(r->op == DISK_FLUSH ||
+           (r->bytes > 0 && r->bytes % d->align == 0 && r->off % d->align == 0));
     assert(r->op == DISK_FLUSH || (uintptr_t)r->buf % d->align == 0);
     return d->ops->submit(d, r);
 }
@@ -169,8 +171,10 @@ static int file_allocate(int fd, const struct disk_config *cfg, struct err *err)
 
     while (cfg->bytes && (rc = posix_fallocate(fd, 0, (off_t)cfg->bytes)) == EINTR)
         ; // a signal: who asked for this sees to it when the room is there
-    if (rc == ENOSPC && fstatvfs(fd, &fs) == 0) // what the failed attempt took is given back by the removal
-        return err_set(err, -rc, "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left",
+    if (rc == ENOSPC && fstatvfs(fd, &fs) == 0) // what the failed attempt took is given back by the
+                                                // removal
+        return err_set(err, -rc,
+                       "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left",
                        cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
     if (rc)
         return err_set(err, -rc, "allocate %" PRIu64 " bytes for %s: %s", cfg->bytes, cfg->path,
@@ -178,15 +182,18 @@ static int file_allocate(int fd, const struct disk_config *cfg, struct err *err)
     return 0;
 }
 
-/* Refuse early where the space is plainly not there: an attempt would fill the disk for everybody first. */
+/* Refuse early where the space is plainly not there: an attempt would fill the disk for everybody
+ * first. */
 static int file_room(const struct disk_config *cfg, struct err *err)
 {
     char          *copy = strdup(cfg->path);
     struct statvfs fs;
     int            rc = 0;
 
-    if (copy && statvfs(dirname(copy), &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < cfg->bytes)
-        rc = err_set(err, -ENOSPC, "%s needs %" PRIu64 " bytes, and its file system has %" PRIu64 " free",
+    if (copy && statvfs(dirname(copy), &fs) == 0 &&
+        (uint64_t)fs.f_bavail * fs.f_frsize < cfg->bytes)
+        rc = err_set(err, -ENOSPC,
+                     "%s needs %" PRIu64 " bytes, and its file system has %" PRIu64 " free",
                      cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
     free(copy);
     return rc;
@@ -220,14 +227,15 @@ static int file_kind(const struct stat *st, const struct disk_config *cfg, struc
 /* Behind cfg->keep: as long as cfg->bytes, no holes; all or nothing. */
 static int file_fit(const struct disk_config *cfg, struct err *err)
 {
-    int            fd = file_open_device(cfg->path, O_RDWR), rc = 0; // its own: allocating may be emulated
+    int fd = file_open_device(cfg->path, O_RDWR), rc = 0; // its own: allocating may be emulated
     struct stat    st;
     struct statvfs fs;
     uint64_t       room, more;
 
     if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
         rc = fd < 0 ? fd : -errno;
-        err_set(err, rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes, strerror(-rc));
+        err_set(err, rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes,
+                strerror(-rc));
         goto out;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < cfg->keep)
@@ -244,10 +252,12 @@ static int file_fit(const struct disk_config *cfg, struct err *err)
     if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
         rc = errno;
     if (rc == ENOSPC)
-        rc = err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
+        rc = err_set(err, -rc,
+                     "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
                      cfg->path, more ? more : cfg->bytes - cfg->keep, room);
     else if (rc)
-        rc = err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes, strerror(rc));
+        rc = err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes,
+                     strerror(rc));
 out:
     if (fd >= 0)
         close(fd);
@@ -269,8 +279,8 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
     if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
         return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
     if (bytes < cfg->bytes)
-        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path, bytes,
-                       cfg->bytes);
+        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path,
+                       bytes, cfg->bytes);
     return 0;
 }
 
@@ -303,7 +313,8 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     fd = open_patiently(cfg->path, flags);
     if (fd < 0) {
         rc = fd == -EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : fd;
-        err_set(err, rc, rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
+        err_set(err, rc,
+                rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
                 cfg->path, strerror(-fd));
     } else {
         rc = file_lock(fd, cfg->read_only) // each would write over what the other relies on
@@ -349,10 +360,12 @@ static int probe_signature(const char *path, struct err *err)
         blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL))
         type = "unknown";
     if (rc == 0)
-        rc = err_set(err, -EBUSY, "%s holds data: its signature is %s; --force-device overwrites it", path,
-                     type);
+        rc =
+            err_set(err, -EBUSY, "%s holds data: its signature is %s; --force-device overwrites it",
+                    path, type);
     else if (rc == -2)
-        rc = err_set(err, -EBUSY, "%s holds data of several signatures; --force-device overwrites it", path);
+        rc = err_set(err, -EBUSY,
+                     "%s holds data of several signatures; --force-device overwrites it", path);
     else
         rc = rc < 0 ? err_set(err, -EIO, "%s cannot be probed for what it holds", path) : 0;
     blkid_free_probe(pr);

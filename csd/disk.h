@@ -16,7 +16,8 @@ enum disk_op { DISK_READ, DISK_WRITE, DISK_FLUSH };
 struct disk_req {
     enum disk_op op;
     void        *buf;    // aligned to disk_align; owned by the request until it is reaped
-    size_t       bytes;  // multiple of disk_align; any size: the backend cuts and continues short transfers
+    size_t       bytes;  // multiple of disk_align; any size: the backend cuts and continues short
+                         // transfers
     uint64_t     off;    // multiple of disk_align
     int          status; // after reap: 0, or -errno (-EIO also for an unexpected end of file)
     void        *user;   // the owner's
@@ -27,11 +28,11 @@ struct disk_req {
 
 struct disk_config {
     const char *path;
-    uint64_t    bytes;      // the file must be (or, with create, becomes, fully allocated) at least so long
+    uint64_t bytes; // the file must be (or, with create, becomes, fully allocated) at least so long
     int         create;     // make it, 0600 by umask; refuse one that exists
-    uint64_t    keep;       // of a file that is there and at least so long: this much stays as it is,
-                            // and what is behind it becomes, fully allocated, as long as bytes
-                            // says; 0: it is not touched
+    uint64_t    keep; // of a file that is there and at least so long: this much stays as it is,
+                      // and what is behind it becomes, fully allocated, as long as bytes
+                      // says; 0: it is not touched
     int         read_only;
     unsigned    depth;      // requests that may be in flight
     const struct iovec *buffers; // memory that requests will point into, to register; may be none
@@ -60,7 +61,8 @@ struct disk_ops {
     void (*abandon)(struct disk *d);
 };
 
-extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads leave the buffer as it is
+extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads leave the buffer as it
+                                                               // is
 
 /* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is
  * forbidden or unsupported the sync disk is opened instead and a sentence saying so is put in

@@ -1,14 +1,16 @@
-/* disk_file.h: what the disks of real files share: opening, creating and measuring the file, and how requests
- * are cut. */
+/* disk_file.h: what the disks of real files share: opening, creating and measuring the file, and
+ * how requests are cut. */
 #ifndef CSD_DISK_FILE_H
 #define CSD_DISK_FILE_H
 
 #include "csd/disk.h"
 
-enum { DISK_PIECE = 1 << 20 }; // large requests are cut into pieces of this, several of which are in flight
+// large requests are cut into pieces of this, several of which are in flight
+enum { DISK_PIECE = 1 << 20 };
 
-/* Open (or create) cfg->path with `flags` (O_DIRECT or 0) added; the descriptor or -errno. What was created
- * is removed again if this fails. -EOPNOTSUPP: this file takes no O_DIRECT, another backend may take it. */
+/* Open (or create) cfg->path with `flags` (O_DIRECT or 0) added; the descriptor or -errno. What was
+ * created is removed again if this fails. -EOPNOTSUPP: this file takes no O_DIRECT, another backend
+ * may take it. */
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err);
 
 /* Remove what disk_file_open created, where a later step failed; never a device node. */

@@ -1,9 +1,9 @@
-/* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works everywhere,
- * chosen with a notice where io_uring or O_DIRECT is forbidden.
+/* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works
+ * everywhere, chosen with a notice where io_uring or O_DIRECT is forbidden.
  *
- * A worker takes the first request of the queue, cuts one piece off it, puts the rest back at the end and
- * moves the piece: large requests are moved by all workers together, and small ones do not wait behind them.
- * All fields below `mutex` are under it. */
+ * A worker takes the first request of the queue, cuts one piece off it, puts the rest back at the
+ * end and moves the piece: large requests are moved by all workers together, and small ones do not
+ * wait behind them. All fields below `mutex` are under it. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
 #include "data/base/clock.h"
@@ -34,7 +34,8 @@ struct sync {
 static int piece_move(int fd, enum disk_op op, char *buf, size_t bytes, uint64_t off)
 {
     while (bytes > 0) {
-        ssize_t n = op == DISK_READ ? pread(fd, buf, bytes, (off_t)off) : pwrite(fd, buf, bytes, (off_t)off);
+        ssize_t n = op == DISK_READ ? pread(fd, buf, bytes, (off_t)off)
+                                    : pwrite(fd, buf, bytes, (off_t)off);
 
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
@@ -70,7 +71,8 @@ static int file_flush(struct sync *d)
 /* One piece of request r, called and returning with the mutex held. */
 static void piece_run(struct sync *d, struct disk_req *r)
 {
-    size_t at = r->cut, left = disk_req_total(r) - at, bytes = left < DISK_PIECE ? left : DISK_PIECE;
+    size_t at = r->cut, left = disk_req_total(r) - at,
+           bytes = left < DISK_PIECE ? left : DISK_PIECE;
     int    rc;
 
     r->cut += bytes;
@@ -167,7 +169,8 @@ static struct sync *sync_new(const struct disk_config *cfg)
 
     if (!d)
         return NULL;
-    d->base = (struct disk){&disk_sync, 512, 0}; // the page cache takes anything; this keeps callers honest
+    d->base = (struct disk){ &disk_sync, 512, 0 }; // the page cache takes anything; this keeps
+                                                   // callers honest
     d->bytes = (off_t)cfg->bytes;
     d->depth = cfg->depth;
     disk_list_init(&d->queue);

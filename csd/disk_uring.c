@@ -1,14 +1,15 @@
-/* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's buffers
- * registered.
+/* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's
+ * buffers registered.
  *
- * A request waits in `queue` until all of it is cut into pieces. Free pieces are given to the waiting
- * requests in turn, one each: large requests fill the ring together, and a small one never waits behind a
- * large one. A piece that came back short is continued; a piece that failed ends its request once the others
- * in flight are back. The kernel is entered by reap alone: one call submits all that was prepared and waits.
- * Memory that could not be registered (RLIMIT_MEMLOCK) is used unregistered.
+ * A request waits in `queue` until all of it is cut into pieces. Free pieces are given to the
+ * waiting requests in turn, one each: large requests fill the ring together, and a small one never
+ * waits behind a large one. A piece that came back short is continued; a piece that failed ends its
+ * request once the others in flight are back. The kernel is entered by reap alone: one call submits
+ * all that was prepared and waits. Memory that could not be registered (RLIMIT_MEMLOCK) is used
+ * unregistered.
  *
- * Invariant: a request that is not cut up stands in `queue`; one that is has through < cut, or stands in
- * `done`. */
+ * Invariant: a request that is not cut up stands in `queue`; one that is has through < cut, or
+ * stands in `done`. */
 #include "csd/disk.h"
 #include "csd/disk_file.h"
 #include "data/base/clock.h"
@@ -83,8 +84,8 @@ static int buffers_register(struct uring *d, const struct disk_config *cfg)
     return 0;
 }
 
-/* The alignment that the file asks for; -EOPNOTSUPP if it takes no direct transfers, or only of larger units
- * than ours. */
+/* The alignment that the file asks for; -EOPNOTSUPP if it takes no direct transfers, or only of
+ * larger units than ours. */
 static int file_align(int fd, const char *path, size_t *align, struct err *err)
 {
     struct statx stx;
@@ -92,8 +93,8 @@ static int file_align(int fd, const char *path, size_t *align, struct err *err)
     *align = URING_ALIGN;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) != 0 || !(stx.stx_mask & STATX_DIOALIGN))
         return 0;
-    *align =
-        stx.stx_dio_mem_align > stx.stx_dio_offset_align ? stx.stx_dio_mem_align : stx.stx_dio_offset_align;
+    *align = stx.stx_dio_mem_align > stx.stx_dio_offset_align ? stx.stx_dio_mem_align
+                                                              : stx.stx_dio_offset_align;
     if (stx.stx_dio_offset_align == 0 || *align > URING_ALIGN)
         return err_set(err, -EOPNOTSUPP, "%s takes no direct transfers in units of %d bytes", path,
                        (int)URING_ALIGN);
@@ -105,7 +106,8 @@ static void uring_free(struct uring *d)
     if (d->ring.ring_fd > 0)
         io_uring_queue_exit(&d->ring);
     if (d->fd >= 0) {
-        flock(d->fd, LOCK_UN); // now: the ring lets go of its own reference to the file when it likes
+        flock(d->fd, LOCK_UN); // now: the ring lets go of its own reference to the file when it
+                               // likes
         close(d->fd);
     }
     if (d->wake_fd >= 0)
@@ -214,12 +216,13 @@ static void piece_prepare(struct uring *d, struct piece *p)
     io_uring_sqe_set_data(sqe, p);
 }
 
-/* Cut one piece off the first request of the queue, which goes to the end if anything is left of it. */
+/* Cut one piece off the first request of the queue, which goes to the end if anything is left of
+ * it. */
 static void piece_cut(struct uring *d)
 {
     struct piece    *p = d->free;
     struct disk_req *r = disk_list_pop(&d->queue);
-    size_t           left = disk_req_total(r) - r->cut, bytes = left < DISK_PIECE ? left : DISK_PIECE;
+    size_t left = disk_req_total(r) - r->cut, bytes = left < DISK_PIECE ? left : DISK_PIECE;
 
     d->free = p->next;
     *p = (struct piece){.r = r, .bytes = bytes, .off = r->off + r->cut};
@@ -322,13 +325,13 @@ static void ring_drain(struct uring *d)
     }
 }
 
-/* Submit what is prepared and wait for a completion until end_ns (0: not at all, UINT64_MAX: for ever). 0 or
- * -errno. */
+/* Submit what is prepared and wait for a completion until end_ns (0: not at all, UINT64_MAX: for
+ * ever). 0 or -errno. */
 static int ring_enter(struct uring *d, uint64_t end_ns)
 {
     struct io_uring_cqe     *cqe;
     struct __kernel_timespec ts;
-    uint64_t                 now = end_ns == 0 ? 0 : clock_ns(), left = end_ns > now ? end_ns - now : 0;
+    uint64_t now = end_ns == 0 ? 0 : clock_ns(), left = end_ns > now ? end_ns - now : 0;
     int                      rc;
 
     if (end_ns == 0) {
@@ -336,7 +339,8 @@ static int ring_enter(struct uring *d, uint64_t end_ns)
     } else if (end_ns == UINT64_MAX) {
         rc = io_uring_submit_and_wait(&d->ring, 1);
     } else {
-        ts = (struct __kernel_timespec){(int64_t)(left / 1000000000u), (long long)(left % 1000000000u)};
+        ts = (struct __kernel_timespec){ (int64_t)(left / 1000000000u),
+                                         (long long)(left % 1000000000u) };
         rc = io_uring_submit_and_wait_timeout(&d->ring, &cqe, 1, &ts, NULL);
     }
     if (rc == -ETIME || rc == -EINTR || rc == -EAGAIN ||

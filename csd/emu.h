@@ -22,7 +22,8 @@ enum {
     SILENCE_SLICES = 8
 };
 
-/* A set's transfers: of a store; of a load, CHUNK_IOS for each chunk on its way, and one for pairs. */
+/* A set's transfers: of a store; of a load, CHUNK_IOS for each chunk on its way, and one for pairs.
+ */
 enum set_io { IO_STATES, IO_WIRE, IO_PAIRS = CHUNKS * CHUNK_IOS, SET_IOS };
 
 enum set_stage { SET_FREE, SET_LOAD, SET_STORE };
@@ -84,8 +85,10 @@ struct emu {
 void emu_job_fail(const struct emu *e, struct csd_job *job, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void emu_job_finish(struct emu *e, struct csd_job *job);
-/* Start io, whose job, class and payload are set. A disk that refuses it is a transfer that failed. */
-void emu_io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, size_t bytes, uint64_t off);
+/* Start io, whose job, class and payload are set. A disk that refuses it is a transfer that failed.
+ */
+void emu_io_start(struct emu *e, struct io *io, enum disk_op op, void *buf, size_t bytes,
+                  uint64_t off);
 void emu_io_account(struct emu *e, struct io *io); // one that is over, into its job's accounts
 
 static inline int emu_in_range(const struct emu *e, uint64_t off, uint64_t bytes)
@@ -111,6 +114,7 @@ void emu_set_deallocate(struct emu *e, struct set *s);
 void emu_set_finish(struct emu *e, struct set *s); // its job is done, or has failed
 void emu_update_start(struct emu *e, struct set *s, struct csd_job *job); // s is free
 void emu_set_io_done(struct emu *e, struct io *io);
-int  emu_set_work(struct emu *e); // a slice of work for the oldest set that has any; whether there was one
+int  emu_set_work(struct emu *e); // a slice of work for the oldest set that has any; whether there
+                                  // was one
 
 #endif

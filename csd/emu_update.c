@@ -2,16 +2,16 @@
  *
  * An update runs through the stages of a buffer set:
  *
- *     LOAD     states and gradient come in, in chunks (a compressed gradient through the area of the wire);
- *              of what is there from the first on, optimizer, wire parameters and the checksums of what came
- *              and of what goes are computed in one pass over memory
- *     STORE    states and wire go out, if what came was right
+ *     LOAD     states and gradient come in, in chunks (a compressed gradient through the area of
+ * the wire); of what is there from the first on, optimizer, wire parameters and the checksums of
+ * what came and of what goes are computed in one pass over memory STORE    states and wire go out,
+ * if what came was right
  *
  * What the worker computes it computes a slice at a time: between two slices it serves the disk.
  *
- * With two sets (overlapped) one loads while the other stores. naive is the same with a single set, mapped
- * and unmapped by each job, that computes nothing before all is there: each stage ends before the next
- * begins. */
+ * With two sets (overlapped) one loads while the other stores. naive is the same with a single set,
+ * mapped and unmapped by each job, that computes nothing before all is there: each stage ends
+ * before the next begins. */
 #include "csd/emu.h"
 
 #include "data/base/crc32c.h"
@@ -71,8 +71,8 @@ static void set_io_start(struct emu *e, struct set *s, unsigned which, enum link
     emu_io_start(e, io, op, buf, bytes, off);
 }
 
-/* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes of pairs
- * are payload. */
+/* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes
+ * of pairs are payload. */
 static void pairs_ask(struct emu *e, struct set *s)
 {
     const struct csd_update *u = &s->job->update;
@@ -85,8 +85,8 @@ static void pairs_ask(struct emu *e, struct set *s)
     if (bytes == 0 || s->job->status)
         return;
     s->grad_read += bytes;
-    set_io_start(e, s, IO_PAIRS, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0, bytes,
-                 u->grad_off + at);
+    set_io_start(e, s, IO_PAIRS, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0,
+                 bytes, u->grad_off + at);
 }
 
 static void pairs_arrived(struct emu *e, struct set *s, const struct io *io)
@@ -97,8 +97,8 @@ static void pairs_arrived(struct emu *e, struct set *s, const struct io *io)
         return;
     s->sums.grad = crc32c(s->sums.grad, io->req.buf, io->req.bytes);
     if (!e->fake && grad_wire_scatter(&s->reader, s->area.grad, io->req.buf, io->req.bytes, &why))
-        emu_job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s", s->job->update.grad_off,
-                     why.text);
+        emu_job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s",
+                     s->job->update.grad_off, why.text);
     pairs_ask(e, s);
 }
 
@@ -107,14 +107,15 @@ static size_t chunk_end(const struct set *s, size_t at)
     return s->area.n_pad - at < CHUNK_PARAMS ? s->area.n_pad : at + CHUNK_PARAMS;
 }
 
-/* A load's next chunk: a transfer for each part of the states (for all of them where there is one chunk only)
- * and one for a dense gradient. */
+/* A load's next chunk: a transfer for each part of the states (for all of them where there is one
+ * chunk only) and one for a dense gradient. */
 static void chunk_ask(struct emu *e, struct set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
-    size_t   at = s->asked, end = chunk_end(s, at), k = end - at, n = (u->n < end ? u->n : end) - at;
-    int      only = k == u->n_pad, parts = only ? 1 : 1 + a->moments, dense = u->grad_form == CSD_GRAD_DENSE;
+    size_t at = s->asked, end = chunk_end(s, at), k = end - at, n = (u->n < end ? u->n : end) - at;
+    int    only = k == u->n_pad, parts = only ? 1 : 1 + a->moments,
+        dense = u->grad_form == CSD_GRAD_DENSE;
     size_t   each = only ? a->states_bytes / k : sizeof(float);
     unsigned chunk = at / CHUNK_PARAMS % CHUNKS;
 
@@ -123,17 +124,19 @@ static void chunk_ask(struct emu *e, struct set *s)
     for (int p = 0; p < parts; p++) {
         size_t first = (size_t)p * u->n_pad + at;
 
-        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)p, CLASS_STATES, DISK_READ, a->states + first,
-                     each * n, each * k, u->src_off + sizeof(float) * first);
+        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)p, CLASS_STATES, DISK_READ,
+                     a->states + first, each * n, each * k, u->src_off + sizeof(float) * first);
     }
     if (dense)
-        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)parts, CLASS_GRADIENT, DISK_READ, a->grad + at,
-                     sizeof(float) * n, sizeof(float) * k, u->grad_off + sizeof(float) * at);
+        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)parts, CLASS_GRADIENT, DISK_READ,
+                     a->grad + at, sizeof(float) * n, sizeof(float) * k,
+                     u->grad_off + sizeof(float) * at);
 }
 
 static void chunks_ask(struct emu *e, struct set *s)
 {
-    while (s->job->status == 0 && s->asked < s->area.n_pad && s->asked - s->ready < CHUNKS * CHUNK_PARAMS)
+    while (s->job->status == 0 && s->asked < s->area.n_pad &&
+           s->asked - s->ready < CHUNKS * CHUNK_PARAMS)
         chunk_ask(e, s);
 }
 
@@ -169,14 +172,16 @@ static void update_refuse(struct emu *e, struct csd_job *job, const struct updat
     uint64_t bytes[] = {slot, slot,
                         u->grad_form == CSD_GRAD_DENSE ? a->grad_bytes : grad_wire_bytes(u->pairs)};
 
-    assert(u->src_off != u->dst_off && u->n > 0 && u->n <= u->n_pad && u->n_pad <= e->cfg.update_params);
+    assert(u->src_off != u->dst_off && u->n > 0 && u->n <= u->n_pad &&
+           u->n_pad <= e->cfg.update_params);
     assert(u->n_pad % CSD_ALIGN_PARAMS == 0);
     if (e->cfg.read_only)
         emu_job_fail(e, job, -EROFS, "is open for reading only");
     for (int i = 0; i < 3; i++)
         if (!emu_in_range(e, off[i], bytes[i]))
             emu_job_fail(e, job, -EINVAL,
-                         "%" PRIu64 " bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes",
+                         "%" PRIu64 " bytes at offset %" PRIu64 " are outside its %" PRIu64 " byte"
+                                                                                            "s",
                          bytes[i], off[i], e->cfg.bytes);
 }
 
@@ -210,8 +215,8 @@ static void set_store(struct emu *e, struct set *s)
     const struct update_area *a = &s->area;
 
     s->stage = SET_STORE;
-    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_WRITE, a->states, a->states_bytes / u->n_pad * u->n,
-                 a->states_bytes, u->dst_off);
+    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_WRITE, a->states,
+                 a->states_bytes / u->n_pad * u->n, a->states_bytes, u->dst_off);
     set_io_start(e, s, IO_WIRE, CLASS_WIRE, DISK_WRITE, a->wire, a->wire_bytes / u->n_pad * u->n,
                  a->wire_bytes, u->dst_off + a->states_bytes);
 }
@@ -244,7 +249,8 @@ static void sums_check(struct emu *e, struct set *s)
                      s->area.states_bytes, u->src_off, states, u->src_crc);
     if (!e->fake && s->sums.grad != u->grad_crc)
         emu_job_fail(e, s->job, -EBADMSG,
-                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected %08" PRIx32,
+                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected "
+                                                                              "%08" PRIx32,
                      u->grad_off, s->sums.grad, u->grad_crc);
     u->dst_crc = update_sums_states(&s->area, s->sums.written);
     u->wire_crc = s->sums.wire;
@@ -255,7 +261,8 @@ static size_t set_ready(const struct emu *e, const struct set *s)
 {
     if (s->stage != SET_LOAD || s->job->status)
         return 0;
-    return s->flying > 0 && (e->cfg.naive || s->job->update.grad_form == CSD_GRAD_PAIRS) ? 0 : s->ready;
+    return s->flying > 0 && (e->cfg.naive || s->job->update.grad_form == CSD_GRAD_PAIRS) ? 0
+                                                                                         : s->ready;
 }
 
 static void compute_slice(struct emu *e, struct set *s, size_t ready)

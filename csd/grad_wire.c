@@ -1,5 +1,6 @@
-/* grad_wire.c: packs and unpacks compressed gradients. A piece never splits a pair: header, pairs and pieces
- * are all multiples of 8 bytes. Nothing read is trusted: an index is used only after it was compared. */
+/* grad_wire.c: packs and unpacks compressed gradients. A piece never splits a pair: header, pairs
+ * and pieces are all multiples of 8 bytes. Nothing read is trusted: an index is used only after it
+ * was compared. */
 #include "csd/grad_wire.h"
 
 #include <assert.h>
@@ -81,8 +82,8 @@ int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *byte
         memcpy(&p, at, sizeof p);
         if (p.index >= r->n || (int64_t)p.index <= r->last)
             return err_set(err, -EBADMSG,
-                           "pair %zu of the compressed gradient has index %" PRIu32 " after %" PRId64
-                           ", of %zu parameters",
+                           "pair %zu of the compressed gradient has index %" PRIu32
+                           " after %" PRId64 ", of %zu parameters",
                            r->seen, p.index, r->last, r->n);
         dense[p.index] = p.value;
         r->last = p.index;

@@ -1,6 +1,6 @@
-/* link.c: meters and models of links. The model is a queue in each direction: a transfer starts when those
- * before it are over, and lasts bytes / bandwidth; it is over when it is on the slowest of its link and the
- * links above. */
+/* link.c: meters and models of links. The model is a queue in each direction: a transfer starts
+ * when those before it are over, and lasts bytes / bandwidth; it is over when it is on the slowest
+ * of its link and the links above. */
 #include "csd/link.h"
 
 #include <pthread.h>
@@ -8,7 +8,8 @@
 
 const char *const link_kind_names[LINK_KINDS] = {"host", "internal"};
 const char *const link_dir_names[LINK_DIRS] = {"read", "write"};
-const char *const link_class_names[LINK_CLASSES] = {"states", "gradient", "wire", "activation", "residual"};
+const char *const link_class_names[LINK_CLASSES] = { "states", "gradient", "wire", "activation",
+                                                     "residual" };
 
 void link_meter_add(struct link_meter *to, const struct link_meter *from)
 {

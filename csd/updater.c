@@ -1,5 +1,5 @@
-/* updater.c: the arithmetic of one subgroup's update: one pass over its memory, in pieces that stay in the
- * second-level cache while they are summed, updated, converted and summed again. */
+/* updater.c: the arithmetic of one subgroup's update: one pass over its memory, in pieces that stay
+ * in the second-level cache while they are summed, updated, converted and summed again. */
 #include "csd/updater.h"
 
 #include "data/base/crc32c.h"
@@ -14,7 +14,8 @@ size_t update_area_bytes(size_t n_pad, int moments, enum dtype wire_dt)
     return n_pad * (4 * (1 + (size_t)moments) + dtype_bytes(wire_dt) + 4);
 }
 
-void update_area_init(struct update_area *a, void *mem, size_t n_pad, int moments, enum dtype wire_dt)
+void update_area_init(struct update_area *a, void *mem, size_t n_pad, int moments,
+                      enum dtype wire_dt)
 {
     char *at = mem;
 
@@ -36,21 +37,23 @@ static void piece_update(const struct update_area *a, struct csd_update *u, size
 
     for (size_t i = 0; i < u->n_segments; i++) {
         const struct csd_segment *s = &u->segments[i];
-        size_t from = s->first > first ? s->first : first, to = s->first + s->n < end ? s->first + s->n : end;
+        size_t                    from = s->first > first ? s->first : first,
+               to = s->first + s->n < end ? s->first + s->n : end;
 
         if (from < to && u->calm)
-            optim_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from, s->weight_decay,
-                         &u->step);
+            optim_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from,
+                         s->weight_decay, &u->step);
         else if (from < to)
             reach_kept_add(&u->kept,
-                           reach_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from,
-                                        s->weight_decay, &u->step, &u->reach),
+                           reach_update(w + from, m + from, v ? v + from : NULL, a->grad + from,
+                                        to - from, s->weight_decay, &u->step, &u->reach),
                            from);
     }
     convert((char *)a->wire + first * dtype_bytes(a->wire_dt), a->wire_dt, w + first, DT_F32, n);
 }
 
-static void piece_sum(const struct update_area *a, size_t first, size_t n, uint32_t part[UPDATE_PARTS])
+static void piece_sum(const struct update_area *a, size_t first, size_t n,
+                      uint32_t part[UPDATE_PARTS])
 {
     for (int i = 0; i <= a->moments; i++)
         part[i] = crc32c(part[i], a->states + (size_t)i * a->n_pad + first, sizeof(float) * n);

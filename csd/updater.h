@@ -1,5 +1,5 @@
-/* updater.h: one subgroup in accelerator memory and the arithmetic on it, without any I/O; what a device's
- * engine does. */
+/* updater.h: one subgroup in accelerator memory and the arithmetic on it, without any I/O; what a
+ * device's engine does. */
 #ifndef CSD_UPDATER_H
 #define CSD_UPDATER_H
 
@@ -17,7 +17,8 @@ struct update_area {
 };
 
 size_t update_area_bytes(size_t n_pad, int moments, enum dtype wire_dt);
-void   update_area_init(struct update_area *a, void *mem, size_t n_pad, int moments, enum dtype wire_dt);
+void   update_area_init(struct update_area *a, void *mem, size_t n_pad, int moments,
+                        enum dtype wire_dt);
 
 /* The checksums of what a pass has read and written so far: of the states' parts, the master and
  * the moments, each for itself. */

@@ -1,21 +1,22 @@
-/* attention.c: causal attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward keeps a
- * running maximum and sum for each query, backward recomputes the probabilities from lse. Tiles are copied
- * into scratch, where they stand as the operands of small products; what these are made of is a form's
- * (attention_form.h).
+/* attention.c: causal attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward
+ * keeps a running maximum and sum for each query, backward recomputes the probabilities from lse.
+ * Tiles are copied into scratch, where they stand as the operands of small products; what these are
+ * made of is a form's (attention_form.h).
  *
  * Invariants:
- * - scores stand transposed, s[key][query]: a query's maximum, sum, lse and delta run side by side in
- *   vectors;
- * - the sums of a query go over key tiles in ascending order, those of a key over query tiles likewise, and
- *   forward and backward get the same scores;
- * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from beginning to
- *   end: bits depend neither on threads nor on the other rows of the batch, nor on how many query tiles share
- *   loaded keys;
- * - padding is zero: rows beyond T, and columns up to a multiple of STRIP beyond the head size. Only the
- *   diagonal tile has masked scores; there, products run strip by strip over what the mask leaves;
- * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p undropped:
- *   out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a row is dout . out
- *   as ever. */
+ * - scores stand transposed, s[key][query]: a query's maximum, sum, lse and delta run side by side
+ * in vectors;
+ * - the sums of a query go over key tiles in ascending order, those of a key over query tiles
+ * likewise, and forward and backward get the same scores;
+ * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from
+ * beginning to end: bits depend neither on threads nor on the other rows of the batch, nor on how
+ * many query tiles share loaded keys;
+ * - padding is zero: rows beyond T, and columns up to a multiple of STRIP beyond the head size.
+ * Only the diagonal tile has masked scores; there, products run strip by strip over what the mask
+ * leaves;
+ * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
+ * undropped: out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a
+ * row is dout . out as ever. */
 #include "kernels/attention.h"
 
 #include <assert.h>
@@ -60,8 +61,8 @@ static const void *element(const void *p, enum dtype dt, size_t i)
 // The tile of rows from i0 on of a tensor whose row 0 is x.
 static void tile_load(word *rows, const struct head *hd, const void *x, size_t stride, size_t i0)
 {
-    hd->form->load(rows, element(x, hd->dt, i0 * stride), hd->dt, stride, size_min(hd->T - i0, TILE), hd->hs,
-                   hd->width);
+    hd->form->load(rows, element(x, hd->dt, i0 * stride), hd->dt, stride,
+                   size_min(hd->T - i0, TILE), hd->hs, hd->width);
 }
 
 // The right operand where x's rows are summed over: `out`, or x itself.
@@ -84,8 +85,8 @@ static void tile_transpose(word *restrict out, const word *restrict x, size_t ld
 
 // n elements of each row of x (rows, ld), rounded to dt.
 SIMD_CLONES
-static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld, size_t rows,
-                       size_t n)
+static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld,
+                       size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++, x += ld) {
         if (dt == DT_BF16)
@@ -119,22 +120,24 @@ static struct weights tile_narrow(word *rows, word *cols, const struct head *hd,
 /* ---- the products of tiles; nq: queries, padded to STRIP ---- */
 
 // s (keys, queries) += rows of `keys` times rows of `queries`, which are given transposed.
-static void scores_add(float *s, const struct head *hd, const word *keys, const word *queries_t, size_t nq,
-                       int diagonal)
+static void scores_add(float *s, const struct head *hd, const word *keys, const word *queries_t,
+                       size_t nq, int diagonal)
 {
-    size_t k = hd->width / hd->form->depth, step = diagonal ? STRIP : TILE, end = diagonal ? nq : TILE;
+    size_t k = hd->width / hd->form->depth, step = diagonal ? STRIP : TILE,
+           end = diagonal ? nq : TILE;
 
     for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
         size_t         first = diagonal ? j : 0;
         struct operand a = { keys + j * k, k, 1 };
 
-        hd->form->mm_add(s + j * TILE + first, TILE, a, queries_t + first, TILE, step, nq - first, k);
+        hd->form->mm_add(s + j * TILE + first, TILE, a, queries_t + first, TILE, step, nq - first,
+                         k);
     }
 }
 
 // out (queries, width) += columns of the weights times x, folded rows of the keys.
-static void queries_add(float *out, const struct head *hd, struct weights w, const word *x, size_t nq,
-                        int diagonal)
+static void queries_add(float *out, const struct head *hd, struct weights w, const word *x,
+                        size_t nq, int diagonal)
 {
     size_t depth = hd->form->depth, step = diagonal ? STRIP : nq;
 
@@ -157,8 +160,8 @@ static void keys_add(float *out, const struct head *hd, struct weights w, const 
         size_t         first = (diagonal ? j : 0) / depth;
         struct operand a = { w.rows + j * (TILE / depth) + first, TILE / depth, 1 };
 
-        hd->form->mm_add(out + j * hd->width, hd->width, a, x + first * hd->width, hd->width, step, hd->width,
-                         nq / depth - first);
+        hd->form->mm_add(out + j * hd->width, hd->width, a, x + first * hd->width, hd->width, step,
+                         hd->width, nq / depth - first);
     }
 }
 
@@ -211,8 +214,8 @@ static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
     return c.used;
 }
 
-/* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A masked score is
- * -inf; key 0 of the tile is never masked, so the maximum is finite. */
+/* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A
+ * masked score is -inf; key 0 of the tile is never masked, so the maximum is finite. */
 SIMD_CLONES
 static void softmax_tile(float (*restrict s)[TILE], float *restrict max, float *restrict sum,
                          float *restrict corr, float scale, int diagonal)
@@ -252,8 +255,8 @@ static void rows_scale(float *restrict x, size_t ld, const float *restrict by, s
 }
 
 /* A loaded tile of keys j0.. into the sums of queries i0... */
-static void forward_pair(const struct forward_tiles *t, const struct query_tile *q, const struct head *hd,
-                         const word *v, size_t i0, size_t j0)
+static void forward_pair(const struct forward_tiles *t, const struct query_tile *q,
+                         const struct head *hd, const word *v, size_t i0, size_t j0)
 {
     int    diagonal = i0 == j0;
     size_t nq = round_up(size_min(hd->T - i0, TILE), STRIP);
@@ -269,8 +272,8 @@ static void forward_pair(const struct forward_tiles *t, const struct query_tile 
     queries_add(q->o, hd, tile_narrow(NULL, t->p_cols, hd, t->s), v, nq, diagonal);
 }
 
-static void query_begin(const struct forward_tiles *t, const struct query_tile *q, const struct head *hd,
-                        const void *x, size_t i0)
+static void query_begin(const struct forward_tiles *t, const struct query_tile *q,
+                        const struct head *hd, const void *x, size_t i0)
 {
     tile_load(t->k, hd, x, hd->stride, i0);
     tile_transpose(q->qt, t->k, hd->width / hd->form->depth);
@@ -281,8 +284,8 @@ static void query_begin(const struct forward_tiles *t, const struct query_tile *
     }
 }
 
-static void query_end(void *out, float *lse, const struct query_tile *q, float *by, const struct head *hd,
-                      size_t i0)
+static void query_end(void *out, float *lse, const struct query_tile *q, float *by,
+                      const struct head *hd, size_t i0)
 {
     size_t n = size_min(hd->T - i0, TILE);
 
@@ -291,7 +294,8 @@ static void query_end(void *out, float *lse, const struct query_tile *q, float *
         by[i]       = 1.0f / q->sum[i];
     }
     rows_scale(q->o, hd->width, by, n);
-    tile_store((char *)out + i0 * hd->C * dtype_bytes(hd->dt), hd->dt, hd->C, q->o, hd->width, n, hd->hs);
+    tile_store((char *)out + i0 * hd->C * dtype_bytes(hd->dt), hd->dt, hd->C, q->o, hd->width, n,
+               hd->hs);
 }
 
 /* Queries [first, end), of GROUP tiles at most; out, lse, q of row 0 of this head. */
@@ -321,8 +325,8 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
         hd->form->end();
 }
 
-static struct head head_make(const struct attention_form *form, enum dtype dt, size_t T, size_t C, size_t H,
-                             const struct dropout *drop)
+static struct head head_make(const struct attention_form *form, enum dtype dt, size_t T, size_t C,
+                             size_t H, const struct dropout *drop)
 {
     size_t hs = C / H;
 
@@ -339,8 +343,8 @@ static struct head head_make(const struct attention_form *form, enum dtype dt, s
 }
 
 void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv,
-                          enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
-                          void *scratch)
+                          enum dtype dt, size_t B, size_t T, size_t C, size_t H,
+                          const struct dropout *drop, void *scratch)
 {
     struct forward_tiles t;
     struct head all    = head_make(form, dt, T, C, H, drop);
@@ -355,7 +359,8 @@ void attention_forward_in(const struct attention_form *form, void *out, float *l
 
         hd.row = (b * H + h) * T;
         forward_group((char *)out + (b * T * C + h * hd.hs) * dtype_bytes(dt), lse + hd.row,
-                      element(qkv, dt, b * T * 3 * C + h * hd.hs), &hd, first, size_min(first + span, T),
+                      element(qkv, dt, b * T * 3 * C + h * hd.hs), &hd, first,
+                      size_min(first + span, T),
                       (char *)scratch + (size_t)omp_get_thread_num() * stride);
     }
 }
@@ -415,19 +420,20 @@ SIMD_INLINE float dot_as(const void *x, const void *y, enum dtype dt, size_t n)
 }
 
 SIMD_CLONES
-static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt, size_t stride, size_t rows,
-                     size_t n)
+static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt, size_t stride,
+                     size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++)
-        delta[i] = dt == DT_BF16 ? dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_BF16, n)
-                                 : dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_F32, n);
+        delta[i] = dt == DT_BF16
+                       ? dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_BF16, n)
+                       : dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_F32, n);
 }
 
 // p: scores to probabilities; ds: gradients of probabilities to those of unscaled scores.
 SIMD_CLONES
 static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE],
-                                  const float *restrict lse, const float *restrict delta, float scale,
-                                  int diagonal)
+                                  const float *restrict lse, const float *restrict delta,
+                                  float scale, int diagonal)
 {
     for (int j = 0; j < TILE; j++)
         for (int i = 0; i < TILE; i++) {
@@ -444,7 +450,8 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
                           const word *dout, size_t i0, size_t j0)
 {
     int            diagonal = i0 == j0;
-    size_t nq = round_up(size_min(hd->T - i0, TILE), STRIP), at = j0 * hd->width, in = at / hd->form->depth;
+    size_t         nq = round_up(size_min(hd->T - i0, TILE), STRIP), at = j0 * hd->width,
+           in = at / hd->form->depth;
     const word    *k_fold = (hd->form->fold ? t->k_fold : t->k) + in;
     struct weights p, ds;
 
@@ -456,7 +463,8 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
         dropout_tile(t->drop, hd->row + i0, j0, 1, hd->drop);
         tile_drop(t->ds, t->drop);
     }
-    softmax_tile_backward((float(*)[TILE])t->p, (float(*)[TILE])t->ds, t->lse, t->delta, hd->scale, diagonal);
+    softmax_tile_backward((float(*)[TILE])t->p, (float(*)[TILE])t->ds, t->lse, t->delta, hd->scale,
+                          diagonal);
     if (hd->drop)
         tile_drop(t->p, t->drop); // for dv
     p  = tile_narrow(t->p_rows, NULL, hd, t->p);
@@ -485,9 +493,11 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
 
 /* Queries i0.. against all keys that they see; dq, dout, out, lse, q of row 0. */
 static void backward_query_tile(const struct backward_tiles *t, const struct head *hd, void *dq,
-                                const void *dout, const void *out, const float *lse, const void *q, size_t i0)
+                                const void *dout, const void *out, const float *lse, const void *q,
+                                size_t i0)
 {
-    size_t      n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth, e = dtype_bytes(hd->dt);
+    size_t n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth,
+           e = dtype_bytes(hd->dt);
     const word *q_fold, *dout_fold;
 
     tile_load(t->q, hd, q, hd->stride, i0);
@@ -500,16 +510,17 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     memset(t->delta, 0, sizeof(float) * TILE);
     memset(t->lse, 0, sizeof(float) * TILE);
     memcpy(t->lse, lse + i0, sizeof(float) * n);
-    rows_dot(t->delta, element(dout, hd->dt, i0 * hd->C), element(out, hd->dt, i0 * hd->C), hd->dt, hd->C, n,
-             hd->hs);
+    rows_dot(t->delta, element(dout, hd->dt, i0 * hd->C), element(out, hd->dt, i0 * hd->C), hd->dt,
+             hd->C, n, hd->hs);
     for (size_t j0 = 0; j0 <= i0; j0 += TILE)
         backward_pair(t, hd, q_fold, dout_fold, i0, j0);
     tile_store((char *)dq + i0 * hd->stride * e, hd->dt, hd->stride, t->dq, hd->width, n, hd->hs);
 }
 
-void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout, const void *out,
-                           const float *lse, const void *qkv, enum dtype dt, size_t B, size_t T, size_t C,
-                           size_t H, const struct dropout *drop, void *scratch)
+void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout,
+                           const void *out, const float *lse, const void *qkv, enum dtype dt,
+                           size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
+                           void *scratch)
 {
     struct backward_tiles t;
     struct head all    = head_make(form, dt, T, C, H, drop);
@@ -518,7 +529,7 @@ void attention_backward_in(const struct attention_form *form, void *dqkv, const 
     #pragma omp parallel for schedule(dynamic) private(t)
     for (size_t u = 0; u < B * H; u++) {
         struct head hd = all;
-        size_t      b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;
+        size_t b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;
         char       *dq = (char *)dqkv + at3 * e;
         const void *q  = element(qkv, dt, at3);
 
@@ -528,8 +539,8 @@ void attention_backward_in(const struct attention_form *form, void *dqkv, const 
             form->begin();
         backward_begin(&t, &hd, element(q, dt, C));
         for (size_t i0 = 0; i0 < T; i0 += TILE)
-            backward_query_tile(&t, &hd, dq, element(dout, dt, at), element(out, dt, at), lse + hd.row, q,
-                                i0);
+            backward_query_tile(&t, &hd, dq, element(dout, dt, at), element(out, dt, at),
+                                lse + hd.row, q, i0);
         if (form->end)
             form->end();
         tile_store(dq + C * e, dt, hd.stride, t.dk, hd.width, T, hd.hs);
@@ -554,15 +565,15 @@ const char *attention_describe(enum dtype dt)
     return form_for(dt)->name;
 }
 
-void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt,
-                       size_t B, size_t T, size_t C, size_t H, const struct dropout *drop, void *scratch)
+void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt, size_t B, size_t T,
+                       size_t C, size_t H, const struct dropout *drop, void *scratch)
 {
     attention_forward_in(form_for(dt), out, lse, qkv, dt, B, T, C, H, drop, scratch);
 }
 
-void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                        enum dtype dt, size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
-                        void *scratch)
+void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse,
+                        const void *qkv, enum dtype dt, size_t B, size_t T, size_t C, size_t H,
+                        const struct dropout *drop, void *scratch)
 {
     attention_backward_in(form_for(dt), dqkv, dout, out, lse, qkv, dt, B, T, C, H, drop, scratch);
 }
@@ -576,8 +587,8 @@ static size_t decode_floats(size_t T, size_t width)
 
 // n elements of each row of x, zero up to ld.
 SIMD_CLONES
-static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride, size_t rows,
-                       size_t n)
+static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride,
+                       size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++, out += ld)
         row_widen(out, x, dt, i * stride, n, ld);
@@ -625,10 +636,10 @@ static void decode_softmax(float *s, size_t n)
         s[j] /= sum;
 }
 
-/* One head's new token: all scores first, then the weighted sum of values. Keys and values pass through a
- * tile, so that both formats take one path. */
-static void decode_head(void *out, const void *q, const void *k, const void *v, const struct head *hd,
-                        float *scratch)
+/* One head's new token: all scores first, then the weighted sum of values. Keys and values pass
+ * through a tile, so that both formats take one path. */
+static void decode_head(void *out, const void *q, const void *k, const void *v,
+                        const struct head *hd, float *scratch)
 {
     float *s = scratch, *qf = s + round_up(hd->T, TILE), *o = qf + hd->width, *kv = o + hd->width;
 
@@ -637,21 +648,24 @@ static void decode_head(void *out, const void *q, const void *k, const void *v, 
     for (size_t j = 0; j < hd->T; j += TILE) {
         size_t n = size_min(hd->T - j, TILE);
 
-        rows_widen(kv, hd->width, element(k, hd->dt, j * hd->stride), hd->dt, hd->stride, n, hd->hs);
+        rows_widen(kv, hd->width, element(k, hd->dt, j * hd->stride), hd->dt, hd->stride, n,
+                   hd->hs);
         decode_tile_scores(s + j, qf, kv, n, hd->width, hd->scale);
     }
     decode_softmax(s, hd->T);
     for (size_t j = 0; j < hd->T; j += TILE) {
         size_t n = size_min(hd->T - j, TILE);
 
-        rows_widen(kv, hd->width, element(v, hd->dt, j * hd->stride), hd->dt, hd->stride, n, hd->hs);
+        rows_widen(kv, hd->width, element(v, hd->dt, j * hd->stride), hd->dt, hd->stride, n,
+                   hd->hs);
         decode_tile_values(o, s + j, kv, n, hd->width);
     }
     tile_store(out, hd->dt, 0, o, hd->width, 1, hd->hs);
 }
 
-void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v, enum dtype dt,
-                      size_t B, size_t T, size_t max_T, size_t C, size_t H, void *scratch)
+void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v,
+                      enum dtype dt, size_t B, size_t T, size_t max_T, size_t C, size_t H,
+                      void *scratch)
 {
     struct head hd = head_make(&attention_f32, dt, T, C, H, NULL);
 
@@ -662,8 +676,9 @@ void attention_decode(void *out, const void *q, size_t q_stride, const void *k, 
         size_t b = u / H, col = u % H * hd.hs, cache = b * max_T * C + col;
         float *mine = (float *)scratch + (size_t)omp_get_thread_num() * decode_floats(T, hd.width);
 
-        decode_head((char *)out + (b * C + col) * dtype_bytes(dt), element(q, dt, b * q_stride + col),
-                    element(k, dt, cache), element(v, dt, cache), &hd, mine);
+        decode_head((char *)out + (b * C + col) * dtype_bytes(dt),
+                    element(q, dt, b * q_stride + col), element(k, dt, cache),
+                    element(v, dt, cache), &hd, mine);
     }
 }
 

@@ -1,6 +1,7 @@
-/* attention_amx.c: attention's tiles in bf16, multiplied by AMX: a tile register holds 16 rows of 16 words,
- * its product adds 16 x 32 bf16 times 32 x 16 bf16 to 16 x 16 fp32 sums. The block of sums is 2 x 2
- * registers. Left operands stand row by row, so narrow's columns are written transposed. */
+/* attention_amx.c: attention's tiles in bf16, multiplied by AMX: a tile register holds 16 rows of
+ * 16 words, its product adds 16 x 32 bf16 times 32 x 16 bf16 to 16 x 16 fp32 sums. The block of
+ * sums is 2 x 2 registers. Left operands stand row by row, so narrow's columns are written
+ * transposed. */
 #include "kernels/attention_form.h"
 
 #include <assert.h>
@@ -13,8 +14,8 @@ enum {
 static_assert((int)SIDE == (int)STRIP && 2 * (int)HALF == (int)STRIP,
               "a product's sizes are multiples of STRIP elements");
 
-/* Tile registers 0-3: sums; 4, 5: operands A, B; 6, 7: those of HALF words along k. Their numbers must be
- * literals. */
+/* Tile registers 0-3: sums; 4, 5: operands A, B; 6, 7: those of HALF words along k. Their numbers
+ * must be literals. */
 struct tile_config { // as LDTILECFG has it
     uint8_t  palette, start_row, reserved[14];
     uint16_t row_bytes[16];
@@ -53,8 +54,9 @@ AMX static void end(void)
             MOVE(3, c + SIDE * ldc + SIDE, c_row);     \
     } while (0)
 
-/* The block's sums += A B in registers, one step along k; A and B: numbers of the operands' registers. B's
- * left half stays while A's upper and lower halves pass, then comes its right half. */
+/* The block's sums += A B in registers, one step along k; A and B: numbers of the operands'
+ * registers. B's left half stays while A's upper and lower halves pass, then comes its right half.
+ */
 #define STEP(A, B)                                     \
     do {                                               \
         _tile_loadd(A, a, a_row);                      \
@@ -74,11 +76,12 @@ AMX static void end(void)
         }                                              \
     } while (0)
 
-/* c (16 or 32, 16 or 32) += a b, k words; low, right: 32. gcc does not know that the loads read memory: no
- * ordinary store may stand in here or in mm_add. */
-AMX __attribute__((always_inline)) static inline void
-block(float *c, size_t ldc, const word *a, size_t lda, const word *b, size_t ldb, size_t k, const int low,
-      const int right)
+/* c (16 or 32, 16 or 32) += a b, k words; low, right: 32. gcc does not know that the loads read
+ * memory: no ordinary store may stand in here or in mm_add. */
+AMX __attribute__((always_inline)) static inline void block(float *c, size_t ldc, const word *a,
+                                                            size_t lda, const word *b, size_t ldb,
+                                                            size_t k, const int low,
+                                                            const int right)
 {
     const size_t c_row = ldc * sizeof *c, a_row = lda * sizeof *a, b_row = ldb * sizeof *b;
 
@@ -91,9 +94,8 @@ block(float *c, size_t ldc, const word *a, size_t lda, const word *b, size_t ldb
     SUMS(_tile_stored);
 }
 
-AMX
-static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m, size_t n,
-                   size_t k)
+AMX static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
+                       size_t n, size_t k)
 {
     for (size_t i = 0; i < m; i += 2 * SIDE)
         for (size_t j = 0; j < n; j += 2 * SIDE) {
@@ -111,7 +113,8 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
         }
 }
 
-/* 16 rows of 16 words, transposed: by pairs of words, then of pairs, then of quarters of a register. */
+/* 16 rows of 16 words, transposed: by pairs of words, then of pairs, then of quarters of a
+ * register. */
 AVX512BF16 __attribute__((always_inline)) static inline void transpose(__m512i x[SIDE])
 {
     __m512i y[SIDE];
@@ -171,6 +174,14 @@ static int runs(enum dtype dt)
 }
 
 const struct attention_form attention_amx = {
-    .name = "amx", .depth = 2, .runs = runs, .load = attention_bf16_load, .fold = attention_bf16_fold,
-    .narrow = narrow, .transposed = 1, .mm_add = mm_add, .begin = begin, .end = end,
+    .name = "amx",
+    .depth = 2,
+    .runs = runs,
+    .load = attention_bf16_load,
+    .fold = attention_bf16_fold,
+    .narrow = narrow,
+    .transposed = 1,
+    .mm_add = mm_add,
+    .begin = begin,
+    .end = end,
 };

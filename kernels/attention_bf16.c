@@ -1,6 +1,6 @@
-/* attention_bf16.c: attention's tiles in bf16, multiplied by AVX512-BF16's dot products of pairs: a word of
- * the left operand, two elements along k, goes to all lanes, and each lane adds both products to its fp32
- * sum. The block of sums is 4 rows x up to 64 columns. */
+/* attention_bf16.c: attention's tiles in bf16, multiplied by AVX512-BF16's dot products of pairs: a
+ * word of the left operand, two elements along k, goes to all lanes, and each lane adds both
+ * products to its fp32 sum. The block of sums is 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
 enum {
@@ -22,8 +22,8 @@ block(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t 
             __m512i x = _mm512_set1_epi32((int)a.p[(size_t)r * a.row]);
 
             for (int v = 0; v < nv; v++)
-                sum[r][v] =
-                    _mm512_dpbf16_ps(sum[r][v], (__m512bh)x, (__m512bh)_mm512_loadu_si512(b + 16 * v));
+                sum[r][v] = _mm512_dpbf16_ps(sum[r][v], (__m512bh)x,
+                                             (__m512bh)_mm512_loadu_si512(b + 16 * v));
         }
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < nv; v++)
@@ -31,8 +31,8 @@ block(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t 
 }
 
 AVX512BF16
-static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m, size_t n,
-                   size_t k)
+static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
+                   size_t n, size_t k)
 {
     for (size_t i = 0; i < m; i += ROWS, c += ROWS * ldc, a.p += ROWS * a.row)
         for (size_t j = 0, nv; j < n; j += 16 * nv) {
@@ -48,8 +48,8 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
         }
 }
 
-void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
-                         size_t width)
+void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
+                         size_t n, size_t width)
 {
     bf16       *out = (bf16 *)rows;
     const bf16 *in  = x;
@@ -104,6 +104,11 @@ static int runs(enum dtype dt)
 }
 
 const struct attention_form attention_bf16 = {
-    .name = "bf16", .depth = 2, .runs = runs, .load = attention_bf16_load, .fold = attention_bf16_fold,
-    .narrow = narrow, .mm_add = mm_add,
+    .name = "bf16",
+    .depth = 2,
+    .runs = runs,
+    .load = attention_bf16_load,
+    .fold = attention_bf16_fold,
+    .narrow = narrow,
+    .mm_add = mm_add,
 };

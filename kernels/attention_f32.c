@@ -1,6 +1,6 @@
-/* attention_f32.c: attention's tiles in fp32: loaded widened, multiplied by blocks of sums that stay in
- * registers while k runs. AVX2 has 16 registers: 6 rows x 16 columns, 4 rows where 6 do not come out even.
- * AVX-512 has 32: 4 rows x up to 64 columns. */
+/* attention_f32.c: attention's tiles in fp32: loaded widened, multiplied by blocks of sums that
+ * stay in registers while k runs. AVX2 has 16 registers: 6 rows x 16 columns, 4 rows where 6 do not
+ * come out even. AVX-512 has 32: 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
 #include <immintrin.h>
@@ -17,7 +17,8 @@ struct left { // struct operand's floats
 
 // c (ROWS_AVX512, 16 nv) += a b
 __attribute__((target("avx512f"), always_inline)) static inline void
-block_avx512(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t k, const int nv)
+block_avx512(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t k,
+             const int nv)
 {
     __m512 sum[ROWS_AVX512][4];
 
@@ -36,8 +37,9 @@ block_avx512(float *c, size_t ldc, struct left a, const float *b, size_t ldb, si
             _mm512_storeu_ps(c + (size_t)r * ldc + 16 * v, sum[r][v]);
 }
 
-__attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, struct left a, const float *b,
-                                                         size_t ldb, size_t m, size_t n, size_t k)
+__attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, struct left a,
+                                                         const float *b, size_t ldb, size_t m,
+                                                         size_t n, size_t k)
 {
     for (size_t i = 0; i < m; i += ROWS_AVX512, c += ROWS_AVX512 * ldc, a.p += ROWS_AVX512 * a.row)
         for (size_t j = 0, nv; j < n; j += 16 * nv) {
@@ -54,8 +56,8 @@ __attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, s
 }
 
 // c (rows, 16) += a b
-SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t k,
-                            const int rows)
+SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb,
+                            size_t k, const int rows)
 {
     const float *a3 = a.p + 3 * a.row; // two pointers reach six rows
     __m256       sum[6][2];
@@ -67,7 +69,8 @@ SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b,
         __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
 
         for (int r = 0; r < rows; r++) {
-            __m256 x = _mm256_broadcast_ss(r < 3 ? a.p + (size_t)r * a.row : a3 + (size_t)(r - 3) * a.row);
+            __m256 x =
+                _mm256_broadcast_ss(r < 3 ? a.p + (size_t)r * a.row : a3 + (size_t)(r - 3) * a.row);
 
             sum[r][0] = _mm256_fmadd_ps(x, b0, sum[r][0]);
             sum[r][1] = _mm256_fmadd_ps(x, b1, sum[r][1]);
@@ -78,8 +81,8 @@ SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b,
             _mm256_storeu_ps(c + (size_t)r * ldc + 8 * v, sum[r][v]);
 }
 
-static void mm_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t m, size_t n,
-                    size_t k)
+static void mm_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t m,
+                    size_t n, size_t k)
 {
     for (size_t rows; m > 0; m -= rows, c += rows * ldc, a.p += rows * a.row) {
         rows = m % 6 ? 4 : 6;
@@ -91,8 +94,8 @@ static void mm_avx2(float *c, size_t ldc, struct left a, const float *b, size_t 
     }
 }
 
-static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m, size_t n,
-                   size_t k)
+static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
+                   size_t n, size_t k)
 {
     struct left l = { (const float *)a.p, a.row, a.col };
 
@@ -104,7 +107,8 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
 
 /* Rows are short and pages apart, so the CPU does not see the next ones coming. */
 SIMD_CLONES
-static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n, size_t width)
+static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
+                 size_t width)
 {
     float *out = (float *)rows;
 

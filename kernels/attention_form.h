@@ -6,13 +6,12 @@
  *   attention_f32   inputs widened to fp32; every element of a product is one chain of fused
  *                   multiply-adds over k in ascending order, so its AVX2 and its AVX-512 code give
  *                   the same bits.
- *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at up to twice the rate: products of bf16
- *                   summed in fp32, in the order of k, two at a time; probabilities and their
- *                   gradients are rounded to bf16 as operands (what flash attention does). Maximum,
- *                   sum, lse, exponentials and all sums stay fp32. Other bits than attention_f32's,
- *                   so a run's row names it (cmd/run/training.c).
- *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them, at
- *                   several times the rate; sums of pairs in another order. */
+ *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at up to twice the rate: products of
+ * bf16 summed in fp32, in the order of k, two at a time; probabilities and their gradients are
+ * rounded to bf16 as operands (what flash attention does). Maximum, sum, lse, exponentials and all
+ * sums stay fp32. Other bits than attention_f32's, so a run's row names it (cmd/run/training.c).
+ *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them,
+ * at several times the rate; sums of pairs in another order. */
 #ifndef KERNELS_ATTENTION_FORM_H
 #define KERNELS_ATTENTION_FORM_H
 
@@ -49,8 +48,8 @@ struct attention_form {
     void (*fold)(word *out, const word *rows, size_t width);
 
     /* s (TILE, TILE) as left operands: rows (TILE, TILE / depth), of its rows; cols (TILE / depth,
-     * TILE), of its columns, or, where the form says transposed, (TILE, TILE / depth), a row for each;
-     * NULL: not wanted. narrow NULL: s serves as both. */
+     * TILE), of its columns, or, where the form says transposed, (TILE, TILE / depth), a row for
+     * each; NULL: not wanted. narrow NULL: s serves as both. */
     void (*narrow)(word *rows, word *cols, const float *s);
     int transposed;
 
@@ -58,8 +57,8 @@ struct attention_form {
     void (*begin)(void);
     void (*end)(void);
 
-    /* c (m, n) += a (m, k) b (k, n), k in words; m and n multiples of STRIP, k of STRIP / depth; rows of b
-     * and c contiguous, those of a too where the form says transposed. */
+    /* c (m, n) += a (m, k) b (k, n), k in words; m and n multiples of STRIP, k of STRIP / depth;
+     * rows of b and c contiguous, those of a too where the form says transposed. */
     void (*mm_add)(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
                    size_t n, size_t k);
 };
@@ -67,8 +66,8 @@ struct attention_form {
 extern const struct attention_form attention_f32, attention_bf16, attention_amx;
 
 /* Of both forms in bf16. */
-void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
-                         size_t width);
+void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
+                         size_t n, size_t width);
 void attention_bf16_fold(word *out, const word *rows, size_t width);
 
 #define AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
@@ -77,11 +76,13 @@ void attention_bf16_fold(word *out, const word *rows, size_t width);
 AVX512BF16 __attribute__((always_inline))
 static inline __m512i bf16_pairs(__m256i even, __m256i odd)
 {
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
+                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
 /* Elements [first, first + m) of x, widened; zero up to width. */
-SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t first, size_t m, size_t width)
+SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t first, size_t m,
+                           size_t width)
 {
     if (dt == DT_BF16)
         for (size_t j = 0; j < m; j++)

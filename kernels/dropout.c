@@ -1,10 +1,10 @@
-/* dropout.c: which elements stay, LANES calls of Philox 4x32-10 side by side (kernels/rng.c has one call, in
- * full).
+/* dropout.c: which elements stay, LANES calls of Philox 4x32-10 side by side (kernels/rng.c has one
+ * call, in full).
  *
- * Columns go by sixty-fours: element (row, column) is decided by call number column / 64 * 8 + column % 8 of
- * its row, by 16 bits of it, half column / 8 % 2 (0 is the low one) of output word column / 16 % 4. So one
- * call's elements are 8 columns apart, and calls side by side fill neighbouring columns: nothing is ever
- * shuffled.
+ * Columns go by sixty-fours: element (row, column) is decided by call number column / 64 * 8 +
+ * column % 8 of its row, by 16 bits of it, half column / 8 % 2 (0 is the low one) of output word
+ * column / 16 % 4. So one call's elements are 8 columns apart, and calls side by side fill
+ * neighbouring columns: nothing is ever shuffled.
  *
  * What a call is made from; no two (site, row, number) of a seed have all of it in common:
  *   counter words 0, 3   number, low and high
@@ -30,9 +30,9 @@ enum {
 
 #define SEED_STREAM 0x64726f706f757400u // of rng.h: "dropout"
 
-/* What all calls of one site share. The multipliers and the numbers of the lanes stand in memory to hide them
- * from gcc, which makes ten shifts and additions of a known multiplier, and scalar products of known
- * lanes. */
+/* What all calls of one site share. The multipliers and the numbers of the lanes stand in memory to
+ * hide them from gcc, which makes ten shifts and additions of a known multiplier, and scalar
+ * products of known lanes. */
 struct mask {
     uint32_t m0, m1, k0[ROUNDS], k1[ROUNDS];
     uint32_t lane[LANES]; // 0, 1, 2...
@@ -55,7 +55,7 @@ static struct mask mask_make(const struct dropout *d)
     for (uint32_t l = 0; l < LANES; l++)
         m.lane[l] = l;
     m.below = (uint32_t)(d->p * 65536.0f + 0.5f);
-    keep    = 65536.0f / (float)(65536 - m.below); // of a p that rounds to 1, infinite and never used
+    keep = 65536.0f / (float)(65536 - m.below); // of a p that rounds to 1, infinite and never used
     memcpy(&m.keep, &keep, sizeof keep);
     return m;
 }
@@ -121,7 +121,8 @@ static void group_apply(float *out, const float *x, size_t n, uint64_t row, uint
         out[j] = x[j] * factor[j];
 }
 
-void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first, const struct dropout *d)
+void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
+                  const struct dropout *d)
 {
     struct mask m      = mask_make(d);
     size_t      groups = (C + GROUP - 1) / GROUP;
@@ -135,7 +136,8 @@ void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first, 
 }
 
 SIMD_CLONES
-static void row_factors(float *factor, size_t n, uint64_t row, uint64_t number, const struct mask *m)
+static void row_factors(float *factor, size_t n, uint64_t row, uint64_t number,
+                        const struct mask *m)
 {
     float last[GROUP];
 
@@ -164,7 +166,8 @@ static void tile_factors(float *factor, uint64_t row, uint64_t number, const str
 
 // Here, calls of the same number in LANES rows go side by side.
 SIMD_CLONES
-static void tile_factors_transposed(float *factor, uint64_t row, uint64_t number, const struct mask *m)
+static void tile_factors_transposed(float *factor, uint64_t row, uint64_t number,
+                                    const struct mask *m)
 {
     for (size_t c = 0; c < CALLS; c++)
         for (size_t i = 0; i < SPAN; i += LANES) {
@@ -177,7 +180,8 @@ static void tile_factors_transposed(float *factor, uint64_t row, uint64_t number
         }
 }
 
-void dropout_tile(float *factor, uint64_t row, size_t column, int transposed, const struct dropout *d)
+void dropout_tile(float *factor, uint64_t row, size_t column, int transposed,
+                  const struct dropout *d)
 {
     struct mask m = mask_make(d);
 

@@ -1,8 +1,8 @@
-/* dropout.h: inverted dropout (Srivastava et al., JMLR 2014) with counter-based masks: whether an element
- * stays is a function of (seed, site, row, column) alone, so that a pass that is computed again drops the
- * same, whatever the threads, tiles or memory. An element stays with probability 1 - p, p taken as round(p x
- * 65536) / 65536, and is then divided by 1 - p. One call of Philox 4x32-10 (kernels/rng.h's) decides 8
- * elements of a row, 16 bits each. */
+/* dropout.h: inverted dropout (Srivastava et al., JMLR 2014) with counter-based masks: whether an
+ * element stays is a function of (seed, site, row, column) alone, so that a pass that is computed
+ * again drops the same, whatever the threads, tiles or memory. An element stays with probability 1
+ * - p, p taken as round(p x 65536) / 65536, and is then divided by 1 - p. One call of Philox
+ * 4x32-10 (kernels/rng.h's) decides 8 elements of a row, 16 bits each. */
 #ifndef KERNELS_DROPOUT_H
 #define KERNELS_DROPOUT_H
 
@@ -14,21 +14,24 @@
 struct dropout {
     float    p;    // 0: nothing is dropped; below 1
     uint64_t seed;
-    uint64_t site; // which use of a mask: the caller packs step, micro-batch, layer and place into it
+    uint64_t site; // which use of a mask: the caller packs step, micro-batch, layer and place into
+                   // it
 };
 
 enum { DROPOUT_SPAN = 64 }; // columns that are decided together
 
-/* out[i][j] = factor(first + i, j) x[i][j] for (n, C); factor 0 or 1/(1-p). out may be x. Its own backward.
- * Parallel. */
-void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first, const struct dropout *d);
+/* out[i][j] = factor(first + i, j) x[i][j] for (n, C); factor 0 or 1/(1-p). out may be x. Its own
+ * backward. Parallel. */
+void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
+                  const struct dropout *d);
 
-/* factor[0..n) of one row from a column that is a multiple of DROPOUT_SPAN. Not parallel: for use inside
- * kernels. */
+/* factor[0..n) of one row from a column that is a multiple of DROPOUT_SPAN. Not parallel: for use
+ * inside kernels. */
 void dropout_factors(float *factor, size_t n, uint64_t row, size_t column, const struct dropout *d);
 
 /* The same of DROPOUT_SPAN rows and as many columns: factor (rows, columns), or (columns, rows) if
  * transposed. */
-void dropout_tile(float *factor, uint64_t row, size_t column, int transposed, const struct dropout *d);
+void dropout_tile(float *factor, uint64_t row, size_t column, int transposed,
+                  const struct dropout *d);
 
 #endif

@@ -1,5 +1,6 @@
-/* elementwise.c: passes whose time is that of reading and writing. Each is cut into chunks that threads
- * share out; inside a chunk a plain loop of one dtype, which the compiler turns into vectors. */
+/* elementwise.c: passes whose time is that of reading and writing. Each is cut into chunks that
+ * threads share out; inside a chunk a plain loop of one dtype, which the compiler turns into
+ * vectors. */
 #include "kernels/elementwise.h"
 #include "kernels/simd.h"
 
@@ -28,7 +29,8 @@ static void bf16_to_f32s(float *restrict out, const bf16 *restrict x, size_t n)
 /* fp16 has instructions of its own (F16C, part of the baseline), eight elements each. */
 SIMD_INLINE void f32_to_f16_8(uint16_t out[8], const float x[8])
 {
-    _mm_storeu_si128((__m128i *)(void *)out, _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((__m128i *)(void *)out,
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT));
 }
 
 SIMD_INLINE void f16_to_f32_8(float out[8], const uint16_t x[8])
@@ -102,7 +104,8 @@ static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtyp
 
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n)
 {
-    if (n <= CHUNK) { // without OpenMP, which would make a team of one: an update calls this for each piece
+    if (n <= CHUNK) { // without OpenMP, which would make a team of one: an update calls this for
+                      // each piece
         convert_chunk(out, out_dt, x, x_dt, n);
         return;
     }
@@ -151,8 +154,8 @@ static void group_bf16(float *restrict sum, const bf16 *restrict dy, size_t rows
 }
 
 SIMD_CLONES
-static void group_narrowed(float *restrict sum, bf16 *restrict out, const float *restrict dy, size_t rows,
-                           size_t C)
+static void group_narrowed(float *restrict sum, bf16 *restrict out, const float *restrict dy,
+                           size_t rows, size_t C)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < C; j++) {

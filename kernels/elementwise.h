@@ -4,7 +4,8 @@
 
 #include "data/base/dtype.h"
 
-/* out[i] = x[i] in another format: DT_F32, DT_BF16 and DT_F16 in any pair; rounds to nearest even. */
+/* out[i] = x[i] in another format: DT_F32, DT_BF16 and DT_F16 in any pair; rounds to nearest even.
+ */
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);
 
 void floats_zero(float *x, size_t n);
@@ -21,8 +22,8 @@ size_t colsum_scratch(size_t n, size_t C);
 /* The same in the pass that rounds dy to bf16, out (n, C). The sums are those of dy. */
 void colsum_narrow(float *db, bf16 *out, const float *dy, size_t n, size_t C, void *scratch);
 
-/* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C) is added to
- * db in order. */
+/* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C)
+ * is added to db in order. */
 void colsum_finish(float *db, const float *part, size_t n, size_t C);
 
 #endif

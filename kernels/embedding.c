@@ -1,5 +1,5 @@
-/* embedding.c: forward looks rows up; backward adds rows where tokens repeat, so there the threads share out
- * the columns, and every element sees its sums in the order of (b, t). */
+/* embedding.c: forward looks rows up; backward adds rows where tokens repeat, so there the threads
+ * share out the columns, and every element sees its sums in the order of (b, t). */
 #include "kernels/embedding.h"
 #include "kernels/simd.h"
 
@@ -33,7 +33,8 @@ void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype 
 }
 
 SIMD_CLONES
-static void row_backward(float *restrict te, float *restrict pe, const float *restrict dout, size_t n)
+static void row_backward(float *restrict te, float *restrict pe, const float *restrict dout,
+                         size_t n)
 {
     for (size_t j = 0; j < n; j++) {
         te[j] += dout[j];
@@ -55,7 +56,7 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
         if (to > C)
             to = C;
         for (size_t i = 0; i < B * T && from < to; i++)
-            row_backward(dwte + (size_t)tokens[i] * C + from, dwpe + i % T * C + from, dout + i * C + from,
-                         to - from);
+            row_backward(dwte + (size_t)tokens[i] * C + from, dwpe + i % T * C + from,
+                         dout + i * C + from, to - from);
     }
 }

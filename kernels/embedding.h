@@ -4,7 +4,8 @@
 
 #include "data/base/dtype.h"
 
-/* out (B, T, C) = wte[tokens[b][t]] + wpe[first + t]; wte (V, C), wpe (P, C) of `dt`; tokens (B, T). */
+/* out (B, T, C) = wte[tokens[b][t]] + wpe[first + t]; wte (V, C), wpe (P, C) of `dt`; tokens (B,
+ * T). */
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
                        const int32_t *tokens, size_t B, size_t T, size_t C, size_t first);
 

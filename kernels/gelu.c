@@ -1,5 +1,6 @@
-/* gelu.c: GELU's tanh form through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing
- * where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', with u = k (x + 0.044715 x^3). */
+/* gelu.c: GELU's tanh form through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses
+ * nothing where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', with u = k (x +
+ * 0.044715 x^3). */
 #include "kernels/gelu.h"
 #include "kernels/elementwise.h"
 #include "kernels/simd.h"
@@ -23,8 +24,8 @@ SIMD_INLINE float gelu_value(float x)
     return x / (1.0f + vexpf(minus_2u(x)));
 }
 
-/* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1 and its
- * formula infinity times nothing. */
+/* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1
+ * and its formula infinity times nothing. */
 SIMD_INLINE float gelu_slope(float x, float *value)
 {
     float t = minus_2u(x), e = vexpf(t), s = 1.0f / (1.0f + e);
@@ -44,7 +45,8 @@ SIMD_INLINE void forward_as(void *out, const void *x, enum dtype dt, size_t n)
 }
 
 SIMD_INLINE void backward_as(void *restrict out, void *restrict dx, float *restrict sum,
-                             const float *restrict dout, const void *restrict x, enum dtype dt, size_t n)
+                             const float *restrict dout, const void *restrict x, enum dtype dt,
+                             size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -66,8 +68,8 @@ static void forward_chunk(void *out, const void *x, enum dtype dt, size_t n)
 }
 
 SIMD_CLONES
-static void backward_row(void *out, void *dx, float *sum, const float *dout, const void *x, enum dtype dt,
-                         size_t n)
+static void backward_row(void *out, void *dx, float *sum, const float *dout, const void *x,
+                         enum dtype dt, size_t n)
 {
     if (dt == DT_F32)
         backward_as(out, dx, sum, dout, x, DT_F32, n);
@@ -85,8 +87,8 @@ void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
                       n - i < CHUNK ? n - i : CHUNK);
 }
 
-void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt, size_t n,
-                   size_t C, void *scratch)
+void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt,
+                   size_t n, size_t C, void *scratch)
 {
     size_t groups = (n + COLSUM_ROWS - 1) / COLSUM_ROWS, across = (C + COLUMNS - 1) / COLUMNS;
     float *part = scratch; // (groups, C)

@@ -1,6 +1,6 @@
-/* layernorm.c: rows are normalised each on its own, in two passes over a row that is then in cache: the mean,
- * the variance about it. The sums over rows, dw and db, are taken in groups of LAYERNORM_ROWS consecutive
- * rows, a partial sum a group, and the groups are added up in order. */
+/* layernorm.c: rows are normalised each on its own, in two passes over a row that is then in cache:
+ * the mean, the variance about it. The sums over rows, dw and db, are taken in groups of
+ * LAYERNORM_ROWS consecutive rows, a partial sum a group, and the groups are added up in order. */
 #include "kernels/layernorm.h"
 #include "kernels/simd.h"
 
@@ -38,18 +38,19 @@ static float row_variance(const float *x, float mean, size_t C)
 }
 
 /* Written once for all dtypes; the caller's constants leave one loop of each. */
-SIMD_INLINE void apply_as(void *out, enum dtype out_dt, float mean, float rstd, const float *x, const void *w,
-                          const void *b, enum dtype w_dt, size_t C)
+SIMD_INLINE void apply_as(void *out, enum dtype out_dt, float mean, float rstd, const float *x,
+                          const void *w, const void *b, enum dtype w_dt, size_t C)
 {
 #pragma omp simd
     for (size_t j = 0; j < C; j++)
         dtype_put(out, out_dt, j,
-                  __builtin_fmaf((x[j] - mean) * rstd, dtype_get(w, w_dt, j), dtype_get(b, w_dt, j)));
+                  __builtin_fmaf((x[j] - mean) * rstd, dtype_get(w, w_dt, j),
+                                 dtype_get(b, w_dt, j)));
 }
 
 SIMD_CLONES
-static void row_apply(void *out, enum dtype out_dt, float mean, float rstd, const float *x, const void *w,
-                      const void *b, enum dtype w_dt, size_t C)
+static void row_apply(void *out, enum dtype out_dt, float mean, float rstd, const float *x,
+                      const void *w, const void *b, enum dtype w_dt, size_t C)
 {
     if (out_dt == DT_F32 && w_dt == DT_F32)
         apply_as(out, DT_F32, mean, rstd, x, w, b, DT_F32, C);
@@ -68,9 +69,9 @@ static void row_add(float *restrict out, const float *restrict x, const float *r
         out[j] = x[j] + y[j];
 }
 
-void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, float *sum, const float *x,
-                        const float *y, const void *w, const void *b, enum dtype w_dt, size_t n, size_t C,
-                        float eps)
+void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, float *sum,
+                        const float *x, const float *y, const void *w, const void *b,
+                        enum dtype w_dt, size_t n, size_t C, float eps)
 {
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i++) {
@@ -82,7 +83,8 @@ void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, 
         }
         mean[i] = row_mean(row, C);
         rstd[i] = 1.0f / sqrtf(row_variance(row, mean[i], C) + eps);
-        row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], row, w, b, w_dt, C);
+        row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], row, w, b,
+                  w_dt, C);
     }
 }
 
@@ -92,8 +94,9 @@ void layernorm_forward(void *out, enum dtype out_dt, float *mean, float *rstd, c
     layernorm_residual(out, out_dt, mean, rstd, NULL, x, NULL, w, b, w_dt, n, C, eps);
 }
 
-void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const float *rstd, const float *x,
-                     const void *w, const void *b, enum dtype w_dt, size_t n, size_t C)
+void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const float *rstd,
+                     const float *x, const void *w, const void *b, enum dtype w_dt, size_t n,
+                     size_t C)
 {
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i++)
@@ -101,9 +104,10 @@ void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const floa
                   w, b, w_dt, C);
 }
 
-/* The two sums over a row that its dx needs: sums[0] of w dout, sums[1] of w dout h, h the normalised x. */
-SIMD_INLINE void sums_as(float sums[2], const float *dout, const float *x, const void *w, enum dtype w_dt,
-                         float mean, float rstd, size_t C)
+/* The two sums over a row that its dx needs: sums[0] of w dout, sums[1] of w dout h, h the
+ * normalised x. */
+SIMD_INLINE void sums_as(float sums[2], const float *dout, const float *x, const void *w,
+                         enum dtype w_dt, float mean, float rstd, size_t C)
 {
     float  d[SIMD_LANES] = {0}, dh[SIMD_LANES] = {0};
     size_t j = 0;
@@ -126,8 +130,9 @@ SIMD_INLINE void sums_as(float sums[2], const float *dout, const float *x, const
 }
 
 /* dx += rstd (w dout - mean(w dout) - h mean(w dout h)); dw += dout h; db += dout. */
-SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *restrict db, const float *dout,
-                             const float *x, const void *w, enum dtype w_dt, float mean, float rstd, size_t C)
+SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *restrict db,
+                             const float *dout, const float *x, const void *w, enum dtype w_dt,
+                             float mean, float rstd, size_t C)
 {
     float sums[2], m0, m1;
 
@@ -146,8 +151,8 @@ SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *rest
 }
 
 SIMD_CLONES
-static void row_backward(float *dx, float *dw, float *db, const float *dout, const float *x, const void *w,
-                         enum dtype w_dt, float mean, float rstd, size_t C)
+static void row_backward(float *dx, float *dw, float *db, const float *dout, const float *x,
+                         const void *w, enum dtype w_dt, float mean, float rstd, size_t C)
 {
     if (w_dt == DT_F32)
         backward_as(dx, dw, db, dout, x, w, DT_F32, mean, rstd, C);
@@ -177,12 +182,14 @@ void layernorm_backward(float *dx, float *dw, float *db, const float *dout, cons
 
 #pragma omp parallel for schedule(static)
     for (size_t g = 0; g < groups; g++) {
-        size_t first = g * LAYERNORM_ROWS, end = n - first < LAYERNORM_ROWS ? n : first + LAYERNORM_ROWS;
+        size_t first = g * LAYERNORM_ROWS,
+               end = n - first < LAYERNORM_ROWS ? n : first + LAYERNORM_ROWS;
         float *p = part + g * 2 * C;
 
         memset(p, 0, 2 * C * sizeof *p);
         for (size_t i = first; i < end; i++)
-            row_backward(dx + i * C, p, p + C, dout + i * C, x + i * C, w, w_dt, mean[i], rstd[i], C);
+            row_backward(dx + i * C, p, p + C, dout + i * C, x + i * C, w, w_dt, mean[i], rstd[i],
+                         C);
     }
 #pragma omp parallel for schedule(static)
     for (size_t j = 0; j < C; j += COLUMNS) {

@@ -11,17 +11,19 @@ enum { LAYERNORM_ROWS = 32 };
 
 /* out (n, C) of `out_dt`; mean, rstd (n); x (n, C); w, b (C) of `w_dt`. */
 void layernorm_forward(void *out, enum dtype out_dt, float *mean, float *rstd, const float *x,
-                       const void *w, const void *b, enum dtype w_dt, size_t n, size_t C, float eps);
+                       const void *w, const void *b, enum dtype w_dt, size_t n, size_t C,
+                       float eps);
 
-/* The same of x + y, which goes into sum (n, C): a residual added and normalised while its row is in cache.
- * sum overlaps neither. */
-void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, float *sum, const float *x,
-                        const float *y, const void *w, const void *b, enum dtype w_dt, size_t n, size_t C,
-                        float eps);
+/* The same of x + y, which goes into sum (n, C): a residual added and normalised while its row is
+ * in cache. sum overlaps neither. */
+void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, float *sum,
+                        const float *x, const float *y, const void *w, const void *b,
+                        enum dtype w_dt, size_t n, size_t C, float eps);
 
 /* The normalised rows once more, from the saved mean and rstd: the same bits as forward gave. */
-void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const float *rstd, const float *x,
-                     const void *w, const void *b, enum dtype w_dt, size_t n, size_t C);
+void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const float *rstd,
+                     const float *x, const void *w, const void *b, enum dtype w_dt, size_t n,
+                     size_t C);
 
 /* dx (n, C) += ; dw, db (C) += ; dout (n, C). scratch: layernorm_scratch(n, C) bytes. */
 void layernorm_backward(float *dx, float *dw, float *db, const float *dout, const float *x,

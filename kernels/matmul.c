@@ -47,9 +47,9 @@ int matmul_engine_parse(const char *word)
 
 static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
 {
-    return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k && x->ab_dt == y->ab_dt &&
-           x->c_dt == y->c_dt && !x->bias == !y->bias && !x->accumulate == !y->accumulate &&
-           !x->pack_b == !y->pack_b;
+    return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k &&
+           x->ab_dt == y->ab_dt && x->c_dt == y->c_dt && !x->bias == !y->bias &&
+           !x->accumulate == !y->accumulate && !x->pack_b == !y->pack_b;
 }
 
 static int shape_ok(const struct matmul_shape *s)
@@ -58,11 +58,12 @@ static int shape_ok(const struct matmul_shape *s)
                 (s->ab_dt == DT_BF16 && (s->c_dt == DT_F32 || s->c_dt == DT_BF16));
     int sum_ok = !s->accumulate || (s->c_dt == DT_F32 && !s->bias);
 
-    return dt_ok && sum_ok && s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT_MAX && s->n <= INT_MAX &&
-           s->k <= INT_MAX;
+    return dt_ok && sum_ok && s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT_MAX &&
+           s->n <= INT_MAX && s->k <= INT_MAX;
 }
 
-// Fill shapes[] with each different shape once and unique[] with where each id's stands; returns how many.
+// Fill shapes[] with each different shape once and unique[] with where each id's stands; returns
+// how many.
 static size_t share_equal(struct matmul *mm, const struct matmul_shape *shapes)
 {
     size_t n = 0;
@@ -79,7 +80,8 @@ static size_t share_equal(struct matmul *mm, const struct matmul_shape *shapes)
     return n;
 }
 
-static int engine_start(struct matmul *mm, const struct matmul_ops *ops, size_t n, char *why, size_t why_size)
+static int engine_start(struct matmul *mm, const struct matmul_ops *ops, size_t n, char *why,
+                        size_t why_size)
 {
     int before = omp_get_max_threads(), rc;
 

@@ -1,7 +1,8 @@
 /* matmul.h: the dense products, C (+)= op(A) op(B) (+ bias), with OpenBLAS and oneDNN behind it.
- * The one kernel with an object: it is opened from the list of all shapes that will be run, so that running
- * allocates nothing and every engine may prepare each. Row-major, leading dimensions as tight as the
- * shape says. fp32 sums. One thread runs it at a time; inside, the OpenMP pool of the process. */
+ * The one kernel with an object: it is opened from the list of all shapes that will be run, so that
+ * running allocates nothing and every engine may prepare each. Row-major, leading dimensions as
+ * tight as the shape says. fp32 sums. One thread runs it at a time; inside, the OpenMP pool of the
+ * process. */
 #ifndef KERNELS_MATMUL_H
 #define KERNELS_MATMUL_H
 
@@ -23,7 +24,7 @@ struct matmul_shape {
     int        bias;       // 1: C = op(A) op(B) + bias, bias (n) of ab_dt, added in fp32 before
                            // rounding to c_dt
     int        accumulate; // 1: C += (c_dt DT_F32 and no bias then)
-    int        pack_b;     // 1: B serves many runs: it comes through matmul_pack where the engine gains by it
+    int pack_b; // 1: B serves many runs: it comes through matmul_pack where the engine gains by it
 };
 
 struct matmul; // opaque
@@ -41,8 +42,8 @@ size_t matmul_scratch(const struct matmul *mm);
 /* Of a product with pack_b: bytes of B's other form (a multiple of 64); 0 where there is none, or
  * the shape does not ask. */
 size_t matmul_packed(const struct matmul *mm, size_t id);
-/* Make it, in 64-byte aligned memory that does not overlap b: oneDNN's own layout, or bf16 widened once for
- * OpenBLAS. */
+/* Make it, in 64-byte aligned memory that does not overlap b: oneDNN's own layout, or bf16 widened
+ * once for OpenBLAS. */
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b);
 
 /* Run product `id`; b is what matmul_pack made where matmul_packed is not 0. bias NULL where the
@@ -50,7 +51,8 @@ void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 
-/* What runs, for the run's row: e.g. "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
+/* What runs, for the run's row: e.g. "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell".
+ */
 const char *matmul_describe(const struct matmul *mm);
 /* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer
  * than the library, kernels without AVX2, several times as slow (docs/performance.md). Which core

@@ -14,8 +14,8 @@ struct matmul_impl { // first member of each engine's own struct
 
 struct matmul_ops {
     const char *name; // what --blas takes
-    int  (*open)(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes, int threads,
-                 char *why, size_t why_size);
+    int (*open)(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes,
+                int threads, char *why, size_t why_size);
     void (*run)(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
     size_t (*packed)(const struct matmul_impl *impl, size_t id); // of a product with pack_b
@@ -24,6 +24,7 @@ struct matmul_ops {
 };
 
 extern const struct matmul_ops matmul_openblas;
-extern const struct matmul_ops matmul_onednn; // without run where siTrain is built without the library
+extern const struct matmul_ops matmul_onednn; // without run where siTrain is built without the
+                                              // library
 
 #endif

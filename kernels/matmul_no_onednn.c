@@ -1,4 +1,5 @@
-/* matmul_no_onednn.c: stands in for matmul_onednn.c where siTrain is built without oneDNN: it says so. */
+/* matmul_no_onednn.c: stands in for matmul_onednn.c where siTrain is built without oneDNN: it says
+ * so. */
 #include "kernels/matmul_engine.h"
 
 #include <errno.h>
@@ -18,4 +19,6 @@ static void absent_close(struct matmul_impl *impl)
     (void)impl;
 }
 
-const struct matmul_ops matmul_onednn = { .name = "onednn", .open = absent_open, .close = absent_close };
+const struct matmul_ops matmul_onednn = { .name = "onednn",
+                                          .open = absent_open,
+                                          .close = absent_close };

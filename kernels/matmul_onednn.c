@@ -27,7 +27,8 @@ struct pack { // B's copy in the primitive's layout; primitive NULL: B is used a
 
 struct product {
     dnnl_primitive_t primitive;
-    dnnl_memory_t    a, b, bias, c, scratchpad; // b: the argument of the primitive, so pack.to where packed
+    dnnl_memory_t a, b, bias, c, scratchpad; // b: the argument of the primitive, so pack.to where
+                                             // packed
     struct pack      pack;
     int              packed_by_caller; // matmul_pack has done it before a run
     size_t           scratchpad_bytes;
@@ -52,9 +53,10 @@ static size_t align_up(size_t n)
 }
 
 /* ---- the two interfaces ----
- * A layout (dnnl_memory_desc_t) is a struct that its owner holds in version 2 and a handle that its owner
- * destroys in version 3; `desc` is what functions take of it in both. Version 2 describes an operation
- * before its primitive, version 3 does both in one call; its sums have a zero point and a type more. */
+ * A layout (dnnl_memory_desc_t) is a struct that its owner holds in version 2 and a handle that its
+ * owner destroys in version 3; `desc` is what functions take of it in both. Version 2 describes an
+ * operation before its primitive, version 3 does both in one call; its sums have a zero point and a
+ * type more. */
 
 #if DNNL_VERSION_MAJOR == 2
 
@@ -65,8 +67,8 @@ static desc desc_of(const dnnl_memory_desc_t *d)
     return d;
 }
 
-static dnnl_status_t desc_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                  const dnnl_dims_t strides)
+static dnnl_status_t desc_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims,
+                                  dnnl_data_type_t type, const dnnl_dims_t strides)
 {
     return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
 }
@@ -87,8 +89,8 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 }
 
 // `bias` NULL: without.
-static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b, desc bias,
-                               desc c, dnnl_primitive_attr_t attr)
+static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b,
+                               desc bias, desc c, dnnl_primitive_attr_t attr)
 {
     dnnl_matmul_desc_t op;
     dnnl_status_t      rc = dnnl_matmul_desc_init(&op, a, b, bias, c);
@@ -105,8 +107,8 @@ static desc desc_of(const dnnl_memory_desc_t *d)
     return *d;
 }
 
-static dnnl_status_t desc_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                  const dnnl_dims_t strides)
+static dnnl_status_t desc_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims,
+                                  dnnl_data_type_t type, const dnnl_dims_t strides)
 {
     return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
 }
@@ -126,8 +128,8 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
-static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b, desc bias,
-                               desc c, dnnl_primitive_attr_t attr)
+static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b,
+                               desc bias, desc c, dnnl_primitive_attr_t attr)
 {
     return dnnl_matmul_primitive_desc_create(pd, engine, a, b, bias, c, attr);
 }
@@ -138,12 +140,14 @@ static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
 
 /* ---- products ---- */
 
-// A matrix of `rows` x `cols` as the product sees it; `transposed`: it lies in memory as (cols, rows).
+// A matrix of `rows` x `cols` as the product sees it; `transposed`: it lies in memory as (cols,
+// rows).
 static dnnl_status_t matrix_desc(dnnl_memory_desc_t *d, size_t rows, size_t cols, int transposed,
                                  enum dtype dt)
 {
     dnnl_dims_t dims    = { (dnnl_dim_t)rows, (dnnl_dim_t)cols };
-    dnnl_dims_t strides = { (dnnl_dim_t)(transposed ? 1 : cols), (dnnl_dim_t)(transposed ? rows : 1) };
+    dnnl_dims_t strides = { (dnnl_dim_t)(transposed ? 1 : cols),
+                            (dnnl_dim_t)(transposed ? rows : 1) };
 
     return desc_strided(d, dims, data_type(dt), strides);
 }
@@ -176,7 +180,8 @@ static dnnl_status_t pack_make(struct pack *p, dnnl_engine_t engine, desc from, 
 
     if (!rc)
         rc = dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr);
-    if (!rc && dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) > 0)
+    if (!rc && dnnl_memory_desc_get_size(
+                   dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) > 0)
         rc = dnnl_unimplemented;
     if (!rc)
         rc = dnnl_primitive_create(&p->primitive, pd);
@@ -196,7 +201,8 @@ static int wants_pack(const struct matmul_shape *s)
 }
 
 struct descs {
-    dnnl_memory_desc_t a, b, b_asked, bias, c; // b_asked: b, or any layout that the primitive likes better
+    dnnl_memory_desc_t a, b, b_asked, bias, c; // b_asked: b, or any layout that the primitive likes
+                                               // better
 };
 
 static dnnl_status_t descs_make(struct descs *d, const struct matmul_shape *s)
@@ -226,8 +232,8 @@ static void descs_release(struct descs *d)
     desc_release(&d->c);
 }
 
-static dnnl_status_t memories_make(struct product *p, dnnl_engine_t engine, const struct descs *d, desc b_used,
-                                   desc scratchpad)
+static dnnl_status_t memories_make(struct product *p, dnnl_engine_t engine, const struct descs *d,
+                                   desc b_used, desc scratchpad)
 {
     dnnl_status_t rc = dnnl_memory_create(&p->a, desc_of(&d->a), engine, DNNL_MEMORY_NONE);
 
@@ -243,7 +249,8 @@ static dnnl_status_t memories_make(struct product *p, dnnl_engine_t engine, cons
     return rc;
 }
 
-static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine, const struct matmul_shape *s)
+static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine,
+                                  const struct matmul_shape *s)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd   = NULL;
@@ -254,13 +261,14 @@ static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine, const
     if (!rc)
         rc = attr_make(&attr, s->accumulate);
     if (!rc)
-        rc = matmul_pd(&pd, engine, desc_of(&d.a), desc_of(&d.b_asked), s->bias ? desc_of(&d.bias) : NULL,
-                       desc_of(&d.c), attr);
+        rc = matmul_pd(&pd, engine, desc_of(&d.a), desc_of(&d.b_asked),
+                       s->bias ? desc_of(&d.bias) : NULL, desc_of(&d.c), attr);
     if (!rc)
         rc = dnnl_primitive_create(&p->primitive, pd);
     if (!rc) {
         b_used = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-        rc = memories_make(p, engine, &d, b_used, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+        rc = memories_make(p, engine, &d, b_used,
+                           dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     }
     if (!rc && !dnnl_memory_desc_equal(desc_of(&d.b), b_used))
         rc = pack_make(&p->pack, engine, desc_of(&d.b), b_used);
@@ -323,11 +331,13 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
     return "sse41";
 }
 
-static int onednn_refuse(struct dnnl_impl *di, const struct matmul_shape *s, dnnl_status_t rc, char *why,
-                         size_t why_size)
+static int onednn_refuse(struct dnnl_impl *di, const struct matmul_shape *s, dnnl_status_t rc,
+                         char *why, size_t why_size)
 {
-    snprintf(why, why_size, "onednn does not run %s products of %zu x %zu x %zu on this CPU (%s, status %d); "
-             "openblas does", s->ab_dt == DT_BF16 ? "bf16" : "fp32", s->m, s->n, s->k,
+    snprintf(why, why_size,
+             "onednn does not run %s products of %zu x %zu x %zu on this CPU (%s, status %d); "
+             "openblas does",
+             s->ab_dt == DT_BF16 ? "bf16" : "fp32", s->m, s->n, s->k,
              isa_name(dnnl_get_effective_cpu_isa()), (int)rc);
     onednn_close(&di->base);
     return rc == dnnl_out_of_memory ? -ENOMEM : -ENOTSUP;
@@ -354,15 +364,16 @@ static int onednn_open(struct matmul_impl **out, const struct matmul_shape *shap
         const struct matmul_shape *s = &shapes[di->n_products];
         struct product            *p = &di->products[di->n_products++];
         dnnl_status_t              rc = product_make(p, di->engine, s);
-        size_t bytes = align_up(p->scratchpad_bytes) + (p->packed_by_caller ? 0 : align_up(p->pack.bytes));
+        size_t                     bytes =
+            align_up(p->scratchpad_bytes) + (p->packed_by_caller ? 0 : align_up(p->pack.bytes));
 
         if (rc)
             return onednn_refuse(di, s, rc, why, why_size);
         if (bytes > di->base.scratch_bytes)
             di->base.scratch_bytes = bytes;
     }
-    snprintf(di->base.describe, sizeof di->base.describe, "onednn %d.%d.%d %s", v->major, v->minor, v->patch,
-             isa_name(dnnl_get_effective_cpu_isa()));
+    snprintf(di->base.describe, sizeof di->base.describe, "onednn %d.%d.%d %s", v->major, v->minor,
+             v->patch, isa_name(dnnl_get_effective_cpu_isa()));
     *out = &di->base;
     return 0;
 }
@@ -397,8 +408,8 @@ static void onednn_pack(const struct matmul_impl *impl, size_t id, void *packed,
     dnnl_stream_wait(di->stream);
 }
 
-static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
-                       const void *bias, void *scratch)
+static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const void *a,
+                       const void *b, const void *bias, void *scratch)
 {
     const struct dnnl_impl *di = (const struct dnnl_impl *)impl;
     const struct product   *p  = &di->products[id];
@@ -423,6 +434,10 @@ static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const
 }
 
 const struct matmul_ops matmul_onednn = {
-    .name = "onednn", .open = onednn_open, .run = onednn_run, .packed = onednn_packed, .pack = onednn_pack,
+    .name = "onednn",
+    .open = onednn_open,
+    .run = onednn_run,
+    .packed = onednn_packed,
+    .pack = onednn_pack,
     .close = onednn_close,
 };

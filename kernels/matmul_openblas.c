@@ -123,13 +123,14 @@ static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size
             c[i * ld + j] = dtype_get(bias, dt, first + j);
 }
 
-// c (m, n), rows ldc apart, = op(a) op(b) + beta c, with a and b tight or of leading dimensions lda, ldb.
+// c (m, n), rows ldc apart, = op(a) op(b) + beta c, with a and b tight or of leading dimensions
+// lda, ldb.
 static void gemm(enum matmul_form form, size_t m, size_t n, size_t k, const float *a, size_t lda,
                  const float *b, size_t ldb, float beta, float *c, size_t ldc)
 {
     cblas_sgemm(CblasRowMajor, form == MATMUL_TN ? CblasTrans : CblasNoTrans,
-                form == MATMUL_NT ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
-                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+                form == MATMUL_NT ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k,
+                1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
 // Where B's columns j0.. and rows k0.. begin, and how far apart its rows (NT: columns) lie.
@@ -143,12 +144,13 @@ static size_t b_stride(const struct matmul_shape *s)
     return s->form == MATMUL_NT ? s->k : s->n;
 }
 
-/* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it was
- * packed; k in panels, in order. */
+/* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it
+ * was packed; k in panels, in order. */
 static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a,
                       const void *b, const void *bias, float *scratch)
 {
-    size_t m = size_min(s->m - i0, PANEL), n = size_min(s->n - j0, PANEL), kp = size_min(s->k, PANEL);
+    size_t m = size_min(s->m - i0, PANEL), n = size_min(s->n - j0, PANEL),
+           kp = size_min(s->k, PANEL);
     float *wa = scratch, *wb = wa + m * kp, *wc = (float *)c + i0 * s->n + j0;
     size_t ldc = s->n;
 
@@ -168,23 +170,25 @@ static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *
         else
             widen(wa, a + i0 * s->k + k0, s->k, m, k);
         if (!s->pack_b)
-            widen(wb, (const bf16 *)b + b_offset(s, j0, k0), b_stride(s), s->form == MATMUL_NT ? n : k,
-                  s->form == MATMUL_NT ? k : n);
-        gemm(s->form, m, n, k, wa, lda, fb, ldb, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc, ldc);
+            widen(wb, (const bf16 *)b + b_offset(s, j0, k0), b_stride(s),
+                  s->form == MATMUL_NT ? n : k, s->form == MATMUL_NT ? k : n);
+        gemm(s->form, m, n, k, wa, lda, fb, ldb, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc,
+             ldc);
     }
     if (s->c_dt == DT_BF16)
         narrow((bf16 *)c + i0 * s->n + j0, s->n, wc, m, n);
 }
 
-/* A gradient of parameters, whose C is large beside the work of few rows, is zeroed here and added to:
- * OpenBLAS's own way with a beta of 0 takes longer (50257 x 768 x 64 on two cores: 70-75 ms, not 53-61). */
+/* A gradient of parameters, whose C is large beside the work of few rows, is zeroed here and added
+ * to: OpenBLAS's own way with a beta of 0 takes longer (50257 x 768 x 64 on two cores: 70-75 ms,
+ * not 53-61). */
 static int zeroes_first(const struct matmul_shape *s)
 {
     return s->form == MATMUL_TN && s->c_dt == DT_F32 && !s->bias && !s->accumulate;
 }
 
-static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const void *a, const void *b,
-                     const void *bias, void *scratch)
+static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const void *a,
+                     const void *b, const void *bias, void *scratch)
 {
     struct matmul_shape s = ((const struct blas_impl *)impl)->shapes[id];
 
@@ -219,6 +223,10 @@ static void blas_pack(const struct matmul_impl *impl, size_t id, void *packed, c
 }
 
 const struct matmul_ops matmul_openblas = {
-    .name = "openblas", .open = blas_open, .run = blas_run, .packed = blas_packed, .pack = blas_pack,
+    .name = "openblas",
+    .open = blas_open,
+    .run = blas_run,
+    .packed = blas_packed,
+    .pack = blas_pack,
     .close = blas_close,
 };

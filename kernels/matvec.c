@@ -1,6 +1,6 @@
-/* matvec.c: products with few rows, bound by reading the matrix: threads share out its columns (or, of the
- * logits, its rows), each walks its part once from beginning to end, DEPTH rows at a time, and uses what it
- * has read for all rows of a. AVX2 is enough, the memory is slower. */
+/* matvec.c: products with few rows, bound by reading the matrix: threads share out its columns (or,
+ * of the logits, its rows), each walks its part once from beginning to end, DEPTH rows at a time,
+ * and uses what it has read for all rows of a. AVX2 is enough, the memory is slower. */
 #include "kernels/matvec.h"
 
 #include "kernels/simd.h"
@@ -19,8 +19,10 @@ SIMD_INLINE __m256 load(const void *p, enum dtype dt, size_t i)
 {
     if (dt == DT_F32)
         return _mm256_loadu_ps((const float *)p + i);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(
-        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)((const bf16 *)p + i))), 16));
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(
+                              (const __m128i *)(const void *)((const bf16 *)p + i))),
+                          16));
 }
 
 static void widen(float *out, const void *x, enum dtype dt, size_t n)
@@ -30,8 +32,8 @@ static void widen(float *out, const void *x, enum dtype dt, size_t n)
 }
 
 /* sum (m, n) columns [j0, j1) += a (m, k) columns [i, i + depth) times those rows of b. */
-SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype dt, size_t m, size_t n,
-                            size_t k, size_t i, size_t depth, size_t j0, size_t j1)
+SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype dt, size_t m,
+                          size_t n, size_t k, size_t i, size_t depth, size_t j0, size_t j1)
 {
     size_t j = j0;
 
@@ -56,8 +58,8 @@ SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype 
 }
 
 /* Columns [j0, j1) of the whole product, into sum. */
-SIMD_INLINE void columns(float *sum, const float *a, const void *b, enum dtype dt, size_t m, size_t n,
-                           size_t k, size_t j0, size_t j1)
+SIMD_INLINE void columns(float *sum, const float *a, const void *b, enum dtype dt, size_t m,
+                         size_t n, size_t k, size_t j0, size_t j1)
 {
     size_t i = 0;
 
@@ -69,8 +71,8 @@ SIMD_INLINE void columns(float *sum, const float *a, const void *b, enum dtype d
         add_rows(sum, a, b, dt, m, n, k, i, 1, j0, j1);
 }
 
-void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, const void *bias, enum dtype dt,
-                    size_t m, size_t n, size_t k, float *scratch)
+void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, const void *bias,
+                    enum dtype dt, size_t m, size_t n, size_t k, float *scratch)
 {
     float *af = scratch, *sum = scratch + m * k;
 
@@ -112,7 +114,8 @@ SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dt
         float lane[WIDE], sum;
 
         _mm256_storeu_ps(lane, _mm256_add_ps(s[r][0], s[r][1]));
-        sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+              ((lane[1] + lane[5]) + (lane[3] + lane[7]));
         for (size_t i = end; i < k; i++)
             sum = __builtin_fmaf(a[r * k + i], dtype_get(x, dt, i), sum);
         c[r * n] = sum;
@@ -120,8 +123,8 @@ SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dt
 }
 
 /* Rows [j0, j1) of b against all rows of a. */
-SIMD_INLINE void logits(float *c, const float *a, const void *b, enum dtype dt, size_t m, size_t n, size_t k,
-                        size_t j0, size_t j1)
+SIMD_INLINE void logits(float *c, const float *a, const void *b, enum dtype dt, size_t m, size_t n,
+                        size_t k, size_t j0, size_t j1)
 {
     for (size_t j = j0; j < j1; j++) {
         const void *x = (const char *)b + j * k * dtype_bytes(dt);
@@ -134,8 +137,8 @@ SIMD_INLINE void logits(float *c, const float *a, const void *b, enum dtype dt, 
     }
 }
 
-void matvec_logits(float *c, const void *a, const void *b, enum dtype dt, size_t m, size_t n, size_t k,
-                   float *scratch)
+void matvec_logits(float *c, const void *a, const void *b, enum dtype dt, size_t m, size_t n,
+                   size_t k, float *scratch)
 {
     widen(scratch, a, dt, m * k);
 #pragma omp parallel

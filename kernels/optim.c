@@ -1,7 +1,8 @@
-/* optim.c: the optimizers' arithmetic, and nothing of where the numbers live. The same bits must come out
- * of the host, of an emulated device and of an FPGA, so an update is a sequence of single IEEE operations:
- * this file is compiled with -ffp-contract=off, it writes no fmaf, and no sum crosses elements; a vector of
- * any width then gives what a scalar gives. Subnormals are flushed because an FPGA's operators do so. */
+/* optim.c: the optimizers' arithmetic, and nothing of where the numbers live. The same bits must
+ * come out of the host, of an emulated device and of an FPGA, so an update is a sequence of single
+ * IEEE operations: this file is compiled with -ffp-contract=off, it writes no fmaf, and no sum
+ * crosses elements; a vector of any width then gives what a scalar gives. Subnormals are flushed
+ * because an FPGA's operators do so. */
 #include "kernels/optim.h"
 #include "kernels/simd.h"
 
@@ -17,11 +18,14 @@ enum {
 };
 
 static const char *const names[] = {
-    [OPTIM_ADAMW] = "adamw", [OPTIM_ADAM] = "adam", [OPTIM_SGD] = "sgd", [OPTIM_ADAGRAD] = "adagrad",
+    [OPTIM_ADAMW] = "adamw",
+    [OPTIM_ADAM] = "adam",
+    [OPTIM_SGD] = "sgd",
+    [OPTIM_ADAGRAD] = "adagrad",
 };
 
-void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1, double beta2,
-                   double eps, double clip_factor, uint64_t t)
+void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1,
+                   double beta2, double eps, double clip_factor, uint64_t t)
 {
     int adam = kind == OPTIM_ADAMW || kind == OPTIM_ADAM;
 
@@ -59,7 +63,8 @@ int optim_parse(const char *name)
     return -1;
 }
 
-/* Both Adams from the gradient on: `gi` holds decay already where it belongs there, `wi` likewise. */
+/* Both Adams from the gradient on: `gi` holds decay already where it belongs there, `wi` likewise.
+ */
 SIMD_INLINE float adam_move(float wi, float *m, float *v, float gi, const struct optim_step *s)
 {
     float mi = s->beta1 * *m + s->one_minus_beta1 * gi;
@@ -71,25 +76,27 @@ SIMD_INLINE float adam_move(float wi, float *m, float *v, float gi, const struct
     return wi - s->step_size * (mi / d);
 }
 
-SIMD_CLONES __attribute__((noinline))
-static void adamw_update(float *restrict w, float *restrict m, float *restrict v, const float *restrict g,
-                         size_t n, float decay, struct optim_step s)
+SIMD_CLONES __attribute__((noinline)) static void adamw_update(float *restrict w, float *restrict m,
+                                                               float *restrict v,
+                                                               const float *restrict g, size_t n,
+                                                               float decay, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++)
         w[i] = adam_move(w[i] * decay, &m[i], &v[i], g[i] * s.grad_scale, &s);
 }
 
-SIMD_CLONES __attribute__((noinline))
-static void adam_update(float *restrict w, float *restrict m, float *restrict v, const float *restrict g,
-                        size_t n, float wd, struct optim_step s)
+SIMD_CLONES __attribute__((noinline)) static void adam_update(float *restrict w, float *restrict m,
+                                                              float *restrict v,
+                                                              const float *restrict g, size_t n,
+                                                              float wd, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++)
         w[i] = adam_move(w[i], &m[i], &v[i], g[i] * s.grad_scale + wd * w[i], &s);
 }
 
-SIMD_CLONES __attribute__((noinline))
-static void sgd_update(float *restrict w, float *restrict m, const float *restrict g, size_t n, float wd,
-                       struct optim_step s)
+SIMD_CLONES __attribute__((noinline)) static void sgd_update(float *restrict w, float *restrict m,
+                                                             const float *restrict g, size_t n,
+                                                             float wd, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++) {
         float gi = g[i] * s.grad_scale + wd * w[i];
@@ -100,9 +107,10 @@ static void sgd_update(float *restrict w, float *restrict m, const float *restri
     }
 }
 
-SIMD_CLONES __attribute__((noinline))
-static void adagrad_update(float *restrict w, float *restrict m, const float *restrict g, size_t n, float wd,
-                           struct optim_step s)
+SIMD_CLONES __attribute__((noinline)) static void adagrad_update(float *restrict w,
+                                                                 float *restrict m,
+                                                                 const float *restrict g, size_t n,
+                                                                 float wd, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++) {
         float gi = g[i] * s.grad_scale + wd * w[i];

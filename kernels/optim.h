@@ -1,9 +1,9 @@
-/* optim.h: the optimizers, as written sequences of single-precision operations: no contraction, correctly
- * rounded division and square root, subnormal inputs and results flushed to zero (FTZ and DAZ are set
- * inside and restored). Every form (portable, AVX2, AVX-512, and the FPGA's) gives the same bits.
- * The order of operations is stated above optim_update in optim.c and is part of the contract:
- * PyTorch's, with weight decay decoupled in adamw and added to the gradient elsewhere. What would leave the
- * numbers is kept back around it (kernels/reach.h). */
+/* optim.h: the optimizers, as written sequences of single-precision operations: no contraction,
+ * correctly rounded division and square root, subnormal inputs and results flushed to zero (FTZ and
+ * DAZ are set inside and restored). Every form (portable, AVX2, AVX-512, and the FPGA's) gives the
+ * same bits. The order of operations is stated above optim_update in optim.c and is part of the
+ * contract: PyTorch's, with weight decay decoupled in adamw and added to the gradient elsewhere.
+ * What would leave the numbers is kept back around it (kernels/reach.h). */
 #ifndef KERNELS_OPTIM_H
 #define KERNELS_OPTIM_H
 
@@ -23,8 +23,8 @@ struct optim_step {
 };
 
 /* Fill the derived fields for the t-th applied update (t from 1), in double, rounded once. */
-void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1, double beta2,
-                   double eps, double clip_factor, uint64_t t);
+void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1,
+                   double beta2, double eps, double clip_factor, uint64_t t);
 
 /* Moments of an optimizer: adamw, adam 2; sgd, adagrad 1 (v is unused and may be NULL). */
 int optim_moments(enum optim_kind kind);

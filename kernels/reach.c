@@ -1,6 +1,6 @@
-/* reach.c: the look is a second pass over a piece that is still in the first-level cache, beside a copy of
- * what it was: where something went too far the piece is put back and moved an element at a time, which gives
- * the bits that the vectors give. */
+/* reach.c: the look is a second pass over a piece that is still in the first-level cache, beside a
+ * copy of what it was: where something went too far the piece is put back and moved an element at a
+ * time, which gives the bits that the vectors give. */
 #include "kernels/reach.h"
 #include "kernels/simd.h"
 
@@ -33,9 +33,10 @@ static double decayed(const struct optim_step *s, double wd)
     return s->kind == OPTIM_ADAMW ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1;
 }
 
-/* Moments after a step of both Adams, and how far their quotient goes. With m <= ratio sqrt(v) it is by Cauchy
- * and Schwarz b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2)) sqrt(b2 v + (1 - b2) g^2);
- * what v loses where it underflows, less than 1e-37, is little beside the square of REACH_ROOT. */
+/* Moments after a step of both Adams, and how far their quotient goes. With m <= ratio sqrt(v) it
+ * is by Cauchy and Schwarz b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))
+ * sqrt(b2 v + (1 - b2) g^2); what v loses where it underflows, less than 1e-37, is little beside
+ * the square of REACH_ROOT. */
 static double adam_reach(struct reach *r, const struct optim_step *s, double g)
 {
     double b1 = (double)s->beta1, b2 = (double)s->beta2, c1 = (double)s->one_minus_beta1,
@@ -70,15 +71,15 @@ int reach_calm(struct reach *r, const struct optim_step *s, double wd, double g)
                                       : adam_reach(&to, s, grad);
     to.w = slack * (r->w * decayed(s, wd) + (double)s->step_size * rate);
     // without an eps the quotient may be 0 / 0; NaNs are not below anything
-    if (!(s->eps >= FLT_MIN || s->kind == OPTIM_SGD) || !(s->bias2_sqrt > 1e-10f) || !(grad < far) ||
-        !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))
+    if (!(s->eps >= FLT_MIN || s->kind == OPTIM_SGD) || !(s->bias2_sqrt > 1e-10f) ||
+        !(grad < far) || !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))
         return 0;
     *r = to;
     return 1;
 }
 
-/* The largest magnitude of x[0..n), as bits: as such floats without their sign order as they do as numbers,
- * and infinities and NaNs come last. */
+/* The largest magnitude of x[0..n), as bits: as such floats without their sign order as they do as
+ * numbers, and infinities and NaNs come last. */
 SIMD_CLONES __attribute__((noinline))
 static uint32_t largest(const float *x, size_t n)
 {
@@ -120,18 +121,20 @@ static float magnitude(uint32_t bits)
 /* Have w, m and v (NULL: one moment) arrived within the bound? Then *r holds them. */
 static int arrived(const float *w, const float *m, const float *v, size_t n, struct reach *r)
 {
-    float a = magnitude(largest(w, n)), b = magnitude(largest(m, n)), c = v ? magnitude(largest(v, n)) : 0;
+    float a = magnitude(largest(w, n)), b = magnitude(largest(m, n)),
+          c = v ? magnitude(largest(v, n)) : 0;
 
     if (!(a < OPTIM_BOUND && b < OPTIM_BOUND && c < OPTIM_BOUND))
         return 0;
-    *r = (struct reach){ fmax(r->w, (double)a), fmax(r->m, (double)b), fmax(r->v, (double)c), r->ratio };
+    *r = (struct reach){ fmax(r->w, (double)a), fmax(r->m, (double)b), fmax(r->v, (double)c),
+                         r->ratio };
     if (v)
         r->ratio = fmax(r->ratio, slack * (double)magnitude(largest_ratio(m, v, n)));
     return 1;
 }
 
-static void piece_copy(float *w, float *m, float *v, const float *w0, const float *m0, const float *v0,
-                       size_t n)
+static void piece_copy(float *w, float *m, float *v, const float *w0, const float *m0,
+                       const float *v0, size_t n)
 {
     memcpy(w, w0, n * sizeof *w);
     memcpy(m, m0, n * sizeof *m);
@@ -140,8 +143,9 @@ static void piece_copy(float *w, float *m, float *v, const float *w0, const floa
 }
 
 /* An element at a time, from *old. */
-static struct reach_kept move_singly(float *w, float *m, float *v, const float *g, size_t n, float wd,
-                                     const struct optim_step *s, const struct piece *old, struct reach *r)
+static struct reach_kept move_singly(float *w, float *m, float *v, const float *g, size_t n,
+                                     float wd, const struct optim_step *s, const struct piece *old,
+                                     struct reach *r)
 {
     struct reach_kept kept = { 0 };
 

@@ -1,5 +1,6 @@
-/* reduce.c: sums whose bits do not depend on threads or vector width. A block is summed in LANES separate
- * partial sums, element i in lane i % LANES, the lanes are added in order, then the blocks in order. */
+/* reduce.c: sums whose bits do not depend on threads or vector width. A block is summed in LANES
+ * separate partial sums, element i in lane i % LANES, the lanes are added in order, then the blocks
+ * in order. */
 #include "kernels/reduce.h"
 #include "kernels/simd.h"
 

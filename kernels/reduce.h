@@ -7,8 +7,8 @@
 
 enum { REDUCE_BLOCK = 16384 };
 
-/* Sum of squares of x[0..n) and whether any element is NaN or infinite (*nonfinite set to 1, else left).
- * scratch: reduce_scratch(n) bytes. */
+/* Sum of squares of x[0..n) and whether any element is NaN or infinite (*nonfinite set to 1, else
+ * left). scratch: reduce_scratch(n) bytes. */
 double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch);
 size_t reduce_scratch(size_t n);
 

@@ -76,10 +76,10 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* The network works on the smallest power of two >= n (and >= 256: halves of a bit or two mix badly),
- * in two halves that may differ by a bit; each round changes one half by a function of the other, which is
- * undone by doing it again: a bijection. A walk that starts inside [0, n) comes back inside it, after less
- * than two steps on average where n > 256. */
+/* The network works on the smallest power of two >= n (and >= 256: halves of a bit or two mix
+ * badly), in two halves that may differ by a bit; each round changes one half by a function of the
+ * other, which is undone by doing it again: a bijection. A walk that starts inside [0, n) comes
+ * back inside it, after less than two steps on average where n > 256. */
 uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n)
 {
     uint64_t key = mix(seed + mix(stream + 0x9e3779b97f4a7c15u));

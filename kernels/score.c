@@ -1,5 +1,5 @@
-/* score.c: a classifier's head. A row's products with a handful of label vectors: bound by memory, done once
- * a batch. */
+/* score.c: a classifier's head. A row's products with a handful of label vectors: bound by memory,
+ * done once a batch. */
 #include "kernels/score.h"
 
 #include "kernels/simd.h"
@@ -31,7 +31,8 @@ static const void *row(const void *base, enum dtype dt, size_t i)
     return (const char *)base + i * dtype_bytes(dt);
 }
 
-void score_forward(float *logits, const void *x, const void *w, enum dtype dt, size_t n, size_t L, size_t C)
+void score_forward(float *logits, const void *x, const void *w, enum dtype dt, size_t n, size_t L,
+                   size_t C)
 {
     #pragma omp parallel for
     for (size_t i = 0; i < n; i++)
@@ -39,8 +40,8 @@ void score_forward(float *logits, const void *x, const void *w, enum dtype dt, s
             logits[i * L + l] = dot(row(x, dt, i * C), row(w, dt, l * C), dt, C);
 }
 
-void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w, enum dtype dt,
-                    size_t n, size_t L, size_t C)
+void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w,
+                    enum dtype dt, size_t n, size_t L, size_t C)
 {
     #pragma omp parallel for
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
-/* simd.c: whether AMX may be used: the one instruction set that a process has to ask Linux for. The answer is
- * the process's, for all its threads; a child has it too, a program that is executed asks again. */
+/* simd.c: whether AMX may be used: the one instruction set that a process has to ask Linux for. The
+ * answer is the process's, for all its threads; a child has it too, a program that is executed asks
+ * again. */
 #include "kernels/simd.h"
 
 #include <cpuid.h>
@@ -15,7 +16,8 @@ static int ask(void)
     unsigned a, b, c, d;
     int      before = errno, granted;
 
-    if (!simd_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & BF16))
+    if (!simd_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) ||
+        !(d & BF16))
         return 0;
     granted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
     errno = before;

@@ -1,13 +1,15 @@
 /* simd.h: how the kernels come to use the vectors of the CPU they run on. The binary's baseline is
- * x86-64-v3; a function marked SIMD_CLONES is compiled twice, for AVX2 and for AVX-512, and the loader
- * binds the fitting one. Mark plain loops in static functions: a loop body outlined by OpenMP is not
- * cloned, so a kernel is a marked inner function called from an `omp parallel for`.
- * Both clones must give the same bits: sums across elements therefore run in explicit lanes (SIMD_LANES),
- * never in an order that the vector width decides, and products are fused only where fmaf says so. */
+ * x86-64-v3; a function marked SIMD_CLONES is compiled twice, for AVX2 and for AVX-512, and the
+ * loader binds the fitting one. Mark plain loops in static functions: a loop body outlined by
+ * OpenMP is not cloned, so a kernel is a marked inner function called from an `omp parallel for`.
+ * Both clones must give the same bits: sums across elements therefore run in explicit lanes
+ * (SIMD_LANES), never in an order that the vector width decides, and products are fused only where
+ * fmaf says so. */
 #ifndef KERNELS_SIMD_H
 #define KERNELS_SIMD_H
 
-/* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader resolves. */
+/* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader
+ * resolves. */
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     !defined(__x86_64__)
 #define SIMD_CLONES
@@ -15,7 +17,8 @@
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
 #endif
 
-/* Whether this CPU has AVX2 with fused multiply-adds; the AVX-512 of x86-64-v4; that and products of bf16. */
+/* Whether this CPU has AVX2 with fused multiply-adds; the AVX-512 of x86-64-v4; that and products
+ * of bf16. */
 static inline int simd_avx2(void)
 {
 #ifdef __x86_64__
@@ -44,8 +47,8 @@ static inline int simd_avx512_bf16(void)
 #endif
 }
 
-/* Whether there is AMX with products of bf16 and Linux lets this process use it, which it then may from here
- * on (simd.c). */
+/* Whether there is AMX with products of bf16 and Linux lets this process use it, which it then may
+ * from here on (simd.c). */
 int simd_amx_bf16(void);
 
 /* For small functions that must become part of the caller's vectors. */

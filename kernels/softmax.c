@@ -1,5 +1,6 @@
-/* softmax.c: a row of logits is read from memory once and then, twice more, from cache: its maximum, its
- * sum of exponentials, its gradient. Exponentials are computed twice, not stored: dlogits may be bf16. */
+/* softmax.c: a row of logits is read from memory once and then, twice more, from cache: its
+ * maximum, its sum of exponentials, its gradient. Exponentials are computed twice, not stored:
+ * dlogits may be bf16. */
 #include "kernels/softmax.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
@@ -41,7 +42,8 @@ static float run_sum(const float *x, float top, size_t n)
     return simd_sum(lane);
 }
 
-SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, float top, float factor, size_t V)
+SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, float top, float factor,
+                             size_t V)
 {
 #pragma omp simd // out may be x: each element is read before it is written
     for (size_t i = 0; i < V; i++)
@@ -49,7 +51,8 @@ SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, float top
 }
 
 SIMD_CLONES
-static void row_gradient(void *out, enum dtype dt, const float *x, float top, float factor, size_t V)
+static void row_gradient(void *out, enum dtype dt, const float *x, float top, float factor,
+                         size_t V)
 {
     if (dt == DT_F32)
         gradient_as(out, DT_F32, x, top, factor, V);
@@ -90,7 +93,8 @@ static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t 
         float  factor = (float)((double)scale / sum);
 
         row_gradient(dlogits, dt, r->part[0].x, top, factor, split);
-        row_gradient((char *)dlogits + split * dtype_bytes(dt), dt, r->part[1].x, top, factor, r->part[1].n);
+        row_gradient((char *)dlogits + split * dtype_bytes(dt), dt, r->part[1].x, top, factor,
+                     r->part[1].n);
         dtype_put(dlogits, dt, target, (float)((p - 1.0) * (double)scale));
     }
     return (float)(log(sum) - (double)at);

@@ -4,15 +4,18 @@
  * magnitudes do, subnormals and infinities included. What is looked for is the k-th largest key,
  * `at`; the answer is then every key above it and the first (lowest index) of those equal to it.
  *
- *   1. A sample gives a lower bound of `at` that almost surely holds and lets little more than k pass.
- *   2. One pass collects the elements at or above the bound, block by block. If at least k came, and they
- *      fit, `at` is among them and nothing else of the vector matters: the bound need not be trusted.
- *   3. Otherwise (ties, zeros, k a large part of n, a misleading sample) the vector itself is searched.
+ *   1. A sample gives a lower bound of `at` that almost surely holds and lets little more than k
+ * pass.
+ *   2. One pass collects the elements at or above the bound, block by block. If at least k came,
+ * and they fit, `at` is among them and nothing else of the vector matters: the bound need not be
+ * trusted.
+ *   3. Otherwise (ties, zeros, k a large part of n, a misleading sample) the vector itself is
+ * searched.
  *   4. `at` by three radix histograms of the key, 11 + 10 + 10 bits, of whichever was collected.
  *   5. Blocks count what they will keep, the counts are summed in order, blocks write their pairs.
  *
- * No step's result depends on which thread did which block; the place of a block's candidates does, and is
- * looked up. */
+ * No step's result depends on which thread did which block; the place of a block's candidates does,
+ * and is looked up. */
 #include "kernels/topk.h"
 #include "kernels/simd.h"
 
@@ -29,7 +32,8 @@ enum {
 
 struct block {
     uint32_t first, count; // its candidates
-    uint32_t above, equal; // how many elements it keeps; after the prefix sum: kept by blocks before it
+    uint32_t above, equal; // how many elements it keeps; after the prefix sum: kept by blocks
+                           // before it
 };
 
 /* Keys of floats `stride` bytes apart: a plain vector or the values of pairs. */
@@ -67,7 +71,8 @@ static uint32_t keys_at(struct keys a, size_t i)
     return key_of(x);
 }
 
-/* The rank in the sample whose key is taken as the bound: where k falls, three deviations, a bit more. */
+/* The rank in the sample whose key is taken as the bound: where k falls, three deviations, a bit
+ * more. */
 static size_t sample_rank(size_t n, size_t k, size_t n_sample)
 {
     double hits = (double)k * (double)n_sample / (double)n;
@@ -89,7 +94,8 @@ static size_t candidate_cap(size_t n, size_t k)
 
 size_t topk_scratch(size_t n, size_t k)
 {
-    return (n + BLOCK - 1) / BLOCK * sizeof(struct block) + candidate_cap(n, k) * sizeof(struct topk_pair) +
+    return (n + BLOCK - 1) / BLOCK * sizeof(struct block) +
+           candidate_cap(n, k) * sizeof(struct topk_pair) +
            (n < SAMPLE ? n : SAMPLE) * sizeof(float);
 }
 
@@ -107,14 +113,16 @@ static struct topk_space space_of(void *scratch, size_t n, size_t k)
     return s;
 }
 
-/* hist[d] += number of keys whose upper bits are `prefix` and whose next bits, from `shift` on, are d. */
+/* hist[d] += number of keys whose upper bits are `prefix` and whose next bits, from `shift` on, are
+ * d. */
 static void histogram(uint32_t hist[RADIX], struct keys a, int shift, int bits, uint32_t prefix)
 {
     uint32_t mask = (1u << bits) - 1u;
 
 #pragma omp parallel if (a.n > 8 * BLOCK)
     {
-        uint32_t mine[2][RADIX] = {{0}}; // two, for a run of equal keys would wait for its own counter
+        uint32_t mine[2][RADIX] = { { 0 } }; // two, for a run of equal keys would wait for its own
+                                             // counter
 
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < a.n; i++) {
@@ -147,7 +155,8 @@ static struct threshold threshold_find(struct keys a, size_t k)
     return (struct threshold){ .at = prefix, .equal = k };
 }
 
-/* A key that about sample_rank elements of the sample reach; one element of each of n_sample equal strata. */
+/* A key that about sample_rank elements of the sample reach; one element of each of n_sample equal
+ * strata. */
 static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n, size_t k)
 {
     uint64_t hash = 1;
@@ -169,14 +178,16 @@ static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n
  * the range of signed integers. */
 static size_t block_filter(uint16_t *at, const float *x, size_t n, uint32_t bound)
 {
-    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), below = _mm256_set1_epi32((int32_t)(bound - 1));
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff),
+                  below = _mm256_set1_epi32((int32_t)(bound - 1));
     size_t        count = 0, i = 0;
 
     for (; i + 64 <= n; i += 64) {
         uint64_t hits = 0;
 
         for (int v = 0; v < 8; v++) {
-            __m256i key = _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i + 8 * v)), magnitude);
+            __m256i key =
+                _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i + 8 * v)), magnitude);
             int     bit = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(key, below)));
 
             hits |= (uint64_t)(uint32_t)bit << 8 * v;
@@ -191,7 +202,8 @@ static size_t block_filter(uint16_t *at, const float *x, size_t n, uint32_t boun
 }
 
 /* Collect candidates; how many there are, whether or not they all fitted. */
-static size_t candidates_collect(const struct topk_space *s, const float *x, size_t n, uint32_t bound)
+static size_t candidates_collect(const struct topk_space *s, const float *x, size_t n,
+                                 uint32_t bound)
 {
     size_t used = 0;
 
@@ -232,8 +244,10 @@ static void count_pairs(struct block *b, const struct topk_pair *cand, uint32_t 
     }
 }
 
-/* How many each block keeps, in `above` and `equal`; then, instead, how many all blocks before it keep. */
-static void blocks_count(const struct topk_space *s, const float *x, size_t n, int collected, uint32_t at)
+/* How many each block keeps, in `above` and `equal`; then, instead, how many all blocks before it
+ * keep. */
+static void blocks_count(const struct topk_space *s, const float *x, size_t n, int collected,
+                         uint32_t at)
 {
     uint32_t above = 0, equal = 0;
 
@@ -242,7 +256,8 @@ static void blocks_count(const struct topk_space *s, const float *x, size_t n, i
         if (collected)
             count_pairs(&s->blocks[b], s->cand, at);
         else
-            count_plain(&s->blocks[b], x + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK, at);
+            count_plain(&s->blocks[b], x + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK,
+                        at);
     }
     for (size_t b = 0; b < s->n_blocks; b++) {
         struct block *p = &s->blocks[b];
@@ -256,8 +271,8 @@ static void blocks_count(const struct topk_space *s, const float *x, size_t n, i
 }
 
 /* The pairs of one block, at the place that the blocks before it leave. */
-static void block_emit(struct topk_pair *out, const struct topk_space *s, size_t b, const float *x, size_t n,
-                       int collected, struct threshold t)
+static void block_emit(struct topk_pair *out, const struct topk_space *s, size_t b, const float *x,
+                       size_t n, int collected, struct threshold t)
 {
     size_t left = s->blocks[b].equal < t.equal ? t.equal - s->blocks[b].equal : 0;
     size_t to = s->blocks[b].above + (t.equal - left);
@@ -288,7 +303,8 @@ void topk_select(struct topk_pair *out, const float *x, size_t n, size_t k, void
 
     assert(k >= 1 && k <= n && n <= UINT32_MAX);
     if (s.cap > 0) {
-        uint32_t guess = bound_guess(&s, x, n, k), bound = guess ? guess : 1; // 1: whatever is not zero
+        uint32_t guess = bound_guess(&s, x, n, k), bound = guess ? guess : 1; // 1: whatever is not
+                                                                              // zero
         size_t   found = candidates_collect(&s, x, n, bound);
 
         collected = found >= k && found <= s.cap;

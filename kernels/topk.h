@@ -22,7 +22,8 @@ size_t topk_count(size_t n, double ratio);
 /* x[0..n) = 0, then x[pair.index] = pair.value. Pairs out of range are a programmer's error. */
 void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k);
 
-/* The largest magnitude, infinite also where there is a NaN: that of all that they were selected from. */
+/* The largest magnitude, infinite also where there is a NaN: that of all that they were selected
+ * from. */
 float topk_most(const struct topk_pair *pairs, size_t k);
 
 #endif

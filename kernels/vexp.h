@@ -1,7 +1,7 @@
-/* vexp.h: exp and tanh of floats in branch-free code that the compiler turns into vectors; libm's are
- * calls, one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a polynomial for e^r
- * (minimax by reweighted least squares, 3e-9 before rounding), and n added to the exponent.
- * Error: < 1e-7 relative (exp), < 2e-7 (tanh); NaN stays NaN. */
+/* vexp.h: exp and tanh of floats in branch-free code that the compiler turns into vectors; libm's
+ * are calls, one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a
+ * polynomial for e^r (minimax by reweighted least squares, 3e-9 before rounding), and n added to
+ * the exponent. Error: < 1e-7 relative (exp), < 2e-7 (tanh); NaN stays NaN. */
 #ifndef KERNELS_VEXP_H
 #define KERNELS_VEXP_H
 
@@ -12,10 +12,11 @@
 /* e^x; 0 below -87.33654 (where the result would be subnormal), infinity above 88.72283. */
 SIMD_INLINE float vexpf(float x)
 {
-    const float round_magic = 12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+    const float round_magic = 12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in
+                                           // the low bits
     float       t = __builtin_fmaf(x, 0x1.715476p+0f, round_magic);
     float       n = t - round_magic;
-    float       r = __builtin_fmaf(n, -0x1.62e4p-1f, x); // ln2 in two parts; n times the first is exact
+    float r = __builtin_fmaf(n, -0x1.62e4p-1f, x); // ln2 in two parts; n times the first is exact
     float       p = 0x1.6a2416p-10f;
     uint32_t    bits, shift;
 
@@ -34,7 +35,8 @@ SIMD_INLINE float vexpf(float x)
     return x != x ? x : p;
 }
 
-/* tanh(x): by a polynomial in x^2 where |x| is small, else 1 - 2 / (e^2|x| + 1) with the sign of x. */
+/* tanh(x): by a polynomial in x^2 where |x| is small, else 1 - 2 / (e^2|x| + 1) with the sign of x.
+ */
 SIMD_INLINE float vtanhf(float x)
 {
     float a = __builtin_fabsf(x);

@@ -1,6 +1,6 @@
-/* acts.c: lays the arena out. Each part has one function that takes its buffers one after the other; run
- * without memory it gives the part's size, run with it the pointers, so that plan and arena cannot
- * disagree. */
+/* acts.c: lays the arena out. Each part has one function that takes its buffers one after the
+ * other; run without memory it gives the part's size, run with it the pointers, so that plan and
+ * arena cannot disagree. */
 #include "model/acts.h"
 
 #include "kernels/attention.h"
@@ -25,7 +25,7 @@ struct acts {
     char    *kept;
     uint64_t kept_micro; // bytes of a kept layer's micro-batch
     struct acts_layer shared;
-    size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: nobody's
+    size_t shared_layer, shared_micro; // whose activations the shared set holds; layer 0: nobody's
     size_t   offloaded; // ACTS_AUTO: layers
     void    *lent;                       // the record of lent_layer, lent_micro; NULL: none
     size_t   lent_layer, lent_micro;
@@ -54,7 +54,8 @@ static size_t at_most(size_t n, size_t limit)
 }
 
 /* Of N tokens. */
-static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_options *o, size_t N)
+static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_options *o,
+                      size_t N)
 {
     size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
@@ -70,7 +71,8 @@ static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_
     l->fc       = take(c, N * 4 * C * e);
 }
 
-static void lay_record(struct cursor *c, struct acts_layer *l, const struct acts_options *o, size_t N)
+static void lay_record(struct cursor *c, struct acts_layer *l, const struct acts_options *o,
+                       size_t N)
 {
     float *x = o->offload == ACTS_OFFLOAD ? take(c, N * o->gpt.n_embd * sizeof(float)) : NULL;
 
@@ -85,7 +87,8 @@ static size_t sums_bytes(size_t rows, size_t C)
     return column > norm ? column : norm;
 }
 
-static void lay_backward(struct cursor *c, struct acts_work *w, const struct acts_options *o, size_t R)
+static void lay_backward(struct cursor *c, struct acts_work *w, const struct acts_options *o,
+                         size_t R)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
@@ -124,7 +127,8 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
 
 static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
 {
-    size_t L = o->gpt.n_labels, R = L ? o->batch : at_most(tokens(o), HEAD_ROWS), V = L ? L : o->gpt.vocab;
+    size_t L = o->gpt.n_labels, R = L ? o->batch : at_most(tokens(o), HEAD_ROWS),
+           V = L ? L : o->gpt.vocab;
     size_t C = o->gpt.n_embd, P = L ? R : at_most(R, LOGIT_ROWS);
     int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
 
@@ -143,7 +147,8 @@ static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_op
     h->dln     = take(c, R * C * sizeof(float));
 }
 
-/* Offloaded layers' inputs alternate between two places; of each kept layer, and of the head, one stays. */
+/* Offloaded layers' inputs alternate between two places; of each kept layer, and of the head, one
+ * stays. */
 enum { ALTERNATING = 2 };
 
 /* A block's, of all micro-batches. */
@@ -174,7 +179,7 @@ static size_t input_place(const struct acts_options *o, size_t block)
 
 struct acts_sizes acts_sizes(const struct acts_options *o)
 {
-    struct cursor     kept = { NULL, 0 }, work = { NULL, 0 }, head = { NULL, 0 }, record = { NULL, 0 };
+    struct cursor kept = { NULL, 0 }, work = { NULL, 0 }, head = { NULL, 0 }, record = { NULL, 0 };
     struct acts_layer l;
     struct acts_work  w;
     struct acts_head  h;
@@ -188,8 +193,10 @@ struct acts_sizes acts_sizes(const struct acts_options *o)
         per_layer = o->grad_accum * kept.used + (o->offload == ACTS_OFFLOAD ? input_bytes(o) : 0);
     return (struct acts_sizes){ .inputs = inputs_fixed(o) * input_bytes(o),
                                 .kept_per_layer = per_layer,
-                                .work = work.used, .head = head.used,
-                                .record = o->training && o->offload != ACTS_STAY ? record.used : 0 };
+                                .work = work.used,
+                                .head = head.used,
+                                .record =
+                                    o->training && o->offload != ACTS_STAY ? record.used : 0 };
 }
 
 int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
@@ -205,8 +212,10 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     a->sizes = acts_sizes(o);
     lay_layer(&kept, &a->shared, o, tokens(o));
     a->kept_micro = kept.used;
-    a->arena_bytes = a->sizes.inputs + o->kept * a->sizes.kept_per_layer + a->sizes.work + a->sizes.head;
-    a->arena = mmap(NULL, a->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    a->arena_bytes =
+        a->sizes.inputs + o->kept * a->sizes.kept_per_layer + a->sizes.work + a->sizes.head;
+    a->arena =
+        mmap(NULL, a->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (a->arena == MAP_FAILED) {
         int rc = err_set(err, -errno, "the activations need %llu bytes of memory: %s",
                          (unsigned long long)a->arena_bytes, strerror(errno));
@@ -306,7 +315,8 @@ struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro)
         return record_of(a, micro, a->lent, &bytes);
     if (!is_kept(a, layer))
         return l;
-    c.base = a->kept + ((layer + a->o.kept - a->o.gpt.n_layer - 1) * a->o.grad_accum + micro) * a->kept_micro;
+    c.base = a->kept +
+             ((layer + a->o.kept - a->o.gpt.n_layer - 1) * a->o.grad_accum + micro) * a->kept_micro;
     c.used = 0;
     lay_layer(&c, &l, &a->o, tokens(&a->o));
     return l;

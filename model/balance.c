@@ -1,5 +1,6 @@
-/* balance.c: a layer whose activations are offloaded takes `recompute` from the step and gives the devices
- * `carry` to do. Layers are offloaded as long as the devices are then busy for no more than SHARE of it:
+/* balance.c: a layer whose activations are offloaded takes `recompute` from the step and gives the
+ * devices `carry` to do. Layers are offloaded as long as the devices are then busy for no more than
+ * SHARE of it:
  *
  *     busy + n carry <= SHARE (step - n recompute)
  *

@@ -1,5 +1,5 @@
-/* balance.h: how many layers' activations are offloaded (--activations auto): what the devices can carry in
- * the time that computing leaves them. A pure function of what one step took. */
+/* balance.h: how many layers' activations are offloaded (--activations auto): what the devices can
+ * carry in the time that computing leaves them. A pure function of what one step took. */
 #ifndef MODEL_BALANCE_H
 #define MODEL_BALANCE_H
 

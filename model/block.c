@@ -3,12 +3,12 @@
  *     x_mid = x     + attention(ln_1(x) Wqkv + bqkv) Wproj + bproj
  *     x_out = x_mid + gelu(ln_2(x_mid) Wfc + bfc) Wmlp + bmlp
  *
- * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always: sums over
- * tokens then have one order, whatever the run's memory or devices, and the workspaces are a chunk's size.
- * The residual stream and its gradient are fp32; what goes into a product is of the run's dtype. Normalised
- * rows and GELU's output are not saved, backward makes them again from what is. Dropout stands where GPT-2
- * has it: behind the embeddings, on attention's probabilities, and on both projections before they are
- * added. */
+ * What is independent per token (all but attention) runs in chunks of CHUNK_ROWS tokens, always:
+ * sums over tokens then have one order, whatever the run's memory or devices, and the workspaces
+ * are a chunk's size. The residual stream and its gradient are fp32; what goes into a product is of
+ * the run's dtype. Normalised rows and GELU's output are not saved, backward makes them again from
+ * what is. Dropout stands where GPT-2 has it: behind the embeddings, on attention's probabilities,
+ * and on both projections before they are added. */
 #include "model/block.h"
 
 #include "data/base/clock.h"
@@ -27,8 +27,8 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
     struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
     float            *out = acts_input(m->acts, 1, micro);
 
-    embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype, x,
-                      shape.rows, shape.seq, m->o.gpt.n_embd, 0);
+    embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype,
+                      x, shape.rows, shape.seq, m->o.gpt.n_embd, 0);
     if (drop.p > 0)
         dropout_rows(out, out, shape.rows * shape.seq, m->o.gpt.n_embd, 0, &drop);
 }
@@ -43,8 +43,8 @@ void embed_backward(struct model *m, size_t micro, float *grad)
 
     if (drop.p > 0)
         dropout_rows(dx, dx, shape.rows * shape.seq, C, 0, &drop);
-    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), dx, w->x + micro * N,
-                       shape.rows, shape.seq, C);
+    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), dx,
+                       w->x + micro * N, shape.rows, shape.seq, C);
 }
 
 /* A layer at work: one micro-batch of it. */
@@ -62,7 +62,8 @@ struct layer {
     struct dropout drop_attn, drop_attn_proj, drop_mlp_proj;
 };
 
-static struct layer layer_of(struct model *m, size_t layer, size_t micro, const void *wire, float *grad)
+static struct layer layer_of(struct model *m, size_t layer, size_t micro, const void *wire,
+                             float *grad)
 {
     struct acts_shape shape = model_shape(m, micro);
     struct layer l = {.m = m,
@@ -116,8 +117,8 @@ static void drop_rows(const struct layer *l, float *out, const float *x, size_t 
 }
 
 /* A matrix's gradient from tokens [i, i + n): x' dy. */
-static void dmatrix(const struct layer *l, enum product which, enum gpt_tensor t, size_t i, size_t n,
-                    const void *x, const void *dy)
+static void dmatrix(const struct layer *l, enum product which, enum gpt_tensor t, size_t i,
+                    size_t n, const void *x, const void *dy)
 {
     model_gradient(l->m, which, n, dparam(l, t), x, dy, l->fresh && i == 0);
 }
@@ -126,9 +127,10 @@ static void dmatrix(const struct layer *l, enum product which, enum gpt_tensor t
 static void qkv_forward(const struct layer *l, size_t i, size_t n)
 {
     layernorm_forward(l->w->ln, l->dt, l->a.ln1_mean + i, l->a.ln1_rstd + i, l->x + i * l->C,
-                      param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C, l->m->o.gpt.norm_eps);
-    model_product(l->m, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln, param(l, GPT_QKV_W),
-                  param(l, GPT_QKV_B));
+                      param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C,
+                      l->m->o.gpt.norm_eps);
+    model_product(l->m, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln,
+                  param(l, GPT_QKV_W), param(l, GPT_QKV_B));
 }
 
 /* x_mid = x + attn Wproj + bproj; fc = ln_2(x_mid) Wfc + bfc. */
@@ -138,8 +140,8 @@ static void fc_forward(const struct layer *l, size_t i, size_t n)
                   param(l, GPT_ATTN_PROJ_W), param(l, GPT_ATTN_PROJ_B));
     drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_attn_proj);
     layernorm_residual(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, l->a.x_mid + i * l->C,
-                       l->x + i * l->C, l->w->proj, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n, l->C,
-                       l->m->o.gpt.norm_eps);
+                       l->x + i * l->C, l->w->proj, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt,
+                       n, l->C, l->m->o.gpt.norm_eps);
     model_product(l->m, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln, param(l, GPT_FC_W),
                   param(l, GPT_FC_B));
 }
@@ -154,7 +156,8 @@ static void mlp_forward(const struct layer *l, size_t i, size_t n)
     residual_add(l->x_out + i * l->C, l->a.x_mid + i * l->C, l->w->proj, n * l->C);
 }
 
-/* Everything backward needs; with `output` also the layer's output, which recomputation has no use for. */
+/* Everything backward needs; with `output` also the layer's output, which recomputation has no use
+ * for. */
 static void layer_forward(const struct layer *l, int output)
 {
     size_t n;
@@ -163,8 +166,8 @@ static void layer_forward(const struct layer *l, int output)
         n = chunk_rows(l, i);
         qkv_forward(l, i, n);
     }
-    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, l->rows, l->seq, l->C, l->m->o.gpt.n_head,
-                      &l->drop_attn, l->w->attention);
+    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, l->rows, l->seq, l->C,
+                      l->m->o.gpt.n_head, &l->drop_attn, l->w->attention);
     for (size_t i = 0; i < l->N; i += n) {
         n = chunk_rows(l, i);
         fc_forward(l, i, n);
@@ -188,8 +191,8 @@ void block_forward(struct model *m, size_t layer, size_t micro, const void *wire
     acts_hold(m->acts, layer, micro);
 }
 
-/* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the projection's
- * bias. */
+/* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the
+ * projection's bias. */
 static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, size_t i, size_t n,
                                  const struct dropout *drop)
 {
@@ -210,17 +213,18 @@ static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, si
 static void mlp_backward(const struct layer *l, size_t i, size_t n)
 {
     const struct acts_work *w = l->w;
-    const float *x_mid = l->a.x_mid + i * l->C, *mean = l->a.ln2_mean + i, *rstd = l->a.ln2_rstd + i;
+    const float            *x_mid = l->a.x_mid + i * l->C, *mean = l->a.ln2_mean + i,
+                *rstd = l->a.ln2_rstd + i;
     // dy may be w->proj, which is written again below.
     const void *dy = proj_backward(l, GPT_MLP_PROJ_B, i, n, &l->drop_mlp_proj);
 
     model_product(l->m, PRODUCT_D_GELU, n, w->dgelu, dy, param(l, GPT_MLP_PROJ_W), NULL);
-    gelu_backward(w->gelu, w->dfc, dparam(l, GPT_FC_B), w->dgelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n,
-                  4 * l->C, w->sums);
+    gelu_backward(w->gelu, w->dfc, dparam(l, GPT_FC_B), w->dgelu, row(l, l->a.fc, i, 4 * l->C),
+                  l->dt, n, 4 * l->C, w->sums);
     dmatrix(l, PRODUCT_D_MLP_PROJ_W, GPT_MLP_PROJ_W, i, n, w->gelu, dy);
 
-    layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt, n,
-                    l->C);
+    layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B),
+                    l->dt, n, l->C);
     dmatrix(l, PRODUCT_D_FC_W, GPT_FC_W, i, n, w->ln, w->dfc);
     model_product(l->m, PRODUCT_D_LN2, n, w->proj, w->dfc, param(l, GPT_FC_W), NULL);
     layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid,
@@ -233,7 +237,8 @@ static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
     const void *dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
 
     dmatrix(l, PRODUCT_D_ATTN_PROJ_W, GPT_ATTN_PROJ_W, i, n, row(l, l->a.attn, i, l->C), dy);
-    model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy, param(l, GPT_ATTN_PROJ_W), NULL);
+    model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy,
+                  param(l, GPT_ATTN_PROJ_W), NULL);
 }
 
 /* The gradient of x through attention is added to dx. */
@@ -244,7 +249,8 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
     const float *x = l->x + i * l->C, *mean = l->a.ln1_mean + i, *rstd = l->a.ln1_rstd + i;
 
     colsum_add(dparam(l, GPT_QKV_B), dqkv, l->dt, n, 3 * l->C, w->sums);
-    layernorm_apply(w->ln, l->dt, mean, rstd, x, param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C);
+    layernorm_apply(w->ln, l->dt, mean, rstd, x, param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n,
+                    l->C);
     dmatrix(l, PRODUCT_D_QKV_W, GPT_QKV_W, i, n, w->ln, dqkv);
     model_product(l->m, PRODUCT_D_LN1, n, w->proj, dqkv, param(l, GPT_QKV_W), NULL);
     layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, x,
@@ -261,7 +267,8 @@ static void recompute(struct model *m, const struct layer *l, size_t layer, size
     m->recomputed++;
 }
 
-void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad, int fresh)
+void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
+                    int fresh)
 {
     struct layer l = layer_of(m, layer, micro, wire, grad);
     size_t       n;

@@ -1,6 +1,7 @@
-/* block.h: the embeddings and one transformer layer, forward and backward, one micro-batch at a time.
- * Parameters come as the block's flat wire parameters, gradients go into its flat fp32 gradient; the residual
- * stream goes from acts_input(b) to acts_input(b + 1), its gradient back through acts_work()->dx in place. */
+/* block.h: the embeddings and one transformer layer, forward and backward, one micro-batch at a
+ * time. Parameters come as the block's flat wire parameters, gradients go into its flat fp32
+ * gradient; the residual stream goes from acts_input(b) to acts_input(b + 1), its gradient back
+ * through acts_work()->dx in place. */
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
@@ -15,9 +16,10 @@ void embed_backward(struct model *m, size_t micro, float *grad);
 void block_begin(struct model *m);
 /* Layer `layer`, 1..n_layer. */
 void block_forward(struct model *m, size_t layer, size_t micro, const void *wire);
-/* dx: of the layer's output on entry, of its input on return. Computes the layer's activations again if they
- * were not kept. fresh: the first micro-batch since model_grad_begin, whose products write the gradient's
- * matrices. */
-void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad, int fresh);
+/* dx: of the layer's output on entry, of its input on return. Computes the layer's activations
+ * again if they were not kept. fresh: the first micro-batch since model_grad_begin, whose products
+ * write the gradient's matrices. */
+void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
+                    int fresh);
 
 #endif

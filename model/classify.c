@@ -1,5 +1,5 @@
-/* classify.c: a classifier's loss. Only one position a row counts, so those are gathered, and everything here
- * works on a matrix of as many rows as the micro-batch has. */
+/* classify.c: a classifier's loss. Only one position a row counts, so those are gathered, and
+ * everything here works on a matrix of as many rows as the micro-batch has. */
 #include "model/classify.h"
 
 #include "kernels/layernorm.h"
@@ -24,10 +24,16 @@ static struct rows rows_of(const struct model *m, size_t micro, const void *wire
     struct acts_shape       shape = model_shape(m, micro);
     size_t                  at = micro * m->o.batch;
 
-    return (struct rows){ .m = m, .n = shape.rows, .seq = shape.seq,
-                          .C = m->o.gpt.n_embd, .L = m->o.gpt.n_labels,
-                          .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro), .last = w->last + at,
-                          .label = w->label + at, .value = w->value + at, .wire = wire };
+    return (struct rows){ .m = m,
+                          .n = shape.rows,
+                          .seq = shape.seq,
+                          .C = m->o.gpt.n_embd,
+                          .L = m->o.gpt.n_labels,
+                          .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro),
+                          .last = w->last + at,
+                          .label = w->label + at,
+                          .value = w->value + at,
+                          .wire = wire };
 }
 
 /* logits = ln_f(x[last]) score' */
@@ -38,11 +44,13 @@ static void rows_logits(const struct rows *r)
 
     for (size_t i = 0; i < r->n; i++) {
         assert(r->last[i] >= 0 && (size_t)r->last[i] < r->seq);
-        memcpy(h->x + i * r->C, r->x + (i * r->seq + (size_t)r->last[i]) * r->C, r->C * sizeof(float));
+        memcpy(h->x + i * r->C, r->x + (i * r->seq + (size_t)r->last[i]) * r->C,
+               r->C * sizeof(float));
     }
     layernorm_forward(h->ln, m->o.dtype, h->mean, h->rstd, h->x, model_wire(m, r->wire, GPT_LNF_W),
                       model_wire(m, r->wire, GPT_LNF_B), m->o.dtype, r->n, r->C, m->o.gpt.norm_eps);
-    score_forward(h->logits, h->ln, model_wire(m, r->wire, GPT_SCORE_W), m->o.dtype, r->n, r->L, r->C);
+    score_forward(h->logits, h->ln, model_wire(m, r->wire, GPT_SCORE_W), m->o.dtype, r->n, r->L,
+                  r->C);
 }
 
 /* Losses, and with `scale` their gradients in place of the logits. */
@@ -53,7 +61,8 @@ static double rows_losses(const struct rows *r, const float *scale, uint64_t *co
     double sum = 0;
 
     if (r->L == 1)
-        score_squares(h->losses, dlogits, h->logits, r->value, r->label, r->n, scale ? *scale : 1.0f);
+        score_squares(h->losses, dlogits, h->logits, r->value, r->label, r->n,
+                      scale ? *scale : 1.0f);
     else
         softmax_xent(h->losses, dlogits, DT_F32, h->logits, r->label, r->n, r->L, r->L,
                      scale ? *scale : 1.0f);
@@ -72,15 +81,17 @@ static void rows_backward(const struct rows *r, float *dx, float *grad)
     score_backward(h->dln, model_grad(m, grad, GPT_SCORE_W), h->logits, h->ln,
                    model_wire(m, r->wire, GPT_SCORE_W), m->o.dtype, r->n, r->L, r->C);
     memset(h->dx, 0, r->n * r->C * sizeof(float));
-    layernorm_backward(h->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B), h->dln, h->x,
-                       model_wire(m, r->wire, GPT_LNF_W), m->o.dtype, h->mean, h->rstd, r->n, r->C,
-                       acts_work(m->acts)->sums);
+    layernorm_backward(h->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B),
+                       h->dln, h->x, model_wire(m, r->wire, GPT_LNF_W), m->o.dtype, h->mean,
+                       h->rstd, r->n, r->C, acts_work(m->acts)->sums);
     memset(dx, 0, r->n * r->seq * r->C * sizeof(float));
     for (size_t i = 0; i < r->n; i++)
-        memcpy(dx + (i * r->seq + (size_t)r->last[i]) * r->C, h->dx + i * r->C, r->C * sizeof(float));
+        memcpy(dx + (i * r->seq + (size_t)r->last[i]) * r->C, h->dx + i * r->C,
+               r->C * sizeof(float));
 }
 
-double classify_loss(struct model *m, size_t micro, const void *wire, float *logits, uint64_t *counted)
+double classify_loss(struct model *m, size_t micro, const void *wire, float *logits,
+                     uint64_t *counted)
 {
     struct rows r = rows_of(m, micro, wire);
 

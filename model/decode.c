@@ -1,8 +1,8 @@
-/* decode.c: generation. A pass takes some tokens of every sequence through the layers, block by block in the
- * stream's order, and reads every parameter once. Sequences with one token go together, as rows of one
- * product (matvec.c: a row's bits do not depend on the others); one with more goes through the products of
- * training in chunks of its own. Either way a sequence's bits are the same in any company. Nothing is
- * allocated after open. */
+/* decode.c: generation. A pass takes some tokens of every sequence through the layers, block by
+ * block in the stream's order, and reads every parameter once. Sequences with one token go
+ * together, as rows of one product (matvec.c: a row's bits do not depend on the others); one with
+ * more goes through the products of training in chunks of its own. Either way a sequence's bits are
+ * the same in any company. Nothing is allocated after open. */
 #include "model/decode.h"
 
 #include "data/base/clock.h"
@@ -37,7 +37,7 @@ struct buffers {
     float   *proj;          // (R, C)
     void    *fc, *gelu;     // (R, 4C) dt
     float   *lse;           // (n_head, P)
-    float   *last;          // (B, C): residual stream of single tokens, and at the end of every last one
+    float   *last; // (B, C): residual stream of single tokens, and at the end of every last one
     float   *logits;        // (B, V)
     float   *matvec;        // matvec_scratch
     void    *attention;     // attention_scratch
@@ -58,7 +58,8 @@ struct decode {
     size_t           n_single;
 };
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -------------------------------------------------------------------------------------------- */
 
 static void *take(char *base, uint64_t *used, uint64_t bytes)
 {
@@ -95,7 +96,8 @@ static uint64_t matvec_floats(const struct decode_options *o)
 /* Lay the buffers out from base (NULL: only measure); returns the bytes. */
 static uint64_t lay_buffers(struct buffers *u, char *base, const struct decode_options *o)
 {
-    size_t   B = o->batch, C = o->gpt.n_embd, P = o->piece, e = dtype_bytes(o->dtype), rows = decode_rows(o);
+    size_t B = o->batch, C = o->gpt.n_embd, P = o->piece, e = dtype_bytes(o->dtype),
+           rows = decode_rows(o);
     size_t   R = rows > B ? rows : B;
     uint64_t used = 0, cache = (uint64_t)o->gpt.n_layer * B * o->positions * C * e;
 
@@ -115,7 +117,8 @@ static uint64_t lay_buffers(struct buffers *u, char *base, const struct decode_o
     u->last   = take(base, &used, B * C * sizeof(float));
     u->logits = take(base, &used, (uint64_t)B * o->gpt.vocab * sizeof(float));
     u->matvec = take(base, &used, matvec_floats(o) * sizeof(float));
-    u->attention = take(base, &used, attention_scratch(B, o->positions, C, o->gpt.n_head, threads_of(o)));
+    u->attention =
+        take(base, &used, attention_scratch(B, o->positions, C, o->gpt.n_head, threads_of(o)));
     return used;
 }
 
@@ -148,7 +151,8 @@ static int check(const struct decode_options *o, struct err *err)
     if (o->gpt.n_labels)
         return err_misuse(err, "a classifier gives labels, it does not continue a text");
     if (o->batch == 0 || o->batch > CHUNK_ROWS)
-        return err_misuse(err, "1 to %d sequences can be generated at once, not %zu", CHUNK_ROWS, o->batch);
+        return err_misuse(err, "1 to %d sequences can be generated at once, not %zu", CHUNK_ROWS,
+                          o->batch);
     if (o->piece == 0 || o->piece > o->positions || o->positions > o->gpt.n_positions)
         return err_misuse(err,
                           "a text of %zu tokens, %zu of them at once, does not fit: "
@@ -175,7 +179,8 @@ static int open_products(struct decode *d, struct err *err)
     return map(&d->scratch, d->scratch_bytes, "the matrix products", err);
 }
 
-int decode_open(struct decode **out, const struct decode_options *o, struct stream *stream, struct err *err)
+int decode_open(struct decode **out, const struct decode_options *o, struct stream *stream,
+                struct err *err)
 {
     struct decode *d;
     void          *arena = NULL;
@@ -221,7 +226,8 @@ void decode_close(struct decode *d)
     free(d);
 }
 
-/* ---- a layer ------------------------------------------------------------------------------------------- */
+/* ---- a layer
+ * ------------------------------------------------------------------------------------------- */
 
 /* Element i of an array of the run's dtype. */
 static void *at(const struct decode *d, const void *base, size_t i)
@@ -253,12 +259,14 @@ static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n
     }
 }
 
-static void norm(struct decode *d, const float *x, size_t n, const void *wire, enum gpt_tensor weight)
+static void norm(struct decode *d, const float *x, size_t n, const void *wire,
+                 enum gpt_tensor weight)
 {
     struct buffers *u = &d->buf;
 
     layernorm_forward(u->ln, d->o.dtype, u->mean, u->rstd, x, param(d, wire, weight),
-                      param(d, wire, weight + 1), d->o.dtype, n, d->o.gpt.n_embd, d->o.gpt.norm_eps);
+                      param(d, wire, weight + 1), d->o.dtype, n, d->o.gpt.n_embd,
+                      d->o.gpt.norm_eps);
 }
 
 /* Rows of a layer at work: a chunk of one sequence, or the single tokens of many. */
@@ -271,8 +279,8 @@ struct part {
 };
 
 /* out (n, width) = in (n, depth) W + b, the bias standing behind its matrix. */
-static void product(const struct part *p, enum product which, void *out, enum dtype out_dt, const void *in,
-                    enum gpt_tensor weight)
+static void product(const struct part *p, enum product which, void *out, enum dtype out_dt,
+                    const void *in, enum gpt_tensor weight)
 {
     const struct decode *d = p->d;
     const void          *w = param(d, p->wire, weight), *bias = param(d, p->wire, weight + 1);
@@ -290,7 +298,8 @@ static void before_attention(const struct part *p, size_t row)
     struct decode *d = p->d;
 
     norm(d, p->x, p->n, p->wire, GPT_LN1_W);
-    product(p, PRODUCT_QKV, at(d, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->o.dtype, d->buf.ln, GPT_QKV_W);
+    product(p, PRODUCT_QKV, at(d, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->o.dtype, d->buf.ln,
+            GPT_QKV_W);
 }
 
 /* Rows [row, row + n) of attn: the rest of the layer, into x in place. */
@@ -317,8 +326,8 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
     size_t          C = d->o.gpt.n_embd;
 
     attention_decode(at(d, u->attn, row * C), at(d, u->qkv, row * 3 * C), 3 * C,
-                     cached(d, u->keys, layer, b, 0), cached(d, u->values, layer, b, 0), d->o.dtype, n,
-                     length, d->o.positions, C, d->o.gpt.n_head, u->attention);
+                     cached(d, u->keys, layer, b, 0), cached(d, u->values, layer, b, 0), d->o.dtype,
+                     n, length, d->o.positions, C, d->o.gpt.n_head, u->attention);
 }
 
 static void single_layer(struct decode *d, size_t layer, const void *wire)
@@ -360,8 +369,8 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     }
     cache_put(d, layer, 0, n, b);
     if (d->length[b] == 0)
-        attention_forward(u->attn, u->lse, u->qkv, d->o.dtype, 1, n, d->o.gpt.n_embd, d->o.gpt.n_head, NULL,
-                          u->attention);
+        attention_forward(u->attn, u->lse, u->qkv, d->o.dtype, 1, n, d->o.gpt.n_embd,
+                          d->o.gpt.n_head, NULL, u->attention);
     for (size_t i = 0; d->length[b] > 0 && i < n; i++)
         attend(d, layer, b, 1, i, d->length[b] + i + 1);
     for (size_t i = 0; i < n;) {
@@ -372,7 +381,8 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     }
 }
 
-/* ---- a pass -------------------------------------------------------------------------------------------- */
+/* ---- a pass
+ * -------------------------------------------------------------------------------------------- */
 
 /* Block 0: single tokens into `last`, the others into x. */
 static void embed(struct decode *d, const void *wire)
@@ -409,8 +419,8 @@ static int layers(struct decode *d, struct err *err)
     return 0;
 }
 
-/* The residual stream at the last token of every sequence that took part, one after the other in `last`:
- * single tokens stand there already, in order. Returns how many they are. */
+/* The residual stream at the last token of every sequence that took part, one after the other in
+ * `last`: single tokens stand there already, in order. Returns how many they are. */
 static size_t gather(struct decode *d)
 {
     size_t C = d->o.gpt.n_embd, n = 0, singles = d->n_single;
@@ -475,8 +485,8 @@ static int pass(struct decode *d, int wanted, struct err *err)
     return 0;
 }
 
-/* Texts longer than a piece begin so many passes earlier that all end with the last one, which alone gives
- * logits. */
+/* Texts longer than a piece begin so many passes earlier that all end with the last one, which
+ * alone gives logits. */
 int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits,
                 struct err *err)
 {
@@ -512,7 +522,8 @@ void decode_rewind(struct decode *d, size_t sequence, size_t length)
     d->length[sequence] = length;
 }
 
-/* ---- choosing a token ---------------------------------------------------------------------------------- */
+/* ---- choosing a token
+ * ---------------------------------------------------------------------------------- */
 
 static void sift_down(float *heap, size_t n, size_t i)
 {
@@ -543,8 +554,8 @@ static float kth_largest(const float *x, size_t n, size_t k, float *heap)
     return heap[0];
 }
 
-/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others' become 0. Of
- * equal ones those with the lower ids come first. heap: n floats. */
+/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others'
+ * become 0. Of equal ones those with the lower ids come first. heap: n floats. */
 static double nucleus(float *weight, size_t n, double wanted, float *heap)
 {
     double sum = 0;

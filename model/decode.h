@@ -1,6 +1,6 @@
-/* decode.h: generation, with a cache of keys and values: the parameters are streamed once a pass, as in
- * training. Each sequence of a batch has a length of its own, and what it gives depends on no other one, bit
- * for bit.
+/* decode.h: generation, with a cache of keys and values: the parameters are streamed once a pass,
+ * as in training. Each sequence of a batch has a length of its own, and what it gives depends on no
+ * other one, bit for bit.
  *
  *     decode_open(&d, &options, stream, &err);
  *     decode_feed(d, ids, n, &logits, &err);             the prompts: logits of what follows each
@@ -18,7 +18,7 @@
 struct decode_options {
     struct gpt_config  gpt;
     size_t             batch;     // sequences, 1..CHUNK_ROWS
-    size_t             positions; // of a sequence, prompt and continuation together, at most n_positions
+    size_t positions; // of a sequence, prompt and continuation together, at most n_positions
     size_t             piece;     // tokens of a sequence that one pass takes, at most: longer texts
                                   // take several
     enum dtype         dtype;
@@ -29,16 +29,18 @@ struct decode_options {
 struct decode; // opaque
 
 /* The stream stays the caller's. Everything is allocated here. */
-int  decode_open(struct decode **out, const struct decode_options *o, struct stream *stream, struct err *err);
+int  decode_open(struct decode **out, const struct decode_options *o, struct stream *stream,
+                 struct err *err);
 void decode_close(struct decode *d);
 
-/* For the memory plan: bytes that decode_open takes beside the products' own; and the products that it
- * opens. */
+/* For the memory plan: bytes that decode_open takes beside the products' own; and the products that
+ * it opens. */
 uint64_t                decode_bytes(const struct decode_options *o);
 struct products_options decode_products(const struct decode_options *o);
 
-/* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests. *logits (batch,
- * vocab) of what follows is lent until the next call; rows of resting sequences mean nothing. */
+/* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests.
+ * *logits (batch, vocab) of what follows is lent until the next call; rows of resting sequences
+ * mean nothing. */
 int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits,
                 struct err *err);
 
@@ -46,7 +48,8 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
 size_t decode_length(const struct decode *d, size_t sequence);
 void   decode_rewind(struct decode *d, size_t sequence, size_t length);
 
-/* ---- choosing a token ---------------------------------------------------------------------------------- */
+/* ---- choosing a token
+ * ---------------------------------------------------------------------------------- */
 
 struct sampling {
     double   temperature; // 0: greedy, the largest logit, ties to the lower id
@@ -56,8 +59,8 @@ struct sampling {
     uint64_t seed;
 };
 
-/* A token from softmax(logits / temperature): a function of seed, sequence, position and logits alone.
- * scratch: 2 V floats. */
+/* A token from softmax(logits / temperature): a function of seed, sequence, position and logits
+ * alone. scratch: 2 V floats. */
 int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
                       uint64_t position, float *scratch);
 

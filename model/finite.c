@@ -7,7 +7,8 @@
 enum { PIECE = 1 << 14 };
 
 /* How many there are in [first, end) of a block, read anew. */
-static int count(const struct finite *f, size_t block, size_t first, size_t end, size_t *n, struct err *err)
+static int count(const struct finite *f, size_t block, size_t first, size_t end, size_t *n,
+                 struct err *err)
 {
     float *piece = malloc(PIECE * sizeof *piece);
     int    rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
@@ -33,8 +34,8 @@ static int refuse(const struct finite *f, size_t block, size_t i, struct err *er
     gpt_tensor_name(name, sizeof name, "", block, t);
     return rc ? rc
               : err_set(err, -EDOM,
-                        "%s: tensor %s: %zu of its %zu values are infinite or not a number, the first value "
-                        "%zu: nothing can be computed from it",
+                        "%s: tensor %s: %zu of its %zu values are infinite or not a number, the "
+                        "first value %zu: nothing can be computed from it",
                         f->what, name, n, size, i - first);
 }
 

@@ -1,5 +1,5 @@
-/* finite.h: a params_source that refuses values which are not finite, or too large for bf16: what is read
- * from it can be computed with. */
+/* finite.h: a params_source that refuses values which are not finite, or too large for bf16: what
+ * is read from it can be computed with. */
 #ifndef MODEL_FINITE_H
 #define MODEL_FINITE_H
 
@@ -12,8 +12,8 @@ struct finite {
     const char              *what; // whose values they are, for the sentence
 };
 
-/* Reads f->inner; the first tensor with such a value is an error, -EDOM, that names it and counts them in
- * it. Lives as long as f. */
+/* Reads f->inner; the first tensor with such a value is an error, -EDOM, that names it and counts
+ * them in it. Lives as long as f. */
 struct params_source finite_source(struct finite *f);
 
 /* Read all of it once; watch: of parameters read, or NULL. */

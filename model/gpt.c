@@ -1,6 +1,6 @@
-/* gpt.c: the one table of GPT-2's parameters and everything that follows from it alone: sizes, offsets,
- * initial values, ranges of weight decay. Order and names are Hugging Face's; a block is a flat range without
- * gaps. */
+/* gpt.c: the one table of GPT-2's parameters and everything that follows from it alone: sizes,
+ * offsets, initial values, ranges of weight decay. Order and names are Hugging Face's; a block is a
+ * flat range without gaps. */
 #include "model/gpt.h"
 
 #include "kernels/rng.h"
@@ -83,7 +83,8 @@ size_t gpt_offset(const struct gpt_config *g, enum gpt_tensor t)
     return offset;
 }
 
-void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor *first, enum gpt_tensor *end)
+void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor *first,
+                       enum gpt_tensor *end)
 {
     enum gpt_block_kind kind = gpt_block_kind(g, block);
 
@@ -125,7 +126,8 @@ size_t gpt_block_size(const struct gpt_config *g, size_t block)
 
 size_t gpt_total(const struct gpt_config *g)
 {
-    return gpt_block_size(g, 0) + g->n_layer * gpt_block_size(g, 1) + gpt_block_size(g, g->n_layer + 1);
+    return gpt_block_size(g, 0) + g->n_layer * gpt_block_size(g, 1) +
+           gpt_block_size(g, g->n_layer + 1);
 }
 
 int gpt_preset(struct gpt_config *g, const char *name)
@@ -153,7 +155,8 @@ int gpt_check(const struct gpt_config *g, struct err *err)
     if (g->n_layer == 0 || g->n_layer > most_layers)
         return err_misuse(err, "a model has 1 to %zu layers, not %zu", most_layers, g->n_layer);
     if (g->n_embd == 0 || g->n_embd > most_width)
-        return err_misuse(err, "the width (n_embd) must be 1 to %zu, not %zu", most_width, g->n_embd);
+        return err_misuse(err, "the width (n_embd) must be 1 to %zu, not %zu", most_width,
+                          g->n_embd);
     if (g->n_head == 0 || g->n_embd % g->n_head != 0)
         return err_misuse(err, "the width %zu is not divisible by %zu heads", g->n_embd, g->n_head);
     if (g->vocab == 0 || g->vocab > (size_t)1 << 31)
@@ -162,9 +165,11 @@ int gpt_check(const struct gpt_config *g, struct err *err)
         return err_misuse(err, "the number of positions must be 1 to %zu, not %zu", most_positions,
                           g->n_positions);
     if (g->n_labels > most_labels)
-        return err_misuse(err, "a classifier has at most %zu labels, not %zu", most_labels, g->n_labels);
+        return err_misuse(err, "a classifier has at most %zu labels, not %zu", most_labels,
+                          g->n_labels);
     if (!(g->norm_eps > 0) || !isfinite(g->norm_eps))
-        return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g", (double)g->norm_eps);
+        return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g",
+                          (double)g->norm_eps);
     return 0;
 }
 
@@ -203,7 +208,8 @@ void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_
         double   fan = gpt_params[t].init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
         float    std = (float)(0.02 / sqrt(fan));
 
-        if (count && (gpt_params[t].init == GPT_INIT_NORMAL || gpt_params[t].init == GPT_INIT_RESIDUAL))
+        if (count &&
+            (gpt_params[t].init == GPT_INIT_NORMAL || gpt_params[t].init == GPT_INIT_RESIDUAL))
             rng_normal(out + (from - first), count, std, seed, stream, from - offset);
         else if (count)
             fill(out + (from - first), count, gpt_params[t].init == GPT_INIT_ONE ? 1.0f : 0.0f);
@@ -211,7 +217,8 @@ void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_
     }
 }
 
-void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n, int decay_all,
+void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
+                      int decay_all,
                       void (*emit)(void *ctx, size_t offset, size_t count, int decays), void *ctx)
 {
     enum gpt_tensor begin, end;

@@ -1,10 +1,11 @@
-/* gpt.h: what a GPT-2 is: its sizes, and the ONE table of its parameters. Everything that walks over
- * parameters (initial values, weight decay, import, export, gradients) walks this table.
+/* gpt.h: what a GPT-2 is: its sizes, and the ONE table of its parameters. Everything that walks
+ * over parameters (initial values, weight decay, import, export, gradients) walks this table.
  *
  * Blocks: 0 the embeddings (wte, wpe), 1..n_layer the layers, n_layer + 1 the final norm and, in a
- * classifier, its head. A language model's head is tied to wte. Matrices are stored as Hugging Face's Conv1D
- * has them, (in, out), so that import and export never transpose. Inside a block the tensors stand one after
- * the other without gaps, in the table's order; a block's parameters are one flat range. */
+ * classifier, its head. A language model's head is tied to wte. Matrices are stored as Hugging
+ * Face's Conv1D has them, (in, out), so that import and export never transpose. Inside a block the
+ * tensors stand one after the other without gaps, in the table's order; a block's parameters are
+ * one flat range. */
 #ifndef MODEL_GPT_H
 #define MODEL_GPT_H
 
@@ -33,7 +34,7 @@ enum gpt_block_kind { GPT_EMBEDDINGS, GPT_LAYER, GPT_FINAL };
 enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_RESIDUAL, GPT_INIT_ZERO, GPT_INIT_ONE };
 
 struct gpt_param {
-    const char         *name;  // Hugging Face's, without "transformer." and, in layers, without "h.N."
+    const char *name; // Hugging Face's, without "transformer." and, in layers, without "h.N."
     enum gpt_block_kind block;
     /* A dimension by letter: V vocab, P positions, C width, 3 3C, 4 4C, L labels, 1 one (a vector
      * has rows '1'). */
@@ -49,17 +50,19 @@ enum gpt_block_kind gpt_block_kind(const struct gpt_config *g, size_t block);
 size_t gpt_rows(const struct gpt_config *g, enum gpt_tensor t);
 size_t gpt_cols(const struct gpt_config *g, enum gpt_tensor t);
 size_t gpt_size(const struct gpt_config *g, enum gpt_tensor t);         // rows * cols
-size_t gpt_offset(const struct gpt_config *g, enum gpt_tensor t);       // of t in its block, in parameters
+size_t gpt_offset(const struct gpt_config *g, enum gpt_tensor t);       // of t in its block, in
+                                                                        // parameters
 size_t gpt_block_size(const struct gpt_config *g, size_t block);        // parameters
 size_t gpt_total(const struct gpt_config *g);
 /* First and one-past-last tensor of a block. */
 void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor *first,
                        enum gpt_tensor *end);
 
-/* Which tensor of a block parameter i is in, and what it is called: gpt_params' name, in a layer after "h.N.",
- * all after `prefix` but for a classifier's head, which stands beside the transformer. */
+/* Which tensor of a block parameter i is in, and what it is called: gpt_params' name, in a layer
+ * after "h.N.", all after `prefix` but for a classifier's head, which stands beside the
+ * transformer. */
 enum gpt_tensor gpt_tensor_of(const struct gpt_config *g, size_t block, size_t i);
-void            gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t);
+void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t);
 
 /* Named sizes: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b. -1 for another name. */
 int  gpt_preset(struct gpt_config *g, const char *name);
@@ -68,14 +71,15 @@ int  gpt_check(const struct gpt_config *g, struct err *err);
 /* FLOPs a token of forward and backward: 6 x parameters + 6 x layers x width x seq. */
 double gpt_flops_per_token(const struct gpt_config *g, size_t seq);
 
-/* Initial values of parameters [first, first + n) of a block: any part alone, in any order (docs/design.md, Exact
- * meanings). */
+/* Initial values of parameters [first, first + n) of a block: any part alone, in any order
+ * (docs/design.md, Exact meanings). */
 void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
                      uint64_t seed);
 
-/* Pieces of equal weight decay inside [first, first + n) of a block, for updates: calls emit(ctx, offset from
- * first, n, decays?). */
-void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n, int decay_all,
+/* Pieces of equal weight decay inside [first, first + n) of a block, for updates: calls emit(ctx,
+ * offset from first, n, decays?). */
+void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
+                      int decay_all,
                       void (*emit)(void *ctx, size_t offset, size_t count, int decays), void *ctx);
 
 #endif

@@ -1,5 +1,5 @@
-/* head.c: the loss. A chunk's logits are made, LOGIT_ROWS at a time, and turned into losses and their
- * gradient; that is multiplied back both ways, and gone. */
+/* head.c: the loss. A chunk's logits are made, LOGIT_ROWS at a time, and turned into losses and
+ * their gradient; that is multiplied back both ways, and gone. */
 #include "model/head.h"
 
 #include "kernels/layernorm.h"
@@ -38,8 +38,8 @@ static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, 
     return c;
 }
 
-/* logits = ln_f(x) wte', piece by piece; losses, and with `scale` the gradient of logits, which is made in
- * their place where the plan has it so. */
+/* logits = ln_f(x) wte', piece by piece; losses, and with `scale` the gradient of logits, which is
+ * made in their place where the plan has it so. */
 static void chunk_losses(const struct chunk *c, const float *scale)
 {
     const struct acts_head *h = acts_head(c->m->acts);
@@ -65,12 +65,14 @@ static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad
     const struct acts_head *h = acts_head(c->m->acts);
     const struct model     *m = c->m;
 
-    model_gradient(m, PRODUCT_D_WTE, c->n, model_grad(m, embed_grad, GPT_WTE), h->dlogits, h->ln, fresh);
-    model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, model_wire(m, c->embed_wire, GPT_WTE), NULL);
+    model_gradient(m, PRODUCT_D_WTE, c->n, model_grad(m, embed_grad, GPT_WTE), h->dlogits, h->ln,
+                   fresh);
+    model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, model_wire(m, c->embed_wire, GPT_WTE),
+                  NULL);
     memset(c->dx, 0, c->n * c->C * sizeof(float));
-    layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B), h->dln, c->x,
-                       model_wire(m, c->wire, GPT_LNF_W), m->o.dtype, h->mean, h->rstd, c->n, c->C,
-                       acts_work(m->acts)->sums);
+    layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B),
+                       h->dln, c->x, model_wire(m, c->wire, GPT_LNF_W), m->o.dtype, h->mean,
+                       h->rstd, c->n, c->C, acts_work(m->acts)->sums);
 }
 
 static double sum_losses(double sum, const struct chunk *c, const float *losses, uint64_t *counted)
@@ -82,8 +84,8 @@ static double sum_losses(double sum, const struct chunk *c, const float *losses,
     return sum;
 }
 
-double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *losses,
-                 uint64_t *counted)
+double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire,
+                 float *losses, uint64_t *counted)
 {
     const struct acts_head *h = acts_head(m->acts);
     struct acts_shape shape = model_shape(m, micro);
@@ -102,8 +104,8 @@ double head_loss(struct model *m, size_t micro, const void *wire, const void *em
     return sum;
 }
 
-double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire, float *grad,
-                 float *embed_grad, int fresh, float scale)
+double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire,
+                 float *grad, float *embed_grad, int fresh, float scale)
 {
     const struct acts_head *h = acts_head(m->acts);
     struct acts_shape shape = model_shape(m, micro);

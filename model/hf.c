@@ -1,6 +1,6 @@
-/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from gpt.c's table
- * alone; here stand only the names' prefixes, the keys of config.json, and the refusal of what we would
- * compute differently: a folder that opens gives transformers' logits. */
+/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from gpt.c's
+ * table alone; here stand only the names' prefixes, the keys of config.json, and the refusal of
+ * what we would compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
 #include "model/hf_names.h"
@@ -48,26 +48,29 @@ int hf_is_folder(const char *dir)
 /* ---- what is no folder of ours yet ---- */
 
 /* The command that makes one: what `from` names (a folder, or a model of the Hub) into `to`. */
-static const char *hint_write(char out[HF_HINT], const char *before, const char *class, const char *from,
-                              const char *to)
+static const char *hint_write(char out[HF_HINT], const char *before, const char *class,
+                              const char *from, const char *to)
 {
-    snprintf(out, HF_HINT, "%s: python3 -c \"from transformers import AutoTokenizer, %s as M; "
-             "[k.from_pretrained('%.100s').save_pretrained('%.100s') for k in (M, AutoTokenizer)]\" makes the "
-             "folder %.100s (pip install torch transformers)", before, class, from, to, to);
+    snprintf(out, HF_HINT,
+             "%s: python3 -c \"from transformers import AutoTokenizer, %s as M; "
+             "[k.from_pretrained('%.100s').save_pretrained('%.100s') for k in (M, "
+             "AutoTokenizer)]\" makes the folder %.100s (pip install torch transformers)",
+             before, class, from, to, to);
     return out;
 }
 
 const char *hf_hub_hint(const char *name, char out[HF_HINT])
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/";
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+                                "/";
     const char       *slash = strchr(name, '/');
 
     *out = '\0';
-    if (access(name, F_OK) == 0 || !*name || *name == '.' || *name == '/' || name[strspn(name, plain)] ||
-        (slash && (!slash[1] || strchr(slash + 1, '/'))))
+    if (access(name, F_OK) == 0 || !*name || *name == '.' || *name == '/' ||
+        name[strspn(name, plain)] || (slash && (!slash[1] || strchr(slash + 1, '/'))))
         return out;
-    return hint_write(out, "; if it is the name of a model of the Hugging Face Hub", "GPT2LMHeadModel", name,
-                      slash ? slash + 1 : name);
+    return hint_write(out, "; if it is the name of a model of the Hugging Face Hub",
+                      "GPT2LMHeadModel", name, slash ? slash + 1 : name);
 }
 
 /* A folder with PyTorch's own format alone, which is no data but a program's objects. */
@@ -82,14 +85,15 @@ static int refuse_pickle(const char *dir, const struct gpt_config *g, struct err
     snprintf(to, sizeof to, "%s-safetensors", quoted ? "FOLDER" : dir);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (is_file(dir, names[i]))
-            return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s", dir,
-                              names[i],
+            return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s",
+                              dir, names[i],
                               hint_write(hint, "", g->n_labels ? HF_CLASSIFIER : "GPT2LMHeadModel",
                                          quoted ? "FOLDER" : dir, to));
     return 0;
 }
 
-static int size_key(size_t *out, const json_t *config, const char *path, const char *key, struct err *err)
+static int size_key(size_t *out, const json_t *config, const char *path, const char *key,
+                    struct err *err)
 {
     const json_t *v = json_object_get(config, key);
 
@@ -100,7 +104,8 @@ static int size_key(size_t *out, const json_t *config, const char *path, const c
 }
 
 /* A key that may be absent or null, else must have the one value that we compute. */
-static int flag_key(const json_t *config, const char *path, const char *key, int expected, struct err *err)
+static int flag_key(const json_t *config, const char *path, const char *key, int expected,
+                    struct err *err)
 {
     const json_t *v = json_object_get(config, key);
 
@@ -118,23 +123,25 @@ static int word_key(const json_t *config, const char *path, const char *key, con
 
     if (!v || json_is_null(v) || (s && (!strcmp(s, word) || (other && !strcmp(s, other)))))
         return 0;
-    return err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only", path, key, s ? s : "?",
-                      word);
+    return err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only", path, key,
+                      s ? s : "?", word);
 }
 
 /* Another family has other keys, too: it is named before one of them is missed. */
 static int config_family(const json_t *config, const char *path, struct err *err)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    const char *class =
+        json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
 
     if (type ? !strcmp(type, "gpt2") : !class || !strncmp(class, "GPT2", 4))
         return 0;
-    return err_misuse(err, "%s: a model of the family %.60s%s%.60s%s, but this version knows GPT-2 only "
-                      "(\"model_type\": \"gpt2\"): gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2 and what "
-                      "was made of them",
-                      path, type ? type : class, type && class ? " (" : "", type && class ? class : "",
-                      type && class ? ")" : "");
+    return err_misuse(err,
+                      "%s: a model of the family %.60s%s%.60s%s, but this version knows GPT-2 only "
+                      "(\"model_type\": \"gpt2\"): gpt2, gpt2-medium, gpt2-large, gpt2-xl, "
+                      "distilgpt2 and what was made of them",
+                      path, type ? type : class, type && class ? " (" : "",
+                      type && class ? class : "", type && class ? ")" : "");
 }
 
 static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
@@ -146,16 +153,18 @@ static int config_variants(const json_t *config, const char *path, size_t n_embd
         { "tie_word_embeddings", 1 },
     };
     const json_t *inner = json_object_get(config, "n_inner");
-    int           rc = word_key(config, path, "activation_function", "gelu_new", "gelu_pytorch_tanh", err);
+    int rc = word_key(config, path, "activation_function", "gelu_new", "gelu_pytorch_tanh", err);
 
     for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++)
         rc = flag_key(config, path, flags[i].key, flags[i].expected, err);
-    if (!rc && inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * n_embd))
+    if (!rc && inner && !json_is_null(inner) &&
+        json_integer_value(inner) != (json_int_t)(4 * n_embd))
         rc = err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", path, 4 * n_embd);
     return rc;
 }
 
-static int config_sizes(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
+static int config_sizes(struct gpt_config *g, const json_t *config, const char *path,
+                        struct err *err)
 {
     const json_t *eps = json_object_get(config, "layer_norm_epsilon");
     int           rc;
@@ -168,7 +177,8 @@ static int config_sizes(struct gpt_config *g, const json_t *config, const char *
                        json_object_get(config, "n_positions") ? "n_positions" : "n_ctx", err)))
         return rc;
     g->norm_eps = 1e-5f;
-    if (eps && (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
+    if (eps &&
+        (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
         return err_misuse(err, "%s: \"layer_norm_epsilon\" must be a number between 0 and 1", path);
     if (eps)
         g->norm_eps = (float)json_number_value(eps);
@@ -176,18 +186,21 @@ static int config_sizes(struct gpt_config *g, const json_t *config, const char *
 }
 
 /* Dropout where the folder says none is transformers' own default. */
-static int config_dropout(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
+static int config_dropout(struct gpt_config *g, const json_t *config, const char *path,
+                          struct err *err)
 {
-    const struct { const char *key; float *out; } keys[] = {
-        { "embd_pdrop", &g->drop_embd }, { "attn_pdrop", &g->drop_attn }, { "resid_pdrop", &g->drop_resid }
-    };
+    const struct { const char *key; float *out;
+    } keys[] = { { "embd_pdrop", &g->drop_embd },
+                 { "attn_pdrop", &g->drop_attn },
+                 { "resid_pdrop", &g->drop_resid } };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *v = json_object_get(config, keys[i].key);
         double        p = v ? json_number_value(v) : 0.1;
 
         if ((v && !json_is_number(v)) || !(p >= 0 && p < 1))
-            return err_misuse(err, "%s: \"%s\" must be a number from 0 to below 1", path, keys[i].key);
+            return err_misuse(err, "%s: \"%s\" must be a number from 0 to below 1", path,
+                              keys[i].key);
         *keys[i].out = (float)p;
     }
     return 0;
@@ -215,8 +228,10 @@ const char *hf_problem_type(const struct gpt_config *g)
     return g->n_labels == 1 ? "regression" : "single_label_classification";
 }
 
-/* The number of labels as transformers has it: of id2label; without it num_labels; without both 2. */
-static int config_labels(struct gpt_config *g, const json_t *config, const char *path, struct err *err)
+/* The number of labels as transformers has it: of id2label; without it num_labels; without both 2.
+ */
+static int config_labels(struct gpt_config *g, const json_t *config, const char *path,
+                         struct err *err)
 {
     const json_t *names = json_object_get(config, "id2label"),
                  *kind = json_object_get(config, "problem_type");
@@ -235,8 +250,10 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
     if (word && !strcmp(word, hf_problem_type(g)))
         return 0;
     return err_misuse(err,
-                      "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows \"%s\" only",
-                      path, word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s", hf_problem_type(g));
+                      "%s: \"problem_type\" is \"%s\", but with %zu label%s this version knows "
+                      "\"%s\" only",
+                      path, word ? word : "?", g->n_labels, g->n_labels == 1 ? "" : "s",
+                      hf_problem_type(g));
 }
 
 /* dir/config.json into *out, which the caller json_decref()s. */
@@ -253,8 +270,9 @@ static int config_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, 
         const char *why = strerror(errno);
 
         return err_misuse(err,
-                          "%.300s: %s: a Hugging Face folder with config.json and model.safetensors is "
-                          "needed%s", path, why, hf_hub_hint(dir, hint));
+                          "%.300s: %s: a Hugging Face folder with config.json and "
+                          "model.safetensors is needed%s",
+                          path, why, hf_hub_hint(dir, hint));
     }
     rc = json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
@@ -262,8 +280,8 @@ static int config_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, 
     return rc;
 }
 
-static int config_parse(struct gpt_config *out, const json_t *config, const char *path, const char *dir,
-                        struct err *err)
+static int config_parse(struct gpt_config *out, const json_t *config, const char *path,
+                        const char *dir, struct err *err)
 {
     int rc = config_family(config, path, err);
 
@@ -348,8 +366,9 @@ long hf_pad(const char *dir)
     char          path[HF_PATH_BYTES];
     json_t       *config;
     struct err    err;
-    const json_t *v = config_read(&config, path, dir, &err) ? NULL : json_object_get(config, "pad_token_id");
-    long          pad = json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v) : -1;
+    const json_t *v =
+        config_read(&config, path, dir, &err) ? NULL : json_object_get(config, "pad_token_id");
+    long pad = json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v) : -1;
 
     json_decref(config);
     return pad;
@@ -369,10 +388,12 @@ static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const str
                : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
         return 0;
     if (vector)
-        return err_misuse(err, "%s: tensor %s does not have the shape [%zu] that config.json asks for", dir,
-                          st->name, cols);
-    return err_misuse(err, "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for", dir,
-                      st->name, rows, cols);
+        return err_misuse(err,
+                          "%s: tensor %s does not have the shape [%zu] that config.json asks for",
+                          dir, st->name, cols);
+    return err_misuse(err,
+                      "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for",
+                      dir, st->name, rows, cols);
 }
 
 static int ends_with(const char *s, const char *end)
@@ -382,7 +403,8 @@ static int ends_with(const char *s, const char *end)
     return n >= m && !strcmp(s + n - m, end);
 }
 
-/* What transformers' older files hold beside parameters: the causal mask, and the tied head once more. */
+/* What transformers' older files hold beside parameters: the causal mask, and the tied head once
+ * more. */
 static int tensor_is_extra(const char *name)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
@@ -400,8 +422,11 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
         for (size_t k = 0; k < n_known && !known; k++)
             known = h->tensor[k] == st;
         if (!known)
-            return err_misuse(err, "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s head",
-                              dir, st->name, h->gpt.n_layer, h->gpt.n_labels ? "classifier's" : "tied");
+            return err_misuse(err,
+                              "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s "
+                              "head",
+                              dir, st->name, h->gpt.n_layer,
+                              h->gpt.n_labels ? "classifier's" : "tied");
     }
     return 0;
 }
@@ -446,7 +471,8 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
         rc = safetensors_open(&h->st, dir, err);
     if (!rc) {
         h->tensor = calloc(gpt_blocks(&h->gpt) * GPT_TENSORS, sizeof *h->tensor);
-        rc = h->tensor ? find_tensors(h, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
+        rc =
+            h->tensor ? find_tensors(h, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     if (!rc)
         rc = safetensors_verify(h->st, watch, err);
@@ -487,7 +513,8 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
             continue;
         size_t take = at + size - first < n ? at + size - first : n;
 
-        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], first - at, take, out, err);
+        rc =
+            safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], first - at, take, out, err);
         out += take;
         first += take;
         n -= take;

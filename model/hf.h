@@ -1,5 +1,6 @@
-/* hf.h: Hugging Face's GPT-2 folders: config.json and model.safetensors, read as a source of parameters and
- * written so that `transformers` loads them. Streams: never more than a piece of a tensor in memory. */
+/* hf.h: Hugging Face's GPT-2 folders: config.json and model.safetensors, read as a source of
+ * parameters and written so that `transformers` loads them. Streams: never more than a piece of a
+ * tensor in memory. */
 #ifndef MODEL_HF_H
 #define MODEL_HF_H
 
@@ -13,25 +14,26 @@ struct hf; // an open folder
 /* Is there a config.json in dir? */
 int hf_is_folder(const char *dir);
 
-/* Where there is nothing called `name`, and a model of the Hub may be: the end of a sentence, with the command
- * that makes a folder of it; else "". Returns out. */
+/* Where there is nothing called `name`, and a model of the Hub may be: the end of a sentence, with
+ * the command that makes a folder of it; else "". Returns out. */
 enum { HF_HINT = 640 };
 const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
-/* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused, naming the
- * key. */
+/* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused,
+ * naming the key. */
 int hf_config(struct gpt_config *out, const char *dir, struct err *err);
 
-/* What a classifier calls its labels (config.json's id2label, in order; LABEL_0... where it does not say); n
- * 0 for a language model. */
+/* What a classifier calls its labels (config.json's id2label, in order; LABEL_0... where it does
+ * not say); n 0 for a language model. */
 struct hf_labels { char **name; size_t n; };
 int  hf_labels(struct hf_labels *out, const char *dir, struct err *err);
 void hf_labels_free(struct hf_labels *l);
 long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has none
 
-/* Open a folder: the config, and every tensor that it asks for, with or without "transformer." before its
- * name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused. Checksums of our own
- * exports are verified, which reads all of them under the eyes of watch (or NULL). */
+/* Open a folder: the config, and every tensor that it asks for, with or without "transformer."
+ * before its name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused.
+ * Checksums of our own exports are verified, which reads all of them under the eyes of watch (or
+ * NULL). */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
 void hf_close(struct hf *h); // NULL is fine
 const struct gpt_config *hf_gpt(const struct hf *h);
@@ -39,7 +41,8 @@ const struct gpt_config *hf_gpt(const struct hf *h);
 /* The parameters by blocks, as fp32. Lives as long as h; one thread at a time. */
 struct params_source hf_source(struct hf *h);
 
-/* Copy the tokenizer's files in `from` (those that are there) into the folder `to`. *copied says how many. */
+/* Copy the tokenizer's files in `from` (those that are there) into the folder `to`. *copied says
+ * how many. */
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err);
 
 struct hf_export {
@@ -53,8 +56,8 @@ struct hf_export {
     const struct watch  *watch;      // of parameters written, or NULL
 };
 
-/* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist, or be
- * empty. The same parameters give the same model.safetensors. On failure nothing is left. */
+/* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist,
+ * or be empty. The same parameters give the same model.safetensors. On failure nothing is left. */
 int hf_export(const char *dir, const struct hf_export *x, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* hf_export.c: a model as a folder that transformers loads: parameters, config.json, the tokenizer's files as
- * they came, but for what a classifier's batches need. */
+/* hf_export.c: a model as a folder that transformers loads: parameters, config.json, the
+ * tokenizer's files as they came, but for what a classifier's batches need. */
 #include "model/hf.h"
 #include "model/hf_names.h"
 
@@ -22,9 +22,14 @@ enum { PIECE = 1 << 16 };
 
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
-                                         "vocab.bpe", "tokenizer_config.json",
-                                         "special_tokens_map.json", "added_tokens.json" };
+    static const char *const names[] = { "tokenizer.json",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "encoder.json",
+                                         "vocab.bpe",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json" };
     int rc = 0;
 
     *copied = 0;
@@ -42,7 +47,8 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
 }
 
 /* One file of the tokenizer says that rows are padded with this token. */
-static int write_pad(const char *dir, const char *name, const char *token, int make, struct err *err)
+static int write_pad(const char *dir, const char *name, const char *token, int make,
+                     struct err *err)
 {
     char        path[HF_PATH_BYTES];
     json_t     *file = NULL, *pad;
@@ -69,8 +75,9 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
     return rc;
 }
 
-/* transformers pads a batch with the tokenizer's pad_token, and a classifier looks for config.json's
- * pad_token_id: they are to be the same. A pad_token_id of another kind is the source's, and so is its name. */
+/* transformers pads a batch with the tokenizer's pad_token, and a classifier looks for
+ * config.json's pad_token_id: they are to be the same. A pad_token_id of another kind is the
+ * source's, and so is its name. */
 static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err *err)
 {
     static const char endoftext[] = "<|endoftext|>";
@@ -107,7 +114,8 @@ static double decimal(float f)
     return strtod(text, NULL);
 }
 
-/* What a classifier's config.json says beside. transformers writes no num_labels: it counts id2label. */
+/* What a classifier's config.json says beside. transformers writes no num_labels: it counts
+ * id2label. */
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
 {
     json_t *to_label = json_object(), *to_id = json_object();
@@ -124,14 +132,15 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
                  json_object_set_new(to_id, name, json_integer((json_int_t)i));
         free(name);
     }
-    failed |= json_object_set(config, "id2label", to_label) || json_object_set(config, "label2id", to_id) ||
+    failed |= json_object_set(config, "id2label", to_label) ||
+              json_object_set(config, "label2id", to_id) ||
               json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->gpt))) ||
               json_object_set_new(config, "pad_token_id", token_id(x->pad));
     json_decref(to_label);
     json_decref(to_id);
-    return failed
-               ? err_set(err, -EINVAL, "config.json: the labels' names cannot be written: they must be UTF-8")
-               : 0;
+    return failed ? err_set(err, -EINVAL,
+                            "config.json: the labels' names cannot be written: they must be UTF-8")
+                  : 0;
 }
 
 static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
@@ -168,7 +177,8 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
     return rc;
 }
 
-static int declare_tensors(struct safetensors_writer *w, const struct gpt_config *g, struct err *err)
+static int declare_tensors(struct safetensors_writer *w, const struct gpt_config *g,
+                           struct err *err)
 {
     int rc = 0;
 
@@ -253,7 +263,8 @@ static int is_dots(const char *path)
     return !strcmp(base, ".") || !strcmp(base, "..");
 }
 
-/* A folder that may be written: one that is not there, or an empty one, whose place rename takes. */
+/* A folder that may be written: one that is not there, or an empty one, whose place rename takes.
+ */
 static int check_target(const char *dir, struct err *err)
 {
     struct stat    st;
@@ -271,8 +282,11 @@ static int check_target(const char *dir, struct err *err)
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     closedir(d);
     if (!empty)
-        return err_misuse(err, "%s is not empty: export needs a folder that does not exist or is empty", dir);
-    return is_dots(dir) ? err_misuse(err, "%s: export needs the name of the folder, not dots", dir) : 0;
+        return err_misuse(err,
+                          "%s is not empty: export needs a folder that does not exist or is empty",
+                          dir);
+    return is_dots(dir) ? err_misuse(err, "%s: export needs the name of the folder, not dots", dir)
+                        : 0;
 }
 
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)

@@ -1,5 +1,5 @@
-/* hf_names.h: what reading (hf.c) and writing (hf_export.c) Hugging Face's folders have in common; nobody else
- * includes it. */
+/* hf_names.h: what reading (hf.c) and writing (hf_export.c) Hugging Face's folders have in common;
+ * nobody else includes it. */
 #ifndef MODEL_HF_NAMES_H
 #define MODEL_HF_NAMES_H
 
@@ -14,8 +14,8 @@ int hf_path(char *out, const char *dir, const char *name, struct err *err); // o
 
 const char *hf_problem_type(const struct gpt_config *g);
 
-/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names. Malloced; NULL:
- * none for i, or no memory. */
+/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names.
+ * Malloced; NULL: none for i, or no memory. */
 char *hf_label_name(const json_t *names, size_t i);
 
 #endif

@@ -11,19 +11,20 @@
 
 struct acts_options model_acts(const struct model_options *o)
 {
-    return (struct acts_options){.gpt = o->gpt,
-                                 .batch = o->batch,
-                                 .seq = o->seq,
-                                 .grad_accum = o->grad_accum,
-                                 .dtype = o->dtype,
-                                 .threads = o->threads ? o->threads : omp_get_max_threads(),
-                                 .kept = o->training ? o->kept : 0,
-                                 .offload = o->training && o->kept < o->gpt.n_layer ? o->offload : ACTS_STAY,
-                                 .training = o->training};
+    return (struct acts_options){ .gpt = o->gpt,
+                                  .batch = o->batch,
+                                  .seq = o->seq,
+                                  .grad_accum = o->grad_accum,
+                                  .dtype = o->dtype,
+                                  .threads = o->threads ? o->threads : omp_get_max_threads(),
+                                  .kept = o->training ? o->kept : 0,
+                                  .offload = o->training && o->kept < o->gpt.n_layer ? o->offload
+                                                                                     : ACTS_STAY,
+                                  .training = o->training };
 }
 
-/* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and the
- * longest). */
+/* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and
+ * the longest). */
 static size_t unit_of(size_t seq)
 {
     size_t unit = 16;
@@ -53,18 +54,20 @@ static int check(const struct model_options *o, struct err *err)
     if (rc)
         return rc;
     if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)
-        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu", o->batch,
-                          o->seq, o->grad_accum);
+        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu",
+                          o->batch, o->seq, o->grad_accum);
     if (o->seq > o->gpt.n_positions)
         return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
                           o->gpt.n_positions);
     if (o->kept > o->gpt.n_layer)
         return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept,
                           o->gpt.n_layer);
-    if (!(o->dropout.embd >= 0 && o->dropout.embd < 1) || !(o->dropout.attn >= 0 && o->dropout.attn < 1) ||
+    if (!(o->dropout.embd >= 0 && o->dropout.embd < 1) ||
+        !(o->dropout.attn >= 0 && o->dropout.attn < 1) ||
         !(o->dropout.resid >= 0 && o->dropout.resid < 1))
-        return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)o->dropout.embd,
-                          (double)o->dropout.attn, (double)o->dropout.resid);
+        return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g",
+                          (double)o->dropout.embd, (double)o->dropout.attn,
+                          (double)o->dropout.resid);
     if (o->dtype != DT_F32 && o->dtype != DT_BF16)
         return err_misuse(err, "a model runs in fp32 or bf16");
     return 0;
@@ -75,11 +78,12 @@ static int scratch_open(struct model *m, struct err *err)
     m->scratch_bytes = products_scratch(m->products);
     if (m->scratch_bytes == 0)
         return 0;
-    m->scratch = mmap(NULL, m->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m->scratch =
+        mmap(NULL, m->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->scratch == MAP_FAILED) {
         m->scratch = NULL;
-        return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s", m->scratch_bytes,
-                       strerror(errno));
+        return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s",
+                       m->scratch_bytes, strerror(errno));
     }
     madvise(m->scratch, m->scratch_bytes, MADV_HUGEPAGE); // a wish
     return 0;
@@ -171,11 +175,13 @@ size_t model_chunk(const struct model *m, size_t left, size_t chunk)
     return products_rows(left, chunk, m->o.varying ? unit_of(m->o.seq) : 0);
 }
 
-struct dropout model_dropout(const struct model *m, size_t micro, size_t block, enum model_place place)
+struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
+                             enum model_place place)
 {
     const struct model_dropout *d = &m->o.dropout;
     float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
     uint64_t use = (m->step * m->o.grad_accum + micro) * gpt_blocks(&m->o.gpt) + block;
 
-    return (struct dropout){ .p = m->dropping ? p : 0, .seed = d->seed, .site = use * PLACES + place };
+    return (
+        struct dropout){ .p = m->dropping ? p : 0, .seed = d->seed, .site = use * PLACES + place };
 }

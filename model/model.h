@@ -1,6 +1,6 @@
-/* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It holds no
- * parameter: those are lent by a stream, block by block. Shared by training and evaluation. One thread uses a
- * model at a time. */
+/* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It
+ * holds no parameter: those are lent by a stream, block by block. Shared by training and
+ * evaluation. One thread uses a model at a time. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -21,7 +21,10 @@ struct model_options {
     int                training; // 0: no backward
     int                varying;  // micro-batches of any shape up to batch x seq (struct batch);
                                  // else of exactly that
-    struct model_dropout { float embd, attn, resid; uint64_t seed; } dropout; // training only; 0: none
+    struct model_dropout {
+        float    embd, attn, resid;
+        uint64_t seed;
+    } dropout; // training only; 0: none
 };
 
 struct model {
@@ -32,11 +35,11 @@ struct model {
     size_t           scratch_bytes;
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;
-    uint64_t         recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many
+    uint64_t recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many
 };
 
-/* Memory that model_open takes beside the products' own: acts_sizes of these options; and the products that
- * it opens. */
+/* Memory that model_open takes beside the products' own: acts_sizes of these options; and the
+ * products that it opens. */
 struct acts_options     model_acts(const struct model_options *o);
 struct products_options model_products(const struct model_options *o);
 
@@ -48,8 +51,9 @@ void model_close(struct model *m);
 const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor t);
 float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
 
-/* A block's gradient came fresh (offload/stream.h): zero all that backward adds to. Where `products` are to
- * come, the matrices that model_gradient makes are left out: its first one of each writes them. */
+/* A block's gradient came fresh (offload/stream.h): zero all that backward adds to. Where
+ * `products` are to come, the matrices that model_gradient makes are left out: its first one of
+ * each writes them. */
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products);
 
 /* Product `which` on rows tokens. */
@@ -68,12 +72,15 @@ static inline struct acts_shape model_shape(const struct model *m, size_t micro)
     return acts_work(m->acts)->shape[micro];
 }
 
-/* Rows of the next chunk, of `chunk` rows at most (products_chunk), where `left` tokens are left. */
+/* Rows of the next chunk, of `chunk` rows at most (products_chunk), where `left` tokens are left.
+ */
 size_t model_chunk(const struct model *m, size_t left, size_t chunk);
 
-/* The mask of one use of dropout; p is 0 in passes that drop nothing. Recomputing asks for the same one. */
+/* The mask of one use of dropout; p is 0 in passes that drop nothing. Recomputing asks for the same
+ * one. */
 enum model_place { PLACE_EMBED, PLACE_ATTN, PLACE_ATTN_PROJ, PLACE_MLP_PROJ, PLACES };
-struct dropout model_dropout(const struct model *m, size_t micro, size_t block, enum model_place place);
+struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
+                             enum model_place place);
 
 /* Element `i` of an array of the model's dtype. */
 static inline void *model_at(const struct model *m, const void *base, size_t i)

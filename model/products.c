@@ -1,10 +1,11 @@
-/* products.c: builds the list of shapes from the model's sizes and finds a product in it again. Ids are not
- * kept by hand: an id is looked up by (product, rows), and asking for one that was not announced is a
- * programmer's error.
+/* products.c: builds the list of shapes from the model's sizes and finds a product in it again. Ids
+ * are not kept by hand: an id is looked up by (product, rows), and asking for one that was not
+ * announced is a programmer's error.
  *
- * A layer's parameters are operand B of its forward and, transposed, of its backward products. Where they
- * serve several chunks they are packed (matmul.h) at the first. Forward and backward share one place: a layer
- * that is recomputed packs for forward, then for backward, each micro-batch. */
+ * A layer's parameters are operand B of its forward and, transposed, of its backward products.
+ * Where they serve several chunks they are packed (matmul.h) at the first. Forward and backward
+ * share one place: a layer that is recomputed packs for forward, then for backward, each
+ * micro-batch. */
 #include "model/products.h"
 
 #include <assert.h>
@@ -17,33 +18,44 @@ enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, 
 struct products {
     struct matmul *matmul;
     size_t         n;
-    struct { enum product which; size_t rows, rest; } key[MAX_SHAPES]; // rest: id of its second part; 0: none
+    struct {
+        enum product which;
+        size_t       rows, rest;
+    } key[MAX_SHAPES]; // rest: id of its second part; 0: none
     struct matmul_shape shape[MAX_SHAPES];
-    size_t run_bytes, packed_bytes;   // of scratch: first what a run needs, then a layer's packed parameters
+    size_t run_bytes, packed_bytes;   // of scratch: first what a run needs, then a layer's packed
+                                      // parameters
     size_t packed_at[PRODUCTS];       // where those of a product begin among them
     int    packed[PRODUCTS];          // it was done since products_begin
 };
 
 static struct matmul_shape forward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
 {
-    return (struct matmul_shape){.form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out,
-                                 .bias = 1};
+    return (struct matmul_shape){
+        .form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out, .bias = 1
+    };
 }
 
 static struct matmul_shape backward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
 {
-    return (struct matmul_shape){ .form = MATMUL_NT, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out };
+    return (struct matmul_shape){
+        .form = MATMUL_NT, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out
+    };
 }
 
 /* Of the head, whose parameters lie transposed: wte. */
 static struct matmul_shape back_through(size_t rows, size_t n, size_t k, enum dtype dt)
 {
-    return (struct matmul_shape){.form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = DT_F32};
+    return (struct matmul_shape){
+        .form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = DT_F32
+    };
 }
 
 static struct matmul_shape gradient(size_t m, size_t n, size_t rows, enum dtype dt)
 {
-    return (struct matmul_shape){.form = MATMUL_TN, .m = m, .n = n, .k = rows, .ab_dt = dt, .c_dt = DT_F32};
+    return (struct matmul_shape){
+        .form = MATMUL_TN, .m = m, .n = n, .k = rows, .ab_dt = dt, .c_dt = DT_F32
+    };
 }
 
 static int is_backward(enum product which)
@@ -51,7 +63,8 @@ static int is_backward(enum product which)
     return which >= PRODUCT_D_GELU;
 }
 
-static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, size_t V, enum dtype dt)
+static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, size_t V,
+                                    enum dtype dt)
 {
     switch (which) {
     case PRODUCT_QKV:           return forward(rows, 3 * C, C, dt, dt);
@@ -80,14 +93,15 @@ static void announce(struct products *p, enum product which, size_t rows, struct
     p->shape[p->n++] = shape;
 }
 
-/* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first chunk is one
- * of the largest; where they vary, any can be. Parameters are packed for a layer's largest chunk, where there
- * are several. */
-static void add(struct products *p, const struct products_options *o, enum product which, size_t rows)
+/* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first
+ * chunk is one of the largest; where they vary, any can be. Parameters are packed for a layer's
+ * largest chunk, where there are several. */
+static void add(struct products *p, const struct products_options *o, enum product which,
+                size_t rows)
 {
     struct matmul_shape shape = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
     size_t              largest = products_rows(o->tokens, products_chunk(which), o->unit);
-    int                 several = o->micros * (o->tokens / largest) > 1, dw = shape.form == MATMUL_TN;
+    int several = o->micros * (o->tokens / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.pack_b = which < PRODUCT_D_MLP_PROJ_W && rows == largest && several;
     if (!dw || rows == largest || o->unit)
@@ -97,7 +111,8 @@ static void add(struct products *p, const struct products_options *o, enum produ
         announce(p, which, rows, shape);
 }
 
-/* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
+/* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can
+ * remain. */
 static void add_chunked(struct products *p, const struct products_options *o, enum product first,
                         enum product end)
 {
@@ -114,7 +129,8 @@ static void add_chunked(struct products *p, const struct products_options *o, en
     }
 }
 
-/* What matmul is opened with: every product, and behind them the second parts of those that have two. */
+/* What matmul is opened with: every product, and behind them the second parts of those that have
+ * two. */
 static size_t list_ids(struct products *p, struct matmul_shape *out)
 {
     size_t end = p->n;

@@ -1,7 +1,7 @@
-/* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is the ONE list
- * of them. A product runs on a number of rows (tokens), and rows come in classes: a whole chunk, and what
- * remains of a micro-batch; where micro-batches vary, what remains is cut into powers of two, so that a dozen
- * classes serve every length. */
+/* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is
+ * the ONE list of them. A product runs on a number of rows (tokens), and rows come in classes: a
+ * whole chunk, and what remains of a micro-batch; where micro-batches vary, what remains is cut
+ * into powers of two, so that a dozen classes serve every length. */
 #ifndef MODEL_PRODUCTS_H
 #define MODEL_PRODUCTS_H
 
@@ -14,10 +14,21 @@
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
 enum product {
-    PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,                      // forward: y = x W + b
-    PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,                      // dx = dy W'
-    PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W,      // dW = x' dy
-    PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE,                                      // the tied head
+    PRODUCT_QKV,
+    PRODUCT_ATTN_PROJ,
+    PRODUCT_FC,
+    PRODUCT_MLP_PROJ, // forward: y = x W + b
+    PRODUCT_D_GELU,
+    PRODUCT_D_LN2,
+    PRODUCT_D_ATTN,
+    PRODUCT_D_LN1, // dx = dy W'
+    PRODUCT_D_MLP_PROJ_W,
+    PRODUCT_D_FC_W,
+    PRODUCT_D_ATTN_PROJ_W,
+    PRODUCT_D_QKV_W, // dW = x' dy
+    PRODUCT_LOGITS,
+    PRODUCT_D_LNF,
+    PRODUCT_D_WTE, // the tied head
     PRODUCTS
 };
 
@@ -29,8 +40,9 @@ static inline size_t products_chunk(enum product which)
 
 static_assert(HEAD_ROWS % LOGIT_ROWS == 0, "tokens % LOGIT_ROWS remain of the last chunk");
 
-/* PRODUCT_LOGITS gives columns [0, split) and behind them the others, as softmax.h takes them: in bf16 rows
- * of 50,257 columns take half as long again as rows of whole cache lines (docs/performance.md). */
+/* PRODUCT_LOGITS gives columns [0, split) and behind them the others, as softmax.h takes them: in
+ * bf16 rows of 50,257 columns take half as long again as rows of whole cache lines
+ * (docs/performance.md). */
 static inline size_t products_split(size_t vocab, enum dtype dt)
 {
     enum { COLUMNS = 64 };
@@ -44,10 +56,11 @@ struct products_options {
     enum matmul_engine engine;
     int                threads;
     int                training;      // 0: forward only
-    size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of HEAD_ROWS and,
-                   // as far as its logits, LOGIT_ROWS
+    size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of
+                   // HEAD_ROWS and, as far as its logits, LOGIT_ROWS
     int    no_head; // a classifier's and generation's are not products (score.h, matvec.h)
-    size_t micros;  // micro-batches of a step, at most: a layer's parameters serve all of them in turn
+    size_t micros;  // micro-batches of a step, at most: a layer's parameters serve all of them in
+                    // turn
     size_t unit;    // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
 };
 
@@ -71,14 +84,14 @@ int  products_open(struct products **out, const struct products_options *o, stru
 void products_close(struct products *p);
 struct matmul *products_matmul(const struct products *p);
 
-/* The i-th of all that were announced, in the order of enum product; NULL past the end. Gradients that are
- * written and those that are added (accumulate) are two. */
+/* The i-th of all that were announced, in the order of enum product; NULL past the end. Gradients
+ * that are written and those that are added (accumulate) are two. */
 const struct matmul_shape *products_shape(const struct products *p, size_t i, enum product *which,
                                           size_t *rows);
 const char *products_name(enum product which); // "qkv", "attn_proj", ... "d_wte"
 
-/* Memory that products_run works in, 64-byte aligned; a layer's packed parameters stand in it too, while its
- * micro-batches pass. */
+/* Memory that products_run works in, 64-byte aligned; a layer's packed parameters stand in it too,
+ * while its micro-batches pass. */
 size_t products_scratch(const struct products *p);
 
 /* From here on the parameters are others: a layer's first product with each packs it anew. */
@@ -88,7 +101,8 @@ void products_begin(struct products *p);
 void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);
 
-/* The same of a gradient of parameters (dW), added to what c has: every one in a step but the first. */
+/* The same of a gradient of parameters (dW), added to what c has: every one in a step but the
+ * first. */
 void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);
 

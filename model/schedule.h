@@ -1,5 +1,5 @@
-/* schedule.h: the learning rate of a step and the clip factor, exactly as docs/design.md's Exact meanings have
- * them, in double. */
+/* schedule.h: the learning rate of a step and the clip factor, exactly as docs/design.md's Exact
+ * meanings have them, in double. */
 #ifndef MODEL_SCHEDULE_H
 #define MODEL_SCHEDULE_H
 

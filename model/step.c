@@ -1,9 +1,10 @@
 /* step.c: one training step from top to bottom. READ THIS FIRST.
  *
- * Parameters come from the stream block by block and go back at once; the order of blocks is the stream's
- * contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block before the next block
- * is touched, so a step reads the parameters twice whatever grad_accum is. A block's gradient is handed over
- * when its last micro-batch is through, and travels while the block before it computes. */
+ * Parameters come from the stream block by block and go back at once; the order of blocks is the
+ * stream's contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block
+ * before the next block is touched, so a step reads the parameters twice whatever grad_accum is. A
+ * block's gradient is handed over when its last micro-batch is through, and travels while the block
+ * before it computes. */
 #include "model/step.h"
 
 #include "data/base/clock.h"
@@ -20,16 +21,23 @@ struct trainer {
     struct trainer_options o;
     struct model  *model;
     struct stream *stream;
-    /* ACTS_AUTO: steps begun, as far as they matter; what was there when the one that is measured began. */
-    struct { int steps; struct meter_io io; uint64_t recomputed_ns, recomputed; double seconds; } balance;
+    /* ACTS_AUTO: steps begun, as far as they matter; what was there when the one that is measured
+     * began. */
+    struct {
+        int             steps;
+        struct meter_io io;
+        uint64_t        recomputed_ns, recomputed;
+        double          seconds;
+    } balance;
     size_t to_push; // records that this pass still pushes
 };
 
-/* ---- the step ------------------------------------------------------------------------------------------ */
+/* ---- the step
+ * ------------------------------------------------------------------------------------------ */
 
-/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's; phase: under
- * which spans are recorded. What was read: tokens that are not padding, and what the loss is the mean of:
- * tokens, or a classifier's rows that have a label. */
+/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's;
+ * phase: under which spans are recorded. What was read: tokens that are not padding, and what the
+ * loss is the mean of: tokens, or a classifier's rows that have a label. */
 struct pass {
     uint64_t step, number;
     size_t   micros;
@@ -37,11 +45,14 @@ struct pass {
     uint64_t tokens, counted;
 };
 
-static int  read_batches(struct trainer *t, struct pass *p, enum runlog_phase phase, struct err *err);
-static int  forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err);
-static int  head_pass(struct trainer *t, const struct pass *p, double *loss, struct stream_norm *norm,
-                      struct err *err);
-static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
+static int  read_batches(struct trainer *t, struct pass *p, enum runlog_phase phase,
+                         struct err *err);
+static int  forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase,
+                         struct err *err);
+static int  head_pass(struct trainer *t, const struct pass *p, double *loss,
+                      struct stream_norm *norm, struct err *err);
+static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm,
+                          struct err *err);
 static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
 static void balance_begin(struct trainer *t, struct step_result *out);
 static void balance_disturb(struct trainer *t);
@@ -49,10 +60,10 @@ static void expect_update(struct trainer *t, uint64_t step);
 static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
                        struct step_result *out, struct stream_step *update);
 
-int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out,
-               struct err *err)
+int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
+               struct step_result *out, struct err *err)
 {
-    struct pass        p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
+    struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
     struct stream_norm norm = { 0 };
     struct stream_step update;
     uint64_t           start_ns = clock_ns();
@@ -64,7 +75,8 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     t->model->step = step;
     balance_begin(t, out); // --activations auto: how much is offloaded
 
-    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks' updates end
+    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks'
+                                                           // updates end
     expect_update(t, step); // --speculate: what the update is if nothing is clipped
     if (!rc)
         rc = read_batches(t, &p, PHASE_DATA, err);
@@ -75,7 +87,8 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     if (!rc)
         rc = backward_pass(t, step, &norm, err); // blocks L..1
     if (!rc)
-        rc = embed_pass(t, step, &norm, err); // needs no parameters; block 0's gradient is complete last
+        rc = embed_pass(t, step, &norm, err); // needs no parameters; block 0's gradient is complete
+                                              // last
     if (rc)
         return rc;
 
@@ -84,12 +97,14 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     if (out->skipped)
         balance_disturb(t);
     update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    rc = stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside it
+    rc = stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside
+                                                 // it
     t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return rc;
 }
 
-static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, size_t block, uint64_t start_ns)
+static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, size_t block,
+                   uint64_t start_ns)
 {
     meter_span(stream_meter(t->stream), step, phase, (int)block, -1, start_ns, clock_ns(), 0);
 }
@@ -109,8 +124,8 @@ static int all_empty(const struct trainer *t)
     return a == t->o.model.grad_accum;
 }
 
-/* A block's gradient, ready to be added to. *fresh: all but the matrices that products make, which the first
- * micro-batch that is not empty is to write. */
+/* A block's gradient, ready to be added to. *fresh: all but the matrices that products make, which
+ * the first micro-batch that is not empty is to write. */
 static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh, struct err *err)
 {
     int rc = stream_grad(t->stream, block, grad, fresh, err);
@@ -170,10 +185,11 @@ static int read_batches(struct trainer *t, struct pass *p, enum runlog_phase pha
     return rc;
 }
 
-/* A layer's forward, whose activations stay where they are or, in training, may be offloaded. *start_ns:
- * where the span that is open began: it ends where the stream may wait. */
-static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size_t micro, const void *wire,
-                         enum runlog_phase phase, uint64_t *start_ns, struct err *err)
+/* A layer's forward, whose activations stay where they are or, in training, may be offloaded.
+ * *start_ns: where the span that is open began: it ends where the stream may wait. */
+static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size_t micro,
+                         const void *wire, enum runlog_phase phase, uint64_t *start_ns,
+                         struct err *err)
 {
     struct acts *acts = t->model->acts;
     size_t       bytes;
@@ -197,8 +213,9 @@ static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size
 }
 
 /* The same backward: what was offloaded comes back in the reverse order. */
-static int layer_backward(struct trainer *t, uint64_t step, size_t b, size_t micro, const void *wire,
-                          float *grad, int fresh, uint64_t *start_ns, struct err *err)
+static int layer_backward(struct trainer *t, uint64_t step, size_t b, size_t micro,
+                          const void *wire, float *grad, int fresh, uint64_t *start_ns,
+                          struct err *err)
 {
     struct acts *acts = t->model->acts;
     void        *place;
@@ -232,7 +249,8 @@ static size_t count_records(const struct trainer *t, const struct pass *p)
     return layers * micros;
 }
 
-static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase, struct err *err)
+static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase,
+                        struct err *err)
 {
     t->to_push = count_records(t, p);
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
@@ -260,9 +278,11 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
     return 0;
 }
 
-/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has no use
- * for wte, which stands in its frame since the embedding: the order of blocks is one for both. */
-static int head_acquire(struct trainer *t, const void **wire, const void **embed_wire, struct err *err)
+/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has
+ * no use for wte, which stands in its frame since the embedding: the order of blocks is one for
+ * both. */
+static int head_acquire(struct trainer *t, const void **wire, const void **embed_wire,
+                        struct err *err)
 {
     int rc = stream_acquire(t->stream, t->o.model.gpt.n_layer + 1, wire, err);
 
@@ -275,8 +295,8 @@ static void head_release(struct trainer *t)
     stream_release(t->stream, 0);
 }
 
-static int head_pass(struct trainer *t, const struct pass *p, double *loss, struct stream_norm *norm,
-                     struct err *err)
+static int head_pass(struct trainer *t, const struct pass *p, double *loss,
+                     struct stream_norm *norm, struct err *err)
 {
     size_t      final = t->o.model.gpt.n_layer + 1;
     int         classifier = t->o.model.gpt.n_labels > 0;
@@ -288,7 +308,8 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss, stru
     int         fresh, embed_fresh = 0, rc = head_acquire(t, &wire, &embed_wire, err);
 
     if (!rc)
-        rc = grad_begin(t, final, &grad, &fresh, err); // fresh or not: it has no matrix that products make
+        rc = grad_begin(t, final, &grad, &fresh, err); // fresh or not: it has no matrix that
+                                                       // products make
     if (!rc && !classifier)
         rc = grad_begin(t, 0, &embed_grad, &embed_fresh, err);
     if (rc)
@@ -309,13 +330,14 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss, stru
     return stream_send_grad(t->stream, final, norm, err);
 }
 
-static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err)
+static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm,
+                         struct err *err)
 {
     for (size_t b = t->o.model.gpt.n_layer; b >= 1; b--) {
         const void *wire;
         float      *grad;
         uint64_t    start_ns;
-        int         fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
+        int fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
 
         if (!rc)
             rc = grad_begin(t, b, &grad, &fresh, err);
@@ -323,7 +345,8 @@ static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *n
             return rc;
         start_ns = clock_ns();
         block_begin(t->model);
-        for (size_t a = t->o.model.grad_accum; !rc && a-- > 0;) { // what the last one left is still at hand
+        for (size_t a = t->o.model.grad_accum; !rc && a-- > 0;) { // what the last one left is still
+                                                                  // at hand
             if (is_empty(t, a))
                 continue;
             rc = layer_backward(t, step, b, a, wire, grad, fresh, &start_ns, err);
@@ -344,7 +367,7 @@ static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm
 {
     uint64_t start_ns;
     float   *grad;
-    int      fresh, rc = grad_begin(t, 0, &grad, &fresh, err); // a language model's head had it before
+    int fresh, rc = grad_begin(t, 0, &grad, &fresh, err); // a language model's head had it before
 
     if (rc)
         return rc;
@@ -356,12 +379,13 @@ static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm
     return stream_send_grad(t->stream, 0, norm, err);
 }
 
-static void update_numbers(const struct trainer *t, uint64_t step, double clip_factor, struct optim_step *out)
+static void update_numbers(const struct trainer *t, uint64_t step, double clip_factor,
+                           struct optim_step *out)
 {
     const struct trainer_options *o = &t->o;
 
-    optim_scalars(out, o->optim, schedule_lr(&o->schedule, step), o->beta1, o->beta2, o->eps, clip_factor,
-                  stream_applied(t->stream) + 1);
+    optim_scalars(out, o->optim, schedule_lr(&o->schedule, step), o->beta1, o->beta2, o->eps,
+                  clip_factor, stream_applied(t->stream) + 1);
 }
 
 /* What the update will be if nothing is clipped: all of it is known before the step. */
@@ -397,8 +421,9 @@ static void step_scale(const struct trainer *t, uint64_t step, const struct stre
     update_numbers(t, step, out->clip_factor, &update->optim);
 }
 
-/* The first step waits for no update, and touches memory: the second one is measured, with what the devices
- * do until the third begins. Where an evaluation or a skipped step comes between, it begins anew. */
+/* The first step waits for no update, and touches memory: the second one is measured, with what the
+ * devices do until the third begins. Where an evaluation or a skipped step comes between, it begins
+ * anew. */
 enum { BALANCE_MEASURED = 2 };
 
 static void balance_disturb(struct trainer *t)
@@ -417,7 +442,8 @@ static struct balance balance_of(const struct trainer *t, const struct meter_io 
     struct balance      b = { .step = t->balance.seconds, .busy = busy };
 
     if (recomputed > 0)
-        b.recompute = micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 / recomputed;
+        b.recompute =
+            micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 / recomputed;
     if (bytes > 0)
         b.carry = 2 * micros * (double)trainer_sizes(&t->o).record * busy / bytes;
     return b;
@@ -444,15 +470,16 @@ static void balance_begin(struct trainer *t, struct step_result *out)
     acts_offload_layers(m->acts, out->offloaded);
 }
 
-/* ---- an evaluating pass -------------------------------------------------------------------------------- */
+/* ---- an evaluating pass
+ * -------------------------------------------------------------------------------- */
 
-int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros,
-              float *each, struct eval_result *out, struct err *err)
+int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
+              size_t micros, float *each, struct eval_result *out, struct err *err)
 {
     struct pass p = { .step = step, .number = pass, .micros = micros, .data = data };
     const void *wire, *embed_wire;
     uint64_t    start_ns;
-    size_t      L = t->o.model.gpt.n_labels, stride = L ? t->o.model.batch * L : model_tokens(t->model);
+    size_t L = t->o.model.gpt.n_labels, stride = L ? t->o.model.batch * L : model_tokens(t->model);
     int         rc;
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
@@ -481,7 +508,8 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     return 0;
 }
 
-/* ---- the trainer --------------------------------------------------------------------------------------- */
+/* ---- the trainer
+ * --------------------------------------------------------------------------------------- */
 
 static int check(const struct trainer_options *o, struct err *err)
 {
@@ -494,7 +522,8 @@ static int check(const struct trainer_options *o, struct err *err)
     if (!(o->clip >= 0))
         return err_misuse(err, "the clipping norm must be 0 (none) or positive, not %g", o->clip);
     if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
-        return err_misuse(err, "beta1 and beta2 must be in [0, 1), not %g and %g", o->beta1, o->beta2);
+        return err_misuse(err, "beta1 and beta2 must be in [0, 1), not %g and %g", o->beta1,
+                          o->beta2);
     if (!(o->eps >= 0))
         return err_misuse(err, "eps must not be negative: %g", o->eps);
     return 0;

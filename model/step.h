@@ -6,9 +6,10 @@
  *     stream_drain(stream, &err)                      the end of the run, or of a wish to stop
  *     trainer_close(t)                                the stream stays the caller's
  *
- * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode; the trainer
- * has no state of its own but for where activations are kept: what a step computes depends on its number, the
- * stream's parameters and the batch alone, so a run can be resumed from them. */
+ * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode;
+ * the trainer has no state of its own but for where activations are kept: what a step computes
+ * depends on its number, the stream's parameters and the batch alone, so a run can be resumed from
+ * them. */
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
@@ -25,12 +26,14 @@ struct trainer_options {
     double               beta1, beta2, eps;
 };
 
-/* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and sets what
- * really stands in it: fixed shapes leave them; varying ones (model.varying) may have fewer rows (0: this
- * step has no such micro-batch) and shorter ones, seq a multiple of 16 or the largest. */
+/* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and
+ * sets what really stands in it: fixed shapes leave them; varying ones (model.varying) may have
+ * fewer rows (0: this step has no such micro-batch) and shorter ones, seq a multiple of 16 or the
+ * largest. */
 struct batch {
     size_t   rows, seq;
-    int32_t *x;     // (rows, seq): tokens; what follows a row's last one is padding, any id of the vocabulary
+    int32_t *x;     // (rows, seq): tokens; what follows a row's last one is padding, any id of the
+                    // vocabulary
     int32_t *y;     // (rows, seq): a language model's targets; below 0 it does not count
     int32_t *last;  // (rows): a classifier's last position that is not padding
     int32_t *label; // (rows): its class; below 0 the row does not count
@@ -48,7 +51,8 @@ struct step_result {
     double   grad_norm;   // before clipping; NaN or infinite where a gradient is not finite
     double   lr, clip_factor;
     int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments stay
-    size_t   skip_block;  // skipped: of the first gradient that is not finite; SIZE_MAX: only the loss is not
+    size_t skip_block; // skipped: of the first gradient that is not finite; SIZE_MAX: only the loss
+                       // is not
     uint64_t tokens;
     int      balanced;    // ACTS_AUTO: before this step was chosen how many layers are offloaded,
     size_t   offloaded;   // so many from here on,
@@ -64,22 +68,23 @@ int  trainer_open(struct trainer **out, const struct trainer_options *o, struct 
                   struct err *err);
 void trainer_close(struct trainer *t); // NULL is fine
 
-/* One step. Returns when its update was asked for; the stream may still be at it. After an error only
- * stream_close is legal. */
-int train_step(struct trainer *t, uint64_t step, const struct batch_source *data, struct step_result *out,
-               struct err *err);
+/* One step. Returns when its update was asked for; the stream may still be at it. After an error
+ * only stream_close is legal. */
+int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
+               struct step_result *out, struct err *err);
 
-/* Losses of micro-batches 0..micros-1 (micros <= grad_accum) that data gives for `pass`, in one pass over the
- * parameters; added to *out. step: under which spans are recorded. each, or NULL: a language model's losses
- * (micros, batch, seq), a classifier's logits (micros, batch, n_labels), by the largest shape. */
-int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass, size_t micros,
-              float *each, struct eval_result *out, struct err *err);
+/* Losses of micro-batches 0..micros-1 (micros <= grad_accum) that data gives for `pass`, in one
+ * pass over the parameters; added to *out. step: under which spans are recorded. each, or NULL: a
+ * language model's losses (micros, batch, seq), a classifier's logits (micros, batch, n_labels), by
+ * the largest shape. */
+int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
+              size_t micros, float *each, struct eval_result *out, struct err *err);
 
 /* What runs the products, for the run's row. */
 const char *trainer_engine(const struct trainer *t);
 
-/* All memory the trainer needs beside the products' own, for the plan, part by part (scratch of products:
- * matmul_scratch). */
+/* All memory the trainer needs beside the products' own, for the plan, part by part (scratch of
+ * products: matmul_scratch). */
 struct acts_sizes trainer_sizes(const struct trainer_options *o);
 
 #endif

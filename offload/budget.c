@@ -63,13 +63,15 @@ static uint64_t fixed_bytes(const struct budget_request *r)
 
 static uint64_t residual_bytes(const struct budget_request *r, const struct choice *c)
 {
-    return c->residual_in_ram ? r->residual_ram : r->residual_ends + c->grad_buffers * r->residual_layer;
+    return c->residual_in_ram ? r->residual_ram
+                              : r->residual_ends + c->grad_buffers * r->residual_layer;
 }
 
 static uint64_t choice_bytes(const struct budget_request *r, const struct choice *c)
 {
     return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad +
-           c->kept * r->kept_per_layer + c->record_buffers * r->record_buffer + residual_bytes(r, c);
+           c->kept * r->kept_per_layer + c->record_buffers * r->record_buffer +
+           residual_bytes(r, c);
 }
 
 /* As many more of one thing, up to `most`, as `room` has space for. */
@@ -171,13 +173,14 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     add(b, "layer gradients", c->grad_buffers * r->layer_grad, "%zu of %zu layers", c->grad_buffers,
         r->n_layer);
     add(b, "error feedback", residual_bytes(r, c), "%s", residual_note(r, c));
-    add(b, "kept activations", c->kept * r->kept_per_layer, "%zu of %zu layers%s", c->kept, r->n_layer,
+    add(b, "kept activations", c->kept * r->kept_per_layer, "%zu of %zu layers%s", c->kept,
+        r->n_layer,
         c->kept == r->n_layer ? ""
         : c->record_buffers   ? "; the others are offloaded"
                               : "; the others are recomputed");
     add(b, "activation buffers", c->record_buffers * r->record_buffer,
-        "%zu, through which those of %zu of %zu layers go to the devices and back", c->record_buffers,
-        r->n_layer - c->kept, r->n_layer);
+        "%zu, through which those of %zu of %zu layers go to the devices and back",
+        c->record_buffers, r->n_layer - c->kept, r->n_layer);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
     add(b, "head chunks", r->head, "logits and their gradient");

@@ -11,27 +11,28 @@
 struct budget_request {
     uint64_t host_mem;        // 0: as much as the machine has available
     uint64_t process;         // the program, its libraries, SQLite
-    uint64_t fixed_streams;   // embeddings' and final norm's frames and gradients, states in mem mode
+    uint64_t fixed_streams; // embeddings' and final norm's frames and gradients, states in mem mode
     uint64_t layer_frame, layer_grad; // one frame, one gradient buffer
     size_t   n_layer;
     int      training;        // 0: no gradients, no kept activations
     int      in_memory;       // mem: all frames and gradients are resident, not a choice
     uint64_t block_inputs;    // residual stream at each block's input, all micro-batches
     uint64_t kept_per_layer;  // activations of one kept layer, all micro-batches
-    uint64_t record_buffer;   // activations that are offloaded pass through some of these; 0: none are
+    uint64_t record_buffer;   // activations that are offloaded pass through some of these; 0: none
+                              // are
     int      record_optional; // ... as far as there is room for two
     uint64_t work;            // activations' workspaces
     uint64_t head;            // head chunk buffers
     uint64_t products;        // engine scratch and JIT
     uint64_t compress, spans, tokens, kv_cache;
     uint64_t predictions;     // of the labelled rows that are evaluated
-    uint64_t tables;          // of subgroups on devices: some 4 KiB each; in mem of the pieces of an update
+    uint64_t tables; // of subgroups on devices: some 4 KiB each; in mem of the pieces of an update
     /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the
      * embeddings' and final norm's, and one for each gradient buffer. */
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
     uint64_t arenas;          // of emulated devices; on top of host_mem
-    int      keep;            // --activations: 1 keep all, 0 recompute all, -1 as many as there is room for
+    int      keep; // --activations: 1 keep all, 0 recompute all, -1 as many as there is room for
 };
 
 struct budget_item { const char *name; uint64_t bytes; char note[96]; };
@@ -45,11 +46,11 @@ struct budget {
     size_t   record_buffers;  // 0: no activations are offloaded
 };
 
-/* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept; where activations are offloaded 2
- * buffers for them (record_optional: not needed). Then, while there is room: a second gradient buffer, a
- * third frame, buffers for activations up to 3, what error feedback keeps (it else crosses the host link
- * twice), kept layers, more frames (a cache). If the minimum does not fit: -EINVAL, misuse, a sentence
- * naming the largest part and the smallest --host-mem that would do. */
+/* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept; where activations are offloaded
+ * 2 buffers for them (record_optional: not needed). Then, while there is room: a second gradient
+ * buffer, a third frame, buffers for activations up to 3, what error feedback keeps (it else
+ * crosses the host link twice), kept layers, more frames (a cache). If the minimum does not fit:
+ * -EINVAL, misuse, a sentence naming the largest part and the smallest --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 
 /* What the machine has available, less a tenth: the limit where host_mem is 0 (less the arenas,

@@ -54,7 +54,8 @@ static void flush_submit(struct scheduler *s)
     }
 }
 
-/* Mark what this commit covers: an update that ends after the flush was submitted is left to the next. */
+/* Mark what this commit covers: an update that ends after the flush was submitted is left to the
+ * next. */
 static void cover(struct scheduler *s)
 {
     for (size_t i = 0; i < s->dev.store.n_subs; i++)
@@ -92,7 +93,8 @@ static int write_a(struct scheduler *s, int last, struct err *err)
         rc = runlog_begin(log, err);
     for (size_t i = 0; !rc && !s->asked.skip && i < s->dev.store.n_subs; i++)
         rc = journal_put_grad(s->journal, i, &s->subs[i].grad, err);
-    for (size_t i = 0; !rc && !s->asked.skip && s->cfg.error_feedback && i < s->dev.store.n_subs; i++)
+    for (size_t i = 0; !rc && !s->asked.skip && s->cfg.error_feedback && i < s->dev.store.n_subs;
+         i++)
         rc = journal_put_residual(s->journal, i, s->subs[i].residual_next, err);
     if (!rc)
         rc = put_covered(s, err);
@@ -203,7 +205,8 @@ int commit_advance(struct scheduler *s, int *progress, struct err *err)
     }
     if (s->unflushed > 0)
         return 0;
-    last = kind == COMMIT_A ? s->asked.skip || covered(s) == s->dev.store.n_subs : covered(s) == s->to_commit;
+    last = kind == COMMIT_A ? s->asked.skip || covered(s) == s->dev.store.n_subs
+                            : covered(s) == s->to_commit;
     step = kind == COMMIT_A ? s->asked.row.step : s->state.next_step - 1;
     if (last) // its transaction carries the step's spans: only the flush can be among them
         meter_span(s->meter, step, PHASE_COMMIT, -1, -1, s->commit_ns, clock_ns(), 0);

@@ -38,7 +38,8 @@ static void super_name(struct store_super *s, const struct run_config *cfg)
 }
 
 /* RUN/devN/states. */
-static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
+static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
+                       struct err *err)
 {
     const char *layout = layout_of(cfg);
     char       *dir;
@@ -69,7 +70,8 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
                               given, strerror(errno));
         n = asprintf(out, "%s", given); // a new file
     } else if (S_ISDIR(st.st_mode)) {
-        n = asprintf(out, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "", layout, i);
+        n = asprintf(out, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "", layout,
+                     i);
     } else if (S_ISBLK(st.st_mode) || !create) {
         n = asprintf(out, "%s", given);
     } else {
@@ -91,7 +93,8 @@ static int stored_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* What was stored must not go on where nothing is: the journal would name states that nobody wrote. */
+/* What was stored must not go on where nothing is: the journal would name states that nobody wrote.
+ */
 static int refuse_fake(const struct run_config *cfg, struct err *err)
 {
     int stored = 0;
@@ -146,9 +149,12 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
     return job->status ? err_set(err, job->status, "%s", job->why) : 0;
 }
 
-int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job, struct err *err)
+int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job,
+                      struct err *err)
 {
-    return devices_run(d, i, job, err) ? err_set(err, job->status, "%s (block %zu)", job->why, block) : 0;
+    return devices_run(d, i, job, err)
+               ? err_set(err, job->status, "%s (block %zu)", job->why, block)
+               : 0;
 }
 
 int devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
@@ -163,8 +169,10 @@ int devices_super_write(struct devices *d, const struct run_config *cfg, size_t 
     return devices_run(d, i, &job, err);
 }
 
-/* A superblock tells whose device this is; on a block device about to be taken, that it is nobody's. */
-static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create, struct err *err)
+/* A superblock tells whose device this is; on a block device about to be taken, that it is
+ * nobody's. */
+static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create,
+                      struct err *err)
 {
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
                                 .bytes = d->store.device_bytes[i] };
@@ -186,9 +194,10 @@ static int superblock(struct devices *d, const struct run_config *cfg, size_t i,
     return devices_super_write(d, cfg, i, err);
 }
 
-/* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it could not
- * be read; -errno with a sentence: another's. */
-static int superblock_found(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
+/* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it
+ * could not be read; -errno with a sentence: another's. */
+static int superblock_found(struct devices *d, const struct run_config *cfg, size_t i,
+                            struct err *err)
 {
     struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
                                 .bytes = d->store.device_bytes[i] };
@@ -205,8 +214,10 @@ static int superblock_found(struct devices *d, const struct run_config *cfg, siz
     return found;
 }
 
-/* One that cannot be opened as it should: if it is another's, that is said instead of what it lacks. */
-static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc, struct err *err)
+/* One that cannot be opened as it should: if it is another's, that is said instead of what it
+ * lacks. */
+static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc,
+                    struct err *err)
 {
     struct err why = { 0 };
     int        found = superblock_found(d, cfg, i, &why);
@@ -232,8 +243,10 @@ int devices_present(const struct devices *d, const struct run_config *cfg, struc
         struct stat st;
 
         if (stat(d->paths[i], &st))
-            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to it; "
-                           "bring it back and go on with --resume", i, d->paths[i], strerror(errno));
+            return err_set(err, -ENODEV,
+                           "device %zu: %s is gone (%s), and the run was writing to it; bring it "
+                           "back and go on with --resume",
+                           i, d->paths[i], strerror(errno));
         if (st.st_dev != d->files[i].dev || st.st_ino != d->files[i].ino)
             return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
                            "was writing to; bring that one back and go on with --resume",
@@ -266,15 +279,22 @@ int devices_place_check(const char *place, int is_device, int in_ram, struct err
     if (!dir || (there && S_ISBLK(st.st_mode)))
         rc = 0; // whatever else is wrong is said elsewhere
     else if (is_dev(dir))
-        rc = there ? err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, is "
-                                "expected", place)
-                   : err_misuse(err, "--device %s: there is no such drive (lsblk lists those that there are), "
-                                "and a new file in its place would be in RAM", place);
+        rc = there ? err_misuse(err,
+                                "%s: files there are in RAM; a folder on a drive, or a drive "
+                                "itself, is expected",
+                                place)
+                   : err_misuse(err,
+                                "--device %s: there is no such drive (lsblk lists those that there "
+                                "are), and a new file in its place would be in RAM",
+                                place);
     else if (!in_ram && file_in_ram(dir))
-        rc = err_misuse(err, "%s%s: %s is in RAM (tmpfs), so the states there would count beside --host-mem and be "
-                        "gone with the power: %s, or allow it with --device-in-ram", is_device ? "--device " : "",
-                        place, dir, is_device ? "name a place on a drive"
-                                              : "make the run on a drive, or its devices with --device");
+        rc = err_misuse(err,
+                        "%s%s: %s is in RAM (tmpfs), so the states there would count beside "
+                        "--host-mem and be gone with the power: %s, or allow it with "
+                        "--device-in-ram",
+                        is_device ? "--device " : "", place, dir,
+                        is_device ? "name a place on a drive"
+                                  : "make the run on a drive, or its devices with --device");
     free(dir);
     free(copy);
     return rc;
@@ -287,8 +307,11 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     struct err why;
     int create = how == DEVICES_CREATE;
     const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
-    int rc = create && !devices_fake(cfg)
-                 ? devices_place_check(given ? given : cfg->dir, given != NULL, cfg->device_in_ram, err) : 0;
+    int         rc =
+        create && !devices_fake(cfg)
+                    ? devices_place_check(given ? given : cfg->dir, given != NULL,
+                                          cfg->device_in_ram, err)
+                    : 0;
 
     if (!rc)
         rc = devices_path(&d->paths[i], cfg, i, create, err);
@@ -317,7 +340,8 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
     rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
     if (rc == -ENOSPC && cfg->records.n) {
         why = *err;
-        err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)", why.text);
+        err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)",
+                why.text);
     }
     if (rc)
         return create || rc != -EINVAL ? rc : whose_is(d, cfg, i, rc, err);

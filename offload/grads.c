@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-double grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n, void *scratch)
+double grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n,
+                  void *scratch)
 {
     int nonfinite = 0;
 
@@ -27,7 +28,9 @@ void grads_dense(struct grads_part *parts, const struct store *s, size_t block, 
         const struct store_sub *u = &s->subs[i];
         struct grads_part      *p = &parts[i - first];
 
-        *p = (struct grads_part){ .bytes = grad + u->first, .n_bytes = 4 * u->n_pad, .payload = 4 * u->n };
+        *p = (struct grads_part){ .bytes = grad + u->first,
+                                  .n_bytes = 4 * u->n_pad,
+                                  .payload = 4 * u->n };
         p->crc = crc32c(0, p->bytes, p->n_bytes);
     }
 }
@@ -49,8 +52,8 @@ static size_t pairs_from(const struct topk_pair *pairs, size_t k, size_t bound)
 }
 
 /* What was sent is no longer owed. */
-static void residual_settle(struct grads_part *parts, const struct store *s, size_t block, float *residual,
-                            const struct topk_pair *pairs, size_t k)
+static void residual_settle(struct grads_part *parts, const struct store *s, size_t block,
+                            float *residual, const struct topk_pair *pairs, size_t k)
 {
     size_t first = s->block_sub[block], end = s->block_sub[block + 1];
 

@@ -9,9 +9,10 @@
 /* A subgroup's part: what to write where its gradient area begins. */
 struct grads_part { void *bytes; size_t n_bytes, payload, pairs; uint32_t crc, residual_crc; };
 
-/* Add sum of squares and flag of a block's grad[0..n) to *norm; what none of its magnitudes exceeds. scratch:
- * grads_scratch bytes. */
-double grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n, void *scratch);
+/* Add sum of squares and flag of a block's grad[0..n) to *norm; what none of its magnitudes
+ * exceeds. scratch: grads_scratch bytes. */
+double grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n,
+                  void *scratch);
 
 /* Dense: parts point into grad (padded with zeros to a multiple of CSD_ALIGN_PARAMS). parts: one
  * for each subgroup of the block. */

@@ -31,7 +31,8 @@ struct area {
 
 size_t image_block_floats(const struct run_config *cfg, size_t block)
 {
-    return (size_t)(1 + optim_moments(cfg->optim) + !!cfg->error_feedback) * cfg->block_params[block];
+    return (size_t)(1 + optim_moments(cfg->optim) + !!cfg->error_feedback) *
+           cfg->block_params[block];
 }
 
 uint64_t image_block_offset(const struct run_config *cfg, size_t block)
@@ -111,7 +112,8 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
         sqlite3_bind_int64(put, 3, (sqlite3_int64)state->step);
         sqlite3_bind_int64(put, 4, (sqlite3_int64)state->applied);
         sqlite3_bind_int64(put, 5, crc[b]);
-        sqlite3_bind_int64(put, 6, row_checksum(state->area, b, cfg->block_params[b], state, crc[b]));
+        sqlite3_bind_int64(put, 6,
+                           row_checksum(state->area, b, cfg->block_params[b], state, crc[b]));
         if (sqlite3_step(put) != SQLITE_DONE)
             rc = runlog_fail(cfg->log, "using the journal of images", err);
         sqlite3_reset(put);
@@ -176,7 +178,8 @@ static int table_check(const struct run_config *cfg, struct err *err)
     sqlite3_stmt *st = NULL;
     int           rc = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st, NULL) ||
+    if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st,
+                           NULL) ||
         sqlite3_step(st) != SQLITE_ROW)
         rc = runlog_fail(cfg->log, "using the journal of images", err);
     else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
@@ -318,7 +321,8 @@ static int say_what_is_left(const struct run_config *cfg, unsigned damaged,
     return err_set(err, rc, "%.800s; no other whole committed state is left", text);
 }
 
-int image_load(const struct run_config *cfg, struct image_state *out, float *const *states, struct err *err)
+int image_load(const struct run_config *cfg, struct image_state *out, float *const *states,
+               struct err *err)
 {
     struct area areas[IMAGE_AREAS];
     unsigned    newest = 0;
@@ -359,7 +363,8 @@ static int blocks_check(const struct run_config *cfg, int fd, const char *path, 
     return rc;
 }
 
-int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err)
+int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
+                struct err *err)
 {
     struct area a;
     char        path[PATH_MAX];
@@ -415,8 +420,8 @@ static int block_write(const struct run_config *cfg, int fd, const char *path, s
     return 0;
 }
 
-int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states, uint32_t *crc,
-                struct err *err)
+int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
+                uint32_t *crc, struct err *err)
 {
     char path[PATH_MAX];
     int  rc = 0;
@@ -454,7 +459,8 @@ static int block_format(const struct run_config *cfg, const struct file_new *f, 
                              f->path, err);
         *crc = crc32c(*crc, piece, n * sizeof *piece);
         if (!rc)
-            rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *piece, image_bytes(cfg), err);
+            rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *piece, image_bytes(cfg),
+                            err);
     }
     return rc;
 }

@@ -30,25 +30,33 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
 /* Read the committed image into states[block] (image_block_floats each; states NULL: only verify)
  * and check every block. A damaged one is an error that names file, block, offset and the last
  * whole state there is. */
-int image_load(const struct run_config *cfg, struct image_state *out, float *const *states, struct err *err);
+int image_load(const struct run_config *cfg, struct image_state *out, float *const *states,
+               struct err *err);
 
-/* Open an area's file to write it, made if it is not there, and keep every other process from it until *fd
- * is closed: -EBUSY if one is there. */
+/* Open an area's file to write it, made if it is not there, and keep every other process from it
+ * until *fd is closed: -EBUSY if one is there. */
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
 /* For reading, as long as nobody writes. */
 int image_open_reading(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
 
 /* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit,
  * which puts the rows into the caller's transaction. */
-int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states, uint32_t *crc,
-                struct err *err);
+int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
+                uint32_t *crc, struct err *err);
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err);
 
 /* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are
- * damaged, a sentence about the first, values that are not finite. -errno where the journal itself is damaged. */
-struct image_check { int named; uint64_t step, bytes, damaged; struct err why; struct param_set beyond; };
-int image_check(const struct run_config *cfg, unsigned area, struct image_check *out, struct err *err);
+ * damaged, a sentence about the first, values that are not finite. -errno where the journal itself
+ * is damaged. */
+struct image_check {
+    int              named;
+    uint64_t         step, bytes, damaged;
+    struct err       why;
+    struct param_set beyond;
+};
+int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
+                struct err *err);
 
 /* Take an area's rows out of the journal, in a transaction of its own: the run is at the other
  * one's state then. */

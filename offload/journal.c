@@ -124,7 +124,8 @@ void journal_close(struct journal *j)
 }
 
 /* The rows of all subgroups, with gradients that nothing is to be updated from. */
-static int subs_put(struct journal *j, size_t n_subs, const struct journal_sub *subs, struct err *err)
+static int subs_put(struct journal *j, size_t n_subs, const struct journal_sub *subs,
+                    struct err *err)
 {
     struct journal_grad none = { 0 };
     int                 rc = 0;
@@ -137,7 +138,8 @@ static int subs_put(struct journal *j, size_t n_subs, const struct journal_sub *
     return rc;
 }
 
-int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs, struct err *err)
+int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs,
+                   struct err *err)
 {
     struct journal       j = { .log = log };
     struct journal_state state;
@@ -186,7 +188,8 @@ static int row_check(struct runlog *log, const char *table, size_t due, uint64_t
 }
 
 /* There was no row where `due` should be: it is missing, or it could not be read. */
-static int row_absent(struct runlog *log, const char *table, int got, size_t due, size_t n, struct err *err)
+static int row_absent(struct runlog *log, const char *table, int got, size_t due, size_t n,
+                      struct err *err)
 {
     return got == SQLITE_DONE ? row_check(log, table, due, n, 0, err)
                               : runlog_fail(log, "reading the journal", err);
@@ -205,7 +208,8 @@ static int read_subs(struct runlog *log, size_t n, struct journal_sub *subs, str
         subs[i] = (struct journal_sub){ .slot = (uint32_t)column(st, 1), .version = column(st, 2),
                                         .states_crc = (uint32_t)column(st, 3),
                                         .wire_crc = (uint32_t)column(st, 4) };
-        rc = row_check(log, "journal_subs", i, column(st, 0), columns_sum(st, 5) == column(st, 5), err);
+        rc = row_check(log, "journal_subs", i, column(st, 0), columns_sum(st, 5) == column(st, 5),
+                       err);
     }
     if (!rc && i < n)
         rc = row_absent(log, "journal_subs", got, i, n, err);
@@ -224,7 +228,8 @@ static int read_grads(struct runlog *log, size_t n, struct journal_grad *grads, 
         return runlog_fail(log, "reading the journal", err);
     for (; !rc && i < n && (got = sqlite3_step(st)) == SQLITE_ROW; i++) {
         grads[i] = (struct journal_grad){ .crc = (uint32_t)column(st, 1), .pairs = column(st, 2) };
-        rc = row_check(log, "journal_grads", i, column(st, 0), columns_sum(st, 3) == column(st, 3), err);
+        rc = row_check(log, "journal_grads", i, column(st, 0), columns_sum(st, 3) == column(st, 3),
+                       err);
     }
     if (!rc && i < n)
         rc = row_absent(log, "journal_grads", got, i, n, err);
@@ -238,8 +243,9 @@ static int read_state(struct runlog *log, struct journal_state *s, struct err *e
     int           rc = 0, got;
 
     memset(s, 0, sizeof *s);
-    if (sqlite3_prepare_v2(runlog_db(log), "SELECT next_step, applied, optim, sum FROM journal_state",
-                           -1, &st, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(runlog_db(log),
+                           "SELECT next_step, applied, optim, sum FROM journal_state", -1, &st,
+                           NULL) != SQLITE_OK)
         return runlog_fail(log, "reading the journal", err);
     got = sqlite3_step(st);
     if (got == SQLITE_ROW && sqlite3_column_bytes(st, 2) == (int)sizeof s->optim) {
@@ -254,8 +260,9 @@ static int read_state(struct runlog *log, struct journal_state *s, struct err *e
     return rc;
 }
 
-int journal_open(struct journal **out, struct runlog *log, size_t n_subs, struct journal_state *state,
-                 struct journal_sub *subs, struct journal_grad *grads, struct err *err)
+int journal_open(struct journal **out, struct runlog *log, size_t n_subs,
+                 struct journal_state *state, struct journal_sub *subs, struct journal_grad *grads,
+                 struct err *err)
 {
     struct journal *j = calloc(1, sizeof *j);
     int             rc;
@@ -278,7 +285,8 @@ int journal_open(struct journal **out, struct runlog *log, size_t n_subs, struct
     return 0;
 }
 
-int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc, struct err *err)
+int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc,
+                             struct err *err)
 {
     struct journal j = { .log = log };
     int            rc;

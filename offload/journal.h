@@ -1,13 +1,13 @@
 /* journal.h: the commits. The journal's tables in run.db say, for each subgroup, which slot holds
  * its newest committed state and at which version, and what the last commit A decided. Every row
- * carries a checksum of its own. docs/design.md, Storage and commits, states the protocol; the caller keeps it
- * (flush before commit), this file keeps the rows.
+ * carries a checksum of its own. docs/design.md, Storage and commits, states the protocol; the
+ * caller keeps it (flush before commit), this file keeps the rows.
  *
- * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be updated with.
- * Commit B: these subgroups are at version `applied` now. A step that is skipped is one A that
- * leaves nothing pending.
- * With error feedback an A also says what the residuals are from now on: their area is that of
- * `applied` (store.h), their checksums are rows of a table that other runs do not have. */
+ * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be
+ * updated with. Commit B: these subgroups are at version `applied` now. A step that is skipped is
+ * one A that leaves nothing pending. With error feedback an A also says what the residuals are from
+ * now on: their area is that of `applied` (store.h), their checksums are rows of a table that other
+ * runs do not have. */
 #ifndef OFFLOAD_JOURNAL_H
 #define OFFLOAD_JOURNAL_H
 
@@ -21,23 +21,26 @@ struct journal_grad { uint32_t crc; uint64_t pairs; };
 
 struct journal_state {
     uint64_t next_step;      // the step after the last A
-    uint64_t applied;        // updates that A has decided on; subgroups below it are still to be updated
+    uint64_t applied; // updates that A has decided on; subgroups below it are still to be updated
     struct optim_step optim; // with these numbers
 };
 
 struct journal;
 
 /* Make the tables and the first rows (inside the caller's transaction). */
-int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs, struct err *err);
+int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs,
+                   struct err *err);
 
 /* Read everything; a damaged or missing row is named. subs, grads: (n_subs), filled. */
-int  journal_open(struct journal **out, struct runlog *log, size_t n_subs, struct journal_state *state,
-                  struct journal_sub *subs, struct journal_grad *grads, struct err *err);
+int  journal_open(struct journal **out, struct runlog *log, size_t n_subs,
+                  struct journal_state *state, struct journal_sub *subs, struct journal_grad *grads,
+                  struct err *err);
 void journal_close(struct journal *j);
 
 /* The table of the residuals' checksums, with error feedback: made after journal_format, read and
  * made writable after journal_open. crc: (n_subs). */
-int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc, struct err *err);
+int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc,
+                             struct err *err);
 int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, struct err *err);
 
 /* All inside the caller's transaction. */

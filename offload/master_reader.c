@@ -1,5 +1,5 @@
-/* master_reader.c: finds the subgroup that holds a parameter, reads its states, checks them, hands out the masters
- * at their beginning. */
+/* master_reader.c: finds the subgroup that holds a parameter, reads its states, checks them, hands
+ * out the masters at their beginning. */
 #include "offload/master_reader.h"
 
 #include "data/base/crc32c.h"
@@ -64,10 +64,10 @@ static int sub_load(struct master_reader *m, size_t i, struct err *err)
     if (m->meter)
         meter_traffic(m->meter, m->step, PHASE_EVAL, (int)u->device, &job.meter);
     if (crc32c(0, m->buf, states) != m->subs[i].states_crc)
-        return err_set(
-            err, -EBADMSG,
-            "device %zu (%s): the states of block %zu at offset %llu are damaged (checksum differs)",
-            u->device, m->dev->paths[u->device], u->block, (unsigned long long)job.off);
+        return err_set(err, -EBADMSG,
+                       "device %zu (%s): the states of block %zu at offset %llu are damaged "
+                       "(checksum differs)",
+                       u->device, m->dev->paths[u->device], u->block, (unsigned long long)job.off);
     m->held = i;
     return 0;
 }

@@ -133,7 +133,8 @@ static int phase_is_io(enum runlog_phase phase)
 }
 
 /* On the host (device -1) these phases are waiting; on a device they are work. */
-static void io_add(struct meter *m, enum runlog_phase phase, int device, uint64_t start_ns, uint64_t end_ns)
+static void io_add(struct meter *m, enum runlog_phase phase, int device, uint64_t start_ns,
+                   uint64_t end_ns)
 {
     if (!phase_is_io(phase))
         return;
@@ -166,7 +167,8 @@ void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int blo
     s->total_ns[phase] += end_ns - start_ns;
     io_add(m, phase, device, start_ns, end_ns);
     if (s->n_spans < m->max_spans) {
-        s->spans[s->n_spans++] = (struct runlog_span){ step, phase, block, device, start_ns, end_ns, bytes };
+        s->spans[s->n_spans++] =
+            (struct runlog_span){ step, phase, block, device, start_ns, end_ns, bytes };
     } else {
         s->over_ns[phase] += end_ns - start_ns;
         s->over_bytes[phase] += bytes;

@@ -23,9 +23,9 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
 /* Total nanoseconds of a phase in step, so far. */
 uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase);
 
-/* Since the meter was made: how long devices moved parameters, gradients, states or activations (the
- * union of their spans, as far as these are recorded in order of their ends), how long the computing
- * thread waited for them, and how many bytes of all that crossed a link, padding too. */
+/* Since the meter was made: how long devices moved parameters, gradients, states or activations
+ * (the union of their spans, as far as these are recorded in order of their ends), how long the
+ * computing thread waited for them, and how many bytes of all that crossed a link, padding too. */
 struct meter_io { uint64_t busy_ns, wait_ns, bytes; };
 struct meter_io meter_io(struct meter *m);
 

@@ -2,8 +2,9 @@
  *
  * Record r lies at a place of its own behind each device's states, a part of it on each device, and
  * passes through buffer r % n in both directions. Pushing, a buffer is given again as soon as the
- * record in it is written; popping, as soon as it was popped the record n below is read into it. The
- * last n that a pass pushes are popped from memory and never written (SSDTrain keeps the last module's).
+ * record in it is written; popping, as soon as it was popped the record n below is read into it.
+ * The last n that a pass pushes are popped from memory and never written (SSDTrain keeps the last
+ * module's).
  *
  * Nothing here outlives a step, so nothing is flushed or committed; the checksum of a part is in
  * memory, taken when it was pushed and looked at when it comes back. */
@@ -104,8 +105,8 @@ static int lend(struct scheduler *s, size_t record, int popping, void **out, str
     *out = b->values;
     pthread_mutex_unlock(&s->mutex);
     if (waited)
-        meter_span(s->meter, s->pass_step, popping ? PHASE_ACT_READ : PHASE_ACT_WRITE, -1, -1, start,
-                   clock_ns(), 0);
+        meter_span(s->meter, s->pass_step, popping ? PHASE_ACT_READ : PHASE_ACT_WRITE, -1, -1,
+                   start, clock_ns(), 0);
     return scheduler_failed(s, err);
 }
 
@@ -178,9 +179,13 @@ static void transfer(struct scheduler *s, struct record_buffer *b, enum csd_kind
         *t = (struct task){ .kind = kind == CSD_WRITE ? TASK_RECORD_WRITE : TASK_RECORD_READ,
                             .step = s->pass_step,
                             .phase = kind == CSD_WRITE ? PHASE_ACT_WRITE : PHASE_ACT_READ };
-        t->job = (struct csd_job){ .kind = kind, .cls = CLASS_ACTIVATION, .buf = (char *)b->values + d * part,
-                                   .off = s->dev.store.device_bytes[d] + off, .bytes = part,
-                                   .payload = part_payload(bytes, n, d), .tag = k->crc[b->record * n + d],
+        t->job = (struct csd_job){ .kind = kind,
+                                   .cls = CLASS_ACTIVATION,
+                                   .buf = (char *)b->values + d * part,
+                                   .off = s->dev.store.device_bytes[d] + off,
+                                   .bytes = part,
+                                   .payload = part_payload(bytes, n, d),
+                                   .tag = k->crc[b->record * n + d],
                                    .user = b };
         b->unfinished++;
         s->dev.csd[d]->ops->submit(s->dev.csd[d], &t->job);

@@ -63,7 +63,8 @@ static int list_put(const struct run_config *cfg, char *const *paths, size_t n, 
 
         if (strchr(p, '\n')) {
             free(text);
-            return err_misuse(err, "--device %s: a path with a line break cannot be a device's", paths[i]);
+            return err_misuse(err, "--device %s: a path with a line break cannot be a device's",
+                              paths[i]);
         }
         at += (size_t)sprintf(text + at, "%s\n", p);
     }
@@ -75,7 +76,8 @@ static int list_put(const struct run_config *cfg, char *const *paths, size_t n, 
 static void left(char *notice, size_t size, const char *path, const char *why)
 {
     if (size && !*notice)
-        snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path, why);
+        snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
+                 why);
 }
 
 /* Whether device i's file of that layout was named by us, not by somebody's --device. */
@@ -86,12 +88,14 @@ static int name_is(const char *listed, const struct run_config *cfg, const char 
 
     snprintf(in_run, sizeof in_run, "dev%zu/states%s%s", i, dash, layout);
     snprintf(in_given, sizeof in_given, "sitrain-%.8s%s%s-dev%zu", cfg->id, dash, layout, i);
-    return !strchr(layout, '/') && (!strcmp(listed, in_run) || !strcmp(slash ? slash + 1 : listed, in_given));
+    return !strchr(layout, '/') &&
+           (!strcmp(listed, in_run) || !strcmp(slash ? slash + 1 : listed, in_given));
 }
 
-/* NULL if what begins with this page is of that layout of this run, or, where it is `named`, was made for it and
- * is still without a superblock; else why not. */
-static const char *page_is_not(const char *page, const struct run_config *cfg, const char *layout, int named)
+/* NULL if what begins with this page is of that layout of this run, or, where it is `named`, was
+ * made for it and is still without a superblock; else why not. */
+static const char *page_is_not(const char *page, const struct run_config *cfg, const char *layout,
+                               int named)
 {
     static const char  zeros[STORE_SUPERBLOCK];
     struct store_super s;
@@ -102,7 +106,8 @@ static const char *page_is_not(const char *page, const struct run_config *cfg, c
                ? "what it holds is something else" : NULL;
 }
 
-/* The file goes, and with it the folder in RUN if it is empty; of a block device the superblock goes. */
+/* The file goes, and with it the folder in RUN if it is empty; of a block device the superblock
+ * goes. */
 static int take_away(int fd, const struct stat *st, const char *path, int in_run, struct err *err)
 {
     static const char zeros[STORE_SUPERBLOCK];
@@ -111,20 +116,22 @@ static int take_away(int fd, const struct stat *st, const char *path, int in_run
 
     if (!S_ISREG(st->st_mode)) {
         rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
-        return rc || fsync(fd) == 0 ? rc : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
+        return rc || fsync(fd) == 0 ? rc
+                                    : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
     }
     if (unlink(path))
         return err_set(err, -errno, "remove %s: %s", path, strerror(errno));
     copy = strdup(path);
-    rc = copy ? file_sync_dir(dirname(copy), err) : err_set(err, -ENOMEM, "out of memory for a path");
+    rc = copy ? file_sync_dir(dirname(copy), err)
+              : err_set(err, -ENOMEM, "out of memory for a path");
     if (in_run && copy)
         rmdir(copy); // dirname cut it
     free(copy);
     return rc;
 }
 
-static void remove_one(const struct run_config *cfg, const char *layout, const char *listed, size_t i,
-                       char *notice, size_t size)
+static void remove_one(const struct run_config *cfg, const char *layout, const char *listed,
+                       size_t i, char *notice, size_t size)
 {
     char        page[STORE_SUPERBLOCK] = { 0 }, *path = NULL;
     const char *not;
@@ -139,7 +146,8 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
         if (in_run)
             rmdir(dirname(path)); // cut: it is not used below
     } else if (fd < 0) {
-        left(notice, size, path, fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd));
+        left(notice, size, path,
+             fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd));
     } else if (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0) {
         left(notice, size, path, "it cannot be read");
     } else if ((not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i)))) {
@@ -194,7 +202,8 @@ static int place_of(char **out, const struct run_config *to, size_t i, struct er
     if (stat(given, &st) == 0 && S_ISBLK(st.st_mode))
         return 0;
     copy = strdup(given);
-    if (!copy || !(*out = strdup(stat(given, &st) == 0 && S_ISDIR(st.st_mode) ? given : dirname(copy)))) {
+    if (!copy ||
+        !(*out = strdup(stat(given, &st) == 0 && S_ISDIR(st.st_mode) ? given : dirname(copy)))) {
         free(copy);
         return err_set(err, -ENOMEM, "out of memory for a path");
     }
@@ -211,7 +220,8 @@ static int room_check(const struct run_config *to, struct err *err)
     struct place *places = calloc(to->n_devices, sizeof *places);
     size_t        n = 0, p;
     int           rc = places ? devices_layout(&st, to, err)
-                              : err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
+                              : err_set(err, -ENOMEM, "out of memory for %zu devices",
+                                        to->n_devices);
 
     if (rc) {
         free(places);
@@ -231,7 +241,8 @@ static int room_check(const struct run_config *to, struct err *err)
             for (p = 0; p < n && places[p].dev != at.st_dev; p++)
                 ;
             if (p == n)
-                places[n++] = (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
+                places[n++] =
+                    (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
             places[p].need += st.device_bytes[i];
             if (places[p].need > places[p].free)
                 rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
@@ -247,7 +258,8 @@ static int room_check(const struct run_config *to, struct err *err)
 }
 
 /* A drive cannot be moved onto itself. */
-static int others_check(char *const *old, size_t n_old, char *const *new_, size_t n_new, struct err *err)
+static int others_check(char *const *old, size_t n_old, char *const *new_, size_t n_new,
+                        struct err *err)
 {
     for (size_t i = 0; i < n_new; i++)
         for (size_t j = 0; j < n_old; j++) {
@@ -346,8 +358,10 @@ static int buffers_open(struct move *m, struct err *err)
     for (size_t i = 0; i < OUTS; i++)
         missing |= !(m->out[i].buf = aligned_alloc(4096, new_));
     return missing || !m->old_buf || !m->new_subs || !m->new_residuals || !m->next_slot
-               ? err_set(err, -ENOMEM, "out of memory for moving subgroups of %zu and %zu parameters",
-                         o->max_pad, n->max_pad) : 0;
+               ? err_set(err, -ENOMEM,
+                         "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad,
+                         n->max_pad)
+               : 0;
 }
 
 static int old_read(struct move *m, size_t i, void *buf, size_t bytes, uint64_t off,
@@ -401,7 +415,8 @@ static size_t old_find(const struct move *m, size_t block, size_t at)
 
 /* The states of a new subgroup, and behind its wire its residual, from the old ones that hold its
  * parameters. */
-static int gather(struct move *m, const struct store_sub *u, char *states, char *residual, struct err *err)
+static int gather(struct move *m, const struct store_sub *u, char *states, char *residual,
+                  struct err *err)
 {
     const struct store *o = &m->old.store;
     size_t              part;
@@ -460,7 +475,7 @@ static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
 {
     const struct store     *st = &m->new_.store;
     const struct store_sub *u = &st->subs[i];
-    size_t                  states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
+    size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
     size_t                  residual = st->error_feedback ? store_residual_bytes(u->n_pad) : 0;
     char                   *at = o->buf + states + wire;
     int                     rc = out_wait(m, o, err);
@@ -472,11 +487,13 @@ static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
     if (rc)
         return rc;
     convert(o->buf + states, st->wire_dt, o->buf, DT_F32, u->n_pad);
-    m->new_subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++, .version = m->state.applied,
+    m->new_subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++,
+                                           .version = m->state.applied,
                                            .states_crc = crc32c(0, o->buf, states),
                                            .wire_crc = crc32c(0, o->buf + states, wire) };
     o->device = u->device;
-    out_submit(m, o, CLASS_STATES, o->buf, states + wire, store_slot_off(st, u->class_, m->new_subs[i].slot));
+    out_submit(m, o, CLASS_STATES, o->buf, states + wire,
+               store_slot_off(st, u->class_, m->new_subs[i].slot));
     if (residual) {
         m->new_residuals[i] = crc32c(0, at, residual);
         out_submit(m, o, CLASS_RESIDUAL, at, residual, store_residual_off(u, m->state.applied));

@@ -19,7 +19,8 @@
 /* A buffer for the largest slot: [master, moments, wire]. */
 static void *slot_buffer(const struct store *st, struct err *err)
 {
-    void *p = aligned_alloc(4096, store_state_bytes(st, st->max_pad) + store_wire_bytes(st, st->max_pad));
+    void *p =
+        aligned_alloc(4096, store_state_bytes(st, st->max_pad) + store_wire_bytes(st, st->max_pad));
 
     if (!p)
         err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters", st->max_pad);
@@ -41,12 +42,12 @@ static int residual_format(struct devices *d, size_t i, char *buf, uint32_t *crc
 }
 
 /* Subgroup i's first state into its slot; what the journal is to say of it into *row. */
-static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct params_source *init, char *buf,
-                      struct journal_sub *row, struct err *err)
+static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct params_source *init,
+                      char *buf, struct journal_sub *row, struct err *err)
 {
     const struct store     *st = &d->store;
     const struct store_sub *u = &st->subs[i];
-    size_t                  states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
+    size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
     struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_STATES, .buf = buf,
                                     .bytes = states + wire, .payload = states + wire,
                                     .off = store_slot_off(st, u->class_, slot) };
@@ -70,9 +71,11 @@ static int all_format(struct devices *d, const struct params_source *init, struc
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
     char     *buf = slot_buffer(&d->store, err);
-    int       rc = buf && next ? 0
-                               : err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters",
-                                         d->store.max_pad);
+    int       rc = 0;
+
+    if (!buf || !next)
+        rc = err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters",
+                     d->store.max_pad);
 
     for (size_t i = 0; !rc && i < d->store.n_subs; i++) {
         rc = sub_format(d, i, next[d->store.subs[i].class_]++, init, buf, &rows->subs[i], err);
@@ -111,12 +114,13 @@ static int rows_format(const struct run_config *cfg, struct devices *d,
     return rc;
 }
 
-static int csd_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+static int csd_format(const struct run_config *cfg, const struct params_source *init,
+                      struct err *err)
 {
     struct devices     d;
     struct format_rows rows;
     char               notice[512];
-    int                rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+    int rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
 
     if (rc)
         return rc;
@@ -163,7 +167,8 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
     if (!rc && !grads)
         rc = err_set(err, -ENOMEM, "out of memory for the journal");
     if (!rc)
-        rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->masters.subs, grads, err);
+        rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->masters.subs, grads,
+                          err);
     for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
         if (r->masters.subs[i].version != state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
@@ -186,15 +191,17 @@ const char *run_name(const struct run_config *cfg, size_t block, size_t i, char 
     return out;
 }
 
-int run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept, struct err *err)
+int run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept,
+             struct err *err)
 {
     char name[RUN_NAME];
 
     return err_set(err, -EDOM,
-                   "step %llu would have made %zu parameters infinite or not a number, or a moment of theirs, "
-                   "first in %s: these stayed as they were, all others are as the step left them, and the run "
-                   "ends here; a new run with a smaller --lr or --weight-decay, or with --clip, may not come "
-                   "here (siTrain import makes one from an export), --resume %s tries the next step",
+                   "step %llu would have made %zu parameters infinite or not a number, or a moment "
+                   "of theirs, first in %s: these stayed as they were, all others are as the step "
+                   "left them, and the run ends here; a new run with a smaller --lr or "
+                   "--weight-decay, or with --clip, may not come here (siTrain import makes one "
+                   "from an export), --resume %s tries the next step",
                    (unsigned long long)next_step, kept->n,
                    run_name(cfg, kept->block, kept->first, name), cfg->dir);
 }
@@ -206,7 +213,8 @@ int run_format(const struct run_config *cfg, const struct params_source *init, s
     return cfg->mode == RUN_MEM ? stream_mem_format(cfg, init, err) : csd_format(cfg, init, err);
 }
 
-int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied, struct err *err)
+int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied,
+                 struct err *err)
 {
     return cfg->mode == RUN_MEM ? stream_mem_position(cfg, next_step, applied, err)
                                 : journal_position(cfg->log, next_step, applied, err);

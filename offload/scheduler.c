@@ -4,13 +4,11 @@
  *
  *   updates    once asked for, block 0 first, as long as a slot of the class is free: beside commit
  *              A, as no slot that is committed is overwritten; with speculation, before that too
- *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that were released,
- *              not far ahead of the model
- *   residuals  (error feedback) of blocks whose gradients the model has begun
- *   gradients  as soon as the model has sent them and the block's last update is committed (its
- *              redo would need the old ones)
- *   records    activations, pushed in forward and popped in backward (records.c)
- *   commits    (commit.c)
+ *   reads      of the pass's next blocks, a subgroup as soon as it is updated, into frames that
+ * were released, not far ahead of the model residuals  (error feedback) of blocks whose gradients
+ * the model has begun gradients  as soon as the model has sent them and the block's last update is
+ * committed (its redo would need the old ones) records    activations, pushed in forward and popped
+ * in backward (records.c) commits    (commit.c)
  *
  * What the model waits for is broadcast on `changed`. The first error stops everything: it is kept,
  * and every call returns it. */
@@ -62,8 +60,8 @@ static double most_decay(const struct sub *u)
 }
 
 /* Subgroup i's update to `version` into a free slot, with these numbers. */
-static void update_submit(struct scheduler *s, size_t i, uint64_t version, const struct optim_step *numbers,
-                          uint64_t step)
+static void update_submit(struct scheduler *s, size_t i, uint64_t version,
+                          const struct optim_step *numbers, uint64_t step)
 {
     const struct store     *st = &s->dev.store;
     const struct store_sub *g = &st->subs[i];
@@ -118,10 +116,10 @@ static int queue_advance(struct scheduler *s, size_t d)
     return progress;
 }
 
-/* Speculation, the gradient that came last first, the embeddings left out: where the device falls behind,
- * what waits is then spread over the blocks from the last one down, and the next forward, which uses the first
- * ones first, has something to hide it behind all along. Few at a time: block 0 is next when the norm is
- * known. */
+/* Speculation, the gradient that came last first, the embeddings left out: where the device falls
+ * behind, what waits is then spread over the blocks from the last one down, and the next forward,
+ * which uses the first ones first, has something to hide it behind all along. Few at a time: block
+ * 0 is next when the norm is known. */
 static int ahead_advance(struct scheduler *s, size_t d)
 {
     enum { AHEAD = 2 };
@@ -260,7 +258,8 @@ static void read_submit(struct scheduler *s, struct frame *f, size_t i)
     submit(s, g->device, &u->read);
 }
 
-/* Read on into a frame: its block's subgroups that are updated by now, whichever device is ahead. */
+/* Read on into a frame: its block's subgroups that are updated by now, whichever device is ahead.
+ */
 static int frame_read(struct scheduler *s, struct frame *f)
 {
     size_t before = f->unasked;
@@ -280,8 +279,13 @@ static void frame_begin(struct scheduler *s, struct frame *f, size_t block)
     const struct store *st = &s->dev.store;
     size_t              first = st->block_sub[block], end = st->block_sub[block + 1];
 
-    *f = (struct frame){ .wire = f->wire, .block = block, .version = s->applied, .unread = end - first,
-                         .unasked = end - first, .shards = f->shards, .users = 1 };
+    *f = (struct frame){ .wire = f->wire,
+                         .block = block,
+                         .version = s->applied,
+                         .unread = end - first,
+                         .unasked = end - first,
+                         .shards = f->shards,
+                         .users = 1 };
     for (size_t d = 0; d < s->dev.n; d++) { // each device's lie together
         f->shards[d].next = first;
         while (first < end && st->subs[first].device == d)
@@ -291,8 +295,8 @@ static void frame_begin(struct scheduler *s, struct frame *f, size_t block)
     s->unread_bytes += st->block_params[block] * dtype_bytes(st->wire_dt);
 }
 
-/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model waiting for
- * what it needs next, be it a read, a gradient's write or block 0's update. */
+/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model
+ * waiting for what it needs next, be it a read, a gradient's write or block 0's update. */
 int scheduler_reads_enough(const struct scheduler *s)
 {
     enum { AHEAD_BLOCKS = 2, AHEAD_BYTES = 64 << 20 };
@@ -334,7 +338,8 @@ static void read_done(struct scheduler *s, const struct task *t)
 
 /* ---- residuals */
 
-/* The committed ones: the model asks when the commit A before is through, so `state` says which they are. */
+/* The committed ones: the model asks when the commit A before is through, so `state` says which
+ * they are. */
 static void residual_read(struct scheduler *s, struct gbuf *g, size_t i)
 {
     const struct store_sub *u = &s->dev.store.subs[i];
@@ -342,10 +347,14 @@ static void residual_read(struct scheduler *s, struct gbuf *g, size_t i)
 
     *t = (struct task){ .kind = TASK_RESIDUAL_READ, .sub = i, .step = g->step,
                         .phase = s->cfg.residual_in_ram ? PHASE_SETUP : PHASE_GRAD_WRITE };
-    t->job = (struct csd_job){ .kind = CSD_READ, .cls = CLASS_RESIDUAL, .buf = g->residual + u->first,
+    t->job = (struct csd_job){ .kind = CSD_READ,
+                               .cls = CLASS_RESIDUAL,
+                               .buf = g->residual + u->first,
                                .off = store_residual_off(u, s->state.applied),
                                .bytes = store_residual_bytes(u->n_pad),
-                               .payload = sizeof(float) * u->n, .tag = s->subs[i].residual_crc, .user = g };
+                               .payload = sizeof(float) * u->n,
+                               .tag = s->subs[i].residual_crc,
+                               .user = g };
     submit(s, u->device, t);
 }
 
@@ -355,7 +364,7 @@ static int residuals_advance(struct scheduler *s)
 
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         struct gbuf *g = &s->gbufs[i];
-        size_t       first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
+        size_t first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
 
         if (g->residual_ask != RESIDUAL_ASKED)
             continue;
@@ -384,11 +393,16 @@ static void residual_write(struct scheduler *s, struct gbuf *g, size_t i, uint32
 
     s->subs[i].residual_next = crc;
     g->unwritten++;
-    *t = (struct task){ .kind = TASK_RESIDUAL_WRITE, .sub = i, .step = g->step, .phase = PHASE_GRAD_WRITE };
-    t->job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_RESIDUAL, .buf = g->residual + u->first,
+    *t = (struct task){
+        .kind = TASK_RESIDUAL_WRITE, .sub = i, .step = g->step, .phase = PHASE_GRAD_WRITE
+    };
+    t->job = (struct csd_job){ .kind = CSD_WRITE,
+                               .cls = CLASS_RESIDUAL,
+                               .buf = g->residual + u->first,
                                .off = store_residual_off(u, s->state.applied + 1),
                                .bytes = store_residual_bytes(u->n_pad),
-                               .payload = sizeof(float) * u->n, .user = g };
+                               .payload = sizeof(float) * u->n,
+                               .user = g };
     submit(s, u->device, t);
 }
 
@@ -408,7 +422,7 @@ static int grads_advance(struct scheduler *s)
 
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         struct gbuf *g = &s->gbufs[i];
-        size_t       first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
+        size_t first = s->dev.store.block_sub[g->block], end = s->dev.store.block_sub[g->block + 1];
 
         if (g->state != GBUF_QUEUED || !block_is_committed(s, first, end))
             continue;
@@ -422,9 +436,13 @@ static int grads_advance(struct scheduler *s)
             u->grad_most = g->most;
             u->write = (struct task){ .kind = TASK_GRAD, .sub = k, .step = g->step,
                                       .phase = PHASE_GRAD_WRITE };
-            u->write.job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,
+            u->write.job = (struct csd_job){ .kind = CSD_WRITE,
+                                             .cls = CLASS_GRADIENT,
+                                             .buf = p->bytes,
                                              .off = s->dev.store.subs[k].grad_off,
-                                             .bytes = p->n_bytes, .payload = p->payload, .user = g };
+                                             .bytes = p->n_bytes,
+                                             .payload = p->payload,
+                                             .user = g };
             submit(s, s->dev.store.subs[k].device, &u->write);
             if (s->cfg.error_feedback)
                 residual_write(s, g, k, p->residual_crc);
@@ -455,7 +473,8 @@ static int of_record(const struct task *t)
 }
 
 /* What failed belongs to, for a sentence. */
-static const char *task_place(const struct scheduler *s, const struct task *t, char *buf, size_t size)
+static const char *task_place(const struct scheduler *s, const struct task *t, char *buf,
+                              size_t size)
 {
     buf[0] = '\0';
     if (of_record(t))
@@ -466,14 +485,17 @@ static const char *task_place(const struct scheduler *s, const struct task *t, c
     return buf;
 }
 
-/* What was read is not what was written. Activations are of one step: nothing of the run is damaged. */
-static int task_damaged(const struct scheduler *s, const struct task *t, int device, struct err *err)
+/* What was read is not what was written. Activations are of one step: nothing of the run is
+ * damaged. */
+static int task_damaged(const struct scheduler *s, const struct task *t, int device,
+                        struct err *err)
 {
     unsigned long long off = t->job.off, step = t->step + 1;
     const char        *path = s->dev.paths[device];
 
     if (of_record(t))
-        return err_set(err, -EIO, "device %d (%s): the activations of step %llu at offset %llu are damaged "
+        return err_set(err, -EIO,
+                       "device %d (%s): the activations of step %llu at offset %llu are damaged "
                        "(checksum differs); the states are not: go on with --resume",
                        device, path, step, off);
     return err_set(err, -EBADMSG, "device %d (%s): the %s of block %zu at offset %llu %s damaged "
@@ -491,7 +513,8 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
         [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE,
         [SPAN_WRITE]   = PHASE_UPDATE_WRITE,
     };
-    int  checked = t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ || t->kind == TASK_RECORD_READ;
+    int checked =
+        t->kind == TASK_READ || t->kind == TASK_RESIDUAL_READ || t->kind == TASK_RECORD_READ;
     int  block = t->kind == TASK_FLUSH || of_record(t) ? -1 : (int)s->dev.store.subs[t->sub].block;
     char place[64];
 
@@ -503,7 +526,8 @@ static int task_check(struct scheduler *s, struct task *t, int device, struct er
     meter_span(s->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB],
                j->end_ns[SPAN_JOB], j->payload);
     for (int p = SPAN_READ; t->kind == TASK_UPDATE && t->phase != PHASE_REDO && p < CSD_SPANS; p++)
-        meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p], 0);
+        meter_span(s->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p],
+                   0);
     if (checked && !devices_fake(&s->cfg) && crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
         return task_damaged(s, t, device, err);
     return 0;

@@ -89,8 +89,9 @@ struct gbuf {
     struct grads_part *parts; // one for each subgroup of its block
 };
 
-/* A buffer that records pass through: IDLE, lent or not -> FILLED (pushed) -> WRITING -> IDLE, and in
- * backward IDLE -> READING -> IDLE. A record that is popped before it is written is lent meanwhile. */
+/* A buffer that records pass through: IDLE, lent or not -> FILLED (pushed) -> WRITING -> IDLE, and
+ * in backward IDLE -> READING -> IDLE. A record that is popped before it is written is lent
+ * meanwhile. */
 enum record_state { RECORD_IDLE, RECORD_FILLED, RECORD_WRITING, RECORD_READING };
 struct record_buffer {
     void             *values;
@@ -186,14 +187,14 @@ struct scheduler {
     struct stream_step asked;
     struct journal_state state;     // of the last commit A
     uint64_t          applied;      // asked for, the running one included
-    struct optim_step running;      // the numbers of the running update, and the version that it makes
+    struct optim_step running; // the numbers of the running update, and the version that it makes
     uint64_t          running_version;
     size_t            to_update, to_commit; // subgroups of the running update, since its A
     int               redo;
     struct param_set kept;        // of all updates that were committed
 
     // speculation
-    int               expecting;    // subgroups may be updated to version applied + 1 with `expected`
+    int               expecting; // subgroups may be updated to version applied + 1 with `expected`
     struct optim_step expected;
     int               clipped;      // the last step that was not skipped: no speculation until one
                                     // was not clipped
@@ -209,10 +210,11 @@ struct scheduler {
 /* scheduler.c; all but the thread itself with the mutex held. */
 void *scheduler_thread(void *scheduler);
 void  scheduler_fail(struct scheduler *s, int rc, const struct err *err);
-int   scheduler_failed(struct scheduler *s, struct err *err); // mutex not held: 0, or the first error
+int scheduler_failed(struct scheduler *s, struct err *err); // mutex not held: 0, or the first error
 /* Subgroups of block that are not yet at `applied`. */
 size_t scheduler_version_lag(const struct scheduler *s, size_t block);
-/* Nothing is read further ahead until the model acquires a block, or what was asked for is there. */
+/* Nothing is read further ahead until the model acquires a block, or what was asked for is there.
+ */
 int  scheduler_reads_enough(const struct scheduler *s);
 /* to_update and to_commit, of running_version. */
 void scheduler_count(struct scheduler *s);
@@ -224,7 +226,8 @@ void scheduler_queue(struct scheduler *s);
 void scheduler_judge(struct scheduler *s, const struct stream_step *step);
 
 /* records.c: the model's calls; then, with the mutex held, the thread's. */
-int  records_open(struct scheduler *s, struct err *err); // the tables; values are set by who has the arena
+int records_open(struct scheduler *s, struct err *err); // the tables; values are set by who has the
+                                                        // arena
 void records_close(struct scheduler *s);
 int  records_push(struct stream *stream, void **record, struct err *err);
 void records_pushed(struct stream *stream, size_t bytes, size_t left);
@@ -232,7 +235,8 @@ int  records_pop(struct stream *stream, void **record, struct err *err);
 void records_popped(struct stream *stream);
 int  records_advance(struct scheduler *s);
 void records_done(const struct task *t);
-/* The model's, before a step's update: what of this step is still being written is counted as its own. */
+/* The model's, before a step's update: what of this step is still being written is counted as its
+ * own. */
 void records_settle(struct scheduler *s);
 
 /* commit.c; all with the mutex held. */

@@ -34,7 +34,8 @@ static size_t class_find(struct store *s, size_t device, size_t n_pad)
 }
 
 /* Cut the shard [begin, end) of a block into equal subgroups. */
-static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end, size_t max)
+static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end,
+                      size_t max)
 {
     size_t shard = end - begin;
     size_t len = store_pad(ceil_div(shard, ceil_div(shard, max)));
@@ -44,7 +45,12 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
         size_t n = end - first < len ? end - first : len;
 
         s->subs[s->n_subs++] = (struct store_sub){
-            .block = block, .device = device, .first = first, .n = n, .n_pad = store_pad(n), .class_ = class_,
+            .block = block,
+            .device = device,
+            .first = first,
+            .n = n,
+            .n_pad = store_pad(n),
+            .class_ = class_,
         };
         s->classes[class_].subs++;
         s->classes[class_].outside += block > 0;
@@ -53,7 +59,8 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
     }
 }
 
-/* Every subgroup of every block, in order; returns their number. With s->subs NULL they are only counted. */
+/* Every subgroup of every block, in order; returns their number. With s->subs NULL they are only
+ * counted. */
 static size_t blocks_cut(struct store *s, size_t max)
 {
     size_t count = 0;
@@ -76,7 +83,8 @@ static size_t blocks_cut(struct store *s, size_t max)
     return count;
 }
 
-/* Places on each device: the superblock, the slots by class, the gradient and residual areas by subgroup. */
+/* Places on each device: the superblock, the slots by class, the gradient and residual areas by
+ * subgroup. */
 static void places(struct store *s)
 {
     for (size_t d = 0; d < s->n_devices; d++)
@@ -115,12 +123,16 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
     size_t max = sub_max(cfg);
     size_t count;
 
-    *s = (struct store){ .n_blocks = cfg->n_blocks, .n_devices = cfg->n_devices, .moments = cfg->moments,
-                         .wire_dt = cfg->wire_dt, .compress = cfg->compress,
+    *s = (struct store){ .n_blocks = cfg->n_blocks,
+                         .n_devices = cfg->n_devices,
+                         .moments = cfg->moments,
+                         .wire_dt = cfg->wire_dt,
+                         .compress = cfg->compress,
                          .error_feedback = cfg->error_feedback,
                          .spares = cfg->spares };
     if (max == 0)
-        return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes",
+        return err_misuse(err,
+                          "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes",
                           cfg->csd_mem,
                           csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0));
     s->block_params = malloc(s->n_blocks * sizeof *s->block_params);
@@ -206,13 +218,15 @@ int store_super_read(const void *page, struct store_super *out)
     return 0;
 }
 
-int store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err)
+int store_super_check(const void *page, const struct store_super *want, const char *path,
+                      struct err *err)
 {
     struct store_super found;
     char               expected[STORE_SUPERBLOCK];
 
     if (!store_super_present(page))
-        return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)", path);
+        return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)",
+                       path);
     if (memcmp(page, super_magic, sizeof super_magic - 1) != 0)
         return err_set(err, -EBADMSG, "%s was made by another version of siTrain", path);
     if (!store_super_whole(page))
@@ -221,12 +235,15 @@ int store_super_check(const void *page, const struct store_super *want, const ch
     if (memcmp(page, expected, STORE_SUPERBLOCK) == 0)
         return 0;
     if (store_super_read(page, &found))
-        return err_set(err, -EBADMSG, "%s: the superblock is damaged (it is not as siTrain writes it)", path);
+        return err_set(err, -EBADMSG,
+                       "%s: the superblock is damaged (it is not as siTrain writes it)", path);
     if (!strcmp(found.id, want->id) && strcmp(found.layout, want->layout))
         return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: "
                        "siTrain reshard has moved its states elsewhere",
                        path, found.device, found.n_devices);
-    return err_set(err, -EBADMSG, "%s belongs to another run or another place in it: "
-                   "found run %s device %u of %u, expected run %s device %u of %u", path,
-                   found.id, found.device, found.n_devices, want->id, want->device, want->n_devices);
+    return err_set(err, -EBADMSG,
+                   "%s belongs to another run or another place in it: "
+                   "found run %s device %u of %u, expected run %s device %u of %u",
+                   path, found.id, found.device, found.n_devices, want->id, want->device,
+                   want->n_devices);
 }

@@ -24,7 +24,7 @@ struct store_sub {
     size_t   class_;          // of its slots, on its device
     uint64_t grad_off;        // its gradient area
     size_t   grad_bytes;      // size of that area
-    uint64_t residual_off;    // its two residual areas, store_residual_bytes each; with error feedback
+    uint64_t residual_off; // its two residual areas, store_residual_bytes each; with error feedback
 };
 
 /* Slots of one size on one device. */
@@ -104,12 +104,18 @@ static inline size_t store_pad(size_t n)
  * with, else a name of each set of devices that it was moved to (reshard.h), so that those it has
  * left do not pass for its own. */
 enum { STORE_LAYOUT = 17 };
-struct store_super { char id[33], layout[STORE_LAYOUT]; uint32_t device, n_devices; uint64_t bytes; };
-void store_super_pack(void *page, const struct store_super *s);                  // STORE_SUPERBLOCK bytes
-int  store_super_check(const void *page, const struct store_super *want, const char *path, struct err *err);
+struct store_super {
+    char     id[33], layout[STORE_LAYOUT];
+    uint32_t device, n_devices;
+    uint64_t bytes;
+};
+void store_super_pack(void *page, const struct store_super *s); // STORE_SUPERBLOCK bytes
+int  store_super_check(const void *page, const struct store_super *want, const char *path,
+                       struct err *err);
 int  store_super_present(const void *page); // whether it is one of ours at all
 // 0; -EBADMSG: damaged, or not one of this version
 int  store_super_read(const void *page, struct store_super *out);
-int  store_super_whole(const void *page);   // whether its checksum holds: then it says truly whose it is
+int  store_super_whole(const void *page); // whether its checksum holds: then it says truly whose it
+                                          // is
 
 #endif

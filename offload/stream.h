@@ -63,17 +63,17 @@ void stream_expect(struct stream *s, const struct optim_step *optim);
 int  stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err);
 void stream_release(struct stream *s, size_t block);
 
-/* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first asked
- * for in a step; its values are undefined then, and whoever asked writes all of them. May wait for a
- * buffer to become free. */
+/* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first
+ * asked for in a step; its values are undefined then, and whoever asked writes all of them. May
+ * wait for a buffer to become free. */
 int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
 
-/* A stack of records on the devices, for what a training pass's forward leaves to its backward: where the
- * run's configuration has records, else not to be called. push lends the place of the next one, 64-byte
- * aligned, of as many bytes as the configuration says, and may wait until an earlier one is written;
- * pushed: `bytes` of it are filled, and this pass pushes `left` more (the last ones stay in memory). pop
- * lends the newest one as it was pushed, and may wait until it is read; popped: it is done with. A pass
- * that pushed pops all, before stream_update. */
+/* A stack of records on the devices, for what a training pass's forward leaves to its backward:
+ * where the run's configuration has records, else not to be called. push lends the place of the
+ * next one, 64-byte aligned, of as many bytes as the configuration says, and may wait until an
+ * earlier one is written; pushed: `bytes` of it are filled, and this pass pushes `left` more (the
+ * last ones stay in memory). pop lends the newest one as it was pushed, and may wait until it is
+ * read; popped: it is done with. A pass that pushed pops all, before stream_update. */
 int  stream_push(struct stream *s, void **record, struct err *err);
 void stream_pushed(struct stream *s, size_t bytes, size_t left);
 int  stream_pop(struct stream *s, void **record, struct err *err);
@@ -83,10 +83,11 @@ void stream_popped(struct stream *s);
  * writing it to its devices. */
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
 
-/* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are durable.
- * Does not wait. Where an update leaves elements as they were, since they would have become too large or NaN
- * (kernels/reach.h), its step is committed nevertheless, and then one of the calls after it says so and
- * fails, -EDOM: the next stream_update or stream_drain at the latest. */
+/* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
+ * durable. Does not wait. Where an update leaves elements as they were, since they would have
+ * become too large or NaN (kernels/reach.h), its step is committed nevertheless, and then one of
+ * the calls after it says so and fails, -EDOM: the next stream_update or stream_drain at the
+ * latest. */
 int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
 
 /* Wait until everything asked for is done and committed. */
@@ -115,7 +116,8 @@ struct stream_ops {
     void (*release)(struct stream *s, size_t block);
     int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
-    int  (*push)(struct stream *s, void **record, struct err *err); // NULL, with the next three: has none
+    int (*push)(struct stream *s, void **record, struct err *err); // NULL, with the next three: has
+                                                                   // none
     void (*pushed)(struct stream *s, size_t bytes, size_t left);
     int  (*pop)(struct stream *s, void **record, struct err *err);
     void (*popped)(struct stream *s);

@@ -182,7 +182,8 @@ static int csd_grad(struct stream *stream, size_t block, float **grad, int *fres
     return scheduler_failed(s, err);
 }
 
-static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm *norm, struct err *err)
+static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm *norm,
+                         struct err *err)
 {
     struct scheduler *s = of(stream);
     struct gbuf      *g = gbuf_of(s, block);
@@ -300,7 +301,8 @@ static int thread_start(struct scheduler *s, struct err *err)
     return rc;
 }
 
-static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out, struct err *err)
+static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out,
+                       struct err *err)
 {
     struct scheduler *s = of(stream);
     int               rc = scheduler_failed(s, err);
@@ -344,7 +346,8 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Of one frame, gradient buffer, packed gradient and streamed residual for the blocks [first, end). */
+/* Of one frame, gradient buffer, packed gradient and streamed residual for the blocks [first, end).
+ */
 struct buffer_sizes { size_t wire, grad, pack, residual; };
 static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct store *st,
                                       size_t first, size_t end)
@@ -354,7 +357,8 @@ static struct buffer_sizes buffers_of(const struct run_config *cfg, const struct
     for (size_t i = first; i < end; i++) {
         size_t pad = store_pad(cfg->block_params[i]);
 
-        b.wire = pad * dtype_bytes(cfg->wire_dt) > b.wire ? pad * dtype_bytes(cfg->wire_dt) : b.wire;
+        b.wire =
+            pad * dtype_bytes(cfg->wire_dt) > b.wire ? pad * dtype_bytes(cfg->wire_dt) : b.wire;
         b.grad = pad * 4 > b.grad ? pad * 4 : b.grad;
     }
     b.pack = grads_pack_bytes(st, first, end);
@@ -403,7 +407,8 @@ static int arena_open(struct scheduler *s, struct err *err)
                                     buffers_of(cfg, st, L + 1, L + 2) };
     char *at;
 
-    s->arena = mmap(NULL, s->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    s->arena =
+        mmap(NULL, s->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s->arena == MAP_FAILED) {
         s->arena = NULL;
         return err_set(err, -ENOMEM, "out of memory for %zu bytes of frames and gradient buffers",
@@ -477,8 +482,8 @@ static int tables_open(struct scheduler *s, struct err *err)
     s->flushes = calloc(st->n_devices, sizeof *s->flushes);
     s->scratch = aligned_alloc(64, round_up(grads_scratch(st), 64));
     s->meter = meter_new(MAX_SPANS, st->n_devices);
-    if (!s->uses || !s->frames || !s->shard_reads || !s->gbufs || !s->subs || !s->free || !s->free_slots ||
-        !s->queue || !s->queue_first || !s->queue_next || !s->updating ||
+    if (!s->uses || !s->frames || !s->shard_reads || !s->gbufs || !s->subs || !s->free ||
+        !s->free_slots || !s->queue || !s->queue_first || !s->queue_next || !s->updating ||
         !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
@@ -510,7 +515,8 @@ static void decay_emit(void *ctx, size_t offset, size_t count, float weight_deca
     struct decay_collect *c = ctx;
 
     if (c->segments)
-        c->segments[c->n] = (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
+        c->segments[c->n] =
+            (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
     c->n++;
 }
 
@@ -520,7 +526,8 @@ static int segments_fill(struct scheduler *s, struct err *err)
     struct decay_collect c = { 0 };
 
     for (size_t i = 0; i < st->n_subs; i++)
-        s->cfg.decay(s->cfg.decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit, &c);
+        s->cfg.decay(s->cfg.decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n,
+                     decay_emit, &c);
     s->segments = calloc(c.n, sizeof *s->segments);
     if (!s->segments)
         return err_set(err, -ENOMEM, "out of memory for %zu weight-decay ranges", c.n);
@@ -528,7 +535,8 @@ static int segments_fill(struct scheduler *s, struct err *err)
     for (size_t i = 0; i < st->n_subs; i++) {
         size_t from = c.n;
 
-        s->cfg.decay(s->cfg.decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit, &c);
+        s->cfg.decay(s->cfg.decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n,
+                     decay_emit, &c);
         s->subs[i].segments = s->segments + from;
         s->subs[i].n_segments = c.n - from;
     }
@@ -542,7 +550,7 @@ static int free_fill(struct scheduler *s, const struct journal_sub *subs, struct
     size_t              slots = slots_total(st);
     unsigned char      *taken = calloc(slots, 1);
     uint32_t           *at = s->free_slots;
-    int                 rc = taken ? 0 : err_set(err, -ENOMEM, "out of memory for a map of %zu slots", slots);
+    int rc = taken ? 0 : err_set(err, -ENOMEM, "out of memory for a map of %zu slots", slots);
 
     for (size_t c = 0; c < st->n_classes; at += st->classes[c++].slots)
         s->free[c].slots = at;
@@ -570,8 +578,9 @@ static int map_fill(struct scheduler *s, struct err *err)
     struct journal_grad *grads = calloc(st->n_subs, sizeof *grads);
     int                  rc;
 
-    rc = subs && grads ? journal_open(&s->journal, s->cfg.log, st->n_subs, &s->state, subs, grads, err)
-                       : err_set(err, -ENOMEM, "out of memory for the journal");
+    rc = subs && grads
+             ? journal_open(&s->journal, s->cfg.log, st->n_subs, &s->state, subs, grads, err)
+             : err_set(err, -ENOMEM, "out of memory for the journal");
     if (!rc)
         rc = free_fill(s, subs, err);
     for (size_t i = 0; !rc && i < st->n_subs; i++) {
@@ -652,11 +661,24 @@ static void csd_close(struct stream *stream)
 }
 
 static const struct stream_ops csd_ops_ = {
-    .name = "csd", .begin = csd_begin, .expect = csd_expect, .acquire = csd_acquire, .release = csd_release,
-    .grad = csd_grad, .send_grad = csd_send_grad, .push = records_push, .pushed = records_pushed,
-    .pop = records_pop, .popped = records_popped, .update = csd_update, .drain = csd_drain,
-    .masters = csd_masters, .masters_end = csd_masters_end, .applied = csd_applied,
-    .meter = csd_meter, .close = csd_close,
+    .name = "csd",
+    .begin = csd_begin,
+    .expect = csd_expect,
+    .acquire = csd_acquire,
+    .release = csd_release,
+    .grad = csd_grad,
+    .send_grad = csd_send_grad,
+    .push = records_push,
+    .pushed = records_pushed,
+    .pop = records_pop,
+    .popped = records_popped,
+    .update = csd_update,
+    .drain = csd_drain,
+    .masters = csd_masters,
+    .masters_end = csd_masters_end,
+    .applied = csd_applied,
+    .meter = csd_meter,
+    .close = csd_close,
 };
 
 int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice,
@@ -732,7 +754,8 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_ram = residual_ram_bytes(cfg),
         .residual_ends = cfg->error_feedback ? e.grad + f.grad : 0,
         .residual_layer = cfg->error_feedback ? l.grad : 0,
-        .arenas = cfg->n_devices * csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
+        .arenas = cfg->n_devices *
+                  csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
     };
     out->masters = master_reader_bytes(&st);
     out->record_buffer = records_buffer(cfg);

@@ -66,11 +66,12 @@ struct stream_mem {
     size_t            arena_bytes;
     struct piece     *pieces;
     size_t            n_pieces;
-    struct topk_pair *pairs;   // compressed runs: of the largest block, with error feedback of every block
+    struct topk_pair *pairs; // compressed runs: of the largest block, with error feedback of every
+                             // block
     void             *scratch; // of the norm and of Top-K
     uint32_t         *crc;     // of the image being written
     struct image_state committed;
-    int               image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
+    int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t          next_step, applied;
     uint64_t          update_ns; // when the update under way began
     struct param_set kept;
@@ -100,7 +101,8 @@ static size_t grad_bytes(const struct run_config *cfg, size_t block)
 
 static size_t wire_bytes(const struct run_config *cfg, size_t block)
 {
-    return cfg->wire_dt == DT_F32 ? 0 : aligned(cfg->block_params[block] * dtype_bytes(cfg->wire_dt));
+    return cfg->wire_dt == DT_F32 ? 0
+                                  : aligned(cfg->block_params[block] * dtype_bytes(cfg->wire_dt));
 }
 
 static size_t scratch_bytes(const struct run_config *cfg)
@@ -301,14 +303,17 @@ static int commit_rows(struct stream_mem *m, const struct runlog_step *row,
 
 static int commit_image(struct stream_mem *m, const struct runlog_step *row, struct err *err)
 {
-    struct image_state next = { .area = 1 - m->committed.area, .step = m->next_step, .applied = m->applied };
+    struct image_state next = { .area = 1 - m->committed.area,
+                                .step = m->next_step,
+                                .applied = m->applied };
     uint64_t           start = clock_ns();
-    int                rc = image_write(&m->cfg, next.area, m->image[next.area], m->states, m->crc, err);
+    int rc = image_write(&m->cfg, next.area, m->image[next.area], m->states, m->crc, err);
 
     if (rc)
         return rc;
     if (row)
-        meter_span(m->meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(), image_bytes(&m->cfg));
+        meter_span(m->meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(),
+                   image_bytes(&m->cfg));
     rc = set_synchronous(m, "PRAGMA synchronous=FULL", err);
     if (!rc)
         rc = commit_rows(m, row, &next, err);
@@ -343,7 +348,8 @@ static int mem_drain(struct stream *s, struct err *err)
     return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
 }
 
-static int master_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+static int master_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out,
+                              struct err *err)
 {
     const struct stream_mem *m = ctx;
 
@@ -431,7 +437,8 @@ static void cut_pieces(void *ctx, size_t offset, size_t count, float weight_deca
         n = PIECE_PARAMS - offset % PIECE_PARAMS;
         n = n < end - offset ? n : end - offset;
         if (c->pieces)
-            c->pieces[c->n] = (struct piece){ c->block, offset, n, weight_decay, REACH_UNKNOWN, { 0 } };
+            c->pieces[c->n] =
+                (struct piece){ c->block, offset, n, weight_decay, REACH_UNKNOWN, { 0 } };
         c->n++;
     }
 }
@@ -453,7 +460,8 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
         .compress = scratch_bytes(cfg) + pairs_bytes(cfg),
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
         .tables = make_pieces(cfg, NULL) * sizeof(struct piece),
-        .states = wire_bytes(cfg, 0) + grad_bytes(cfg, 0) + wire_bytes(cfg, last) + grad_bytes(cfg, last),
+        .states =
+            wire_bytes(cfg, 0) + grad_bytes(cfg, 0) + wire_bytes(cfg, last) + grad_bytes(cfg, last),
         .layer_frame = last > 1 ? wire_bytes(cfg, 1) : 0,
         .layer_grad = last > 1 ? grad_bytes(cfg, 1) : 0,
         .device_bytes = IMAGE_AREAS * image_bytes(cfg),
@@ -480,8 +488,8 @@ static int open_tables(struct stream_mem *m, struct err *err)
     m->scratch = aligned_alloc(ALIGN, scratch_bytes(cfg));
     m->pairs = cfg->compress > 0.0 ? aligned_alloc(ALIGN, pairs_bytes(cfg)) : NULL;
     m->meter = meter_new(MAX_SPANS, 0);
-    if (!m->block_sizes || !m->blocks || !m->states || !m->crc || !m->pieces || !m->scratch || !m->meter ||
-        (cfg->compress > 0.0 && !m->pairs))
+    if (!m->block_sizes || !m->blocks || !m->states || !m->crc || !m->pieces || !m->scratch ||
+        !m->meter || (cfg->compress > 0.0 && !m->pairs))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu blocks", n);
     make_pieces(cfg, m->pieces);
     memcpy(m->block_sizes, cfg->block_params, n * sizeof *m->block_sizes);
@@ -497,7 +505,8 @@ static int open_arena(struct stream_mem *m, struct err *err)
 
     for (size_t b = 0; b < cfg->n_blocks; b++)
         m->arena_bytes += states_bytes(cfg, b) + grad_bytes(cfg, b) + wire_bytes(cfg, b);
-    m->arena = mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m->arena =
+        mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->arena == MAP_FAILED) {
         m->arena = NULL;
         return err_set(err, -ENOMEM, "out of memory: --mode mem needs %zu MiB for parameters, "
@@ -509,7 +518,8 @@ static int open_arena(struct stream_mem *m, struct err *err)
 
         mb->params = cfg->block_params[b];
         mb->states = m->states[b] = (float *)(void *)(m->arena + at);
-        mb->residual = cfg->error_feedback ? mb->states + image_block_floats(cfg, b) - mb->params : NULL;
+        mb->residual =
+            cfg->error_feedback ? mb->states + image_block_floats(cfg, b) - mb->params : NULL;
         mb->pairs = pairs;
         if (cfg->error_feedback)
             pairs += topk_count(mb->params, cfg->compress);
@@ -573,12 +583,14 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
 
 /* Making, asking, reading. */
 
-int stream_mem_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+int stream_mem_format(const struct run_config *cfg, const struct params_source *init,
+                      struct err *err)
 {
     return image_format(cfg, init, err);
 }
 
-int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied, struct err *err)
+int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied,
+                        struct err *err)
 {
     struct image_state s;
     int                rc = image_latest(cfg, &s, err);

@@ -7,7 +7,8 @@
 
 /* Write RUN/image0 (masters from `init`, moments zero) and the journal's rows, in a transaction of
  * its own. On failure the image is removed. */
-int stream_mem_format(const struct run_config *cfg, const struct params_source *init, struct err *err);
+int stream_mem_format(const struct run_config *cfg, const struct params_source *init,
+                      struct err *err);
 
 /* The last committed state. */
 int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied,
@@ -18,7 +19,8 @@ int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint6
  * of the final norm are in states. */
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out);
 
-/* Masters of the committed image. It is verified as a whole, once, here. *source is valid until the close. */
+/* Masters of the committed image. It is verified as a whole, once, here. *source is valid until the
+ * close. */
 struct mem_reader;
 int  stream_mem_reader(struct mem_reader **out, struct params_source *source,
                        const struct run_config *cfg, struct err *err);

@@ -42,14 +42,15 @@ struct stream_read {
     size_t              *block_params;
     enum dtype           dt;
     struct meter        *meter;
-    struct frame        *frames; // [0] the embeddings, [1..n_frames] layers, [n_frames + 1] the final norm
+    struct frame *frames; // [0] the embeddings, [1..n_frames] layers, [n_frames + 1] the final norm
     float               *piece;
     pthread_t            thread;
     int                  started;
 
     pthread_mutex_t mutex;
     pthread_cond_t  changed;
-    uint64_t        pass, step; // passes announced; the first one's step, under which all reading is recorded
+    uint64_t pass, step; // passes announced; the first one's step, under which all reading is
+                         // recorded
     size_t          next;       // block that the reader turns to, n_blocks when the pass is read
     int             stop;
     int             failed;     // -errno, with why
@@ -94,7 +95,8 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
     return 0;
 }
 
-/* Claim the frame of r->next for the pass and fill it; waits while an earlier use of it is not released. */
+/* Claim the frame of r->next for the pass and fill it; waits while an earlier use of it is not
+ * released. */
 static void read_next(struct stream_read *r)
 {
     size_t        block = r->next;
@@ -147,7 +149,8 @@ static void *reader_main(void *arg)
 
 static int no_training(struct err *err)
 {
-    return err_set(err, -ENOTSUP, "this stream only reads: it can evaluate and generate, not train");
+    return err_set(err, -ENOTSUP,
+                   "this stream only reads: it can evaluate and generate, not train");
 }
 
 /* A new pass takes back what an old one claimed and did not use. */

@@ -23,8 +23,9 @@ static uint64_t gradient_bytes(const struct traffic_config *c)
     uint64_t bytes = 0;
 
     for (size_t b = 0; b < c->n_blocks; b++)
-        bytes += c->compress > 0.0 ? sizeof(struct topk_pair) * topk_count(c->block_params[b], c->compress)
-                                   : sizeof(float) * c->block_params[b];
+        bytes += c->compress > 0.0
+                     ? sizeof(struct topk_pair) * topk_count(c->block_params[b], c->compress)
+                     : sizeof(float) * c->block_params[b];
     return bytes;
 }
 
@@ -58,7 +59,8 @@ struct traffic_config traffic_of_run(const struct run_config *run)
 
 void traffic_computed(struct link_meter *out, const struct traffic_config *c)
 {
-    enum link_kind update = c->on_host ? LINK_HOST : LINK_INTERNAL; // which link the update's data cross
+    enum link_kind update = c->on_host ? LINK_HOST : LINK_INTERNAL; // which link the update's data
+                                                                    // cross
     uint64_t       params, states, offloaded = 0;
 
     assert(c->n_blocks >= 2);
@@ -71,7 +73,8 @@ void traffic_computed(struct link_meter *out, const struct traffic_config *c)
     out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] = wire_read_bytes(c);
     if (c->error_feedback) {
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
-        out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] = c->residual_in_ram ? 0 : params * sizeof(float);
+        out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] =
+            c->residual_in_ram ? 0 : params * sizeof(float);
     }
     if (c->records.n > c->records.buffers)
         offloaded = (uint64_t)(c->records.n - c->records.buffers) * c->records.bytes;

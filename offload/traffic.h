@@ -1,5 +1,5 @@
-/* traffic.h: what a step must move, computed (docs/design.md, run.db): bytes of payload per link, class
- * and direction. */
+/* traffic.h: what a step must move, computed (docs/design.md, run.db): bytes of payload per link,
+ * class and direction. */
 #ifndef OFFLOAD_TRAFFIC_H
 #define OFFLOAD_TRAFFIC_H
 
@@ -11,12 +11,13 @@ struct traffic_config {
     int        in_memory;     // mem: nothing moves
     size_t     n_blocks;      // embeddings, layers, final norm
     const size_t *block_params;
-    size_t     frames;        // layer frames: the last `frames` layers of forward are still there in backward
+    size_t frames; // layer frames: the last `frames` layers of forward are still there in backward
     enum dtype wire_dt;
     int        moments;
     double     compress;      // 0 dense
     int        error_feedback, residual_in_ram;
-    struct run_records records; // activations on the devices: the last `buffers` of them stay in memory
+    struct run_records records; // activations on the devices: the last `buffers` of them stay in
+                                // memory
 };
 
 /* Of a run's configuration; what it points to is the run's. */

@@ -1,6 +1,7 @@
-/* verify.c: devices are read all at once, each area after area in pieces, some of which are in flight while
- * another is summed. An area is what one checksum covers: the states or the wire of a subgroup's committed
- * slot, its gradient where the step of the last commit A is not finished yet, its committed residual. */
+/* verify.c: devices are read all at once, each area after area in pieces, some of which are in
+ * flight while another is summed. An area is what one checksum covers: the states or the wire of a
+ * subgroup's committed slot, its gradient where the step of the last commit A is not finished yet,
+ * its committed residual. */
 #include "offload/verify.h"
 
 #include "csd/grad_wire.h"
@@ -70,7 +71,8 @@ struct check {
 
 /* ---- sentences ---- */
 
-static void say(struct verify *v, int damage, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(struct verify *v, int damage, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static void say(struct verify *v, int damage, const char *fmt, ...)
 {
@@ -106,10 +108,12 @@ static void area_damaged(struct check *c, struct lane *l, const struct area *a, 
     c->bad[a->sub] |= a->kind == VERIFY_STATES ? BAD_STATES : a->kind == VERIFY_WIRE ? BAD_WIRE : 0;
     if (lane_may_say(c, l))
         say(c->v, 1,
-            "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64
-            " bytes at offset %" PRIu64 ": %s",
-            l->device, c->dev.paths[l->device], what[a->kind], u->block, u->first, u->first + u->n - 1,
-            a->bytes, a->off, why);
+            "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64 " bytes at "
+                                                                                    "offset "
+                                                                                    "%" PRIu64 ": "
+                                                                                               "%s",
+            l->device, c->dev.paths[l->device], what[a->kind], u->block, u->first,
+            u->first + u->n - 1, a->bytes, a->off, why);
 }
 
 /* ---- areas ---- */
@@ -119,7 +123,8 @@ static int area_of(const struct check *c, size_t i, enum verify_kind kind, struc
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
-    uint64_t slot = store_slot_off(st, u->class_, c->subs[i].slot), states = store_state_bytes(st, u->n_pad);
+    uint64_t                slot = store_slot_off(st, u->class_, c->subs[i].slot),
+             states = store_state_bytes(st, u->n_pad);
 
     *out = (struct area){.kind = kind, .sub = i};
     switch (kind) {
@@ -209,7 +214,8 @@ static int lane_ask(struct check *c, struct lane *l)
 static void piece_look(struct check *c, struct lane *l, const struct piece *p)
 {
     const struct store_sub *u = &c->dev.store.subs[p->area.sub];
-    struct reach_kept       beyond = reach_beyond((const float *)(void *)p->buf, p->job.bytes / sizeof(float));
+    struct reach_kept       beyond =
+        reach_beyond((const float *)(void *)p->buf, p->job.bytes / sizeof(float));
     size_t                  at = (p->job.off - p->area.off) / sizeof(float);
 
     beyond.first = (at + beyond.first) % u->n_pad;
@@ -234,8 +240,9 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
         return;
     count->n++;
     if (!l->failed && l->crc != p->area.crc) {
-        snprintf(why, sizeof why, "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")",
-                 l->crc, p->area.crc);
+        snprintf(why, sizeof why,
+                 "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")", l->crc,
+                 p->area.crc);
         area_damaged(c, l, &p->area, why);
     } else if (!l->failed) { // what is damaged holds anything
         param_set_join(&c->v->beyond, &l->beyond);
@@ -295,8 +302,8 @@ static void map_check(struct check *c)
         if (version > c->state.applied || version + 1 < c->state.applied ||
             c->subs[i].slot >= c->dev.store.classes[u->class_].slots)
             say(c->v, 1,
-                "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64 " in slot %" PRIu32
-                " of device %zu: no step "
+                "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
+                " in slot %" PRIu32 " of device %zu: no step "
                 "leaves that after %" PRIu64 " updates",
                 u->block, u->first, u->first + u->n - 1, version, c->subs[i].slot, u->device,
                 c->state.applied);
@@ -357,7 +364,8 @@ static void superblocks_say(struct check *c)
 /* ---- mending ---- */
 
 /* The wire of a subgroup from its master, whose checksum master_reader_read compares. */
-static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *wire, struct err *err)
+static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *wire,
+                     struct err *err)
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
@@ -389,7 +397,8 @@ static int wires_mend(struct check *c, struct err *err)
     const struct store *st = &c->dev.store;
     struct master_reader      m;
     void               *wire = aligned_alloc(4096, store_wire_bytes(st, st->max_pad));
-    int rc = wire ? master_reader_open(&m, &c->dev, err) : err_set(err, -ENOMEM, "out of memory for a wire shard");
+    int                       rc = wire ? master_reader_open(&m, &c->dev, err)
+                                        : err_set(err, -ENOMEM, "out of memory for a wire shard");
 
     if (rc) {
         free(wire);
@@ -441,7 +450,8 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     int               silent, rc;
 
     plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
-    rc = c.each ? devices_open_each(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, c.each, err)
+    rc = c.each ? devices_open_each(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, c.each,
+                                    err)
                 : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
     if (rc)
         goto out;
@@ -488,8 +498,9 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
         rc = image_check(&watched, 1 - state.area, &other, err);
     if (rc)
         return rc;
-    v->count[VERIFY_IMAGE] = (struct verify_count){
-        .n = 1 + (uint64_t)other.named, .bytes = newest.bytes + other.bytes, .damaged = newest.damaged};
+    v->count[VERIFY_IMAGE] = (struct verify_count){ .n = 1 + (uint64_t)other.named,
+                                                    .bytes = newest.bytes + other.bytes,
+                                                    .damaged = newest.damaged };
     v->beyond = newest.beyond;
     if (newest.damaged)
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
@@ -499,8 +510,8 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
             " and is what the next commit writes to; now there is no way back to it",
             other.why.text, other.step);
     if (newest.damaged && other.named && !other.damaged)
-        say(v, 0, "the last whole committed state is that after step %" PRIu64 ", in image%u", other.step,
-            1 - state.area);
+        say(v, 0, "the last whole committed state is that after step %" PRIu64 ", in image%u",
+            other.step, 1 - state.area);
     if (!newest.damaged || !v->mend || !other.named || other.damaged)
         return 0;
     rc = image_forget(cfg, state.area, err);
@@ -516,8 +527,8 @@ static void beyond_say(struct verify *v, const struct run_config *cfg)
 
     if (v->beyond.n)
         say(v, 1,
-            "%s: %zu of the parameters and moments are infinite or not a number, the first of %s: nothing "
-            "can be computed from them",
+            "%s: %zu of the parameters and moments are infinite or not a number, the first of %s: "
+            "nothing can be computed from them",
             cfg->dir, v->beyond.n, run_name(cfg, v->beyond.block, v->beyond.first, name));
 }
 

@@ -1,9 +1,10 @@
-/* verify.h: reads all of a run's states where they lie, on its devices or in its images, and compares them
- * with the journal's checksums: what training and exports find piece by piece as they read, found at once.
- * Memory: a few MiB a device. Nothing is written, unless it is asked to mend what can be made again from what
- * is whole: a wire shard           from its master, in place (a kill leaves it as damaged as it was) a
- * superblock           from the run's settings, where the rest of its device is whole the newest image by
- * going back to the one before: the steps since are computed again, to the same bits */
+/* verify.h: reads all of a run's states where they lie, on its devices or in its images, and
+ * compares them with the journal's checksums: what training and exports find piece by piece as they
+ * read, found at once. Memory: a few MiB a device. Nothing is written, unless it is asked to mend
+ * what can be made again from what is whole: a wire shard           from its master, in place (a
+ * kill leaves it as damaged as it was) a superblock           from the run's settings, where the
+ * rest of its device is whole the newest image by going back to the one before: the steps since are
+ * computed again, to the same bits */
 #ifndef OFFLOAD_VERIFY_H
 #define OFFLOAD_VERIFY_H
 
@@ -34,10 +35,11 @@ struct verify {
     struct verify_count count[VERIFY_KINDS];
     uint64_t            next_step, applied;
     struct param_set    beyond;    // whose values, or moments, are not finite
-    int                 half_done; // the step before next_step waits to be finished from its gradients
+    int half_done; // the step before next_step waits to be finished from its gradients
 };
 
-/* 0 also where there is damage: the counts tell. -errno: it could not be looked at, or not to the end. */
+/* 0 also where there is damage: the counts tell. -errno: it could not be looked at, or not to the
+ * end. */
 int verify_run(struct verify *v, const struct run_config *cfg, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* csd_hold.c: csd_emu between two functions of ours. A device is asked by one thread alone: so what was let go is
- * submitted as that thread comes to reap. */
+/* csd_hold.c: csd_emu between two functions of ours. A device is asked by one thread alone: so what
+ * was let go is submitted as that thread comes to reap. */
 #include "tests/csd_hold.h"
 
 #include <assert.h>
@@ -58,7 +58,8 @@ static int hold_close(struct csd *c)
 
 static struct csd_ops ops;
 
-static int hold_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size, struct err *err)
+static int hold_open(struct csd **out, const struct csd_config *cfg, char *notice,
+                     size_t notice_size, struct err *err)
 {
     int rc = csd_emu.open(out, cfg, notice, notice_size, err);
 

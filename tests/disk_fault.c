@@ -1,6 +1,6 @@
-/* disk_fault.c: see the header. A request that is to be torn or cut is passed on as another one of this
- * file's own; what comes back early is held until its time. The plan is a static: tests have one faulty disk
- * open at a time. */
+/* disk_fault.c: see the header. A request that is to be torn or cut is passed on as another one of
+ * this file's own; what comes back early is held until its time. The plan is a static: tests have
+ * one faulty disk open at a time. */
 #include "tests/disk_fault.h"
 
 #include "data/base/clock.h"
@@ -79,8 +79,8 @@ static int fault_submit(struct disk *base, struct disk_req *r)
 {
     struct fault *d = (struct fault *)base;
     struct slot  *s = d->slots;
-    int           aimed =
-        (plan.ops & (1u << r->op)) && (plan.to == 0 || (r->off < plan.to && r->off + r->bytes > plan.from));
+    int           aimed = (plan.ops & (1u << r->op)) &&
+                (plan.to == 0 || (r->off < plan.to && r->off + r->bytes > plan.from));
     size_t half = r->bytes / 2 / FAULT_UNIT * FAULT_UNIT;
 
     while (s < d->slots + FAULT_REQS && s->busy)

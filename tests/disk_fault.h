@@ -1,18 +1,19 @@
-/* disk_fault.h: a disk around another one that goes wrong as told, by seed or at one request: for tests. One plan at a time. */
+/* disk_fault.h: a disk around another one that goes wrong as told, by seed or at one request: for
+ * tests. One plan at a time. */
 #ifndef TESTS_DISK_FAULT_H
 #define TESTS_DISK_FAULT_H
 
 #include "csd/disk.h"
 
-/* Each request of `ops` (bits 1 << enum disk_op) inside [from, to) meets one of these with the given
- * probability, 0 to 1. */
+/* Each request of `ops` (bits 1 << enum disk_op) inside [from, to) meets one of these with the
+ * given probability, 0 to 1. */
 struct disk_fault_plan {
     const struct disk_ops *inner;
     uint64_t               seed;
     unsigned               ops;
     uint64_t               from, to; // offsets; to 0: everywhere
     double                 eio;      // fails with -EIO, nothing moved
-    double                 torn;     // write: only the first half arrives, and it says it was written
+    double                 torn; // write: only the first half arrives, and it says it was written
     double                 dropped;  // write: nothing arrives, and it says it was written
     double                 short_io; // moved in two requests, cut at a multiple of 4 KiB
     uint64_t               delay_ns; // every request takes at least so long

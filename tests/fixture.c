@@ -1,5 +1,5 @@
-/* fixture.c: a text index, one line "name f32|i32 count" an array, an empty line, then the arrays one after
- * the other. */
+/* fixture.c: a text index, one line "name f32|i32 count" an array, an empty line, then the arrays
+ * one after the other. */
 #include "tests/fixture.h"
 
 #include <setjmp.h>
@@ -29,7 +29,9 @@ struct fixture *fixture_open(const char *path)
         fail_msg("cannot open %s", path);
     while (fgets(line, sizeof line, file) && line[0] != '\n') {
         assert_true(f->n < MAX_ARRAYS);
-        assert_int_equal(sscanf(line, "%63s %7s %zu", f->array[f->n].name, kind, &f->array[f->n].count), 3);
+        assert_int_equal(sscanf(line, "%63s %7s %zu", f->array[f->n].name, kind,
+                                &f->array[f->n].count),
+                         3);
         f->array[f->n].is_f32 = strcmp(kind, "f32") == 0;
         f->array[f->n].first = total;
         total += f->array[f->n++].count;

@@ -10,7 +10,8 @@ struct fixture;
 struct fixture *fixture_open(const char *path); // fails the test if it cannot be read
 void fixture_close(struct fixture *f);
 
-/* Owned by the fixture; fails the test if there is no such array, or it has not n elements (n 0: any number).
+/* Owned by the fixture; fails the test if there is no such array, or it has not n elements (n 0:
+ * any number).
  */
 const float   *fixture_f32(const struct fixture *f, const char *name, size_t n);
 const int32_t *fixture_i32(const struct fixture *f, const char *name, size_t n);

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A guarded array is four parts: a page that holds the length, a closed page, the pages of the array
- * (which ends where they end, so that it begins in the first of them), a closed page. */
+/* A guarded array is four parts: a page that holds the length, a closed page, the pages of the
+ * array (which ends where they end, so that it begins in the first of them), a closed page. */
 void *guard_alloc(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -17,7 +17,8 @@ void *guard_alloc(size_t bytes)
     size_t all = 3 * page + (want + page - 1) / page * page;
     char  *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE) || mprotect(p + all - page, page, PROT_NONE))
+    if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE) ||
+        mprotect(p + all - page, page, PROT_NONE))
         abort();
     memcpy(p, &all, sizeof all);
     return p + all - page - want;
@@ -52,8 +53,8 @@ void ref_fill(float *x, size_t n, float lo, float hi, uint64_t *state)
         x[i] = lo + (hi - lo) * (float)(ref_random(state) >> 40) * 0x1p-24f;
 }
 
-void ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w, const double *b,
-                   size_t n, size_t C, double eps)
+void ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w,
+                   const double *b, size_t n, size_t C, double eps)
 {
     for (size_t i = 0; i < n; i++, x += C, out += C) {
         double m = 0.0, v = 0.0;
@@ -139,16 +140,19 @@ static void attention_row(double *p, const double *qkv, size_t t, size_t C, size
         p[s] /= sum;
 }
 
-/* Adds what row t of one head contributes to dqkv: dp = f (dout v'), ds = p (dp - sum p dp), dv = (f p)' dout. */
-static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout, const double *qkv,
-                                   const double *factor, size_t t, size_t C, size_t hs, size_t col)
+/* Adds what row t of one head contributes to dqkv: dp = f (dout v'), ds = p (dp - sum p dp), dv =
+ * (f p)' dout. */
+static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout,
+                                   const double *qkv, const double *factor, size_t t, size_t C,
+                                   size_t hs, size_t col)
 {
     double dot = 0.0;
 
     for (size_t s = 0; s <= t; s++) {
         dp[s] = 0.0;
         for (size_t i = 0; i < hs; i++)
-            dp[s] += dout[t * C + col + i] * qkv[s * 3 * C + 2 * C + col + i] * (factor ? factor[s] : 1.0);
+            dp[s] += dout[t * C + col + i] * qkv[s * 3 * C + 2 * C + col + i] *
+                     (factor ? factor[s] : 1.0);
         dot += p[s] * dp[s];
     }
     for (size_t s = 0; s <= t; s++) {
@@ -157,13 +161,14 @@ static void attention_row_backward(double *dqkv, const double *p, double *dp, co
         for (size_t i = 0; i < hs; i++) {
             dqkv[t * 3 * C + col + i] += ds * qkv[s * 3 * C + C + col + i];
             dqkv[s * 3 * C + C + col + i] += ds * qkv[t * 3 * C + col + i];
-            dqkv[s * 3 * C + 2 * C + col + i] += p[s] * (factor ? factor[s] : 1.0) * dout[t * C + col + i];
+            dqkv[s * 3 * C + 2 * C + col + i] +=
+                p[s] * (factor ? factor[s] : 1.0) * dout[t * C + col + i];
         }
     }
 }
 
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, const double *factor,
-                   size_t T, size_t C, size_t H)
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
+                   const double *factor, size_t T, size_t C, size_t H)
 {
     size_t  hs = C / H;
     double *p = calloc(2 * T, sizeof *p);
@@ -210,7 +215,8 @@ double ref_dropout(double p, uint64_t seed, uint64_t site, uint64_t row, uint64_
     const uint64_t stream = 0x64726f706f757400u, number = column / 64 * 8 + column % 8;
     const uint32_t seed_key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
     const uint32_t seed_counter[4] = { 0, 0, (uint32_t)stream, (uint32_t)(stream >> 32) };
-    const uint32_t counter[4] = { (uint32_t)number, (uint32_t)row, (uint32_t)(row >> 32), (uint32_t)(number >> 32) };
+    const uint32_t counter[4] = { (uint32_t)number, (uint32_t)row, (uint32_t)(row >> 32),
+                                  (uint32_t)(number >> 32) };
     uint32_t       key[4], word[4], bits;
     double         drop = floor(p * 65536.0 + 0.5);
 

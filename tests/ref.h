@@ -1,5 +1,6 @@
-/* ref.h: what the kernels are tested against: naive kernels in double precision, and memory that ends at
- * a page nobody may touch. Nothing here is fast, and nothing here shares code with kernels/. */
+/* ref.h: what the kernels are tested against: naive kernels in double precision, and memory that
+ * ends at a page nobody may touch. Nothing here is fast, and nothing here shares code with
+ * kernels/. */
 #ifndef TESTS_REF_H
 #define TESTS_REF_H
 
@@ -7,7 +8,8 @@
 #include <stdint.h>
 
 /* `bytes` of zeroed memory whose last byte is followed by a PROT_NONE page (and whose first page is
- * preceded by one). Its address is as aligned as `bytes` is: an odd number of floats is at a multiple of 4. */
+ * preceded by one). Its address is as aligned as `bytes` is: an odd number of floats is at a
+ * multiple of 4. */
 void *guard_alloc(size_t bytes);
 void guard_free(void *p); // NULL is fine
 
@@ -16,27 +18,28 @@ uint64_t ref_random(uint64_t *state);
 void     ref_fill(float *x, size_t n, float lo, float hi, uint64_t *state);
 
 /* All arrays row-major, (n, C) or as said; every result is written, never added to. */
-void ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w, const double *b,
-                   size_t n, size_t C, double eps);
+void   ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w,
+                     const double *b, size_t n, size_t C, double eps);
 void ref_layernorm_backward(double *dx, double *dw, double *db, const double *dout, const double *x,
                             const double *w, size_t n, size_t C, double eps);
 double ref_gelu(double x);
 double ref_gelu_grad(double x);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
-/* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. factor (H, T, T): dropout's,
- * of the probabilities; NULL: none. */
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv, const double *factor,
-                   size_t T, size_t C, size_t H);
-/* Philox 4x32-10 of a counter and a key, and the factor 0 or 1/(1-p) that kernels/dropout.c's comment promises. */
+/* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. factor
+ * (H, T, T): dropout's, of the probabilities; NULL: none. */
+void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
+                   const double *factor, size_t T, size_t C, size_t H);
+/* Philox 4x32-10 of a counter and a key, and the factor 0 or 1/(1-p) that kernels/dropout.c's
+ * comment promises. */
 void   ref_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);
 double ref_dropout(double p, uint64_t seed, uint64_t site, uint64_t row, uint64_t column);
 /* c (m, n) = op(a) op(b); a is (m, k), or (k, m) if ta; b is (k, n), or (n, k) if tb. */
 void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n, size_t k,
                 int ta, int tb);
 
-/* Largest |a - b| / (atol + rtol * |b|) over n elements: at most 1 where all are within tolerance; a NaN
- * makes it infinite. */
+/* Largest |a - b| / (atol + rtol * |b|) over n elements: at most 1 where all are within tolerance;
+ * a NaN makes it infinite. */
 double ref_excess(const float *a, const double *b, size_t n, double atol, double rtol);
 
 #endif

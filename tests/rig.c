@@ -10,10 +10,15 @@
 
 #include <math.h>
 
-struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay, int decay_all)
+struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay,
+                    int decay_all)
 {
-    struct stream_plain_options so = { .gpt = o->model.gpt, .wire = o->model.dtype, .optim = o->optim,
-                                       .weight_decay = weight_decay, .decay_all = decay_all, .params = params,
+    struct stream_plain_options so = { .gpt = o->model.gpt,
+                                       .wire = o->model.dtype,
+                                       .optim = o->optim,
+                                       .weight_decay = weight_decay,
+                                       .decay_all = decay_all,
+                                       .params = params,
                                        .record_bytes = trainer_sizes(o).record };
     struct rig rig = { .stream = stream_plain_open(&so) };
     struct err err = { 0 };
@@ -64,7 +69,8 @@ double norm_distance(const float *a, const float *b, size_t n, size_t skip)
     return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
 }
 
-double compare_tensors(const struct gpt_config *g, const float *a, const float *b, distance_fn *distance, double tolerance)
+double compare_tensors(const struct gpt_config *g, const float *a, const float *b,
+                       distance_fn *distance, double tolerance)
 {
     size_t at = 0;
     double worst = 0;

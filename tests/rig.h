@@ -1,5 +1,5 @@
-/* rig.h: a model ready to train in a test: a stream_plain and a trainer over it; and how far what it computed is from what PyTorch did.
- * What fails, fails the test. */
+/* rig.h: a model ready to train in a test: a stream_plain and a trainer over it; and how far what
+ * it computed is from what PyTorch did. What fails, fails the test. */
 #ifndef TESTS_RIG_H
 #define TESTS_RIG_H
 
@@ -9,19 +9,24 @@
 struct rig { struct stream *stream; struct trainer *trainer; };
 
 /* params as in stream_plain_options; decay_all: weight_decay is on every tensor. */
-struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay, int decay_all);
+struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay,
+                    int decay_all);
 void       rig_close(struct rig *rig);
 
-/* The engines of products, by turns: OpenBLAS for an even i, oneDNN for an odd one where this build has it. */
+/* The engines of products, by turns: OpenBLAS for an even i, oneDNN for an odd one where this build
+ * has it. */
 enum matmul_engine rig_engine(size_t i);
 
-/* Over n elements, the third [skip, 2 skip) left out where skip is not 0; infinite where a is not finite. */
+/* Over n elements, the third [skip, 2 skip) left out where skip is not 0; infinite where a is not
+ * finite. */
 typedef double distance_fn(const float *a, const float *b, size_t n, size_t skip);
 distance_fn max_distance;  // the largest difference, over the largest of b
 distance_fn norm_distance; // the norm of the difference, over that of b
 
-/* All blocks' tensors a and b, every one on its own; the worst distance, which must be within the tolerance. A key bias moves no
- * output (softmax does not see it): its gradient is noise and left out. */
-double compare_tensors(const struct gpt_config *g, const float *a, const float *b, distance_fn *distance, double tolerance);
+/* All blocks' tensors a and b, every one on its own; the worst distance, which must be within the
+ * tolerance. A key bias moves no output (softmax does not see it): its gradient is noise and left
+ * out. */
+double compare_tensors(const struct gpt_config *g, const float *a, const float *b,
+                       distance_fn *distance, double tolerance);
 
 #endif

@@ -1,5 +1,5 @@
-/* stream_plain.c: see stream_plain.h. Blocks are flat and stand one after the other; block b begins at
- * first[b]. */
+/* stream_plain.c: see stream_plain.h. Blocks are flat and stand one after the other; block b begins
+ * at first[b]. */
 #include "tests/stream_plain.h"
 
 #include "kernels/elementwise.h"
@@ -101,7 +101,8 @@ static int plain_grad(struct stream *s, size_t block, float **grad, int *fresh, 
     return 0;
 }
 
-static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
+static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *norm,
+                           struct err *err)
 {
     struct stream_plain *p = plain(s);
     size_t n = p->first[block + 1] - p->first[block];
@@ -120,7 +121,8 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
     return 0;
 }
 
-/* A record is lent in a place of its own each time, and comes back in one that is as large as what was pushed. */
+/* A record is lent in a place of its own each time, and comes back in one that is as large as what
+ * was pushed. */
 static void *record_place(size_t bytes)
 {
     void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -174,8 +176,8 @@ static void update_piece(void *ctx, size_t offset, size_t n, int decays)
     struct stream_plain *p = ((struct piece *)ctx)->p;
     size_t i = ((struct piece *)ctx)->first + offset;
 
-    optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n, decays ? p->o.weight_decay : 0.0f,
-                 &p->last.optim);
+    optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n,
+                 decays ? p->o.weight_decay : 0.0f, &p->last.optim);
 }
 
 static int plain_update(struct stream *s, const struct stream_step *step, struct err *err)
@@ -190,8 +192,8 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     for (size_t b = 0; b < p->blocks; b++) {
         struct piece piece = { p, p->first[b] };
 
-        gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all, update_piece,
-                         &piece);
+        gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all,
+                         update_piece, &piece);
     }
     p->applied++;
     return 0;

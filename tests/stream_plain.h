@@ -1,6 +1,6 @@
-/* stream_plain.h: the simplest stream there can be, for tests of the model: everything in RAM, a block's wire
- * parameters are made when they are lent and freed when they come back, so that a use outside is seen by a
- * sanitizer; the order of a pass is checked against stream.h's. */
+/* stream_plain.h: the simplest stream there can be, for tests of the model: everything in RAM, a
+ * block's wire parameters are made when they are lent and freed when they come back, so that a use
+ * outside is seen by a sanitizer; the order of a pass is checked against stream.h's. */
 #ifndef TESTS_STREAM_PLAIN_H
 #define TESTS_STREAM_PLAIN_H
 

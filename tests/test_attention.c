@@ -1,6 +1,6 @@
-/* Attention against the definition in double, in each form that this CPU runs: forward, gradients, with
- * dropout, one token at a time; the same bits for any number of threads and in any batch; nothing outside its
- * arrays is touched. */
+/* Attention against the definition in double, in each form that this CPU runs: forward, gradients,
+ * with dropout, one token at a time; the same bits for any number of threads and in any batch;
+ * nothing outside its arrays is touched. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -24,7 +24,8 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     const struct attention_form *form; // NULL: what the CPU's is
 };
 
-static const struct attention_form *const forms[] = { &attention_f32, &attention_bf16, &attention_amx };
+static const struct attention_form *const forms[] = { &attention_f32, &attention_bf16,
+                                                      &attention_amx };
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint64_t *state)
@@ -49,11 +50,13 @@ static void *scratch_alloc(size_t B, size_t T, size_t C, size_t H, int threads)
 {
     void *p = guard_alloc((attention_scratch(B, T, C, H, threads) + 63) / 64 * 64);
 
-    memset(p, 0xff, attention_scratch(B, T, C, H, threads)); // NaNs: nothing may be read before it is written
+    memset(p, 0xff, attention_scratch(B, T, C, H, threads)); // NaNs: nothing may be read before it
+                                                             // is written
     return p;
 }
 
-static void run_init(struct run *r, enum dtype dt, size_t B, size_t T, size_t hs, size_t H, float range)
+static void run_init(struct run *r, enum dtype dt, size_t B, size_t T, size_t hs, size_t H,
+                     float range)
 {
     uint64_t state = T * 1000 + hs;
     size_t   n = B * T * hs * H;
@@ -87,15 +90,15 @@ static void run_release(struct run *r)
 static void run_kernels(struct run *r)
 {
     if (r->form) {
-        attention_forward_in(r->form, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop,
-                             r->scratch);
-        attention_backward_in(r->form, r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C,
-                              r->H, r->drop, r->scratch);
+        attention_forward_in(r->form, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H,
+                             r->drop, r->scratch);
+        attention_backward_in(r->form, r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T,
+                              r->C, r->H, r->drop, r->scratch);
         return;
     }
     attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
-    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop,
-                       r->scratch);
+    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H,
+                       r->drop, r->scratch);
 }
 
 static void run_oracle(struct run *r)
@@ -108,15 +111,15 @@ static void run_oracle(struct run *r)
             for (size_t j = 0; j < r->T; j++)
                 factor[i * r->T + j] =
                     ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site, b * masks + i, j);
-        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n, r->qkv64 + 3 * b * n,
-                      factor, r->T, r->C, r->H);
+        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n,
+                      r->qkv64 + 3 * b * n, factor, r->T, r->C, r->H);
     }
     free(factor);
 }
 
 // Every element within tol of the largest magnitude of its array.
-static void check_close(const char *what, const struct run *r, const void *got, const double *want, size_t n,
-                        double tol)
+static void check_close(const char *what, const struct run *r, const void *got, const double *want,
+                        size_t n, double tol)
 {
     double largest = 0;
 
@@ -124,12 +127,12 @@ static void check_close(const char *what, const struct run *r, const void *got, 
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
         if (!(fabs((double)dtype_get(got, r->dt, i) - want[i]) <= tol * largest))
-            fail_msg("%s, B %zu T %zu C %zu H %zu: element %zu is %g, not %g", what, r->B, r->T, r->C, r->H,
-                     i, (double)dtype_get(got, r->dt, i), want[i]);
+            fail_msg("%s, B %zu T %zu C %zu H %zu: element %zu is %g, not %g", what, r->B, r->T,
+                     r->C, r->H, i, (double)dtype_get(got, r->dt, i), want[i]);
 }
 
-static void check_one(const struct attention_form *form, enum dtype dt, size_t B, size_t T, size_t hs,
-                      size_t H, double tol)
+static void check_one(const struct attention_form *form, enum dtype dt, size_t B, size_t T,
+                      size_t hs, size_t H, double tol)
 {
     struct run r;
 
@@ -300,8 +303,8 @@ static void test_large_scores(void **unused)
     run_release(&r);
 }
 
-// Each position decoded from a cache gives the row that forward gives, whatever stands behind it in the
-// cache.
+// Each position decoded from a cache gives the row that forward gives, whatever stands behind it in
+// the cache.
 static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
 {
     enum { T = 131, MAX_T = 140, B = 2 };
@@ -316,11 +319,13 @@ static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
     memset(v, 0xff, B * MAX_T * C * e);
     for (size_t t = 0; t < T; t++) {
         for (size_t b = 0; b < B; b++) {
-            memcpy(k + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + C) * e, C * e);
-            memcpy(v + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + 2 * C) * e, C * e);
+            memcpy(k + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + C) * e,
+                   C * e);
+            memcpy(v + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + 2 * C) * e,
+                   C * e);
         }
-        attention_decode(out, (char *)r.qkv + t * 3 * C * e, T * 3 * C, k, v, dt, B, t + 1, MAX_T, C, H,
-                         r.scratch);
+        attention_decode(out, (char *)r.qkv + t * 3 * C * e, T * 3 * C, k, v, dt, B, t + 1, MAX_T,
+                         C, H, r.scratch);
         for (size_t b = 0; b < B; b++)
             check_close("decode", &r, out + b * C * e, r.out64 + (b * T + t) * C, C, tol);
     }

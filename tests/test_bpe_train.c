@@ -75,7 +75,8 @@ static size_t words_make(char *text, size_t n_words)
     return n;
 }
 
-/* Merge r by definition: over all words (separated by -1), the most frequent pair, ties to the lower ids. */
+/* Merge r by definition: over all words (separated by -1), the most frequent pair, ties to the
+ * lower ids. */
 static void naive_merge(int32_t *s, size_t *n, int32_t id, int32_t pair[2])
 {
     static uint32_t counts[512][512];
@@ -202,7 +203,8 @@ static void test_limits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { T(test_against_naive), T(test_deterministic), T(test_limits) };
+    const struct CMUnitTest tests[] = { T(test_against_naive), T(test_deterministic),
+                                        T(test_limits) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

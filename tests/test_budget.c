@@ -1,4 +1,5 @@
-/* The memory plan: what fits is used in the stated order, what does not is refused with a size that then does. */
+/* The memory plan: what fits is used in the stated order, what does not is refused with a size that
+ * then does. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -17,9 +18,19 @@
 /* Minimum: 20 + 154 + 2 x 14 + 28 + 50 + 60 + 70 + 2 = 412 MiB. */
 static struct budget_request small(uint64_t host_mem)
 {
-    return (struct budget_request){ .host_mem = host_mem, .process = 20 * MIB, .fixed_streams = 154 * MIB, .layer_frame = 14 * MIB,
-                                    .layer_grad = 28 * MIB, .n_layer = 12, .training = 1, .block_inputs = 50 * MIB,
-                                    .kept_per_layer = 100 * MIB, .work = 60 * MIB, .head = 70 * MIB, .spans = 2 * MIB, .keep = -1 };
+    return (struct budget_request){ .host_mem = host_mem,
+                                    .process = 20 * MIB,
+                                    .fixed_streams = 154 * MIB,
+                                    .layer_frame = 14 * MIB,
+                                    .layer_grad = 28 * MIB,
+                                    .n_layer = 12,
+                                    .training = 1,
+                                    .block_inputs = 50 * MIB,
+                                    .kept_per_layer = 100 * MIB,
+                                    .work = 60 * MIB,
+                                    .head = 70 * MIB,
+                                    .spans = 2 * MIB,
+                                    .keep = -1 };
 }
 
 static void plan(struct budget *b, uint64_t mib)
@@ -90,8 +101,8 @@ static void test_refusal(void **state)
     (void)state;
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
     assert_true(err.misuse);
-    assert_string_equal(err.text, "--host-mem 300M is too small: this run needs at least 412M, of which the embeddings and the final "
-                                  "norm take 154M");
+    assert_string_equal(err.text, "--host-mem 300M is too small: this run needs at least 412M, of "
+                                  "which the embeddings and the final norm take 154M");
     r = small(400); // where 400M was meant
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
     assert_non_null(strstr(err.text, "--host-mem 400 bytes is too small: "));
@@ -120,7 +131,8 @@ static void test_keep(void **state)
     assert_int_equal(b.kept, 0);
 }
 
-/* Two buffers of 40 MiB before anything else, a third after the third frame; none where nothing is left to offload. */
+/* Two buffers of 40 MiB before anything else, a third after the third frame; none where nothing is
+ * left to offload. */
 static void test_offload(void **state)
 {
     struct budget_request r = small((412 + 80) * MIB);
@@ -201,10 +213,12 @@ static void test_print(void **state)
     plan(&b, 454);
     b.arenas = 3 * MIB;
     budget_print(&b, text, sizeof text);
-    assert_non_null(strstr(text, "the embeddings and the final norm       154.0 MiB  parameters and gradients\n"));
+    assert_non_null(strstr(text, "the embeddings and the final norm       154.0 MiB  parameters "
+                                 "and gradients\n"));
     assert_non_null(strstr(text, "3 of 12 layers"));
     assert_non_null(strstr(text, "total                                   454.0 MiB\n"));
-    assert_non_null(strstr(text, "arenas of emulated devices                3.0 MiB  on top of it\n"));
+    assert_non_null(strstr(text, "arenas of emulated devices                3.0 MiB  on top of "
+                                 "it\n"));
     budget_print(&b, tiny, sizeof tiny); // cut, not overrun
     assert_int_equal(strlen(tiny), sizeof tiny - 1);
 }
@@ -212,8 +226,10 @@ static void test_print(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order), cmocka_unit_test(test_error_feedback), cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_keep), cmocka_unit_test(test_offload), cmocka_unit_test(test_shapes), cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_error_feedback),
+        cmocka_unit_test(test_refusal), cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_offload), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_machine), cmocka_unit_test(test_print),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

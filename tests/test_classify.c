@@ -1,6 +1,6 @@
-/* test_classify.c: classifiers and regressors against PyTorch (tests/fixtures): losses, logits, every
- * gradient, three steps of AdamW over micro-batches of different shapes; padding, rows that do not count,
- * empty micro-batches and what is kept change nothing. */
+/* test_classify.c: classifiers and regressors against PyTorch (tests/fixtures): losses, logits,
+ * every gradient, three steps of AdamW over micro-batches of different shapes; padding, rows that
+ * do not count, empty micro-batches and what is kept change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +17,11 @@
 
 enum { STEPS = 3, ACCUM = 2, MICROS = STEPS * ACCUM };
 
-static const char *const models[] = { "tests/fixtures/classifier.fix", "tests/fixtures/regressor.fix" };
+static const char *const models[] = { "tests/fixtures/classifier.fix", "tests/fixtures/"
+                                                                       "regressor.fix" };
 
-/* ---- a fixture's micro-batches ------------------------------------------------------------------------- */
+/* ---- a fixture's micro-batches
+ * ------------------------------------------------------------------------- */
 
 struct rows {
     struct fixture   *f;
@@ -38,8 +40,12 @@ static struct rows rows_open(const char *path)
     struct rows    r = { .f = fixture_open(path), .pad = -1 };
     const int32_t *c = fixture_i32(r.f, "config", 8);
 
-    r.gpt = (struct gpt_config){ .n_layer = (size_t)c[0], .n_head = (size_t)c[1], .n_embd = (size_t)c[2],
-                                 .vocab = (size_t)c[3], .n_positions = (size_t)c[4], .norm_eps = 1e-5f,
+    r.gpt = (struct gpt_config){ .n_layer = (size_t)c[0],
+                                 .n_head = (size_t)c[1],
+                                 .n_embd = (size_t)c[2],
+                                 .vocab = (size_t)c[3],
+                                 .n_positions = (size_t)c[4],
+                                 .norm_eps = 1e-5f,
                                  .n_labels = (size_t)c[7] };
     r.batch = (size_t)c[5];
     r.seq = (size_t)c[6];
@@ -70,12 +76,15 @@ static uint64_t rows_tokens(const struct rows *r, uint64_t step)
 }
 
 /* Row `i` of the fixture, of `seq` tokens there, as row `to` of b. */
-static void put_row(const struct rows *r, struct batch *b, size_t to, size_t i, const int32_t *x, size_t seq)
+static void put_row(const struct rows *r, struct batch *b, size_t to, size_t i, const int32_t *x,
+                    size_t seq)
 {
     size_t length = (size_t)r->last[i] + 1;
 
     for (size_t t = 0; t < b->seq; t++)
-        b->x[to * b->seq + t] = t < length || (r->pad < 0 && t < seq) ? x[t] : r->pad < 0 ? 0 : r->pad;
+        b->x[to * b->seq + t] = t < length || (r->pad < 0 && t < seq) ? x[t]
+                                : r->pad < 0                          ? 0
+                                                                      : r->pad;
     b->last[to] = r->last[i];
     b->label[to] = r->label ? r->label[i] : 0;
     b->value[to] = r->value ? r->value[i] : NAN; // a classifier does not look
@@ -84,7 +93,8 @@ static void put_row(const struct rows *r, struct batch *b, size_t to, size_t i, 
 static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     const struct rows *r = ctx;
-    size_t i = step * ACCUM + micro, n = (size_t)r->shapes[2 * i], seq = (size_t)r->shapes[2 * i + 1];
+    size_t             i = step * ACCUM + micro, n = (size_t)r->shapes[2 * i],
+           seq = (size_t)r->shapes[2 * i + 1];
 
     (void)err;
     b->seq = r->longest || !n ? b->seq : seq;
@@ -100,17 +110,27 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
     return 0;
 }
 
-/* ---- a trainer over the fixture's model ---------------------------------------------------------------- */
+/* ---- a trainer over the fixture's model
+ * ---------------------------------------------------------------- */
 
 /* Added to the number of layers that keep their activations: the others' are offloaded. */
 enum { OFFLOAD = 100 };
 
-static struct trainer_options options(const struct rows *r, enum matmul_engine engine, enum dtype dtype,
-                                      size_t kept)
+static struct trainer_options options(const struct rows *r, enum matmul_engine engine,
+                                      enum dtype dtype, size_t kept)
 {
     return (struct trainer_options){
-        .model = { .gpt = r->gpt, .batch = r->batch, .seq = r->seq, .grad_accum = ACCUM, .dtype = dtype, .engine = engine,
-                   .threads = 1, .kept = kept % OFFLOAD, .offload = kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY, .training = 1, .varying = 1 },
+        .model = { .gpt = r->gpt,
+                   .batch = r->batch,
+                   .seq = r->seq,
+                   .grad_accum = ACCUM,
+                   .dtype = dtype,
+                   .engine = engine,
+                   .threads = 1,
+                   .kept = kept % OFFLOAD,
+                   .offload = kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY,
+                   .training = 1,
+                   .varying = 1 },
         .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 },
         .clip = 1.0,
         .optim = OPTIM_ADAMW,
@@ -142,7 +162,8 @@ static void check_close(double got, double want, double tolerance, const char *w
         fail_msg("%s: %.9g, expected %.9g", what, got, want);
 }
 
-/* ---- against PyTorch ----------------------------------------------------------------------------------- */
+/* ---- against PyTorch
+ * ----------------------------------------------------------------------------------- */
 
 static void test_gradients(void **state)
 {
@@ -158,8 +179,9 @@ static void test_gradients(void **state)
 
             check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "loss");
             assert_int_equal(result.tokens, rows_tokens(&r, 0));
-            worst = compare_tensors(&r.gpt, stream_plain_grads(rig.stream),
-                                    fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 1e-5);
+            worst =
+                compare_tensors(&r.gpt, stream_plain_grads(rig.stream),
+                                fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 1e-5);
             if (kept == r.gpt.n_layer)
                 print_message("%s, %s: worst gradient off by %.1e\n", models[i / 2],
                               trainer_engine(rig.trainer), worst);
@@ -185,8 +207,8 @@ static void test_logits(void **state)
             struct eval_result e = { 0 };
             struct err         err = { 0 };
 
-            assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &r }, 0, ACCUM,
-                                       logits, &e, &err),
+            assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &r }, 0,
+                                       ACCUM, logits, &e, &err),
                              0);
             assert_int_equal(e.tokens, r.first_row[ACCUM]);
             check_close(e.loss_sum / (double)e.tokens, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5,
@@ -201,8 +223,10 @@ static void test_logits(void **state)
     }
 }
 
-/* Three steps, the last one of an epoch's end, whose second micro-batch of the classifier is empty. */
-static void train(struct rows *r, int decay_all, enum dtype dtype, size_t kept, float *params, int check)
+/* Three steps, the last one of an epoch's end, whose second micro-batch of the classifier is empty.
+ */
+static void train(struct rows *r, int decay_all, enum dtype dtype, size_t kept, float *params,
+                  int check)
 {
     struct trainer_options o = options(r, MATMUL_AUTO, dtype, kept);
     struct rig             rig = rig_of(r, &o, decay_all);
@@ -232,8 +256,12 @@ static void test_steps(void **state)
         float      *params = malloc(total * sizeof *params), *again = malloc(total * sizeof *again);
 
         train(&r, all, DT_F32, r.gpt.n_layer, params, 1);
-        print_message("%s, decay of %s: parameters off by %.1e\n", models[i / 2], all ? "all" : "matrices",
-                      compare_tensors(&r.gpt, params, fixture_f32(r.f, all ? "all_params" : "matrices_params", total), max_distance, 1e-4));
+        print_message("%s, decay of %s: parameters off by %.1e\n", models[i / 2],
+                      all ? "all" : "matrices",
+                      compare_tensors(&r.gpt, params,
+                                      fixture_f32(r.f, all ? "all_params" : "matrices_params",
+                                                  total),
+                                      max_distance, 1e-4));
         for (size_t kept = 0; kept < r.gpt.n_layer; kept++) {
             train(&r, all, DT_F32, kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
@@ -260,13 +288,15 @@ static void test_bf16(void **state)
         struct step_result     result = rig_step(&rig, &r, 0);
 
         check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 3e-2, "loss");
-        compare_tensors(&r.gpt, stream_plain_grads(rig.stream), fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 6e-2);
+        compare_tensors(&r.gpt, stream_plain_grads(rig.stream),
+                        fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 6e-2);
         rig_close(&rig);
         fixture_close(r.f);
     }
 }
 
-/* ---- what changes nothing ------------------------------------------------------------------------------ */
+/* ---- what changes nothing
+ * ------------------------------------------------------------------------------ */
 
 /* Loss, logits and gradients of r's first step. */
 struct finetune_results { double loss; float *logits, *grads; };
@@ -276,11 +306,12 @@ static struct finetune_results outcome_of(struct rows *r)
     struct trainer_options o = options(r, MATMUL_AUTO, DT_F32, 1);
     struct rig             rig = rig_of(r, &o, 0);
     size_t                 total = gpt_total(&r->gpt), n = ACCUM * r->batch * r->gpt.n_labels;
-    struct finetune_results         out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
+    struct finetune_results out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
     struct eval_result     e = { 0 };
     struct err             err = { 0 };
 
-    assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, r }, 0, ACCUM, out.logits, &e, &err),
+    assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, r }, 0, ACCUM,
+                               out.logits, &e, &err),
                      0);
     assert_int_equal(e.tokens, r->first_row[ACCUM]);
     out.loss = rig_step(&rig, r, 0).loss;
@@ -296,15 +327,17 @@ static void outcome_free(struct finetune_results *o)
     free(o->grads);
 }
 
-static void check_same(const struct rows *r, const struct finetune_results *want, struct rows *changed)
+static void check_same(const struct rows *r, const struct finetune_results *want,
+                       struct rows *changed)
 {
     struct finetune_results got = outcome_of(changed);
     size_t         L = r->gpt.n_labels;
 
     check_close(got.loss, want->loss, 1e-6, "loss");
     for (size_t a = 0; a < ACCUM; a++) // the batch may have grown: row by row
-        assert_true(max_distance(got.logits + a * changed->batch * L, want->logits + a * r->batch * L,
-                             (r->first_row[a + 1] - r->first_row[a]) * L, 0) < 1e-6);
+        assert_true(max_distance(got.logits + a * changed->batch * L,
+                                 want->logits + a * r->batch * L,
+                                 (r->first_row[a + 1] - r->first_row[a]) * L, 0) < 1e-6);
     compare_tensors(&r->gpt, got.grads, want->grads, max_distance, 3e-6);
     outcome_free(&got);
 }
@@ -329,7 +362,8 @@ static void test_padding(void **state)
     }
 }
 
-/* ---- where micro-batches stand ------------------------------------------------------------------------- */
+/* ---- where micro-batches stand
+ * ------------------------------------------------------------------------- */
 
 enum { SLOTS = 4 };
 
@@ -348,9 +382,10 @@ static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b,
     return 0;
 }
 
-/* Step 5's loss and gradients, at a rate of 0; the losses of evaluations before and behind it, which drop
- * nothing. */
-static double spread_step(const struct trainer_options *o, struct spread *s, float *grads, double *evaluated)
+/* Step 5's loss and gradients, at a rate of 0; the losses of evaluations before and behind it,
+ * which drop nothing. */
+static double spread_step(const struct trainer_options *o, struct spread *s, float *grads,
+                          double *evaluated)
 {
     struct rig          rig = rig_of(s->r, o, 0);
     struct batch_source data = { spread_batch, s };
@@ -368,8 +403,8 @@ static double spread_step(const struct trainer_options *o, struct spread *s, flo
     return result.loss;
 }
 
-/* Empty micro-batches between others: the same bits wherever those stand; under dropout other masks, which
- * recomputing gives again. */
+/* Empty micro-batches between others: the same bits wherever those stand; under dropout other
+ * masks, which recomputing gives again. */
 static void check_spread(struct rows *r, enum dtype dtype)
 {
     struct spread          near = { r, { 0, 1, -1, -1 } }, far = { r, { -1, 0, -1, 1 } };
@@ -384,7 +419,8 @@ static void check_spread(struct rows *r, enum dtype dtype)
     assert_true(spread_step(&o, &far, got, &again) == loss && again == evaluated);
     assert_memory_equal(got, want, bytes);
 
-    o.model.dropout = (struct model_dropout){ .embd = 0.1f, .attn = 0.1f, .resid = 0.1f, .seed = 3 };
+    o.model.dropout =
+        (struct model_dropout){ .embd = 0.1f, .attn = 0.1f, .resid = 0.1f, .seed = 3 };
     loss = spread_step(&o, &near, want, &again);
     assert_true(again == evaluated);
     assert_true(spread_step(&o, &far, got, &again) != loss && again == evaluated);

@@ -1,4 +1,5 @@
-/* test_crc32c.c: the checksum against its published value and a bit-by-bit one, and joined from parts. */
+/* test_crc32c.c: the checksum against its published value and a bit-by-bit one, and joined from
+ * parts. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

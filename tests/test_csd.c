@@ -1,5 +1,6 @@
-/* test_csd.c: devices. Updates in every mode, over every disk, must equal optim_update on arrays, bit for
- * bit, and move exactly the bytes of the traffic table; what is wrong must be refused with nothing written.
+/* test_csd.c: devices. Updates in every mode, over every disk, must equal optim_update on arrays,
+ * bit for bit, and move exactly the bytes of the traffic table; what is wrong must be refused with
+ * nothing written.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,8 +133,8 @@ static void subgroup_expect(const struct rig *r, struct subgroup *g)
     for (int i = 0; i < 2; i++) {
         size_t f = g->seg[i].first;
 
-        optim_update(w + f, m + f, v ? v + f : NULL, g->dense + f, g->seg[i].n, g->seg[i].weight_decay,
-                     &g->u.step);
+        optim_update(w + f, m + f, v ? v + f : NULL, g->dense + f, g->seg[i].n,
+                     g->seg[i].weight_decay, &g->u.step);
     }
     for (size_t i = 0; i < r->n_pad; i++)
         dtype_put(wire, r->cfg.wire_dt, i, w[i]);
@@ -175,7 +176,8 @@ static void subgroup_make(struct rig *r, struct subgroup *g, int k, int pairs)
                                .n_segments = 2};
     optim_scalars(&g->u.step, kind, 1e-2, 0.9, 0.99, 1e-8, 0.5, 3);
     g->u.src_crc = crc32c(0, g->slot, r->states);
-    g->u.grad_crc = pairs ? crc32c(0, g->packed, grad_wire_bytes(g->pairs)) : crc32c(0, g->dense, 4 * r->n_pad);
+    g->u.grad_crc =
+        pairs ? crc32c(0, g->packed, grad_wire_bytes(g->pairs)) : crc32c(0, g->dense, 4 * r->n_pad);
     subgroup_expect(r, g);
     range_move(r, CSD_WRITE, g->u.src_off, g->slot, r->slot);
     range_move(r, CSD_WRITE, g->u.grad_off, pairs ? (void *)g->packed : g->dense,
@@ -193,16 +195,20 @@ static void subgroup_free(struct subgroup *g)
 static void meter_check(const struct rig *r, const struct subgroup *g, const struct link_meter *m)
 {
     enum link_kind l = r->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
-    size_t states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt), pad = r->n_pad - r->n;
+    size_t         states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt),
+           pad = r->n_pad - r->n;
     int    pairs = g->u.grad_form == CSD_GRAD_PAIRS;
     struct link_meter want = {0};
 
-    want.bytes[l][CLASS_STATES][LINK_READ] = want.bytes[l][CLASS_STATES][LINK_WRITE] = states * r->n;
-    want.padding[l][CLASS_STATES][LINK_READ] = want.padding[l][CLASS_STATES][LINK_WRITE] = states * pad;
+    want.bytes[l][CLASS_STATES][LINK_READ] = want.bytes[l][CLASS_STATES][LINK_WRITE] =
+        states * r->n;
+    want.padding[l][CLASS_STATES][LINK_READ] = want.padding[l][CLASS_STATES][LINK_WRITE] =
+        states * pad;
     want.bytes[l][CLASS_WIRE][LINK_WRITE] = wire * r->n;
     want.padding[l][CLASS_WIRE][LINK_WRITE] = wire * pad;
     want.bytes[l][CLASS_GRADIENT][LINK_READ] = pairs ? 8 * g->pairs : 4 * r->n;
-    want.padding[l][CLASS_GRADIENT][LINK_READ] = pairs ? grad_wire_bytes(g->pairs) - 8 * g->pairs : 4 * pad;
+    want.padding[l][CLASS_GRADIENT][LINK_READ] =
+        pairs ? grad_wire_bytes(g->pairs) - 8 * g->pairs : 4 * pad;
     assert_memory_equal(m, &want, sizeof want);
 }
 
@@ -241,7 +247,8 @@ static void updates_run(const struct csd_config *cfg, int pairs, int jobs)
         subgroup_check(&r, &g[k], &j[k]);
         subgroup_free(&g[k]);
     }
-    assert_int_equal(r.c->ops->arena(r.c), csd_arena_bytes(r.n_pad, cfg->moments, cfg->wire_dt, cfg->naive));
+    assert_int_equal(r.c->ops->arena(r.c),
+                     csd_arena_bytes(r.n_pad, cfg->moments, cfg->wire_dt, cfg->naive));
     rig_close(&r);
 }
 
@@ -265,9 +272,10 @@ static void test_updates(void **state)
                 }
 }
 
-/* A wrong checksum, or a disk that fails, ends the job with a sentence and leaves the slot it would have
- * written. */
-static void refused(struct rig *r, struct subgroup *g, struct csd_job *j, int status, const char *word)
+/* A wrong checksum, or a disk that fails, ends the job with a sentence and leaves the slot it would
+ * have written. */
+static void refused(struct rig *r, struct subgroup *g, struct csd_job *j, int status,
+                    const char *word)
 {
     char *got = malloc(r->slot);
 
@@ -313,7 +321,9 @@ static void test_corruption(void **state)
 static void test_faults(void **state)
 {
     struct disk_fault_plan plan = {.inner = &disk_sync};
-    struct csd_config      cfg = {.disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16};
+    struct csd_config      cfg = {
+             .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16
+    };
     struct rig             r;
     struct subgroup        g;
     struct csd_job         j;
@@ -331,12 +341,15 @@ static void test_faults(void **state)
     refused(&r, &g, &j, -EIO, "Input/output error");
     assert_non_null(strstr(j.why, "read of"));
     assert_non_null(strstr(j.why, r.path));
-    plan =
-        (struct disk_fault_plan){.inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000};
+    plan = (struct disk_fault_plan){
+        .inner = &disk_sync, .ops = 1u << DISK_WRITE, .eio = 1, .delay_ns = 1000000
+    };
     disk_fault_set(&plan);
     j.update = g.u;
     refused(&r, &g, &j, -EIO, "write of");
-    plan = (struct disk_fault_plan){.inner = &disk_sync, .ops = 3, .short_io = 1, .delay_ns = 1000000};
+    plan = (struct disk_fault_plan){
+        .inner = &disk_sync, .ops = 3, .short_io = 1, .delay_ns = 1000000
+    };
     disk_fault_set(&plan);
     j.update = g.u;
     job_run(&r, &j);
@@ -392,7 +405,9 @@ static void test_lost_writes(void **state)
     (void)state;
     for (int torn = 0; torn < 2; torn++) {
         struct disk_fault_plan plan = {.inner = &disk_sync};
-        struct csd_config cfg = {.disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16};
+        struct csd_config      cfg = {
+                 .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16
+        };
         struct rig        r;
         struct subgroup   g;
         struct csd_job    j;
@@ -419,7 +434,8 @@ static void test_lost_writes(void **state)
     }
 }
 
-/* Many host jobs at once, mixed with updates; nothing gets lost, and each is metered on the host link. */
+/* Many host jobs at once, mixed with updates; nothing gets lost, and each is metered on the host
+ * link. */
 static void test_host_jobs(void **state)
 {
     enum { MANY = 200 };
@@ -454,7 +470,9 @@ static void test_host_jobs(void **state)
     u = (struct csd_job){.kind = CSD_FLUSH};
     job_run(&r, &u);
     assert_int_equal(u.status, 0);
-    u = (struct csd_job){.kind = CSD_READ, .buf = mem, .bytes = 4096, .payload = 4096, .off = r.cfg.bytes};
+    u = (struct csd_job){
+        .kind = CSD_READ, .buf = mem, .bytes = 4096, .payload = 4096, .off = r.cfg.bytes
+    };
     job_run(&r, &u);
     assert_int_equal(u.status, -EINVAL);
     subgroup_free(&g);
@@ -479,8 +497,10 @@ static void test_link_delay(void **state)
     j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     job_run(&r, &j);
     subgroup_check(&r, &g, &j);
-    assert_true((double)(j.end_ns[SPAN_READ] - j.start_ns[SPAN_READ]) > 16.0 * N_PAD / 10e6 * 1e9 * 0.99);
-    assert_true((double)(j.end_ns[SPAN_WRITE] - j.start_ns[SPAN_WRITE]) > 14.0 * N_PAD / 10e6 * 1e9 * 0.99);
+    assert_true((double)(j.end_ns[SPAN_READ] - j.start_ns[SPAN_READ]) >
+                16.0 * N_PAD / 10e6 * 1e9 * 0.99);
+    assert_true((double)(j.end_ns[SPAN_WRITE] - j.start_ns[SPAN_WRITE]) >
+                14.0 * N_PAD / 10e6 * 1e9 * 0.99);
     subgroup_free(&g);
     rig_close(&r);
     link_free(l);

@@ -1,5 +1,6 @@
-/* test_data.c: what real data is needed for, which is not part of the project: the official GLUE files and a
- * real tokenizer. Their folder is SITRAIN_DATA (`make check-data DATA=FOLDER`); what is not there is skipped. */
+/* test_data.c: what real data is needed for, which is not part of the project: the official GLUE
+ * files and a real tokenizer. Their folder is SITRAIN_DATA (`make check-data DATA=FOLDER`); what is
+ * not there is skipped. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -115,7 +116,8 @@ static void test_reference(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_real), cmocka_unit_test(test_reference) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_real),
+                                        cmocka_unit_test(test_reference) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in pieces or not, and the rest
- * token by token give what one pass over the whole row gives; a sequence gives the same bits in any company;
- * sampling follows its distribution and its seed. */
+/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in pieces or not, and
+ * the rest token by token give what one pass over the whole row gives; a sequence gives the same
+ * bits in any company; sampling follows its distribution and its seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,8 +37,9 @@ static struct setting setting_open(const char *path, size_t piece, enum dtype dt
                                   .piece = piece,
                                   .dtype = dtype,
                                   .threads = 1};
-    so =
-        (struct stream_plain_options){.gpt = s.o.gpt, .wire = dtype, .params = fixture_f32(s.f, "params", 0)};
+    so = (struct stream_plain_options){ .gpt = s.o.gpt,
+                                        .wire = dtype,
+                                        .params = fixture_f32(s.f, "params", 0) };
     s.stream = stream_plain_open(&so);
     return s;
 }
@@ -59,7 +60,8 @@ static void feed(struct decode *d, const int32_t *const *ids, const size_t *n, c
 }
 
 /* The logits of position t of sequence b. */
-static void compare(const struct setting *s, const float *logits, size_t b, size_t t, double tolerance)
+static void compare(const struct setting *s, const float *logits, size_t b, size_t t,
+                    double tolerance)
 {
     size_t V = s->o.gpt.vocab, n = s->o.batch * s->seq * V;
     const float *all = fixture_f32(s->f, "logits", n);
@@ -68,11 +70,13 @@ static void compare(const struct setting *s, const float *logits, size_t b, size
     for (size_t i = 0; i < n; i++)
         largest = fmax(largest, fabs((double)all[i]));
     for (size_t v = 0; v < V; v++)
-        assert_true(fabs((double)logits[v] - (double)all[(b * s->seq + t) * V + v]) / largest < tolerance);
+        assert_true(fabs((double)logits[v] - (double)all[(b * s->seq + t) * V + v]) / largest <
+                    tolerance);
 }
 
 /* Sequence b begins with prompt + b tokens. */
-static void check_logits(const char *path, size_t prompt, size_t piece, enum dtype dtype, double tolerance)
+static void check_logits(const char *path, size_t prompt, size_t piece, enum dtype dtype,
+                         double tolerance)
 {
     struct setting s = setting_open(path, piece, dtype);
     const int32_t *x = fixture_i32(s.f, "x", s.o.batch * s.seq), *ids[16];
@@ -118,8 +122,8 @@ static void test_logits(void **state)
     check_logits("tests/fixtures/gpt_b.fix", 5, 32, DT_BF16, 3e-2);
 }
 
-/* Six sequences of different lengths, the last of which rests for a while: each is what it is alone, bit for
- * bit (on as many threads: the product engine's bits may depend on them). */
+/* Six sequences of different lengths, the last of which rests for a while: each is what it is
+ * alone, bit for bit (on as many threads: the product engine's bits may depend on them). */
 static void check_company(enum dtype dtype, int threads)
 {
     enum { B = 6, STEPS = 4 };
@@ -152,7 +156,8 @@ static void check_company(enum dtype dtype, int threads)
         feed(d, ids, n, &logits);
         for (size_t b = 0; b < B; b++)
             if (n[b])
-                assert_memory_equal(logits + b * V, alone + ((b + 1 < B || t == 0 ? t : t - 2) * B + b) * V,
+                assert_memory_equal(logits + b * V,
+                                    alone + ((b + 1 < B || t == 0 ? t : t - 2) * B + b) * V,
                                     V * sizeof *logits);
     }
     decode_close(d);
@@ -221,7 +226,8 @@ static void test_sampling(void **state)
     for (int i = 0; i < 6; i++) {
         double expected = p[i] / total;
 
-        assert_true(fabs(count[i] / (double)N - expected) < 5 * sqrt(expected * (1 - expected) / N) + 1e-4);
+        assert_true(fabs(count[i] / (double)N - expected) <
+                    5 * sqrt(expected * (1 - expected) / N) + 1e-4);
     }
     s.top_k = 3;
     for (uint64_t i = 0; i < 2000; i++) {
@@ -247,17 +253,31 @@ static unsigned kept(const float *logits, struct sampling s)
 
 static void test_top_p(void **state)
 {
-    const float logits[6] = { logf(0.1f), logf(0.4f), logf(0.05f), logf(0.2f), logf(0.2f), logf(0.05f) };
+    const float logits[6] = { logf(0.1f), logf(0.4f), logf(0.05f),
+                              logf(0.2f), logf(0.2f), logf(0.05f) };
 
     (void)state;
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.01, 1 }), 1u << 1); // never less than the likeliest
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.01, 1 }), 1u << 1); // never less than
+                                                                                 // the likeliest
     assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.39, 1 }), 1u << 1);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.41, 1 }), 1u << 1 | 1u << 3); // of equal ones the first
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.41, 1 }), 1u << 1 | 1u << 3); // of
+                                                                                           // equal
+                                                                                           // ones
+                                                                                           // the
+                                                                                           // first
     assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.61, 1 }), 1u << 1 | 1u << 3 | 1u << 4);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.81, 1 }), 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.81, 1 }),
+                     1u << 0 | 1u << 1 | 1u << 3 | 1u << 4);
     assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1 }), 63);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 3, 0.51, 1 }), 1u << 1 | 1u << 3); // of the 3 likeliest: 0.5 0.25 0.25
-    assert_int_equal(kept(logits, (struct sampling){ 0.5, 0, 0.6, 1 }), 1u << 1);            // cooler: 0.62 of all
+    assert_int_equal(kept(logits, (struct sampling){ 1, 3, 0.51, 1 }),
+                     1u << 1 | 1u << 3);                                          // of the
+                                                                                  // 3
+                                                                                  // likeliest:
+                                                                                  // 0.5
+                                                                                  // 0.25
+                                                                                  // 0.25
+    assert_int_equal(kept(logits, (struct sampling){ 0.5, 0, 0.6, 1 }), 1u << 1); // cooler: 0.62 of
+                                                                                  // all
 }
 
 int main(void)

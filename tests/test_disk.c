@@ -1,5 +1,5 @@
-/* test_disk.c: one table of behaviours, every disk. What is written comes back, whatever the size and the
- * order; what cannot be done is one sentence and leaves nothing behind. */
+/* test_disk.c: one table of behaviours, every disk. What is written comes back, whatever the size
+ * and the order; what cannot be done is one sentence and leaves nothing behind. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -79,7 +79,8 @@ static int run_all(struct disk *d, struct disk_req *req, int n)
     return status;
 }
 
-/* Pieces of many sizes, written from registered memory in one order, read into other memory in another. */
+/* Pieces of many sizes, written from registered memory in one order, read into other memory in
+ * another. */
 static void round_trip(struct rig *r)
 {
     struct disk_req req[64];
@@ -132,7 +133,8 @@ static void test_round_trip(void **state)
     rig_release(&r);
 }
 
-/* Reading past the end fails with EIO, what is beside it does not; a disk open for reading refuses writes. */
+/* Reading past the end fails with EIO, what is beside it does not; a disk open for reading refuses
+ * writes. */
 static void test_errors(void **state)
 {
     struct rig      r;
@@ -144,7 +146,9 @@ static void test_errors(void **state)
     for (int i = 0; i < 3; i++)
         req[i] = (struct disk_req){
             .op = DISK_READ, .buf = r.mem + i * UNIT, .bytes = UNIT, .off = (uint64_t)i * UNIT};
-    req[1] = (struct disk_req){.op = DISK_READ, .buf = r.mem + BYTES, .bytes = BYTES, .off = BYTES / 2};
+    req[1] = (struct disk_req){
+        .op = DISK_READ, .buf = r.mem + BYTES, .bytes = BYTES, .off = BYTES / 2
+    };
     run_all(r.d, req, 3);
     assert_int_equal(req[0].status, 0);
     assert_int_equal(req[1].status, -EIO);
@@ -164,7 +168,8 @@ static void test_open(void **state)
     rig_init(&r, *state);
     assert_int_equal(rig_open(&r, (struct disk_config){.bytes = BYTES}, &err), -ENOENT);
     assert_non_null(strstr(err.text, r.path));
-    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 1ull << 50, .create = 1}, &err), -ENOSPC);
+    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = 1ull << 50, .create = 1 }, &err),
+                     -ENOSPC);
     assert_non_null(strstr(err.text, "1125899906842624"));
     assert_int_equal(access(r.path, F_OK), -1);
     assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT, .create = 1}, &err), 0);
@@ -177,8 +182,8 @@ static void test_open(void **state)
     rig_release(&r);
 }
 
-/* What is behind the part to keep grows and shrinks with what is asked for, holes filled; where there is no room the file
- * stays as it was, and one that is too short is left alone. */
+/* What is behind the part to keep grows and shrinks with what is asked for, holes filled; where
+ * there is no room the file stays as it was, and one that is too short is left alone. */
 static void test_keep(void **state)
 {
     struct rig  r;
@@ -193,17 +198,24 @@ static void test_keep(void **state)
     memset(page, 0x5a, sizeof page);
     assert_int_equal(fwrite(page, 1, sizeof page, f), sizeof page);
     fclose(f);
-    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 1ull << 50, .keep = UNIT}, &err), -ENOSPC);
+    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = 1ull << 50, .keep = UNIT }, &err),
+                     -ENOSPC);
     assert_non_null(strstr(err.text, "needs 1125899906838528 bytes more"));
     assert_true(stat(r.path, &st) == 0 && st.st_size == UNIT);
-    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 3 * UNIT, .keep = 2 * UNIT}, &err), -EINVAL);
+    assert_int_equal(rig_open(&r, (struct disk_config){ .bytes = 3 * UNIT, .keep = 2 * UNIT },
+                              &err),
+                     -EINVAL);
     assert_true(stat(r.path, &st) == 0 && st.st_size == UNIT);
     assert_int_equal(truncate(r.path, 4 * UNIT), 0); // all of it a hole behind the first
     for (int units = 3; units >= 1; units -= 2) {
-        assert_int_equal(rig_open(&r, (struct disk_config){.bytes = (uint64_t)units * UNIT, .keep = UNIT}, &err), 0);
+        assert_int_equal(
+            rig_open(&r, (struct disk_config){ .bytes = (uint64_t)units * UNIT, .keep = UNIT },
+                     &err),
+            0);
         disk_close(r.d);
         r.d = NULL;
-        assert_true(stat(r.path, &st) == 0 && st.st_size == units * UNIT && st.st_blocks * 512 >= units * UNIT);
+        assert_true(stat(r.path, &st) == 0 && st.st_size == units * UNIT &&
+                    st.st_blocks * 512 >= units * UNIT);
         f = fopen(r.path, "rb");
         assert_non_null(f);
         for (int i = 0; i < units * UNIT; i++)
@@ -311,7 +323,8 @@ static void test_fall_back(void **state)
     disk_close(d);
 }
 
-/* The same behaviours through the faulty disk, with many transfers cut in two and all of them late. */
+/* The same behaviours through the faulty disk, with many transfers cut in two and all of them late.
+ */
 static void test_fault_wrapper(void **state)
 {
     struct disk_fault_plan plan = {
@@ -337,10 +350,10 @@ static int sync_state(void **state)
     return 0;
 }
 
-#define BOTH(f)                                                                                              \
-    {"uring: " #f, f, uring_state, NULL, NULL},                                                              \
-    {                                                                                                        \
-        "sync: " #f, f, sync_state, NULL, NULL                                                               \
+#define BOTH(f)                                                                                    \
+    { "uring: " #f, f, uring_state, NULL, NULL },                                                  \
+    {                                                                                              \
+        "sync: " #f, f, sync_state, NULL, NULL                                                     \
     }
 
 int main(void)

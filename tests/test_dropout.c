@@ -1,5 +1,6 @@
-/* Dropout's masks against a naive Philox, element by element, whatever part of them is asked for; their share
- * of zeros and their independence of neighbours of every kind; the same numbers for any number of threads. */
+/* Dropout's masks against a naive Philox, element by element, whatever part of them is asked for;
+ * their share of zeros and their independence of neighbours of every kind; the same numbers for any
+ * number of threads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -28,7 +29,8 @@ static void check_factor(const struct dropout *d, uint64_t row, uint64_t column,
 /* The oracle itself: Salmon et al.'s known answers. */
 static void test_known_answers(void **state)
 {
-    static const uint32_t counter[2][4] = { { 0 }, { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 } };
+    static const uint32_t counter[2][4] = { { 0 },
+                                            { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 } };
     static const uint32_t key[2][2]     = { { 0 }, { 0xa4093822, 0x299f31d0 } };
     static const uint32_t want[2][4]    = { { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 },
                                             { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } };
@@ -48,7 +50,8 @@ static const struct dropout cases[] = {
     { .p = 0.99999f, .seed = UINT64_C(1) << 40, .site = UINT64_C(1) << 63 }, // rounds to 1
     { .p = 1e-6f, .seed = 3, .site = 4 },                                   // rounds to 0
 };
-static const uint64_t rows[] = { 0, 7, UINT32_MAX - 1, UINT64_C(5) << 32, UINT64_MAX - SPAN }; // carries, too
+// carries, too
+static const uint64_t rows[] = { 0, 7, UINT32_MAX - 1, UINT64_C(5) << 32, UINT64_MAX - SPAN };
 
 static void test_factors(void **state)
 {
@@ -115,7 +118,8 @@ static void test_rows(void **state)
         omp_set_num_threads(1);
         dropout_rows(out, x, N, C, 1000, &cases[0]);
         for (size_t i = 0; i < N * C; i++)
-            assert_true(out[i] == x[i] * (float)ref_dropout((double)cases[0].p, 1, 2, 1000 + i / C, i % C));
+            assert_true(out[i] ==
+                        x[i] * (float)ref_dropout((double)cases[0].p, 1, 2, 1000 + i / C, i % C));
         omp_set_num_threads(3);
         dropout_rows(x, x, CUT, C, 1000, &cases[0]);
         dropout_rows(x + CUT * C, x + CUT * C, N - CUT, C, 1000 + CUT, &cases[0]);
@@ -142,13 +146,14 @@ static void check_share(const char *what, size_t hits, size_t n, double p, doubl
         fail_msg("%s: %zu of %zu, %.1f standard deviations off %g", what, hits, n, off, p);
 }
 
-/* Sites that differ in one low bit each, all their rows and columns. Marginals of one row, column or site get
- * 5 sigma, there being hundreds of them; the rest 4. Pairs at a distance in one direction fall together by
- * chance only. */
+/* Sites that differ in one low bit each, all their rows and columns. Marginals of one row, column
+ * or site get 5 sigma, there being hundreds of them; the rest 4. Pairs at a distance in one
+ * direction fall together by chance only. */
 static void test_statistics(void **state)
 {
-    static const size_t away[][3] = { { 0, 0, 1 }, { 0, 0, 8 }, { 0, 0, 16 }, { 0, 0, 64 }, { 0, 1, 0 }, { 0, 2, 0 },
-                                      { 1, 0, 0 }, { 4, 0, 0 }, { 0, 1, 1 }, { 1, 1, 1 } };
+    static const size_t away[][3] = { { 0, 0, 1 }, { 0, 0, 8 }, { 0, 0, 16 }, { 0, 0, 64 },
+                                      { 0, 1, 0 }, { 0, 2, 0 }, { 1, 0, 0 },  { 4, 0, 0 },
+                                      { 0, 1, 1 }, { 1, 1, 1 } };
     float *f = malloc(SITES * ROWS * COLUMNS * sizeof *f);
     double p = 0.25;
     size_t all = 0, by_site[SITES] = { 0 }, by_row[ROWS] = { 0 }, by_column[COLUMNS] = { 0 };

@@ -1,5 +1,5 @@
-/* Conversions of every value there is (of 16 bits) and of the hard ones of fp32; sums and residuals against
- * double, on odd sizes, beside guard pages. */
+/* Conversions of every value there is (of 16 bits) and of the hard ones of fp32; sums and residuals
+ * against double, on odd sizes, beside guard pages. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -67,9 +67,10 @@ static uint16_t nearest(float x, enum dtype dt)
 
 static void test_rounding(void **state)
 {
-    const float values[] = { 0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, -1.00390637f, 3.14159274f, 65519.0f,
-                             1e-8f, 5.97e-8f, 2.9802322e-8f, 2.98023259e-8f, -6.1e-5f, 1.00048828f,
-                             1.00146484f, 0.333333343f };
+    const float values[] = { 0.0f,        -0.0f,        1.0f,          1.00390625f,
+                             1.01171875f, -1.00390637f, 3.14159274f,   65519.0f,
+                             1e-8f,       5.97e-8f,     2.9802322e-8f, 2.98023259e-8f,
+                             -6.1e-5f,    1.00048828f,  1.00146484f,   0.333333343f };
     uint16_t    h;
 
     (void)state;
@@ -87,7 +88,8 @@ static void test_rounding(void **state)
     assert_int_equal(h, 0xff80);
 }
 
-/* Vectors of any length give the bits of the one definition, and the 16-bit formats meet through fp32. */
+/* Vectors of any length give the bits of the one definition, and the 16-bit formats meet through
+ * fp32. */
 static void test_lengths(void **state)
 {
     uint64_t seed = 5;
@@ -104,7 +106,8 @@ static void test_lengths(void **state)
             assert_int_equal(h[i], bf16_from_f32(x[i]));
         convert(f16, DT_F16, h, DT_BF16, n);
         convert(y, DT_F32, f16, DT_F16, n);
-        for (size_t i = 0; i < n; i++) // 8 bits of bf16 fit the 11 of fp16 unless they are subnormal there
+        for (size_t i = 0; i < n; i++) // 8 bits of bf16 fit the 11 of fp16 unless they are
+                                       // subnormal there
             assert_true(i == n / 2 || fabsf(y[i]) < 6.2e-5f || y[i] == bf16_to_f32(h[i]));
         convert(again, DT_BF16, f16, DT_F16, n);
         for (size_t i = 0; i < n; i++)

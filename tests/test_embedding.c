@@ -15,7 +15,7 @@ enum { V = 11, P = 9 };
 
 static void check_forward(enum dtype dt, size_t B, size_t T, size_t C, size_t first, uint64_t *seed)
 {
-    void    *wte = guard_alloc(V * C * dtype_bytes(dt)), *wpe = guard_alloc(P * C * dtype_bytes(dt));
+    void *wte = guard_alloc(V * C * dtype_bytes(dt)), *wpe = guard_alloc(P * C * dtype_bytes(dt));
     float   *out = guard_alloc(B * T * C * 4), x;
     int32_t *tokens = guard_alloc(B * T * 4);
 
@@ -48,7 +48,8 @@ static void check_backward(size_t B, size_t T, size_t C, uint64_t *seed)
     for (size_t i = 0; i < B * T; i++)
         tokens[i] = (int32_t)(ref_random(seed) % V);
     for (int threads = 1; threads <= 3; threads++) {
-        float *dwte = guard_alloc(V * C * 4), *dwpe = guard_alloc(P * C * 4), *sums = malloc((V + P) * C * 4);
+        float *dwte = guard_alloc(V * C * 4), *dwpe = guard_alloc(P * C * 4),
+              *sums = malloc((V + P) * C * 4);
 
         memcpy(sums, want, (V + P) * C * 4);
         memcpy(dwte, want, V * C * 4);

@@ -135,7 +135,9 @@ static void test_sum(void **state)
         int32_t              ids[3] = { 5, v == 1 ? 4 : 3, 9 };
 
         assert_int_equal(examples_new_open(&w, tempdir_at("s"), &e), 0);
-        assert_int_equal(examples_new_add(w, ids, 3, &(struct example){ .label = v == 2 ? 0 : 1 }, &e), 0);
+        assert_int_equal(examples_new_add(w, ids, 3, &(struct example){ .label = v == 2 ? 0 : 1 },
+                                          &e),
+                         0);
         assert_int_equal(examples_new_add(w, ids, 1, &(struct example){ .label = 1 }, &e), 0);
         assert_int_equal(examples_new_commit(w, &e), 0);
         assert_int_equal(examples_open(&r, tempdir_at("s"), &e), 0);
@@ -189,7 +191,8 @@ static int read_all(const char *name, uint64_t *row)
     return rc;
 }
 
-/* Bits of every byte of a small file, every length it can be cut to, a byte too many, records that swap. */
+/* Bits of every byte of a small file, every length it can be cut to, a byte too many, records that
+ * swap. */
 static void test_damage(void **state)
 {
     size_t         size;
@@ -208,7 +211,10 @@ static void test_damage(void **state)
         assert_says("/x");
         if (i / 8 >= 48) {
             assert_says("damaged");
-            assert_int_equal(row, i / 8 < 52 ? 0 : i / 8 < 580 ? 1 : i / 8 < 1632 ? 2 : (i / 8 - 1632) / 24);
+            assert_int_equal(row, i / 8 < 52     ? 0
+                                  : i / 8 < 580  ? 1
+                                  : i / 8 < 1632 ? 2
+                                                 : (i / 8 - 1632) / 24);
         }
     }
     for (size_t n = 0; n < size; n++) {
@@ -247,7 +253,8 @@ static void forge(unsigned char *bytes, size_t size, size_t off, uint64_t value,
     memcpy(bytes + off, saved, n);
 }
 
-/* Wrong headers and records under a right checksum: no offset, count or length leads out of the file. */
+/* Wrong headers and records under a right checksum: no offset, count or length leads out of the
+ * file. */
 static void test_forged(void **state)
 {
     static const struct { size_t off; uint64_t value; size_t n; const char *says; } cases[] = {

@@ -1,6 +1,8 @@
-/* test_fault.c: everything that can fail does, once, at every place: requests of a device, calls of the system (ours, SQLite's, what
- * io_uring answers), memory. Each time: a sentence that says where, no hang (a watchdog), no thread and no descriptor left, and the run
- * goes on from there, bit for bit, when the cause is gone. `test_fault all` (make prove-faults) takes every place; without it, some. */
+/* test_fault.c: everything that can fail does, once, at every place: requests of a device, calls of
+ * the system (ours, SQLite's, what io_uring answers), memory. Each time: a sentence that says
+ * where, no hang (a watchdog), no thread and no descriptor left, and the run goes on from there,
+ * bit for bit, when the cause is gone. `test_fault all` (make prove-faults) takes every place;
+ * without it, some. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +52,8 @@ struct toy {
     uint32_t          params;
 };
 
-static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size, struct err *err)
+static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+                       struct err *err)
 {
     struct csd_config c = *cfg;
 
@@ -80,12 +83,29 @@ static void toy_begin(struct toy *t, const struct plan *p)
     *t = (struct toy){ .dir = folder(!strcmp(p->disk, "uring")) };
     snprintf(t->db, sizeof t->db, "%s/run.db", t->dir);
     t->cfg = (struct run_config){
-        .dir = t->dir, .id = "00112233445566778899aabbccddeeff", .mode = p->mode, .n_blocks = BLOCKS, .block_params = sizes,
-        .decay = toy_decay, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW, .compress = p->compress, .error_feedback = p->feedback,
-        .residual_in_ram = p->in_ram, .spares = p->speculate, .speculate = p->speculate, .n_devices = 1, .csd = csd_of(p),
+        .dir = t->dir,
+        .id = "00112233445566778899aabbccddeeff",
+        .mode = p->mode,
+        .n_blocks = BLOCKS,
+        .block_params = sizes,
+        .decay = toy_decay,
+        .wire_dt = DT_BF16,
+        .optim = OPTIM_ADAMW,
+        .compress = p->compress,
+        .error_feedback = p->feedback,
+        .residual_in_ram = p->in_ram,
+        .spares = p->speculate,
+        .speculate = p->speculate,
+        .n_devices = 1,
+        .csd = csd_of(p),
         .disk = strcmp(p->disk, "fault") ? p->disk : "sync",
-        .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0), .frames = 2, .grad_buffers = 1,
-        .durable = 1, .device_in_ram = 1, .commit_every = 1, .records = { .n = (size_t)p->records, .bytes = 5000, .buffers = 1 },
+        .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0),
+        .frames = 2,
+        .grad_buffers = 1,
+        .durable = 1,
+        .device_in_ram = 1,
+        .commit_every = 1,
+        .records = { .n = (size_t)p->records, .bytes = 5000, .buffers = 1 },
     };
 }
 
@@ -206,8 +226,9 @@ static void nothing_runs(const char *text)
     for (int i = 0; i < 200 && entries("/proc/self/task") > threads_before; i++)
         usleep(1000);
     if (entries("/proc/self/task") > threads_before || entries("/proc/self/fd") > files_before)
-        fail_msg("%s: %d threads and %d files were open before, %d and %d are now", text, threads_before, files_before,
-                 entries("/proc/self/task"), entries("/proc/self/fd"));
+        fail_msg("%s: %d threads and %d files were open before, %d and %d are now", text,
+                 threads_before, files_before, entries("/proc/self/task"),
+                 entries("/proc/self/fd"));
 }
 
 static void is_sentence(const struct toy *t, int rc, const char *what, uint64_t k)
@@ -254,15 +275,19 @@ static const struct disk_fault_plan no_fault = { .inner = &disk_sync };
 static void names_the_place(const struct toy *t, const char *plan, uint64_t k, int made)
 {
     const char *s = t->err.text;
-    int         flush = strstr(s, ": flush") != NULL, super = strstr(s, "of 4096 bytes at offset 0") != NULL;
+    int         flush = strstr(s, ": flush") != NULL,
+        super = strstr(s, "of 4096 bytes at offset 0") != NULL;
 
-    if (!strstr(s, "device 0 (") || !strstr(s, "/dev0/states)") || (!flush && !strstr(s, " at offset ")) ||
-        (!flush && !super && !strstr(s, "(block ") && !strstr(s, "(activations, ")) || (made && !flush && !super && !strstr(s, "step ")))
+    if (!strstr(s, "device 0 (") || !strstr(s, "/dev0/states)") ||
+        (!flush && !strstr(s, " at offset ")) ||
+        (!flush && !super && !strstr(s, "(block ") && !strstr(s, "(activations, ")) ||
+        (made && !flush && !super && !strstr(s, "step ")))
         fail_msg("%s, request %llu: %s", plan, (unsigned long long)k, s);
 }
 
 /* Fail request k of a run's life from its creation; 0 when there are fewer. */
-static int request_fails(const struct plan *p, const struct toy *want, uint64_t k, int status, uint64_t timeout_ns)
+static int request_fails(const struct plan *p, const struct toy *want, uint64_t k, int status,
+                         uint64_t timeout_ns)
 {
     struct disk_fault_plan plan = { .inner = &disk_sync, .nth = k, .nth_status = status };
     struct toy             t;
@@ -307,7 +332,8 @@ static void requests_fail_one_by_one(void **state)
         want = whole_of(&device_plans[i]);
         for (; request_fails(&device_plans[i], &want, k, k % 2 ? -EIO : -ENOSPC, 0); n++)
             k += stride(11);
-        print_message("%s: %llu of %llu requests failed, one at a time\n", device_plans[i].name, (unsigned long long)n, (unsigned long long)k);
+        print_message("%s: %llu of %llu requests failed, one at a time\n", device_plans[i].name,
+                      (unsigned long long)n, (unsigned long long)k);
         assert_true(n > 5);
     }
 }
@@ -323,13 +349,14 @@ static void requests_never_end(void **state)
         want = whole_of(&device_plans[i]);
         for (; request_fails(&device_plans[i], &want, k, 0, 100000000); n++)
             k += all ? 3 : 41;
-        print_message("%s: %llu of %llu requests never ended, one at a time\n", device_plans[i].name, (unsigned long long)n,
-                      (unsigned long long)k);
+        print_message("%s: %llu of %llu requests never ended, one at a time\n",
+                      device_plans[i].name, (unsigned long long)n, (unsigned long long)k);
         assert_true(n > 2);
     }
 }
 
-/* Neither modelled links, a hundred times slower than the limit, nor requests that take long one after the other are silence. */
+/* Neither modelled links, a hundred times slower than the limit, nor requests that take long one
+ * after the other are silence. */
 static void slow_is_not_silent(void **state)
 {
     (void)state;
@@ -346,7 +373,8 @@ static void slow_is_not_silent(void **state)
         if (toy_make(&t))
             fail_msg("%s", t.err.text);
         t.cfg.io_timeout_ns = 400000000;
-        t.cfg.csd_read_bw = t.cfg.csd_write_bw = links ? 1e6 : 0; // a step moves about half a megabyte each way
+        t.cfg.csd_read_bw = t.cfg.csd_write_bw = links ? 1e6 : 0; // a step moves about half a
+                                                                  // megabyte each way
         goes_on(&t, &want, "slow", (uint64_t)links);
         nothing_runs("slow");
         toy_end(&t);
@@ -356,7 +384,8 @@ static void slow_is_not_silent(void **state)
 /* ---- calls of the system ---- */
 
 /* Let call k of a kind go wrong, in the life of a run; 0 when there are fewer. */
-static int call_fails(const struct plan *p, const struct toy *want, enum calls_kind kind, uint64_t k, int how, int *survived)
+static int call_fails(const struct plan *p, const struct toy *want, enum calls_kind kind,
+                      uint64_t k, int how, int *survived)
 {
     struct toy t;
     int        made, rc, met;
@@ -373,7 +402,8 @@ static int call_fails(const struct plan *p, const struct toy *want, enum calls_k
     if (met && rc) {
         is_sentence(&t, rc, p->name, k);
         if (kind == CALLS_SQLITE && how == ENOSPC && strstr(t.err.text, "is missing"))
-            fail_msg("%s at %llu: what could not be read is not missing: %s", p->name, (unsigned long long)k, t.err.text);
+            fail_msg("%s at %llu: what could not be read is not missing: %s", p->name,
+                     (unsigned long long)k, t.err.text);
         if (!made)
             nothing_left(&t);
     }
@@ -389,8 +419,10 @@ static int call_fails(const struct plan *p, const struct toy *want, enum calls_k
 
 static void calls_fail(const struct plan *p, enum calls_kind kind, const char *name, uint64_t some)
 {
-    static const struct { const char *name; int how, harmless; } ways[] = {
-        { "EIO", EIO, 0 }, { "ENOSPC", ENOSPC, 0 }, { "EINTR", EINTR, 1 }, { "EAGAIN", EAGAIN, 1 }, { "short", CALLS_SHORT, 1 },
+    static const struct { const char *name; int how, harmless;
+    } ways[] = {
+        { "EIO", EIO, 0 },       { "ENOSPC", ENOSPC, 0 },     { "EINTR", EINTR, 1 },
+        { "EAGAIN", EAGAIN, 1 }, { "short", CALLS_SHORT, 1 },
     };
     struct toy want;
 
@@ -403,15 +435,16 @@ static void calls_fail(const struct plan *p, enum calls_kind kind, const char *n
 
         for (; call_fails(p, &want, kind, k, ways[w].how, &survived); n++)
             k += stride(some);
-        print_message("%s: %s at %llu of %llu calls (%s); %d were mended on the way\n", p->name, ways[w].name, (unsigned long long)n,
-                      (unsigned long long)k, name, survived);
+        print_message("%s: %s at %llu of %llu calls (%s); %d were mended on the way\n", p->name,
+                      ways[w].name, (unsigned long long)n, (unsigned long long)k, name, survived);
         assert_true(n > 2);
         if (ways[w].harmless && kind == CALLS_RING)
             assert_true(survived > 0);
     }
 }
 
-static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 }, in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 },
+static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 },
+                         in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 },
                          on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0, 0, 4 };
 
 static void file_calls_fail(void **state)
@@ -470,13 +503,17 @@ static void harm_undo(const char *path, const char *aside)
     assert_int_equal(rename(aside, path), 0);
 }
 
-/* While a run is at work what it writes to goes away: no commit says that it went well, and when it is back the run goes on. */
+/* While a run is at work what it writes to goes away: no commit says that it went well, and when it
+ * is back the run goes on. */
 static void devices_disappear(void **state)
 {
     (void)state;
-    static const struct { enum harm harm; const char *what, *says; int rc_again; } ways[] = {
-        { MOVED, "dev0/states", "is gone", -ENOENT }, { REPLACED, "dev0/states", "is another file", 0 },
-        { CUT, "dev0/states", "dev0/states", -EINVAL }, { DATABASE_MOVED, "run.db", "run.db was removed or renamed", -ENOENT },
+    static const struct { enum harm harm; const char *what, *says; int rc_again;
+    } ways[] = {
+        { MOVED, "dev0/states", "is gone", -ENOENT },
+        { REPLACED, "dev0/states", "is another file", 0 },
+        { CUT, "dev0/states", "dev0/states", -EINVAL },
+        { DATABASE_MOVED, "run.db", "run.db was removed or renamed", -ENOENT },
         { FOLDER_MOVED, "dev0", "is gone", -ENOENT },
     };
     struct toy want = whole_of(&on_sync);
@@ -519,7 +556,8 @@ static void devices_disappear(void **state)
 
 /* ---- gradients that become infinite only with what is owed ---- */
 
-/* A step whose gradients of block 1 are so large, in steps 0 and 1, that what the first does not send and the second are infinite together. */
+/* A step whose gradients of block 1 are so large, in steps 0 and 1, that what the first does not
+ * send and the second are infinite together. */
 static int large_step(struct toy *t, struct stream *s, uint64_t step, struct stream_norm *norm)
 {
     const void        *wire[BLOCKS];
@@ -553,7 +591,9 @@ static void residuals_overflow(void **state)
 {
     (void)state;
     static const struct plan plans[] = {
-        { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 }, { "base", RUN_BASE, "sync", 0.05, 1, 0, 0, 0 }, { "su+o", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 },
+        { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 },
+        { "base", RUN_BASE, "sync", 0.05, 1, 0, 0, 0 },
+        { "su+o", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 },
         { "su+o in RAM", RUN_SUO, "sync", 0.05, 1, 1, 0, 0 },
     };
     struct toy first = { 0 };
@@ -605,21 +645,35 @@ static void memory_fails(void **state)
         want = whole_of(plans[i]);
         for (; call_fails(plans[i], &want, CALLS_MEMORY, k, ENOMEM, &survived); n++)
             k += stride(plans[i] == &on_uring ? 13 : 3);
-        print_message("%s: %llu of %llu allocations failed, one at a time; %d could be done without\n", plans[i]->name, (unsigned long long)n,
-                      (unsigned long long)k, survived);
+        print_message("%s: %llu of %llu allocations failed, one at a time; %d could be done "
+                      "without\n",
+                      plans[i]->name, (unsigned long long)n, (unsigned long long)k, survived);
         assert_true(n > 5);
     }
 }
 
-static const struct gpt_config tiny = { .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 64, .n_positions = 32, .norm_eps = 1e-5f };
+static const struct gpt_config tiny = {
+    .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 64, .n_positions = 32, .norm_eps = 1e-5f
+};
 
 static void trainer_memory_fails(void **state)
 {
     (void)state;
     struct stream_plain_options plain = { .gpt = tiny, .wire = DT_BF16, .optim = OPTIM_ADAMW };
-    struct trainer_options      o = { .model = { .gpt = tiny, .batch = 2, .seq = 16, .grad_accum = 2, .dtype = DT_BF16, .threads = 1,
-                                                 .engine = MATMUL_OPENBLAS, .training = 1, .kept = 1 },
-                                      .optim = OPTIM_ADAMW, .clip = 1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 };
+    struct trainer_options      o = { .model = { .gpt = tiny,
+                                                 .batch = 2,
+                                                 .seq = 16,
+                                                 .grad_accum = 2,
+                                                 .dtype = DT_BF16,
+                                                 .threads = 1,
+                                                 .engine = MATMUL_OPENBLAS,
+                                                 .training = 1,
+                                                 .kept = 1 },
+                                      .optim = OPTIM_ADAMW,
+                                      .clip = 1,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.99,
+                                      .eps = 1e-8 };
     struct stream  *s = stream_plain_open(&plain);
     struct trainer *t = NULL;
     struct err      err;
@@ -638,21 +692,29 @@ static void trainer_memory_fails(void **state)
             break;
         assert_true(rc == 0 || (rc < 0 && strlen(err.text) > 10));
     }
-    print_message("%llu allocations of a trainer failed, one at a time\n", (unsigned long long)k - 1);
+    print_message("%llu allocations of a trainer failed, one at a time\n",
+                  (unsigned long long)k - 1);
     assert_true(k > 5);
     stream_close(s);
 }
 
 /* ---- the creation of a run, as the commands do it ---- */
 
-struct creation { char *dir, *argv[2], data[4096], run[4096]; struct train_opts o; struct newrun n; struct err err; };
+struct creation {
+    char             *dir, *argv[2], data[4096], run[4096];
+    struct train_opts o;
+    struct newrun     n;
+    struct err        err;
+};
 
 static void creation_begin(struct creation *c, int mode)
 {
     uint16_t ids[600];
     FILE    *f;
     static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
-    static const struct opt_command rows = { .name = "run", .usage = "", .summary = "", .parts = parts, .size = sizeof(struct train_opts) };
+    static const struct opt_command rows = {
+        .name = "run", .usage = "", .summary = "", .parts = parts, .size = sizeof(struct train_opts)
+    };
 
     *c = (struct creation){ .dir = folder(0), .argv = { (char *)(uintptr_t)"run" } };
     assert_int_equal(opt_parse(&rows, 1, c->argv, &c->o, NULL, &c->err), 0);
@@ -669,16 +731,26 @@ static void creation_begin(struct creation *c, int mode)
         ids[i] = (uint16_t)(i * 7 % 61);
     fwrite(ids, sizeof ids, 1, f);
     fclose(f);
-    c->n = (struct newrun){ .dir = c->run, .gpt = tiny, .o = &c->o, .data = c->data, .argc = 1, .argv = c->argv };
+    c->n = (struct newrun){
+        .dir = c->run, .gpt = tiny, .o = &c->o, .data = c->data, .argc = 1, .argv = c->argv
+    };
 }
 
-/* A creation that cannot be completed leaves no folder behind, and the next one of the same name works. */
+/* A creation that cannot be completed leaves no folder behind, and the next one of the same name
+ * works. */
 static void creations_fail(void **state)
 {
     (void)state;
-    static const struct { enum calls_kind kind; int how; uint64_t some; const char *name; } ways[] = {
-        { CALLS_FILES, ENOSPC, 3, "no space for our files" }, { CALLS_SQLITE, ENOSPC, 5, "no space for SQLite's" },
-        { CALLS_SQLITE, EIO, 7, "EIO of SQLite's" }, { CALLS_MEMORY, ENOMEM, 5, "no memory" },
+    static const struct {
+        enum calls_kind kind;
+        int             how;
+        uint64_t        some;
+        const char     *name;
+    } ways[] = {
+        { CALLS_FILES, ENOSPC, 3, "no space for our files" },
+        { CALLS_SQLITE, ENOSPC, 5, "no space for SQLite's" },
+        { CALLS_SQLITE, EIO, 7, "EIO of SQLite's" },
+        { CALLS_MEMORY, ENOMEM, 5, "no memory" },
     };
     static const int modes[] = { TRAIN_SU_O, TRAIN_MEM };
 
@@ -696,15 +768,18 @@ static void creations_fail(void **state)
                 rc = newrun_create(&c.n, &c.err);
                 calls_disarm();
                 if (rc && (strlen(c.err.text) < 12 || access(c.run, F_OK) == 0))
-                    fail_msg("%s at %llu: %s; the folder has %d files", ways[w].name, (unsigned long long)k, c.err.text, entries(c.run));
+                    fail_msg("%s at %llu: %s; the folder has %d files", ways[w].name,
+                             (unsigned long long)k, c.err.text, entries(c.run));
                 if (rc && newrun_create(&c.n, &c.err))
-                    fail_msg("%s at %llu: a second creation fails: %s", ways[w].name, (unsigned long long)k, c.err.text);
+                    fail_msg("%s at %llu: a second creation fails: %s", ways[w].name,
+                             (unsigned long long)k, c.err.text);
                 nothing_runs(c.err.text);
                 tempdir_remove(c.dir);
                 if (!calls_met())
                     break;
             }
-            print_message("%s: %llu of %llu places in a creation\n", ways[w].name, (unsigned long long)n, (unsigned long long)k);
+            print_message("%s: %llu of %llu places in a creation\n", ways[w].name,
+                          (unsigned long long)n, (unsigned long long)k);
             assert_true(n > 2);
         }
 }

@@ -1,4 +1,5 @@
-/* test_file.c: what may stand behind a name, and what makers of new files and folders leave and remove. */
+/* test_file.c: what may stand behind a name, and what makers of new files and folders leave and
+ * remove. */
 #include "data/base/file.h"
 #include "tests/tempdir.h"
 
@@ -92,7 +93,8 @@ static void leave(void)
         struct file_new file, folder;
         char            inside[600];
 
-        if (file_new_open(&file, tempdir_at("out"), NULL) || file_new_scratch(&folder, tempdir_at("folder/"), NULL))
+        if (file_new_open(&file, tempdir_at("out"), NULL) ||
+            file_new_scratch(&folder, tempdir_at("folder/"), NULL))
             _exit(1);
         snprintf(inside, sizeof inside, "%s/file", folder.temp);
         close(open(inside, O_CREAT | O_WRONLY, 0600));
@@ -111,7 +113,8 @@ static void test_what_the_dead_left(void **state)
     (void)state;
     leave();
     assert_int_equal(names(), 2);
-    assert_int_equal(file_new_open(&other, tempdir_at("other"), &err), 0); // of other names: they stay
+    assert_int_equal(file_new_open(&other, tempdir_at("other"), &err), 0); // of other names: they
+                                                                           // stay
     file_new_abort(&other);
     assert_int_equal(names(), 2);
     assert_int_equal(file_new_open(&file, tempdir_at("out"), &err), 0);
@@ -152,7 +155,8 @@ static void test_what_the_dead_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_what_is_written_is_our_own, tempdir_set_up, tempdir_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_written_is_our_own, tempdir_set_up,
+                                        tempdir_tear_down),
         cmocka_unit_test_setup_teardown(test_what_the_dead_left, tempdir_set_up, tempdir_tear_down),
     };
 

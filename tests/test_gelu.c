@@ -1,5 +1,5 @@
-/* GELU and its slope against double over all magnitudes, at the far ends, and on odd lengths; the sums of columns
- * that backward takes in its pass are those of a pass of their own. */
+/* GELU and its slope against double over all magnitudes, at the far ends, and on odd lengths; the
+ * sums of columns that backward takes in its pass are those of a pass of their own. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,8 +19,10 @@
 static void check(enum dtype dt, size_t rows, size_t C, float reach, uint64_t *seed)
 {
     size_t  n = rows * C, bytes = n * dtype_bytes(dt);
-    void   *x = guard_alloc(bytes), *out = guard_alloc(bytes), *again = guard_alloc(bytes), *dx = guard_alloc(bytes);
-    float  *dout = guard_alloc(n * 4), *db = guard_alloc(C * 4), *want_db = guard_alloc(C * 4), *got = malloc(2 * n * 4);
+    void   *x = guard_alloc(bytes), *out = guard_alloc(bytes), *again = guard_alloc(bytes),
+         *dx = guard_alloc(bytes);
+    float *dout = guard_alloc(n * 4), *db = guard_alloc(C * 4), *want_db = guard_alloc(C * 4),
+          *got = malloc(2 * n * 4);
     void   *scratch = guard_alloc(colsum_scratch(rows, C));
     double *want = malloc(2 * n * sizeof *want);
 

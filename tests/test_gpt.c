@@ -1,5 +1,5 @@
-/* test_gpt.c: the table of parameters: sizes of known models, offsets without gaps, initial values that do
- * not depend on where they are cut, ranges of weight decay that cover everything once. */
+/* test_gpt.c: the table of parameters: sizes of known models, offsets without gaps, initial values
+ * that do not depend on where they are cut, ranges of weight decay that cover everything once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 static struct gpt_config tiny(void)
 {
     return (struct gpt_config){
-        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f};
+        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f
+    };
 }
 
 static void test_presets(void **state)
@@ -98,7 +99,8 @@ static void test_init_values(void **state)
 
         assert_true(whole && pieces);
         gpt_init_values(whole, &g, block, 0, n, 7);
-        for (size_t at = 0, piece = 1; at < n; at += piece, piece = piece * 3 + 1) // 1, 4, 13, 40...
+        for (size_t at = 0, piece = 1; at < n; at += piece, piece = piece * 3 + 1) // 1, 4,
+                                                                                   // 13, 40...
             gpt_init_values(pieces + at, &g, block, at, piece < n - at ? piece : n - at, 7);
         assert_memory_equal(whole, pieces, n * sizeof *whole);
         gpt_init_values(pieces, &g, block, 0, n, 8);
@@ -136,7 +138,8 @@ static void test_init_distribution(void **state)
     check_std(one + gpt_offset(&g, GPT_ATTN_PROJ_W), square, 0.02 / 2); // sqrt(2 n_layer) = 2
     check_std(one + gpt_offset(&g, GPT_MLP_PROJ_W), 4 * square, 0.02 / 2);
     for (size_t i = 0; i < g.n_embd; i++) {
-        assert_true(one[gpt_offset(&g, GPT_LN1_W) + i] == 1.0f && one[gpt_offset(&g, GPT_LN2_W) + i] == 1.0f);
+        assert_true(one[gpt_offset(&g, GPT_LN1_W) + i] == 1.0f &&
+                    one[gpt_offset(&g, GPT_LN2_W) + i] == 1.0f);
         assert_true(one[gpt_offset(&g, GPT_LN1_B) + i] == 0.0f &&
                     one[gpt_offset(&g, GPT_MLP_PROJ_B) + i] == 0.0f);
     }

@@ -1,5 +1,5 @@
-/* test_grad_wire.c: what is packed comes out again however it is cut, and nothing that is wrong gets near the
- * gradient. */
+/* test_grad_wire.c: what is packed comes out again however it is cut, and nothing that is wrong
+ * gets near the gradient. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -32,7 +32,8 @@ static int unpack(float *dense, const char *packed, size_t pairs, size_t piece, 
     memset(dense, 0, N * sizeof *dense);
     grad_wire_begin(&r, N, pairs);
     for (size_t at = 0; at < bytes && rc == 0; at += piece)
-        rc = grad_wire_scatter(&r, dense, packed + at, bytes - at < piece ? bytes - at : piece, err);
+        rc =
+            grad_wire_scatter(&r, dense, packed + at, bytes - at < piece ? bytes - at : piece, err);
     return rc;
 }
 
@@ -57,7 +58,8 @@ static void test_round_trip(void **state)
             if (unpack(dense, packed, pairs, pieces[c], &err))
                 fail_msg("%s", err.text);
             for (size_t i = 0; i < N; i++)
-                assert_true(dense[i] == (every[e] && (i + 1) % every[e] == 0 ? (float)i + 0.5f : 0.0f));
+                assert_true(dense[i] ==
+                            (every[e] && (i + 1) % every[e] == 0 ? (float)i + 0.5f : 0.0f));
             free(packed);
         }
     free(p);
@@ -78,7 +80,8 @@ static void test_refusals(void **state)
     static const struct {
         long     at;
         uint32_t value;
-    } bad[] = {{3, N}, {3, 0xffffffffu}, {3, 0}, {0, 9999}, {9, 19}, {-1, 1}, {-8, N + 1}, {-16, 11}};
+    } bad[] = { { 3, N },  { 3, 0xffffffffu }, { 3, 0 },      { 0, 9999 },
+                { 9, 19 }, { -1, 1 },          { -8, N + 1 }, { -16, 11 } };
     struct topk_pair *p = calloc(N, sizeof *p);
     float            *dense = calloc(N, sizeof *dense);
     size_t            pairs = pairs_make(p, 2), bytes = grad_wire_bytes(pairs);
@@ -89,7 +92,8 @@ static void test_refusals(void **state)
         struct err err = {0};
 
         grad_wire_pack(packed, p, pairs, FIRST, N);
-        memcpy(packed + (bad[i].at < 0 ? -bad[i].at : GRAD_WIRE_HEADER + 8 * bad[i].at), &bad[i].value, 4);
+        memcpy(packed + (bad[i].at < 0 ? -bad[i].at : GRAD_WIRE_HEADER + 8 * bad[i].at),
+               &bad[i].value, 4);
         if (bad[i].at == 9) // 19 is its own index: twice the same
             memcpy(packed + GRAD_WIRE_HEADER + 8 * 10, &bad[i].value, 4);
         assert_int_equal(unpack(dense, packed, pairs, 4096, &err), -EBADMSG);

@@ -1,5 +1,5 @@
-/* Hugging Face folders: what is written is read back; variants of names are found; what we would compute
- * otherwise is refused. */
+/* Hugging Face folders: what is written is read back; variants of names are found; what we would
+ * compute otherwise is refused. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,10 +14,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct gpt_config odd = { .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f };
+static const struct gpt_config odd = {
+    .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f
+};
 
-static const struct gpt_config sorter = { .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f,
-                                          .n_labels = 3, .drop_embd = 0.25f, .drop_attn = 0.1f, .drop_resid = 0.05f };
+static const struct gpt_config sorter = { .n_layer = 2,
+                                          .n_head = 3,
+                                          .n_embd = 15,
+                                          .vocab = 37,
+                                          .n_positions = 11,
+                                          .norm_eps = 1e-5f,
+                                          .n_labels = 3,
+                                          .drop_embd = 0.25f,
+                                          .drop_attn = 0.1f,
+                                          .drop_resid = 0.05f };
 
 static int make_values(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
@@ -33,10 +43,15 @@ static struct params_source values_of(const struct gpt_config *g)
     return (struct params_source){ make_values, (void *)(uintptr_t)g };
 }
 
-static void export_model(const char *dir, const struct gpt_config *g, const struct hf_labels *labels,
-                         enum st_dtype dtype)
+static void export_model(const char *dir, const struct gpt_config *g,
+                         const struct hf_labels *labels, enum st_dtype dtype)
 {
-    struct hf_export x = { .gpt = *g, .dtype = dtype, .source = values_of(g), .endoftext = 36, .labels = labels, .pad = 5 };
+    struct hf_export x = { .gpt = *g,
+                           .dtype = dtype,
+                           .source = values_of(g),
+                           .endoftext = 36,
+                           .labels = labels,
+                           .pad = 5 };
     struct err       err = { 0 };
 
     if (hf_export(dir, &x, &err))
@@ -59,7 +74,8 @@ static void check_values(const struct gpt_config *g, struct params_source got, f
 
         assert_int_equal(want.read(want.ctx, b, 0, n, x, NULL), 0);
         for (size_t at = 0; at < n; at += 101)
-            assert_int_equal(got.read(got.ctx, b, at, n - at < 101 ? n - at : 101, y + at, NULL), 0);
+            assert_int_equal(got.read(got.ctx, b, at, n - at < 101 ? n - at : 101, y + at, NULL),
+                             0);
         for (size_t i = 0; i < n; i++)
             assert_true(y[i] - x[i] <= tolerance && x[i] - y[i] <= tolerance);
         free(x);
@@ -74,7 +90,10 @@ static void path_of(char out[512], const char *dir, const char *name)
 
 static void test_round_trip(void **state)
 {
-    static const struct { enum st_dtype dtype; float tolerance; } kinds[] = { { ST_F32, 0.0f }, { ST_F16, 4e-3f }, { ST_BF16, 3e-2f } };
+    static const struct {
+        enum st_dtype dtype;
+        float         tolerance;
+    } kinds[] = { { ST_F32, 0.0f }, { ST_F16, 4e-3f }, { ST_BF16, 3e-2f } };
     char *tmp = tempdir_new();
 
     (void)state;
@@ -142,8 +161,8 @@ static void test_same_bytes(void **state)
     tempdir_remove(tmp);
 }
 
-/* The tensors again under names without "transformer.", with the mask and the tied head that older files
- * hold. */
+/* The tensors again under names without "transformer.", with the mask and the tied head that older
+ * files hold. */
 static void write_plain(const char *path, struct hf *h)
 {
     const struct gpt_config   *g = hf_gpt(h);
@@ -170,7 +189,9 @@ static void write_plain(const char *path, struct hf *h)
                 else
                     snprintf(name, sizeof name, "%s", gpt_params[t].name);
                 if (!writing)
-                    assert_int_equal(safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, NULL), 0);
+                    assert_int_equal(safetensors_writer_declare(w, name, vector ? 1 : 2,
+                                                                vector ? dims + 1 : dims, NULL),
+                                     0);
                 else if (!source.read(source.ctx, b, gpt_offset(g, t), gpt_size(g, t), x, NULL))
                     assert_int_equal(safetensors_writer_add(w, x, gpt_size(g, t), NULL), 0);
             }
@@ -207,8 +228,8 @@ static void test_names_without_prefix(void **state)
     tempdir_remove(tmp);
 }
 
-/* config.json with `from` replaced by `to`; returns what stood there before, for the caller to spill and
- * free. */
+/* config.json with `from` replaced by `to`; returns what stood there before, for the caller to
+ * spill and free. */
 static char *edit_config(const char *dir, const char *from, const char *to, size_t *n)
 {
     char   path[512], *text, *at, *changed;
@@ -270,8 +291,10 @@ static void test_variants_are_refused(void **state)
     refuses(dir, "\"n_head\": 3", "\"n_head\": -3", "n_head");
     refuses(dir, "\"n_layer\": 2", "\"n_layer\": 2.5", "n_layer");
     refuses(dir, "\"n_inner\": null", "\"n_inner\": 61", "n_inner");
-    refuses(dir, "\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights");
-    refuses(dir, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "tie_word_embeddings");
+    refuses(dir, "\"scale_attn_weights\": true", "\"scale_attn_weights\": false",
+            "scale_attn_weights");
+    refuses(dir, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+            "tie_word_embeddings");
     refuses(dir, "\"use_cache\": true", "\"scale_attn_by_inverse_layer_idx\": true",
             "scale_attn_by_inverse_layer_idx");
     refuses(dir, "\"use_cache\": true", "\"add_cross_attention\": true", "add_cross_attention");
@@ -301,7 +324,8 @@ static void check_sorter(const char *dir, const char *const *names)
 
 static void test_classifier(void **state)
 {
-    static char             *given[] = { (char *)(uintptr_t)"entailment", (char *)(uintptr_t)"ναί \"2\"", (char *)(uintptr_t)"no" };
+    static char *given[] = { (char *)(uintptr_t) "entailment", (char *)(uintptr_t) "ναί \"2\"",
+                             (char *)(uintptr_t) "no" };
     static const char *const none[] = { "LABEL_0", "LABEL_1", "LABEL_2" };
     const struct hf_labels   labels = { given, 3 };
     char                    *tmp = tempdir_new(), dir[512], path[512], *text;
@@ -316,7 +340,8 @@ static void test_classifier(void **state)
     check_sorter(dir, (const char *const *)given);
     path_of(path, dir, "generation_config.json");
     assert_int_not_equal(access(path, F_OK), 0);
-    text = edit_config(dir, "\"architectures\": [", "\"architecture\": [", &n); // then the tensors tell
+    text = edit_config(dir, "\"architectures\": [", "\"architecture\": [", &n); // then the tensors
+                                                                                // tell
     check_sorter(dir, (const char *const *)given);
     restore_config(dir, text, n);
 
@@ -359,7 +384,8 @@ static void test_classifiers_are_refused(void **state)
     refuses(dir, "\"LABEL_1\"", "true", "\"1\" has no name");
     refuses(dir, "\"id2label\"", "\"num_labels\": 0, \"x\"", "num_labels");
 
-    text = edit_config(dir, "\"id2label\"", "\"x\"", &n); // then it has 2 labels, and the head another shape
+    text = edit_config(dir, "\"id2label\"", "\"x\"", &n); // then it has 2 labels, and the head
+                                                          // another shape
     assert_true(hf_open(&h, dir, NULL, &err) < 0);
     assert_non_null(strstr(err.text, "score.weight does not have the shape [2, 15]"));
     restore_config(dir, text, n);
@@ -387,7 +413,9 @@ static int fail_late(void *ctx, size_t block, size_t first, size_t n, float *out
 static void test_failure_leaves_nothing(void **state)
 {
     char            *tmp = tempdir_new(), dir[512], path[512];
-    struct hf_export x = { .gpt = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1 };
+    struct hf_export x = {
+        .gpt = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1
+    };
     struct err       err = { 0 };
 
     (void)state;

@@ -1,5 +1,5 @@
-/* Layer normalisation and its gradient against double; the same bits for any number of threads, and from
- * apply as from forward. */
+/* Layer normalisation and its gradient against double; the same bits for any number of threads, and
+ * from apply as from forward. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -67,9 +67,10 @@ static void check_residual(const struct norm_case *c, enum dtype out_dt)
 
     for (size_t i = 0; i < n * C; i++)
         want_sum[i] = c->x[i] + c->dout[i];
-    layernorm_forward(want, out_dt, stats, stats + n, want_sum, c->w, c->b, c->w_dt, n, C, (float)eps);
-    layernorm_residual(out, out_dt, stats + 2 * n, stats + 3 * n, sum, c->x, c->dout, c->w, c->b, c->w_dt, n, C,
-                       (float)eps);
+    layernorm_forward(want, out_dt, stats, stats + n, want_sum, c->w, c->b, c->w_dt, n, C,
+                      (float)eps);
+    layernorm_residual(out, out_dt, stats + 2 * n, stats + 3 * n, sum, c->x, c->dout, c->w, c->b,
+                       c->w_dt, n, C, (float)eps);
     assert_memory_equal(sum, want_sum, n * C * 4);
     assert_memory_equal(stats + 2 * n, stats, 2 * n * 4);
     assert_memory_equal(out, want, bytes);
@@ -87,8 +88,8 @@ static void check_forward(const struct norm_case *c, enum dtype out_dt)
     float  *mean = guard_alloc(n * 4), *rstd = guard_alloc(n * 4), *wide = malloc(n * C * 4);
     double *want = malloc((n * C + 2 * n) * sizeof *want);
 
-    ref_layernorm(want, want + n * C, want + n * C + n, c->d, c->d + 2 * n * C, c->d + 2 * n * C + C,
-                  n, C, eps);
+    ref_layernorm(want, want + n * C, want + n * C + n, c->d, c->d + 2 * n * C,
+                  c->d + 2 * n * C + C, n, C, eps);
     layernorm_forward(out, out_dt, mean, rstd, c->x, c->w, c->b, c->w_dt, n, C, (float)eps);
     for (size_t i = 0; i < n * C; i++)
         wide[i] = dtype_get(out, out_dt, i);
@@ -106,7 +107,8 @@ static void check_forward(const struct norm_case *c, enum dtype out_dt)
 }
 
 /* All that backward adds to, in one array: dx (n, C), dw, db (C). */
-static void run_backward(float *sums, const struct norm_case *c, const float *mean, const float *rstd)
+static void run_backward(float *sums, const struct norm_case *c, const float *mean,
+                         const float *rstd)
 {
     size_t n = c->n, C = c->C;
     float *dx = guard_alloc(n * C * 4), *dw = guard_alloc(C * 4), *db = guard_alloc(C * 4);
@@ -128,14 +130,15 @@ static void run_backward(float *sums, const struct norm_case *c, const float *me
 static void check_backward(const struct norm_case *c, uint64_t *seed)
 {
     size_t  n = c->n, C = c->C, all = n * C + 2 * C;
-    float  *sums = malloc(all * 4), *again = malloc(all * 4), *mean = malloc(n * 4), *rstd = malloc(n * 4);
+    float  *sums = malloc(all * 4), *again = malloc(all * 4), *mean = malloc(n * 4),
+          *rstd = malloc(n * 4);
     float  *out = malloc(n * C * 4);
     double *want = malloc(all * sizeof *want);
 
     ref_fill(sums, all, -1.0f, 1.0f, seed);
     memcpy(again, sums, all * 4);
-    ref_layernorm_backward(want, want + n * C, want + n * C + C, c->d + n * C, c->d, c->d + 2 * n * C,
-                           n, C, eps);
+    ref_layernorm_backward(want, want + n * C, want + n * C + C, c->d + n * C, c->d,
+                           c->d + 2 * n * C, n, C, eps);
     for (size_t i = 0; i < all; i++)
         want[i] += (double)sums[i];
     layernorm_forward(out, DT_F32, mean, rstd, c->x, c->w, c->b, c->w_dt, n, C, (float)eps);

@@ -1,5 +1,5 @@
-/* test_link.c: meters add up, and a modelled link never lets bytes through early. Times are those handed in:
- * no clock. */
+/* test_link.c: meters add up, and a modelled link never lets bytes through early. Times are those
+ * handed in: no clock. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -55,7 +55,8 @@ static void test_unlimited(void **state)
 static void test_tree(void **state)
 {
     const double root_bw[LINK_DIRS] = {1e9, 1e9}, child_bw[LINK_DIRS] = {4e9, 0};
-    struct link *root = link_new(root_bw, NULL), *a = link_new(child_bw, root), *b = link_new(child_bw, root);
+    struct link *root = link_new(root_bw, NULL), *a = link_new(child_bw, root),
+                *b = link_new(child_bw, root);
 
     (void)state;
     assert_int_equal(link_reserve(a, LINK_READ, 4000, 0), 4000);

@@ -1,5 +1,5 @@
-/* Products against a naive double-precision one, on both engines, in odd shapes, all forms and formats; the same
- * bits on each run; refusals with a sentence. */
+/* Products against a naive double-precision one, on both engines, in odd shapes, all forms and
+ * formats; the same bits on each run; refusals with a sentence. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -38,16 +38,19 @@ static void *noise_array(size_t n, enum dtype dt)
     return p;
 }
 
-// One element of the product in double, and in *scale the sum of magnitudes that its error is measured by.
-static double naive(const struct matmul_shape *s, const void *a, const void *b, const void *bias, size_t i,
-                    size_t j, double *scale)
+// One element of the product in double, and in *scale the sum of magnitudes that its error is
+// measured by.
+static double naive(const struct matmul_shape *s, const void *a, const void *b, const void *bias,
+                    size_t i, size_t j, double *scale)
 {
     double sum = bias ? (double)dtype_get(bias, s->ab_dt, j) : 0;
 
     *scale = 1;
     for (size_t p = 0; p < s->k; p++) {
-        double x = (double)dtype_get(a, s->ab_dt, s->form == MATMUL_TN ? p * s->m + i : i * s->k + p);
-        double y = (double)dtype_get(b, s->ab_dt, s->form == MATMUL_NT ? j * s->k + p : p * s->n + j);
+        double x =
+            (double)dtype_get(a, s->ab_dt, s->form == MATMUL_TN ? p * s->m + i : i * s->k + p);
+        double y =
+            (double)dtype_get(b, s->ab_dt, s->form == MATMUL_NT ? j * s->k + p : p * s->n + j);
 
         sum += x * y;
         *scale += fabs(x * y);
@@ -56,7 +59,8 @@ static double naive(const struct matmul_shape *s, const void *a, const void *b, 
 }
 
 // Run product `id` twice: right, and the same bits both times.
-static void check_product(const struct matmul *mm, size_t id, const struct matmul_shape *s, void *scratch)
+static void check_product(const struct matmul *mm, size_t id, const struct matmul_shape *s,
+                          void *scratch)
 {
     size_t n = s->m * s->n, bytes = n * dtype_bytes(s->c_dt);
     void  *a = noise_array(s->m * s->k, s->ab_dt), *b = noise_array(s->k * s->n, s->ab_dt);
@@ -83,7 +87,8 @@ static void check_product(const struct matmul *mm, size_t id, const struct matmu
 
         want += s->accumulate ? (double)dtype_get(c0, s->c_dt, t) : 0;
         if (!(fabs((double)dtype_get(c, s->c_dt, t) - want) <= tolerance * scale))
-            fail_msg("product %zu, element %zu: %g, not %g", id, t, (double)dtype_get(c, s->c_dt, t), want);
+            fail_msg("product %zu, element %zu: %g, not %g", id, t,
+                     (double)dtype_get(c, s->c_dt, t), want);
     }
     free(a);
     free(b);
@@ -98,15 +103,17 @@ static void check_product(const struct matmul *mm, size_t id, const struct matmu
 static size_t all_shapes(struct matmul_shape *out, int with_bf16)
 {
     static const size_t sizes[][3] = {
-        { 1, 1, 1 }, { 1, 65, 33 }, { 17, 5, 130 }, { 65, 66, 67 }, { 130, 33, 1 }, { 96, 2100, 64 },
-        { 2085, 40, 32 }, { 33, 17, 2101 },
+        { 1, 1, 1 },    { 1, 65, 33 },    { 17, 5, 130 },   { 65, 66, 67 },
+        { 130, 33, 1 }, { 96, 2100, 64 }, { 2085, 40, 32 }, { 33, 17, 2101 },
     };
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int form = MATMUL_NN; form <= MATMUL_TN; form++)
             for (int kind = 0; kind < (with_bf16 ? 13 : 5); kind++) {
-                struct matmul_shape s = { .form = (enum matmul_form)form, .m = sizes[i][0], .n = sizes[i][1],
+                struct matmul_shape s = { .form = (enum matmul_form)form,
+                                          .m = sizes[i][0],
+                                          .n = sizes[i][1],
                                           .k = sizes[i][2] };
 
                 s.ab_dt      = kind < 5 ? DT_F32 : DT_BF16;
@@ -168,7 +175,9 @@ static void test_auto(void **unused)
 static void test_same_bits_in_another_object(void **unused)
 {
     static const enum matmul_engine engines[] = { MATMUL_OPENBLAS, MATMUL_AUTO };
-    const struct matmul_shape s = { .form = MATMUL_TN, .m = 200, .n = 300, .k = 150, .ab_dt = DT_BF16 };
+    const struct matmul_shape       s = {
+              .form = MATMUL_TN, .m = 200, .n = 300, .k = 150, .ab_dt = DT_BF16
+    };
     void  *a = noise_array(s.m * s.k, s.ab_dt), *b = noise_array(s.k * s.n, s.ab_dt);
     float *c[2];
     char   why[256];

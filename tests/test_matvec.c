@@ -1,5 +1,5 @@
-/* test_matvec.c: against double precision on odd sizes, and each row the same bits with others beside it and
- * on any number of threads. */
+/* test_matvec.c: against double precision on odd sizes, and each row the same bits with others
+ * beside it and on any number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ static void *random_array(size_t n, enum dtype dt, uint64_t seed)
 /* logits: c = a b', else c = a b + bias. */
 static void check(int logits, enum dtype dt, size_t n, size_t k)
 {
-    void  *a = random_array(M * k, dt, 1), *b = random_array(n * k, dt, 2), *bias = random_array(n, dt, 3);
+    void *a = random_array(M * k, dt, 1), *b = random_array(n * k, dt, 2),
+         *bias = random_array(n, dt, 3);
     float *c = malloc(M * n * sizeof *c), *one = malloc(n * sizeof *one),
           *scratch = malloc(matvec_scratch(M, n, k) * sizeof *c);
 
@@ -100,7 +101,8 @@ static void test_rounding(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sizes), cmocka_unit_test(test_rounding) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sizes),
+                                        cmocka_unit_test(test_rounding) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

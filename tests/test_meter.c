@@ -73,15 +73,22 @@ static void test_two_steps(void **state)
     meter_traffic(m, 5, PHASE_UPDATE_WRITE, -1, &t);
     assert_int_equal(meter_flush(m, 4, *state, &err), 0);
     assert_int_equal(number(*state, "SELECT count(*) FROM spans"), 2);
-    assert_int_equal(number(*state, "SELECT bytes FROM spans WHERE phase = 'update_read' AND block = 2 AND device = 1"), 4096);
+    assert_int_equal(number(*state, "SELECT bytes FROM spans WHERE phase = 'update_read' AND block "
+                                    "= 2 AND device = 1"),
+                     4096);
     assert_int_equal(number(*state, "SELECT count(*) FROM traffic"), 2);
-    assert_int_equal(number(*state, "SELECT bytes FROM traffic WHERE link = 'internal' AND class = 'states' AND direction = 'write'"
-                                    " AND device = 1"), 24);
-    assert_int_equal(number(*state, "SELECT padding_bytes FROM traffic WHERE link = 'host' AND class = 'wire' AND bytes = 0"), 6);
+    assert_int_equal(number(*state, "SELECT bytes FROM traffic WHERE link = 'internal' AND class = "
+                                    "'states' AND direction = 'write' AND device = 1"),
+                     24);
+    assert_int_equal(number(*state, "SELECT padding_bytes FROM traffic WHERE link = 'host' AND "
+                                    "class = 'wire' AND bytes = 0"),
+                     6);
     meter_span(m, 6, PHASE_LOSS, -1, -1, 1, 2, 0); // 4's place is free again, and empty
     assert_int_equal(meter_total(m, 6, PHASE_FORWARD), 0);
     assert_int_equal(meter_flush(m, 5, *state, &err), 0);
-    assert_int_equal(number(*state, "SELECT bytes FROM traffic WHERE step = 5 AND device = -1 AND link = 'internal'"), 12);
+    assert_int_equal(number(*state, "SELECT bytes FROM traffic WHERE step = 5 AND device = -1 AND "
+                                    "link = 'internal'"),
+                     12);
     assert_int_equal(meter_flush(m, 6, *state, &err), 0);
     assert_int_equal(number(*state, "SELECT count(*) FROM traffic WHERE step = 6"), 0);
     assert_int_equal(meter_flush(m, 7, *state, &err), 0); // nothing was recorded
@@ -99,7 +106,9 @@ static void test_bound(void **state)
     assert_int_equal(number(*state, "SELECT count(*) FROM spans"), 5);
     assert_int_equal(number(*state, "SELECT sum(end_ns - start_ns) FROM spans"), 100);
     assert_int_equal(number(*state, "SELECT sum(bytes) FROM spans"), 70);
-    assert_int_equal(number(*state, "SELECT bytes FROM spans WHERE start_ns = 0 AND phase = 'param_read'"), 28);
+    assert_int_equal(number(*state, "SELECT bytes FROM spans WHERE start_ns = 0 AND phase = "
+                                    "'param_read'"),
+                     28);
     meter_free(m);
 }
 
@@ -142,7 +151,8 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { CASE(test_two_steps), CASE(test_bound), CASE(test_threads) };
+    const struct CMUnitTest tests[] = { CASE(test_two_steps), CASE(test_bound),
+                                        CASE(test_threads) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_metrics.c: every metric against scikit-learn and scipy (tests/fixtures/make_metrics.py): ties, constant sides, empty and many
- * classes, one and two rows; and the cases they refuse. */
+/* test_metrics.c: every metric against scikit-learn and scipy (tests/fixtures/make_metrics.py):
+ * ties, constant sides, empty and many classes, one and two rows; and the cases they refuse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,9 +30,10 @@ static void check(const struct fixture *f, const char *prefix, const char *name,
 static void classes_as_sklearn(void **state)
 {
     static const struct of_case cases[] = {
-        { "random", 301 }, { "skewed", 2000 }, { "right", 400 }, { "wrong", 400 }, { "constant_p", 50 }, { "constant_t", 50 },
-        { "constant", 9 }, { "no_ones", 40 }, { "one_right", 1 }, { "one_wrong", 1 }, { "two", 2 }, { "five", 400 },
-        { "empty", 120 }, { "many", 900 }, { "far", 200 },
+        { "random", 301 },    { "skewed", 2000 },   { "right", 400 },  { "wrong", 400 },
+        { "constant_p", 50 }, { "constant_t", 50 }, { "constant", 9 }, { "no_ones", 40 },
+        { "one_right", 1 },   { "one_wrong", 1 },   { "two", 2 },      { "five", 400 },
+        { "empty", 120 },     { "many", 900 },      { "far", 200 },
     };
     static const enum metric metrics[] = { METRIC_ACCURACY, METRIC_F1, METRIC_MATTHEWS };
     struct fixture *f = fixture_open("tests/fixtures/metrics.fix");
@@ -45,7 +46,8 @@ static void classes_as_sklearn(void **state)
             snprintf(p, sizeof p, "c_%s.p", cases[c].name);
             snprintf(t, sizeof t, "c_%s.t", cases[c].name);
             check(f, "c_", cases[c].name, k,
-                  metric_classes(metrics[k], fixture_i32(f, p, cases[c].n), fixture_i32(f, t, cases[c].n), cases[c].n));
+                  metric_classes(metrics[k], fixture_i32(f, p, cases[c].n),
+                                 fixture_i32(f, t, cases[c].n), cases[c].n));
         }
     fixture_close(f);
 }
@@ -53,8 +55,9 @@ static void classes_as_sklearn(void **state)
 static void values_as_scipy(void **state)
 {
     static const struct of_case cases[] = {
-        { "random", 500 }, { "against", 500 }, { "ties", 60 }, { "constant_p", 30 }, { "constant_t", 30 }, { "two", 2 },
-        { "two_tied", 2 }, { "offset", 500 }, { "heavy", 5000 },
+        { "random", 500 },    { "against", 500 },   { "ties", 60 },
+        { "constant_p", 30 }, { "constant_t", 30 }, { "two", 2 },
+        { "two_tied", 2 },    { "offset", 500 },    { "heavy", 5000 },
     };
     static const enum metric metrics[] = { METRIC_PEARSON, METRIC_SPEARMAN, METRIC_MSE };
     struct fixture *f = fixture_open("tests/fixtures/metrics.fix");
@@ -64,11 +67,14 @@ static void values_as_scipy(void **state)
         for (int k = 0; k < 3; k++) {
             char    p[64], t[64];
             size_t  n = cases[c].n;
-            double *scratch = k == 1 ? malloc(4 * n * sizeof *scratch) : NULL; // its own size, for AddressSanitizer
+            double *scratch = k == 1 ? malloc(4 * n * sizeof *scratch) : NULL; // its own size, for
+                                                                               // AddressSanitizer
 
             snprintf(p, sizeof p, "v_%s.p", cases[c].name);
             snprintf(t, sizeof t, "v_%s.t", cases[c].name);
-            check(f, "v_", cases[c].name, k, metric_values(metrics[k], fixture_f32(f, p, n), fixture_f32(f, t, n), n, scratch));
+            check(f, "v_", cases[c].name, k,
+                  metric_values(metrics[k], fixture_f32(f, p, n), fixture_f32(f, t, n), n,
+                                scratch));
             free(scratch);
         }
     fixture_close(f);

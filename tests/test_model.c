@@ -1,5 +1,6 @@
-/* test_model.c: the whole model against PyTorch (tests/fixtures): losses, every gradient, 24 steps of each
- * optimizer; kept and recomputed activations give the same bits; what is not finite is skipped. */
+/* test_model.c: the whole model against PyTorch (tests/fixtures): losses, every gradient, 24 steps
+ * of each optimizer; kept and recomputed activations give the same bits; what is not finite is
+ * skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,8 +45,8 @@ static struct gpt_config config_of(const struct fixture *f, size_t *batch, size_
                                .norm_eps = 1e-5f};
 }
 
-static struct trainer_options options(struct gpt_config gpt, size_t batch, size_t seq, enum dtype dtype,
-                                      enum matmul_engine engine)
+static struct trainer_options options(struct gpt_config gpt, size_t batch, size_t seq,
+                                      enum dtype dtype, enum matmul_engine engine)
 {
     return (struct trainer_options){
         .model = {.gpt = gpt,
@@ -65,8 +66,9 @@ static struct trainer_options options(struct gpt_config gpt, size_t batch, size_
     };
 }
 
-static void check_gradients(const char *path, const char *prefix, enum dtype dtype, enum matmul_engine engine,
-                            size_t kept, size_t wide_batch, size_t wide_seq)
+static void check_gradients(const char *path, const char *prefix, enum dtype dtype,
+                            enum matmul_engine engine, size_t kept, size_t wide_batch,
+                            size_t wide_seq)
 {
     struct fixture *f = fixture_open(path);
     size_t batch, seq, total;
@@ -89,18 +91,20 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     o.model.kept = kept < gpt.n_layer ? kept : gpt.n_layer;
     total = gpt_total(&gpt);
     rig = rig_open(&o, fixture_f32(f, "params", total), 0, 0);
-    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows },
+                                &result, &err),
+                     0);
 
     snprintf(name, sizeof name, "%sloss", prefix);
     expected = (double)fixture_f32(f, name, 1)[0];
     assert_true(fabs(result.loss - expected) / expected < (dtype == DT_F32 ? 1e-5 : 5e-3));
     snprintf(name, sizeof name, "%sgrads", prefix);
     if (dtype == DT_F32)
-        worst =
-            compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), max_distance, 1e-5);
+        worst = compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total),
+                                max_distance, 1e-5);
     else
-        worst =
-            compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total), norm_distance, 2e-2);
+        worst = compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total),
+                                norm_distance, 2e-2);
     print_message("%s %s%s, %s: loss off by %.1e, worst gradient by %.1e\n", path, prefix,
                   dtype == DT_F32 ? "fp32" : "bf16", trainer_engine(rig.trainer),
                   fabs(result.loss - expected) / expected, worst);
@@ -134,7 +138,8 @@ static int runs_bf16(enum matmul_engine engine)
     return !rc;
 }
 
-/* 1,200 tokens: more than a chunk of the layers; of the head two, each in two pieces, and a remainder. */
+/* 1,200 tokens: more than a chunk of the layers; of the head two, each in two pieces, and a
+ * remainder. */
 static void test_gradients_over_chunks(void **state)
 {
     (void)state;
@@ -157,7 +162,8 @@ static void test_gradients_bf16(void **state)
     }
 }
 
-/* ---- 24 steps ------------------------------------------------------------------------------------------ */
+/* ---- 24 steps
+ * ------------------------------------------------------------------------------------------ */
 
 enum { STEPS = 24, ACCUM = 2 };
 
@@ -176,7 +182,8 @@ static const struct trajectory trajectories[] = { // as make_fixtures.py has the
     { OPTIM_ADAGRAD, SCHEDULE_COSINE, 1e-2, 1e-3, 0.01f, 1e-10 },
 };
 
-/* Added to the number of layers that keep their activations: the others' are offloaded, or from the third step on. */
+/* Added to the number of layers that keep their activations: the others' are offloaded, or from the
+ * third step on. */
 enum { OFFLOAD = 100, AUTO = 200 };
 
 /* Train 24 steps; params[0..total) as they end. losses and norms NULL: not compared. */
@@ -195,8 +202,8 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     int         clipped = 0;
 
     tokens = STEPS * ACCUM * batch * seq;
-    rows =
-        (struct rows){fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens), batch * seq, ACCUM};
+    rows = (struct rows){ fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens),
+                          batch * seq, ACCUM };
     o.model.grad_accum = ACCUM;
     o.model.kept = kept % OFFLOAD;
     o.model.offload = kept >= AUTO ? ACTS_AUTO : kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY;
@@ -207,15 +214,16 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     o.eps = tr->eps;
     rig = rig_open(&o, fixture_f32(model, "params", 0), tr->decay, 0);
     for (uint64_t s = 0; s < STEPS; s++) {
-        assert_int_equal(train_step(rig.trainer, s, &(struct batch_source){rows_batch, &rows}, &result, &err),
+        assert_int_equal(train_step(rig.trainer, s, &(struct batch_source){ rows_batch, &rows },
+                                    &result, &err),
                          0);
         clipped += result.clipped;
         if (losses && !(fabs(result.loss / (double)losses[s] - 1) < 1e-5))
-            fail_msg("%s step %d: loss %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.loss,
-                     (double)losses[s]);
+            fail_msg("%s step %d: loss %.9g, expected %.9g", optim_name(tr->kind), (int)s,
+                     result.loss, (double)losses[s]);
         if (norms && !(fabs(result.grad_norm / (double)norms[s] - 1) < 1e-4))
-            fail_msg("%s step %d: norm %.9g, expected %.9g", optim_name(tr->kind), (int)s, result.grad_norm,
-                     (double)norms[s]);
+            fail_msg("%s step %d: norm %.9g, expected %.9g", optim_name(tr->kind), (int)s,
+                     result.grad_norm, (double)norms[s]);
     }
     assert_true(clipped > 0);
     assert_int_equal(stream_applied(rig.stream), STEPS);
@@ -248,7 +256,8 @@ static void test_steps(void **state)
         train(&trajectories[i], gpt.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS),
               fixture_f32(steps, key[1], STEPS));
         print_message("%s: parameters off by %.1e\n", name,
-                      compare_tensors(&gpt, kept, fixture_f32(steps, key[2], total), max_distance, 1e-4));
+                      compare_tensors(&gpt, kept, fixture_f32(steps, key[2], total), max_distance,
+                                      1e-4));
         train(&trajectories[i], 1, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
         train(&trajectories[i], 0, DT_F32, again, NULL, NULL);
@@ -269,7 +278,8 @@ static void test_steps(void **state)
     fixture_close(steps);
 }
 
-/* ---- evaluation, skipping, sizes ----------------------------------------------------------------------- */
+/* ---- evaluation, skipping, sizes
+ * ----------------------------------------------------------------------- */
 
 static void test_eval(void **state)
 {
@@ -295,8 +305,9 @@ static void test_eval(void **state)
         struct eval_result *e = o.model.training ? &train_eval : &plain_eval;
 
         rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
-        assert_int_equal(
-            eval_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, 0, 1, losses, e, &err), 0);
+        assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, 0,
+                                   1, losses, e, &err),
+                         0);
         assert_int_equal(e->tokens, N - 1);
         assert_true(losses[3] == 0);
         losses[3] = fixture_f32(f, "losses", N)[3];
@@ -312,28 +323,29 @@ static void test_eval(void **state)
 enum { WIDE_BATCH = 50, WIDE_SEQ = 24, WIDE = WIDE_BATCH * WIDE_SEQ };
 
 /* The mean loss of gpt_a's wide batch, and each token's. */
-static double wide_losses(const struct fixture *f, int training, enum dtype dtype, enum matmul_engine engine,
-                          float *losses)
+static double wide_losses(const struct fixture *f, int training, enum dtype dtype,
+                          enum matmul_engine engine, float *losses)
 {
     size_t                 batch, seq;
     struct gpt_config      gpt = config_of(f, &batch, &seq);
     struct trainer_options o = options(gpt, WIDE_BATCH, WIDE_SEQ, dtype, engine);
-    struct rows            rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE), WIDE, 1 };
+    struct rows rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE), WIDE, 1 };
     struct eval_result     eval = { 0 };
     struct err             err = { 0 };
     struct rig             rig;
 
     o.model.training = training;
     rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
-    assert_int_equal(
-        eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, 0, 1, losses, &eval, &err), 0);
+    assert_int_equal(eval_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows }, 0, 1,
+                               losses, &eval, &err),
+                     0);
     assert_int_equal(eval.tokens, WIDE);
     rig_close(&rig);
     return eval.loss_sum / WIDE;
 }
 
-/* More tokens than the head makes logits of at a time, for which a training model and one that only evaluates
- * have other memory. */
+/* More tokens than the head makes logits of at a time, for which a training model and one that only
+ * evaluates have other memory. */
 static void test_eval_over_chunks(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
@@ -357,9 +369,11 @@ static void test_eval_over_chunks(void **state)
     fixture_close(f);
 }
 
-/* The loss of step `step` with dropout, its gradients in *grads. scale moves the parameters along `along`. */
+/* The loss of step `step` with dropout, its gradients in *grads. scale moves the parameters along
+ * `along`. */
 static double dropped_loss(const struct trainer_options *o, const float *params, const float *along,
-                           float scale, uint64_t step, const struct batch_source *data, float *grads)
+                           float scale, uint64_t step, const struct batch_source *data,
+                           float *grads)
 {
     size_t     total = gpt_total(&o->model.gpt);
     struct rig rig = rig_open(o, params, 0, 0);
@@ -375,15 +389,16 @@ static double dropped_loss(const struct trainer_options *o, const float *params,
     return result.loss;
 }
 
-/* Dropout everywhere: recomputing drops the same; each step another mask; the gradient is the loss's slope;
- * an evaluation drops nothing. */
+/* Dropout everywhere: recomputing drops the same; each step another mask; the gradient is the
+ * loss's slope; an evaluation drops nothing. */
 static void test_dropout(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
     size_t batch, seq, total;
     struct gpt_config gpt = config_of(f, &batch, &seq);
     struct trainer_options o = options(gpt, batch, seq, DT_F32, MATMUL_OPENBLAS);
-    struct rows rows = { fixture_i32(f, "x", batch * seq), fixture_i32(f, "y", batch * seq), batch * seq, 0 };
+    struct rows         rows = { fixture_i32(f, "x", batch * seq), fixture_i32(f, "y", batch * seq),
+                                 batch * seq, 0 };
     struct batch_source data = { rows_batch, &rows };
     const float *params = fixture_f32(f, "params", 0);
     float  *kept, *again;
@@ -394,7 +409,8 @@ static void test_dropout(void **state)
     total = gpt_total(&gpt);
     kept = malloc(total * sizeof *kept);
     again = malloc(total * sizeof *again);
-    o.model.dropout = (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
+    o.model.dropout =
+        (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
     loss = dropped_loss(&o, params, NULL, 0, 3, &data, kept);
     o.model.kept = 0;
     for (enum acts_offload way = ACTS_STAY; way <= ACTS_OFFLOAD; way++) {
@@ -411,7 +427,8 @@ static void test_dropout(void **state)
     slope = (dropped_loss(&o, params, again, h, 3, &data, NULL) -
              dropped_loss(&o, params, again, -h, 3, &data, NULL)) /
             (2 * (double)h);
-    print_message("dropout: slope of the loss %.6f, norm of the gradient %.6f\n", slope, sqrt(size));
+    print_message("dropout: slope of the loss %.6f, norm of the gradient %.6f\n", slope,
+                  sqrt(size));
     assert_true(fabs(slope / sqrt(size) - 1) < 2e-3);
     o.model.dropout.seed = 8;
     assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, NULL) != loss);
@@ -426,20 +443,29 @@ static void test_dropout(void **state)
 /* No two uses of dropout share a mask. */
 static void test_dropout_sites(void **state)
 {
-    enum { SOME_STEPS = 3, SOME_MICROS = 3, BLOCKS = 4, USES = SOME_STEPS * SOME_MICROS * BLOCKS * PLACES };
-    struct model m = { .o = { .gpt = { .n_layer = BLOCKS - 2 }, .grad_accum = SOME_MICROS }, .dropping = 1 };
+    enum {
+        SOME_STEPS = 3,
+        SOME_MICROS = 3,
+        BLOCKS = 4,
+        USES = SOME_STEPS * SOME_MICROS * BLOCKS * PLACES
+    };
+    struct model m = { .o = { .gpt = { .n_layer = BLOCKS - 2 }, .grad_accum = SOME_MICROS },
+                       .dropping = 1 };
     uint64_t     sites[USES];
 
     (void)state;
     for (size_t i = 0; i < USES; i++) {
         m.step = i / (SOME_MICROS * BLOCKS * PLACES);
-        sites[i] = model_dropout(&m, i / (BLOCKS * PLACES) % SOME_MICROS, i / PLACES % BLOCKS, i % PLACES).site;
+        sites[i] =
+            model_dropout(&m, i / (BLOCKS * PLACES) % SOME_MICROS, i / PLACES % BLOCKS, i % PLACES)
+                .site;
         for (size_t k = 0; k < i; k++)
             assert_true(sites[k] != sites[i]);
     }
 }
 
-/* Evaluating between steps changes no bit of training, whatever it leaves in the activations' memory. */
+/* Evaluating between steps changes no bit of training, whatever it leaves in the activations'
+ * memory. */
 static void test_eval_between_steps(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"),
@@ -447,7 +473,8 @@ static void test_eval_between_steps(void **state)
     size_t batch, seq, total;
     struct gpt_config gpt = config_of(f, &batch, &seq);
     struct trainer_options o = options(gpt, batch, seq, DT_BF16, MATMUL_AUTO);
-    struct rows rows = { fixture_i32(steps, "x", 0), fixture_i32(steps, "y", 0), batch * seq, ACCUM };
+    struct rows rows = { fixture_i32(steps, "x", 0), fixture_i32(steps, "y", 0), batch * seq,
+                         ACCUM };
     struct batch_source data = { rows_batch, &rows };
     struct step_result  result;
     struct eval_result  eval = { 0 };
@@ -467,7 +494,8 @@ static void test_eval_between_steps(void **state)
         for (uint64_t s = 0; s < 3; s++) {
             assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
             if (with)
-                assert_int_equal(eval_step(rig.trainer, s, &data, 7, 1 + s % 2, NULL, &eval, &err), 0);
+                assert_int_equal(eval_step(rig.trainer, s, &data, 7, 1 + s % 2, NULL, &eval, &err),
+                                 0);
         }
         if (with)
             assert_memory_equal(without, stream_plain_params(rig.stream), total * sizeof *without);
@@ -481,13 +509,14 @@ static void test_eval_between_steps(void **state)
     fixture_close(steps);
 }
 
-/* ---- gradients that come with anything in them --------------------------------------------------------- */
+/* ---- gradients that come with anything in them
+ * --------------------------------------------------------- */
 
 enum { SLOTS = 4 };
 
-/* Steps whose micro-batches have these rows of gpt_a's wide batch, each from where the one before it ended;
- * behind its last comes its first again. They vary, or are all as large as the first. Every step has all rows
- * equally often, or none. */
+/* Steps whose micro-batches have these rows of gpt_a's wide batch, each from where the one before
+ * it ended; behind its last comes its first again. They vary, or are all as large as the first.
+ * Every step has all rows equally often, or none. */
 static const struct spread { int varying; size_t accum, rows[SLOTS]; } spreads[] = {
     { 1, 4, { 50 } },            { 1, 4, { 0, 0, 50, 0 } }, { 1, 4, { 0, 7, 0, 43 } },
     { 1, 4, { 45, 0, 4, 1 } },   { 1, 4, { 0 } },
@@ -515,10 +544,11 @@ static int spread_batch(void *ctx, uint64_t step, size_t micro, struct batch *b,
 static void check_spread(const struct fixture *f, const struct spread *spread, enum dtype dtype,
                          enum matmul_engine engine)
 {
-    size_t                 batch, seq, most = spread->varying ? WIDE_BATCH : spread->rows[0], all = 0;
+    size_t batch, seq, most = spread->varying ? WIDE_BATCH : spread->rows[0], all = 0;
     struct gpt_config      gpt = config_of(f, &batch, &seq);
     struct trainer_options o = options(gpt, most, WIDE_SEQ, dtype, engine);
-    struct spread_rows     rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE), spread };
+    struct spread_rows     rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE),
+                                    spread };
     struct step_result     result;
     struct err             err = { 0 };
     struct rig             rig;
@@ -531,20 +561,22 @@ static void check_spread(const struct fixture *f, const struct spread *spread, e
     grads = stream_plain_grads(rig.stream);
     for (size_t a = 0; a < spread->accum; a++)
         all += spread->rows[a];
-    assert_int_equal(
-        train_step(rig.trainer, 0, &(struct batch_source){ spread_batch, &rows }, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ spread_batch, &rows },
+                                &result, &err),
+                     0);
     assert_int_equal(result.skipped, all == 0);
     assert_true(result.skip_block == SIZE_MAX);
     if (all)
         compare_tensors(&gpt, grads, fixture_f32(f, "wide_grads", gpt_total(&gpt)),
-                        dtype == DT_F32 ? max_distance : norm_distance, dtype == DT_F32 ? 1e-5 : 2e-2);
+                        dtype == DT_F32 ? max_distance : norm_distance,
+                        dtype == DT_F32 ? 1e-5 : 2e-2);
     for (size_t k = 0; !all && k < gpt_total(&gpt); k++)
         assert_true(grads[k] == 0.0f);
     rig_close(&rig);
 }
 
-/* A step over the stream, which lends gradients full of NaN: every value is written before it is added to,
- * by the first chunk of the first micro-batch that is not empty; with none, all are 0. */
+/* A step over the stream, which lends gradients full of NaN: every value is written before it is
+ * added to, by the first chunk of the first micro-batch that is not empty; with none, all are 0. */
 static void test_fresh_gradients(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
@@ -568,19 +600,24 @@ static void test_not_finite_is_skipped(void **state)
     struct rig  rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
     struct err  err = { 0 };
     struct step_result result;
-    float *before, *params = stream_plain_params(rig.stream), good = params[gpt_block_size(&gpt, 0) + 5];
+    float                 *before, *params = stream_plain_params(rig.stream),
+                   good = params[gpt_block_size(&gpt, 0) + 5];
 
     (void)state;
     total = gpt_total(&gpt);
     before = malloc(total * sizeof *before);
     params[gpt_block_size(&gpt, 0) + 5] = INFINITY;
     memcpy(before, params, total * sizeof *before);
-    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rows_batch, &rows },
+                                &result, &err),
+                     0);
     assert_true(result.skipped && !result.clipped && result.clip_factor == 1.0);
     assert_true(stream_plain_last(rig.stream)->skip && stream_plain_last(rig.stream)->row.skipped);
     assert_memory_equal(before, params, total * sizeof *before);
     params[gpt_block_size(&gpt, 0) + 5] = good;
-    assert_int_equal(train_step(rig.trainer, 1, &(struct batch_source){rows_batch, &rows}, &result, &err), 0);
+    assert_int_equal(train_step(rig.trainer, 1, &(struct batch_source){ rows_batch, &rows },
+                                &result, &err),
+                     0);
     assert_false(result.skipped);
     assert_int_equal(stream_applied(rig.stream), 1);
     assert_true(stream_plain_last(rig.stream)->optim.first); // Adam's t counts applied updates
@@ -592,8 +629,10 @@ static void test_not_finite_is_skipped(void **state)
 static void test_bad_options(void **state)
 {
     struct gpt_config gpt = {
-        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f};
-    struct trainer_options o = options(gpt, 1, 25, DT_F32, MATMUL_AUTO); // longer than the model's positions
+        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f
+    };
+    struct trainer_options o = options(gpt, 1, 25, DT_F32, MATMUL_AUTO); // longer than the model's
+                                                                         // positions
     struct trainer *t;
     struct err err = { 0 };
 
@@ -606,8 +645,8 @@ static void test_bad_options(void **state)
     trainer_close(NULL);
 }
 
-/* The plan's figures: what is kept is added layer by layer; a longer step needs more inputs, not more
- * workspace a token. */
+/* The plan's figures: what is kept is added layer by layer; a longer step needs more inputs, not
+ * more workspace a token. */
 static void test_sizes(void **state)
 {
     struct gpt_config gpt;
@@ -627,7 +666,8 @@ static void test_sizes(void **state)
     assert_int_equal(one.kept_per_layer, 4096u * (8 * 768 * 2 + 768 * 4 + 12 * 4 + 4 * 4));
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
-    o.model.offload = ACTS_OFFLOAD; // inputs of a layer at work, of the next, and of the head stay; each kept layer's; the others' go along
+    o.model.offload = ACTS_OFFLOAD; // inputs of a layer at work, of the next, and of the head stay;
+                                    // each kept layer's; the others' go along
     one = trainer_sizes(&o);
     assert_int_equal(one.record, two.kept_per_layer / 2 + 4096u * 768 * 4);
     assert_int_equal(one.inputs, 3u * 2 * 4096 * 768 * 4);
@@ -643,8 +683,19 @@ static void test_sizes(void **state)
 /* However many are offloaded, so many are, and the kept ones are not. */
 static void test_offloaded_layers(void **state)
 {
-    struct acts_options o = { .gpt = { .n_layer = 7, .n_head = 1, .n_embd = 4, .vocab = 8, .n_positions = 4, .norm_eps = 1e-5f },
-                              .batch = 1, .seq = 4, .grad_accum = 1, .dtype = DT_F32, .threads = 1, .kept = 2, .offload = ACTS_AUTO,
+    struct acts_options o = { .gpt = { .n_layer = 7,
+                                       .n_head = 1,
+                                       .n_embd = 4,
+                                       .vocab = 8,
+                                       .n_positions = 4,
+                                       .norm_eps = 1e-5f },
+                              .batch = 1,
+                              .seq = 4,
+                              .grad_accum = 1,
+                              .dtype = DT_F32,
+                              .threads = 1,
+                              .kept = 2,
+                              .offload = ACTS_AUTO,
                               .training = 1 };
     struct acts *a;
     struct err   err;

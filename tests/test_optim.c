@@ -1,6 +1,7 @@
-/* Every optimizer gives, bit for bit, what its written sequence gives in volatile scalars; it follows the
- * textbook in double; and subnormals are gone from results while the caller's MXCSR is as it was. What would
- * become too large stays what it was, wherever an update is cut; and bounds that say nothing can are right. */
+/* Every optimizer gives, bit for bit, what its written sequence gives in volatile scalars; it
+ * follows the textbook in double; and subnormals are gone from results while the caller's MXCSR is
+ * as it was. What would become too large stays what it was, wherever an update is cut; and bounds
+ * that say nothing can are right. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,7 +19,8 @@
 enum { FLUSH = 0x8040 }; // FTZ | DAZ
 
 /* One element; volatile makes every operation round to float, whatever the compiler would like. */
-static void scalar_update(float *w, float *m, float *v, float g0, float wd, const struct optim_step *s)
+static void scalar_update(float *w, float *m, float *v, float g0, float wd,
+                          const struct optim_step *s)
 {
     volatile float g = g0 * s->grad_scale, a, b, x = *w, mi = *m, vi = *v;
 
@@ -113,7 +115,8 @@ struct model { // the textbook, in double
     double w, m, v;
 };
 
-static void textbook_step(struct model *x, enum optim_kind kind, double g, double lr, double wd, int t)
+static void textbook_step(struct model *x, enum optim_kind kind, double g, double lr, double wd,
+                          int t)
 {
     const double b1 = 0.9, b2 = 0.95, eps = 1e-8;
 
@@ -164,7 +167,8 @@ static void test_parity(void **state)
     }
 }
 
-/* A gradient of 1e-30: its square's share of v is subnormal, so v must be zero and eps alone divides. */
+/* A gradient of 1e-30: its square's share of v is subnormal, so v must be zero and eps alone
+ * divides. */
 static void test_flush(void **state)
 {
     float             w = 1.0f, m = 1e-40f, v = 1e-40f, g = 1e-30f;
@@ -231,10 +235,12 @@ static void check_kept(enum optim_kind kind, size_t n, float decay, uint64_t *se
             want[j][i] = to[j];
     }
     _mm_setcsr(csr);
-    reach_kept_add(&kept, reach_update(a[0], a[1], optim_moments(kind) == 2 ? a[2] : NULL, a[3], cut, decay,
-                                       &s, &r), 0);
-    more = reach_update(a[0] + cut, a[1] + cut, optim_moments(kind) == 2 ? a[2] + cut : NULL, a[3] + cut,
-                        n - cut, decay, &s, &r);
+    reach_kept_add(&kept,
+                   reach_update(a[0], a[1], optim_moments(kind) == 2 ? a[2] : NULL, a[3], cut,
+                                decay, &s, &r),
+                   0);
+    more = reach_update(a[0] + cut, a[1] + cut, optim_moments(kind) == 2 ? a[2] + cut : NULL,
+                        a[3] + cut, n - cut, decay, &s, &r);
     reach_kept_add(&kept, more, cut);
     for (size_t j = 0; j < (size_t)optim_moments(kind) + 1; j++)
         assert_memory_equal(a[j], want[j], n * sizeof(float));
@@ -263,8 +269,9 @@ static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
     struct optim_step s;
     struct reach      r;
 
-    optim_scalars(&s, kind, (double)fabsf(wild(seed, 20)), 0.9, 0.999, pow(10, -(double)(ref_random(seed) % 50)),
-                  (double)fabsf(wild(seed, 2)), 1 + ref_random(seed) % 3);
+    optim_scalars(&s, kind, (double)fabsf(wild(seed, 20)), 0.9, 0.999,
+                  pow(10, -(double)(ref_random(seed) % 50)), (double)fabsf(wild(seed, 2)),
+                  1 + ref_random(seed) % 3);
     for (int j = 0; j < 4; j++)
         for (int i = 0, scale = (int)(ref_random(seed) % 38); i < N; i++) {
             x[j][i] = wild(seed, scale);
@@ -285,7 +292,8 @@ static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
             assert_true((double)x[2][i] <= r.v &&
                         fabs((double)x[1][i]) <= r.ratio * (sqrt((double)x[2][i]) + REACH_ROOT));
     }
-    assert_true(r.w < (double)OPTIM_BOUND && r.m < (double)OPTIM_BOUND && r.v < (double)OPTIM_BOUND);
+    assert_true(r.w < (double)OPTIM_BOUND && r.m < (double)OPTIM_BOUND &&
+                r.v < (double)OPTIM_BOUND);
 }
 
 static void test_calm(void **state)

@@ -1,4 +1,5 @@
-/* The sum of squares: right, the same for any number of threads, and aware of what is not finite. */
+/* The sum of squares: right, the same for any number of threads, and aware of what is not finite.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-/* test_reshard.c: a run moved to other devices is the same run: states, residuals and every later bit, whatever the numbers of devices
- * and the sizes of subgroups; killed at any point of the move it is whole, and what was left of it goes. */
+/* test_reshard.c: a run moved to other devices is the same run: states, residuals and every later
+ * bit, whatever the numbers of devices and the sizes of subgroups; killed at any point of the move
+ * it is whole, and what was left of it goes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,9 +57,24 @@ static void toy_config(struct toy *t, const struct variant *v, struct place at, 
 
     snprintf(t->layout, sizeof t->layout, "%s", layout);
     t->cfg = (struct run_config){
-        .dir = t->dir, .log = log, .id = "00112233445566778899aabbccddeeff", .mode = v->mode, .n_blocks = BLOCKS, .block_params = sizes,
-        .decay = toy_decay, .wire_dt = v->dt, .optim = OPTIM_ADAMW, .compress = v->compress, .error_feedback = v->feedback,
-        .n_devices = at.devices, .csd = &csd_emu, .disk = "sync", .csd_mem = at.csd_mem, .layout = t->layout, .frames = 2, .grad_buffers = 1,
+        .dir = t->dir,
+        .log = log,
+        .id = "00112233445566778899aabbccddeeff",
+        .mode = v->mode,
+        .n_blocks = BLOCKS,
+        .block_params = sizes,
+        .decay = toy_decay,
+        .wire_dt = v->dt,
+        .optim = OPTIM_ADAMW,
+        .compress = v->compress,
+        .error_feedback = v->feedback,
+        .n_devices = at.devices,
+        .csd = &csd_emu,
+        .disk = "sync",
+        .csd_mem = at.csd_mem,
+        .layout = t->layout,
+        .frames = 2,
+        .grad_buffers = 1,
     };
 }
 
@@ -148,11 +164,14 @@ static int kill_self(void *ctx, uint64_t done, uint64_t n)
     return 0;
 }
 
-static int toy_move(struct toy *t, const struct variant *v, const char *layout, int (*look)(void *, uint64_t, uint64_t), size_t quit_after)
+static int toy_move(struct toy *t, const struct variant *v, const char *layout,
+                    int (*look)(void *, uint64_t, uint64_t), size_t quit_after)
 {
     struct moving  m = { t, layout, quit_after };
     struct watch   watch = { look, &m };
-    struct reshard r = { .from = t->cfg, .to = t->cfg, .settings = settings, .ctx = &m, .watch = look ? &watch : NULL };
+    struct reshard r = {
+        .from = t->cfg, .to = t->cfg, .settings = settings, .ctx = &m, .watch = look ? &watch : NULL
+    };
 
     r.to.n_devices = v->to.devices;
     r.to.csd_mem = v->to.csd_mem;
@@ -209,7 +228,8 @@ static void test_moved_is_the_same(void **state)
 {
     (void)state;
     for (size_t i = 0; i < VARIANTS; i++) {
-        struct finetune_results stayed = run_through(&variants[i], 0), moved = run_through(&variants[i], 1);
+        struct finetune_results stayed = run_through(&variants[i], 0),
+                                moved = run_through(&variants[i], 1);
 
         assert_memory_equal(stayed.loss, moved.loss, sizeof stayed.loss);
         assert_int_equal(stayed.params, moved.params);
@@ -229,7 +249,8 @@ static void toy_find(struct toy *t, const struct variant *v)
     toy_config(t, v, *layout ? v->to : v->at, layout);
 }
 
-/* Killed in the copy after each subgroup, and after the switch: whole, without leftovers, and the next move succeeds. */
+/* Killed in the copy after each subgroup, and after the switch: whole, without leftovers, and the
+ * next move succeeds. */
 static void test_killed(void **state)
 {
     const struct variant *v = &variants[4];
@@ -253,7 +274,8 @@ static void test_killed(void **state)
         pid = fork();
         if (pid == 0) {
             toy_find(&t, v);
-            _exit(toy_move(&t, v, "bbbb", kill_self, after) ? 1 : 9); // without cleaning, without closing
+            _exit(toy_move(&t, v, "bbbb", kill_self, after) ? 1 : 9); // without cleaning, without
+                                                                      // closing
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
@@ -350,7 +372,8 @@ static void test_no_room(void **state)
     struct variant v = variants[0];
     char          *dir = tempdir_new();
     struct toy     t;
-    static size_t  huge[BLOCKS] = { (size_t)1 << 42, 7000, 7000, 7000, 77 }; // tens of terabytes of states
+    static size_t  huge[BLOCKS] = { (size_t)1 << 42, 7000, 7000, 7000, 77 }; // tens of terabytes of
+                                                                             // states
 
     (void)state;
     toy_create(&t, &v, dir);
@@ -383,7 +406,8 @@ static void test_strangers(void **state)
     snprintf(path, sizeof path, "%s/dev0/states", dir);
     paths[0] = paths[1] = paths[2] = path;
     t.cfg.device_paths = paths;
-    assert_int_equal(devices_open(&d, &t.cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, &t.err), -EBADMSG);
+    assert_int_equal(devices_open(&d, &t.cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, &t.err),
+                     -EBADMSG);
     assert_non_null(strstr(t.err.text, "was device 0 of 1 of this run at another time"));
     t.cfg.device_paths = NULL;
 
@@ -392,12 +416,14 @@ static void test_strangers(void **state)
     fputs("somebody else's", f);
     fclose(f);
     must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
-    assert_non_null(strstr(notice, "dev0/states is not of this run any more and was left where it is: what it holds is something else"));
+    assert_non_null(strstr(notice, "dev0/states is not of this run any more and was left where it "
+                                   "is: what it holds is something else"));
     assert_int_equal(access(path, F_OK), 0);
     must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err)); // and is forgotten
     assert_string_equal(notice, "");
 
-    // a run.db of somebody else's lists what it likes: what is empty, or all zeros, says nothing of itself
+    // a run.db of somebody else's lists what it likes: what is empty, or all zeros, says nothing of
+    // itself
     snprintf(path, sizeof path, "%s/dev0/victim", dir);
     for (int zeros = 0; zeros < 2; zeros++) {
         f = fopen(path, "w");
@@ -409,7 +435,8 @@ static void test_strangers(void **state)
         snprintf(listed, sizeof listed, "kkkk\n%s\ndev0/victim\n", path);
         must(&t, runlog_set(t.cfg.log, "reshard.remove", listed, &t.err));
         must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
-        assert_non_null(strstr(notice, "victim is not of this run any more and was left where it is: nothing in it says"));
+        assert_non_null(strstr(notice, "victim is not of this run any more and was left where it "
+                                       "is: nothing in it says"));
         assert_int_equal(access(path, F_OK), 0);
     }
     runlog_close(t.cfg.log);
@@ -419,8 +446,9 @@ static void test_strangers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moved_is_the_same), cmocka_unit_test(test_killed), cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_room), cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_moved_is_the_same), cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_stopped),           cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_no_room),           cmocka_unit_test(test_strangers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* test_results.c: the files of a fine-tuning, key by key: from run.db with evaluations, a skipped step and a figure that is not finite;
- * MNLI's two parts; nothing trained; predictions; a folder that is not there leaves nothing. */
+/* test_results.c: the files of a fine-tuning, key by key: from run.db with evaluations, a skipped
+ * step and a figure that is not finite; MNLI's two parts; nothing trained; predictions; a folder
+ * that is not there leaves nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +68,8 @@ static void check_json(const char *name, const char *want)
     json_decref(expected);
 }
 
-/* Five steps of 0.5 s and 100 tokens, two of them an epoch; the third was skipped, its loss not a number. */
+/* Five steps of 0.5 s and 100 tokens, two of them an epoch; the third was skipped, its loss not a
+ * number. */
 static struct runlog *trained(void)
 {
     static const double losses[] = { 0.9, 0.7, NAN, 0.5, 0.3 };
@@ -75,8 +77,13 @@ static struct runlog *trained(void)
 
     assert_int_equal(runlog_create(&log, at("run.db"), 0, &err), 0);
     for (uint64_t s = 0; s < 5; s++) {
-        struct runlog_step row = { .step = s, .tokens = 100, .loss = losses[s], .lr = 1e-4 * (double)(5 - s),
-                                   .grad_norm = s == 3 ? INFINITY : 1.5 + (double)s, .seconds = 0.5, .skipped = s == 2 };
+        struct runlog_step row = { .step = s,
+                                   .tokens = 100,
+                                   .loss = losses[s],
+                                   .lr = 1e-4 * (double)(5 - s),
+                                   .grad_norm = s == 3 ? INFINITY : 1.5 + (double)s,
+                                   .seconds = 0.5,
+                                   .skipped = s == 2 };
 
         assert_int_equal(runlog_step(log, &row, &err), 0);
     }
@@ -86,17 +93,34 @@ static struct runlog *trained(void)
 static void a_training(void **state)
 {
     struct runlog *log = trained();
-    struct results r = { .task = task_find("mrpc"), .train_samples = 7, .steps_per_epoch = 2, .epochs = 3, .max_steps = 5,
-                         .train_batch = 4, .logging_steps = 2, .eval_steps = 2, .save_steps = 1, .flops_per_token = 60,
-                         .best_checkpoint = "run/best", .best_step = 1, .best_metric = 0.8, .n_evals = 1,
-                         .eval = { { .loss = 0.4, .metric = { 0.75, 0.85 }, .seconds = 2, .samples = 9, .batches = 3 } } };
+    struct results r = { .task = task_find("mrpc"),
+                         .train_samples = 7,
+                         .steps_per_epoch = 2,
+                         .epochs = 3,
+                         .max_steps = 5,
+                         .train_batch = 4,
+                         .logging_steps = 2,
+                         .eval_steps = 2,
+                         .save_steps = 1,
+                         .flops_per_token = 60,
+                         .best_checkpoint = "run/best",
+                         .best_step = 1,
+                         .best_metric = 0.8,
+                         .n_evals = 1,
+                         .eval = { { .loss = 0.4,
+                                     .metric = { 0.75, 0.85 },
+                                     .seconds = 2,
+                                     .samples = 9,
+                                     .batches = 3 } } };
     char text[4096];
-    const char *train = "{\"epoch\": 2.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
-                        " \"train_samples\": 7, \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}";
+    const char    *train = "{\"epoch\": 2.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, "
+                           "\"train_runtime\": 2.5, \"train_samples\": 7, "
+                           "\"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}";
 
     (void)state;
     assert_ptr_not_equal(r.task, NULL);
-    r.eval[0].metric[0] = r.task->metric[0] == METRIC_F1 ? 0.85 : 0.75; // whatever the table's order is
+    r.eval[0].metric[0] = r.task->metric[0] == METRIC_F1 ? 0.85 : 0.75; // whatever the table's
+                                                                        // order is
     r.eval[0].metric[1] = r.task->metric[0] == METRIC_F1 ? 0.75 : 0.85;
     assert_int_equal(runlog_eval(log, 1, "loss", 0.6, &err), 0);
     assert_int_equal(runlog_eval(log, 1, "accuracy", 0.8, &err), 0);
@@ -104,39 +128,59 @@ static void a_training(void **state)
     assert_int_equal(results_write(dir, log, &r, &err), 0);
     runlog_close(log);
     check_json("train_results.json", train);
-    check_json("eval_results.json", "{\"epoch\": 2.5, \"eval_accuracy\": 0.75, \"eval_combined_score\": 0.8, \"eval_f1\": 0.85,"
-               " \"eval_loss\": 0.4, \"eval_runtime\": 2.0, \"eval_samples\": 9, \"eval_samples_per_second\": 4.5,"
-               " \"eval_steps_per_second\": 1.5}");
-    check_json("all_results.json", "{\"epoch\": 2.5, \"eval_accuracy\": 0.75, \"eval_combined_score\": 0.8, \"eval_f1\": 0.85,"
-               " \"eval_loss\": 0.4, \"eval_runtime\": 2.0, \"eval_samples\": 9, \"eval_samples_per_second\": 4.5,"
-               " \"eval_steps_per_second\": 1.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
-               " \"train_samples\": 7, \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}");
-    check_json("trainer_state.json", "{\"best_global_step\": 2, \"best_metric\": 0.8, \"best_model_checkpoint\": \"run/best\","
-               " \"epoch\": 2.5, \"eval_steps\": 2, \"global_step\": 5, \"is_hyper_param_search\": false,"
-               " \"is_local_process_zero\": true, \"is_world_process_zero\": true, \"log_history\": ["
-               "  {\"epoch\": 1.0, \"grad_norm\": 2.5, \"learning_rate\": 0.0004, \"loss\": 0.8, \"step\": 2},"
-               "  {\"epoch\": 1.0, \"eval_accuracy\": 0.8, \"eval_loss\": 0.6, \"step\": 2},"
-               "  {\"epoch\": 2.0, \"grad_norm\": null, \"learning_rate\": 0.0002, \"loss\": 0.5, \"step\": 4},"
-               "  {\"epoch\": 2.5, \"eval_loss\": null, \"step\": 5},"
-               "  {\"epoch\": 2.5, \"step\": 5, \"total_flos\": 30000.0, \"train_loss\": 0.6, \"train_runtime\": 2.5,"
-               "   \"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}],"
-               " \"logging_steps\": 2, \"max_steps\": 5, \"num_input_tokens_seen\": 500, \"num_train_epochs\": 3,"
-               " \"save_steps\": 1, \"stateful_callbacks\": {}, \"total_flos\": 30000.0, \"train_batch_size\": 4,"
-               " \"trial_name\": null, \"trial_params\": null}");
-    read_text("train_results.json", text, sizeof text); // as json.dump(indent=4, sort_keys=True) writes it
-    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n    \"train_loss\": 0.6,\n"
-                        "    \"train_runtime\": 2.5,\n    \"train_samples\": 7,\n    \"train_samples_per_second\": 7.0,\n"
-                        "    \"train_steps_per_second\": 2.0\n}\n");
+    check_json("eval_results.json", "{\"epoch\": 2.5, \"eval_accuracy\": 0.75, "
+                                    "\"eval_combined_score\": 0.8, \"eval_f1\": 0.85, "
+                                    "\"eval_loss\": 0.4, \"eval_runtime\": 2.0, \"eval_samples\": "
+                                    "9, \"eval_samples_per_second\": 4.5, "
+                                    "\"eval_steps_per_second\": 1.5}");
+    check_json("all_results.json", "{\"epoch\": 2.5, \"eval_accuracy\": 0.75, "
+                                   "\"eval_combined_score\": 0.8, \"eval_f1\": 0.85, "
+                                   "\"eval_loss\": 0.4, \"eval_runtime\": 2.0, \"eval_samples\": "
+                                   "9, \"eval_samples_per_second\": 4.5, "
+                                   "\"eval_steps_per_second\": 1.5, \"total_flos\": 30000.0, "
+                                   "\"train_loss\": 0.6, \"train_runtime\": 2.5, "
+                                   "\"train_samples\": 7, \"train_samples_per_second\": 7.0, "
+                                   "\"train_steps_per_second\": 2.0}");
+    check_json("trainer_state.json", "{\"best_global_step\": 2, \"best_metric\": 0.8, "
+                                     "\"best_model_checkpoint\": \"run/best\", \"epoch\": 2.5, "
+                                     "\"eval_steps\": 2, \"global_step\": 5, "
+                                     "\"is_hyper_param_search\": false, \"is_local_process_zero\": "
+                                     "true, \"is_world_process_zero\": true, \"log_history\": [  "
+                                     "{\"epoch\": 1.0, \"grad_norm\": 2.5, \"learning_rate\": "
+                                     "0.0004, \"loss\": 0.8, \"step\": 2},  {\"epoch\": 1.0, "
+                                     "\"eval_accuracy\": 0.8, \"eval_loss\": 0.6, \"step\": 2},  "
+                                     "{\"epoch\": 2.0, \"grad_norm\": null, \"learning_rate\": "
+                                     "0.0002, \"loss\": 0.5, \"step\": 4},  {\"epoch\": 2.5, "
+                                     "\"eval_loss\": null, \"step\": 5},  {\"epoch\": 2.5, "
+                                     "\"step\": 5, \"total_flos\": 30000.0, \"train_loss\": 0.6, "
+                                     "\"train_runtime\": 2.5,   \"train_samples_per_second\": 7.0, "
+                                     "\"train_steps_per_second\": 2.0}], \"logging_steps\": 2, "
+                                     "\"max_steps\": 5, \"num_input_tokens_seen\": 500, "
+                                     "\"num_train_epochs\": 3, \"save_steps\": 1, "
+                                     "\"stateful_callbacks\": {}, \"total_flos\": 30000.0, "
+                                     "\"train_batch_size\": 4, \"trial_name\": null, "
+                                     "\"trial_params\": null}");
+    read_text("train_results.json", text, sizeof text); // as json.dump(indent=4, sort_keys=True)
+                                                        // writes it
+    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n    "
+                              "\"train_loss\": 0.6,\n"
+                              "    \"train_runtime\": 2.5,\n    \"train_samples\": 7,\n    "
+                              "\"train_samples_per_second\": 7.0,\n"
+                              "    \"train_steps_per_second\": 2.0\n}\n");
 }
 
 static void two_parts_and_nothing_trained(void **state)
 {
-    struct results r = { .task = task_find("mnli"), .n_evals = 2,
-                         .eval = { { .loss = 0.5, .metric = { 0.7 }, .seconds = 0.5, .samples = 10, .batches = 2 },
-                                   { .loss = NAN, .metric = { 0.6 }, .seconds = 0, .samples = 8, .batches = 1 } } };
-    const char *want = "{\"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, \"eval_loss_mm\": null,"
-                       " \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, \"eval_samples\": 10, \"eval_samples_mm\": 8,"
-                       " \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}";
+    struct results r = {
+        .task = task_find("mnli"),
+        .n_evals = 2,
+        .eval = { { .loss = 0.5, .metric = { 0.7 }, .seconds = 0.5, .samples = 10, .batches = 2 },
+                  { .loss = NAN, .metric = { 0.6 }, .seconds = 0, .samples = 8, .batches = 1 } }
+    };
+    const char *want = "{\"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, "
+                       "\"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, "
+                       "\"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": "
+                       "20.0, \"eval_steps_per_second\": 4.0}";
 
     (void)state;
     assert_int_equal(results_write(dir, NULL, &r, &err), 0);
@@ -151,9 +195,12 @@ static void two_parts_and_nothing_trained(void **state)
         assert_int_equal(results_write(dir, log, &r, &err), 0);
         runlog_close(log);
     }
-    check_json("eval_results.json", "{\"epoch\": 0.5, \"epoch_mm\": 0.5, \"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6,"
-               " \"eval_loss\": 0.5, \"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0,"
-               " \"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0, \"eval_steps_per_second\": 4.0}");
+    check_json("eval_results.json", "{\"epoch\": 0.5, \"epoch_mm\": 0.5, \"eval_accuracy\": 0.7, "
+                                    "\"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, "
+                                    "\"eval_loss_mm\": null, \"eval_runtime\": 0.5, "
+                                    "\"eval_runtime_mm\": 0.0, \"eval_samples\": 10, "
+                                    "\"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0, "
+                                    "\"eval_steps_per_second\": 4.0}");
 }
 
 static const char *named(const struct task *task, size_t split)
@@ -169,7 +216,8 @@ static void predictions(void **state)
     static const char *const names[] = { "no", "yes, sir" };
     const int32_t     classes[] = { 1, 0, 1 };
     const float       values[] = { 3.14159f, -0.0004f, NAN };
-    const struct task own = { .name = "custom", .n_labels = 2, .labels = names }, regression = { .name = "stsb", .n_labels = 1 },
+    const struct task        own = { .name = "custom", .n_labels = 2, .labels = names },
+                      regression = { .name = "stsb", .n_labels = 1 },
                       pair = { .name = "mnli", .n_labels = 2, .labels = names };
     char text[256];
 
@@ -177,9 +225,12 @@ static void predictions(void **state)
     assert_int_equal(results_predictions(named(&own, 0), &own, classes, NULL, 3, &err), 0);
     read_text("predict_results_None.txt", text, sizeof text);
     assert_string_equal(text, "index\tprediction\n0\tyes, sir\n1\tno\n2\tyes, sir\n");
-    assert_int_equal(results_predictions(named(&regression, 0), &regression, NULL, values, 3, &err), 0);
+    assert_int_equal(results_predictions(named(&regression, 0), &regression, NULL, values, 3, &err),
+                     0);
     read_text("predict_results_stsb.txt", text, sizeof text);
-    assert_string_equal(text, "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n"); // Python's '%3.3f' says so, too
+    assert_string_equal(text, "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n"); // Python's
+                                                                                   // '%3.3f' says
+                                                                                   // so, too
     assert_int_equal(results_predictions(named(&pair, 1), &pair, classes, NULL, 0, &err), 0);
     read_text("predict_results_mnli-mm.txt", text, sizeof text);
     assert_string_equal(text, "index\tprediction\n");
@@ -194,7 +245,9 @@ static void nowhere(void **state)
     (void)state;
     assert_int_not_equal(results_write(at("absent"), NULL, &r, &err), 0);
     assert_non_null(strstr(err.text, "absent/all_results.json"));
-    assert_int_not_equal(results_predictions(at("absent/predictions"), &task, NULL, &value, 1, &err), 0);
+    assert_int_not_equal(results_predictions(at("absent/predictions"), &task, NULL, &value, 1,
+                                             &err),
+                         0);
     assert_non_null(strstr(err.text, "absent/predictions"));
 }
 

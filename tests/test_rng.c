@@ -1,5 +1,5 @@
-/* Philox against its published answers; the normals' moments and independence of cuts; permutations that
- * are permutations, and differ. */
+/* Philox against its published answers; the normals' moments and independence of cuts; permutations
+ * that are permutations, and differ. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,7 +19,8 @@ static void test_known_answers(void **state)
     (void)state;
     assert_true(rng_bits(0, 0, 0) == 0xe169c58d6627e8d5u);
     assert_true(rng_bits(UINT64_MAX, UINT64_MAX, UINT64_MAX) == 0x41c83b0e408f276du);
-    assert_true(rng_bits(0x299f31d0a4093822u, 0x0370734413198a2eu, 0x85a308d3243f6a88u) == 0x94fdccebd16cfe09u);
+    assert_true(rng_bits(0x299f31d0a4093822u, 0x0370734413198a2eu, 0x85a308d3243f6a88u) ==
+                0x94fdccebd16cfe09u);
 }
 
 static void test_uniform(void **state)
@@ -53,7 +54,8 @@ static void test_normal(void **state)
         m4 += z * z * z * z / N;
         lag += i ? z * (double)x[i - 1] / 0.5 / N : 0.0;
     }
-    assert_true(fabs(m1) < 0.012 && fabs(m2 - 1.0) < 0.02 && fabs(m4 - 3.0) < 0.2 && fabs(lag) < 0.012);
+    assert_true(fabs(m1) < 0.012 && fabs(m2 - 1.0) < 0.02 && fabs(m4 - 3.0) < 0.2 &&
+                fabs(lag) < 0.012);
     for (size_t first = 0; first < 5; first++)
         for (size_t n = 1; n < 6; n++) {
             rng_normal(part, n, 0.5f, 42, 3, first);

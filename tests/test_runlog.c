@@ -113,7 +113,8 @@ static void test_step_rows_and_transactions(void **state)
     assert_int_equal(runlog_step_done(log, 7, 0.25, 1234, &err), 0);
     assert_int_equal(runlog_commit(log, &err), 0);
     assert_int_equal(number(log, "SELECT count(*) FROM steps"), 1);
-    assert_int_equal(number(log, "SELECT peak_rss FROM steps WHERE seconds = 0.25 AND loss = 1.5"), 1234);
+    assert_int_equal(number(log, "SELECT peak_rss FROM steps WHERE seconds = 0.25 AND loss = 1.5"),
+                     1234);
     assert_int_equal(number(log, "SELECT grad_norm FROM steps"), INT64_MIN); // NaN is NULL
     runlog_close(log);
 }
@@ -121,10 +122,13 @@ static void test_step_rows_and_transactions(void **state)
 /* Three spans and two rows of traffic for a step. */
 static void measure(struct runlog *log, uint64_t step)
 {
-    const struct runlog_span    spans[] = { { step, PHASE_FORWARD, 1, -1, 100, 150, 0 }, { step, PHASE_FORWARD, 2, -1, 150, 170, 0 },
+    const struct runlog_span    spans[] = { { step, PHASE_FORWARD, 1, -1, 100, 150, 0 },
+                                            { step, PHASE_FORWARD, 2, -1, 150, 170, 0 },
                                             { step, PHASE_UPDATE_READ, 1, 1, 110, 120, 64 } };
-    const struct runlog_traffic traffic[] = { { step, PHASE_PARAM_READ, "host", 0, "wire", "read", 10, 1 },
-                                              { step, PHASE_PARAM_READ, "host", 1, "wire", "read", 20, 2 } };
+    const struct runlog_traffic traffic[] = {
+        { step, PHASE_PARAM_READ, "host", 0, "wire", "read", 10, 1 },
+        { step, PHASE_PARAM_READ, "host", 1, "wire", "read", 20, 2 }
+    };
 
     assert_int_equal(runlog_measure(log, step, spans, 3, traffic, 2, &err), 0);
 }
@@ -140,13 +144,24 @@ static void test_folding(void **state)
     measure(log, 1299); // again: replaces
     assert_int_equal(runlog_commit(log, &err), 0);
     assert_int_equal(number(log, "SELECT count(DISTINCT step) FROM spans"), 1300);
-    assert_int_equal(number(log, "SELECT count(*) FROM (SELECT step FROM spans GROUP BY step HAVING count(*) = 3)"), 201);
-    assert_int_equal(number(log, "SELECT count(*) FROM (SELECT step FROM spans GROUP BY step HAVING count(*) = 2)"), 1099);
+    assert_int_equal(number(log, "SELECT count(*) FROM (SELECT step FROM spans GROUP BY step "
+                                 "HAVING count(*) = 3)"),
+                     201);
+    assert_int_equal(number(log, "SELECT count(*) FROM (SELECT step FROM spans GROUP BY step "
+                                 "HAVING count(*) = 2)"),
+                     1099);
     assert_int_equal(number(log, "SELECT count(*) FROM spans WHERE step IN (99, 1000, 1200)"), 9);
-    assert_int_equal(number(log, "SELECT count(*) FROM spans WHERE step IN (100, 999, 1199) AND device = -1 AND start_ns = 0"), 6);
-    assert_int_equal(number(log, "SELECT end_ns FROM spans WHERE step = 500 AND phase = 'forward'"), 70);
-    assert_int_equal(number(log, "SELECT bytes FROM spans WHERE step = 500 AND phase = 'update_read'"), 64);
-    assert_int_equal(number(log, "SELECT bytes * 100 + padding_bytes FROM traffic WHERE step = 500"), 3003);
+    assert_int_equal(number(log, "SELECT count(*) FROM spans WHERE step IN (100, 999, 1199) AND "
+                                 "device = -1 AND start_ns = 0"),
+                     6);
+    assert_int_equal(number(log, "SELECT end_ns FROM spans WHERE step = 500 AND phase = 'forward'"),
+                     70);
+    assert_int_equal(number(log, "SELECT bytes FROM spans WHERE step = 500 AND phase = "
+                                 "'update_read'"),
+                     64);
+    assert_int_equal(number(log, "SELECT bytes * 100 + padding_bytes FROM traffic WHERE step = "
+                                 "500"),
+                     3003);
     assert_int_equal(number(log, "SELECT count(*) FROM traffic WHERE step = 1250"), 2);
     assert_int_equal(number(log, "SELECT bytes FROM traffic_per_step WHERE step = 3"), 30);
     assert_int_equal(number(log, "SELECT count(*) FROM whole"), 100);
@@ -162,16 +177,19 @@ static void test_views(void **state)
     const uint64_t              s1 = 1000000000;
     struct runlog              *log = create(0);
     const struct runlog_span    spans[] = { { 5, PHASE_FORWARD, 1, -1, 1, 1 + s1, 0 },
-                                            { 5, PHASE_PARAM_READ, 1, -1, 2, 2 + s1, 0 }, // before the loss: part of forward
+                                            { 5, PHASE_PARAM_READ, 1, -1, 2, 2 + s1, 0 },
                                             { 5, PHASE_LOSS, 3, -1, 5 * s1, 6 * s1, 0 },
                                             { 5, PHASE_PARAM_READ, 1, -1, 7 * s1, 8 * s1, 0 },
                                             { 5, PHASE_BACKWARD, 1, -1, 8 * s1, 9 * s1, 0 },
                                             { 5, PHASE_OPTIMIZER_WAIT, 0, -1, 1, 1 + s1, 0 },
                                             { 5, PHASE_UPDATE, 1, 2, 1, 1 + s1, 0 },
                                             { 5, PHASE_UPDATE_READ, 1, 2, 1, 1 + s1, 0 },
-                                            { 5, PHASE_UPDATE_READ, 2, 2, 1 + s1 / 2, 1 + 2 * s1, 0 } };
-    const struct runlog_traffic traffic[] = { { 5, PHASE_UPDATE, "internal", 2, "states", "read", 600, 0 },
-                                              { 5, PHASE_UPDATE, "internal", 2, "gradient", "read", 400, 0 } };
+                                            { 5, PHASE_UPDATE_READ, 2, 2, 1 + s1 / 2, 1 + 2 * s1,
+                                              0 } };
+    const struct runlog_traffic traffic[] = {
+        { 5, PHASE_UPDATE, "internal", 2, "states", "read", 600, 0 },
+        { 5, PHASE_UPDATE, "internal", 2, "gradient", "read", 400, 0 }
+    };
     struct runlog_step          s = { .step = 5, .seconds = 8 };
 
     (void)state;
@@ -181,8 +199,11 @@ static void test_views(void **state)
     assert_int_equal(number(log, "SELECT bw_grad FROM breakdown"), 3);
     assert_int_equal(number(log, "SELECT \"update\" FROM breakdown"), 1);
     assert_int_equal(number(log, "SELECT other FROM breakdown"), 2);
-    assert_int_equal(number(log, "SELECT busy_seconds FROM device_rate WHERE device = 2"), 2); // overlapping spans count once
-    assert_int_equal(number(log, "SELECT bytes_per_second FROM device_rate WHERE phase = 'update_read' AND direction = 'read'"), 500);
+    assert_int_equal(number(log, "SELECT busy_seconds FROM device_rate WHERE device = 2"),
+                     2); // overlapping spans count once
+    assert_int_equal(number(log, "SELECT bytes_per_second FROM device_rate WHERE phase = "
+                                 "'update_read' AND direction = 'read'"),
+                     500);
     runlog_close(log);
 }
 
@@ -201,13 +222,17 @@ static void test_lock(void **state)
         gethostname(host, sizeof host - 1);
         snprintf(pid, sizeof pid, "process %ld on", (long)getppid());
         status = runlog_open(&other, path, 0, 1, &err);
-        _exit(status == -EBUSY && strstr(err.text, pid) && strstr(err.text, host) && strstr(err.text, path) ? 0 : 1);
+        _exit(status == -EBUSY && strstr(err.text, pid) && strstr(err.text, host) &&
+                      strstr(err.text, path)
+                  ? 0
+                  : 1);
     }
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);
     assert_int_equal(runlog_open(&second, path, 0, 1, &err), -EBUSY);
     assert_null(second);
-    assert_int_equal(runlog_open(&reader, path, 1, 1, &err), 0); // reading beside the writer is fine
+    assert_int_equal(runlog_open(&reader, path, 1, 1, &err), 0); // reading beside the writer is
+                                                                 // fine
     assert_int_equal(runlog_set(log, "a", "b", &err), 0);
     assert_int_equal(number(reader, "SELECT count(*) FROM runs"), 1);
     runlog_close(reader);
@@ -310,23 +335,29 @@ static void test_damaged_setting(void **state)
 
     (void)state;
     assert_int_equal(runlog_set(log, "option.lr", "0.0003", &err), 0);
-    assert_int_equal(sqlite3_exec(runlog_db(log), "UPDATE runs SET value = '0.0005'", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(runlog_db(log), "UPDATE runs SET value = '0.0005'", NULL, NULL,
+                                  NULL),
+                     SQLITE_OK);
     runlog_close(log);
     assert_int_equal(runlog_open(&log, path, 1, 1, &err), -EBADMSG);
     assert_non_null(strstr(err.text, "option.lr"));
 }
 
-/* Rows of steps that are not there, or not what they were, although what was committed after them is. */
+/* Rows of steps that are not there, or not what they were, although what was committed after them
+ * is. */
 static void test_lost_steps(void **state)
 {
-    static const char *const damages[] = { "DELETE FROM steps WHERE step = 3", "DELETE FROM steps WHERE step = 1",
+    static const char *const damages[] = { "DELETE FROM steps WHERE step = 3",
+                                           "DELETE FROM steps WHERE step = 1",
                                            "UPDATE steps SET loss = 2 WHERE step = 0" };
-    static const char *const words[] = { "ends after step 3", "step 2 should come", "row of step 1 is damaged" };
+    static const char *const words[] = { "ends after step 3", "step 2 should come",
+                                         "row of step 1 is damaged" };
     struct runlog           *log = create(1);
 
     (void)state;
     for (uint64_t step = 0; step < 4; step++)
-        assert_int_equal(runlog_step(log, &(struct runlog_step){ .step = step, .loss = 1.5 }, &err), 0);
+        assert_int_equal(runlog_step(log, &(struct runlog_step){ .step = step, .loss = 1.5 }, &err),
+                         0);
     assert_int_equal(runlog_check_steps(log, 4, &err), 0);
     assert_int_equal(runlog_check_steps(log, 2, &err), 0); // mem: rows that the image is behind of
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
@@ -396,7 +427,8 @@ static void other_start(void)
     fclose(f);
 }
 
-/* A byte that turned in the log would take all later commits with it: it is named, and nothing is touched. Turned back, all is there. */
+/* A byte that turned in the log would take all later commits with it: it is named, and nothing is
+ * touched. Turned back, all is there. */
 static void test_damaged_log(void **state)
 {
     enum { COMMITS = 20 };
@@ -447,7 +479,8 @@ static void test_damaged_log(void **state)
     shm_time(0);
     assert_int_equal(runlog_open(&log, path, 1, 1, &err), -EBADMSG);
     assert_int_equal(runlog_open(&log, path, 0, 1, &err), -EBADMSG);
-    assert_int_equal(runlog_open(&log, path, 0, 1, &err), -EBADMSG); // who was refused takes nothing away
+    assert_int_equal(runlog_open(&log, path, 0, 1, &err), -EBADMSG); // who was refused takes
+                                                                     // nothing away
     other_start(); // a power cut, which may tear a log
     shm_time(4102444800);
     assert_int_equal(runlog_open(&log, path, 0, 1, &err), 0);
@@ -457,8 +490,9 @@ static void test_damaged_log(void **state)
         free(l[i].bytes);
 }
 
-/* COMMITS rows, each of its own; of the log's frames none, those of the first `taken` commits, or all are taken into
- * run.db, as a checkpoint does beside somebody who reads at that commit. Then the process is killed. */
+/* COMMITS rows, each of its own; of the log's frames none, those of the first `taken` commits, or
+ * all are taken into run.db, as a checkpoint does beside somebody who reads at that commit. Then
+ * the process is killed. */
 static void leave_log(int commits, int taken, struct left *l)
 {
     pid_t child;
@@ -477,17 +511,21 @@ static void leave_log(int commits, int taken, struct left *l)
 
         for (int i = 0; i < commits; i++) {
             runlog_eval(log, (uint64_t)i, "loss", 1, &err);
-            if (i + 1 == taken && (sqlite3_open(path, &reader) || sqlite3_exec(reader, "BEGIN; SELECT * FROM evals", NULL, NULL, NULL)))
+            if (i + 1 == taken &&
+                (sqlite3_open(path, &reader) ||
+                 sqlite3_exec(reader, "BEGIN; SELECT * FROM evals", NULL, NULL, NULL)))
                 _exit(1);
         }
-        _exit(taken && sqlite3_wal_checkpoint_v2(runlog_db(log), NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+        _exit(taken && sqlite3_wal_checkpoint_v2(runlog_db(log), NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                                 NULL, NULL));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     left_take(l);
 }
 
-/* Whatever byte of the log turned: what is shown is what some commit left, or nothing; cutting makes that the run. */
+/* Whatever byte of the log turned: what is shown is what some commit left, or nothing; cutting
+ * makes that the run. */
 static void test_past_of_damaged_log(void **state)
 {
     enum { COMMITS = 20 };
@@ -508,16 +546,20 @@ static void test_past_of_damaged_log(void **state)
             left_put(l);
             l[1].bytes[off] = (char)(l[1].bytes[off] ^ 0x10);
             rows = runlog_open_past(&log, path, &past, &err);
-            if (rows == -EBADMSG) { // before the run's tables, or before what run.db has some pages of
-                assert_non_null(strstr(err.text, takens[t] ? "log is damaged" : "no run yet") ? err.text
-                                : strstr(err.text, "head of the database's log"));
+            if (rows == -EBADMSG) { // before the run's tables, or before what run.db has some pages
+                                    // of
+                assert_non_null(strstr(err.text, takens[t] ? "log is damaged" : "no run yet")
+                                    ? err.text
+                                    : strstr(err.text, "head of the database's log"));
                 assert_true(takens[t] != COMMITS && off < l[1].n * 7 / 8);
                 continue;
             }
             assert_int_equal(rows, 0);
             assert_int_equal(past, 1);
             rows = number(log, "SELECT count(*) FROM evals");
-            assert_int_equal(number(log, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
+            assert_int_equal(number(log, "SELECT count(*) FROM pragma_integrity_check WHERE "
+                                         "integrity_check = 'ok'"),
+                             1);
             assert_int_equal(number(log, "SELECT coalesce(max(step), -1) + 1 FROM evals"), rows);
             assert_true(rows >= takens[t] && rows <= COMMITS);
             runlog_close(log);
@@ -535,7 +577,8 @@ static void test_past_of_damaged_log(void **state)
     }
 }
 
-/* A kill after the log was cut, but before its index went: what the log was is not kept over by what is left of it. */
+/* A kill after the log was cut, but before its index went: what the log was is not kept over by
+ * what is left of it. */
 static void test_cut_that_was_killed(void **state)
 {
     enum { COMMITS = 20 };
@@ -591,8 +634,8 @@ static int say(void *ctx, const char *sentence)
     return s->stop_after && s->calls >= s->stop_after;
 }
 
-/* It is waited for, said once, and in the end, or when it is asked for, refused; then the run's own transactions
- * are what they were. */
+/* It is waited for, said once, and in the end, or when it is asked for, refused; then the run's own
+ * transactions are what they were. */
 static void test_waiting(void **state)
 {
     struct said        said = { 0 };
@@ -612,9 +655,11 @@ static void test_waiting(void **state)
         assert_true(stopped ? said.calls == 3 : said.calls > 3);
         assert_non_null(strstr(said.first, "is locked by"));
         assert_non_null(strstr(err.text, path));
-        assert_non_null(strstr(err.text, stopped ? "stopped" : "locked by another program, for 0.00"));
+        assert_non_null(
+            strstr(err.text, stopped ? "stopped" : "locked by another program, for 0.00"));
         assert_int_equal(err.stopped, stopped);
-        assert_int_equal(runlog_begin(log, NULL), stopped ? -EINTR : -EBUSY); // at once: nobody waits twice
+        assert_int_equal(runlog_begin(log, NULL), stopped ? -EINTR : -EBUSY); // at once: nobody
+                                                                              // waits twice
         assert_int_equal(said.sentences, 1);
         assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
         runlog_close(log);
@@ -632,9 +677,20 @@ static void test_waiting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_settings), CASE(test_step_rows_and_transactions), CASE(test_folding), CASE(test_views), CASE(test_lock),
-        CASE(test_refusals), CASE(test_corruption), CASE(test_damaged_setting), CASE(test_lost_steps), CASE(test_damaged_log),
-        CASE(test_full_disk), CASE(test_read_only_folder), CASE(test_waiting), CASE(test_past_of_damaged_log),
+        CASE(test_settings),
+        CASE(test_step_rows_and_transactions),
+        CASE(test_folding),
+        CASE(test_views),
+        CASE(test_lock),
+        CASE(test_refusals),
+        CASE(test_corruption),
+        CASE(test_damaged_setting),
+        CASE(test_lost_steps),
+        CASE(test_damaged_log),
+        CASE(test_full_disk),
+        CASE(test_read_only_folder),
+        CASE(test_waiting),
+        CASE(test_past_of_damaged_log),
         CASE(test_cut_that_was_killed),
     };
 

@@ -1,4 +1,5 @@
-/* test_safetensors.c: what is written is read back, in every dtype and in pieces; hostile headers are refused with a sentence. */
+/* test_safetensors.c: what is written is read back, in every dtype and in pieces; hostile headers
+ * are refused with a sentence. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -39,7 +40,8 @@ static void write_model(const char *name, enum st_dtype dtype, size_t piece)
     for (size_t i = 0; i < n; i++)
         v[i] = value(i);
     assert_int_equal(safetensors_writer_open(&w, tempdir_at(name), dtype, &e), 0);
-    assert_int_equal(safetensors_writer_declare(w, "z.a\"\xc3\xa9", 2, (uint64_t[]){ 3, 1000 }, &e), 0);
+    assert_int_equal(safetensors_writer_declare(w, "z.a\"\xc3\xa9", 2, (uint64_t[]){ 3, 1000 }, &e),
+                     0);
     assert_int_equal(safetensors_writer_declare(w, "b", 0, NULL, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "empty", 2, (uint64_t[]){ 0, 5 }, &e), 0);
     assert_int_equal(safetensors_writer_declare(w, "c", 1, (uint64_t[]){ 20000 }, &e), 0);
@@ -91,7 +93,8 @@ static void test_round_trip(void **state)
         assert_int_equal(safetensors_count(s), 4);
         t = safetensors_find(s, "z.a\"\xc3\xa9");
         assert_non_null(t);
-        assert_true(t->n_dims == 2 && t->dims[0] == 3 && t->dims[1] == 1000 && t->count == 3000 && (int)t->dtype == d);
+        assert_true(t->n_dims == 2 && t->dims[0] == 3 && t->dims[1] == 1000 && t->count == 3000 &&
+                    (int)t->dtype == d);
         assert_int_equal(safetensors_read(s, t, 7, 2900, v, &e), 0);
         for (size_t i = 0; i < 2900; i++)
             assert_true(v[i] == expected(7 + i, (enum st_dtype)d));
@@ -145,8 +148,8 @@ static void test_corruption_is_found(void **state)
     free(p);
 }
 
-/* Any byte of the header, its length, names, shapes, offsets, checksums, keys and padding, in any of three ways; and the data's first and
- * last bytes. */
+/* Any byte of the header, its length, names, shapes, offsets, checksums, keys and padding, in any
+ * of three ways; and the data's first and last bytes. */
 static void test_every_byte_counts(void **state)
 {
     static const char flips[] = { 1, 0x20, (char)0x80 };
@@ -170,7 +173,8 @@ static void test_every_byte_counts(void **state)
                 safetensors_close(s);
             }
             if (!rc)
-                fail_msg("byte %zu of %zu flipped by %02x: not found", i, n, (unsigned char)flips[k]);
+                fail_msg("byte %zu of %zu flipped by %02x: not found", i, n,
+                         (unsigned char)flips[k]);
             assert_non_null(strstr(e.text, tempdir));
             p[i] = (char)(p[i] ^ flips[k]);
         }
@@ -187,7 +191,7 @@ static void test_every_byte_counts(void **state)
 static void test_rounding(void **state)
 {
     (void)state;
-    assert_int_equal(bf16_from_f32(1.0f + 0x1p-8f), 0x3f80);                     // tie to even, down
+    assert_int_equal(bf16_from_f32(1.0f + 0x1p-8f), 0x3f80); // tie to even, down
     assert_int_equal(bf16_from_f32(1.0f + 3 * 0x1p-8f), 0x3f82);                 // tie to even, up
     assert_int_equal(bf16_from_f32(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81);
     assert_int_equal(bf16_from_f32(INFINITY), 0x7f80);
@@ -233,7 +237,13 @@ static void write_header(const char *name, const char *header, size_t n)
 static void test_hostile_headers(void **state)
 {
     static const char *const bad[] = {
-        "", "[]", "{", "{}", "{\"a\": 1}", "{\"__metadata__\": 3}", "{\"__metadata__\": {\"sitrain.crc32c\": \"{\"}}",
+        "",
+        "[]",
+        "{",
+        "{}",
+        "{\"a\": 1}",
+        "{\"__metadata__\": 3}",
+        "{\"__metadata__\": {\"sitrain.crc32c\": \"{\"}}",
         "{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}",
         "{\"a\": {\"dtype\": \"F32\", \"data_offsets\": [0, 4]}}",
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}",
@@ -244,13 +254,14 @@ static void test_hostile_headers(void **state)
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [16, 20]}}",
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [-4, 0]}}",
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0]}}",
-        "{\"a\": {\"dtype\": \"F32\", \"shape\": [4294967296, 4294967297], \"data_offsets\": [0, 4]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [4294967296, 4294967297], \"data_offsets\": [0, "
+        "4]}}",
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [4611686018427387905], \"data_offsets\": [0, 4]}}",
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,1], \"data_offsets\": [0, 4]}}",
-        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}, \"a\": {\"dtype\": \"F32\", \"shape\": [1], "
-        "\"data_offsets\": [4, 8]}}",
-        "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}, \"b\": {\"dtype\": \"F32\", \"shape\": [1], "
-        "\"data_offsets\": [4, 8]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}, \"a\": "
+        "{\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}",
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}, \"b\": "
+        "{\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}",
     };
     struct safetensors *s;
     uint64_t            huge = UINT64_MAX;
@@ -276,7 +287,8 @@ static void test_other_dtype(void **state)
     float               v;
 
     (void)state;
-    write_header("model.safetensors", "{\"m\": {\"dtype\": \"BOOL\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 4);
+    write_header("model.safetensors",
+                 "{\"m\": {\"dtype\": \"BOOL\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 4);
     assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_at(s, 0)->dtype, ST_OTHER);
     assert_int_equal(safetensors_read(s, safetensors_at(s, 0), 0, 1, &v, &e), -EINVAL);
@@ -291,7 +303,8 @@ static void put_index(const char *text)
 
 static void test_shards(void **state)
 {
-    static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}";
+    static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, "
+                              "4]}}";
     struct safetensors *s;
 
     (void)state;
@@ -324,10 +337,12 @@ static void test_shards(void **state)
     assert_non_null(strstr(e.text, "two files"));
 }
 
-/* Files that are there and whole, reached by ways out of the folder and back: none is opened. What a name holds stays one line. */
+/* Files that are there and whole, reached by ways out of the folder and back: none is opened. What
+ * a name holds stays one line. */
 static void test_folder_is_not_left(void **state)
 {
-    static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}";
+    static const char one[] = "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, "
+                              "4]}}";
     const char       *base = strrchr(tempdir, '/') + 1;
     char              index[640], names[5][256];
 
@@ -337,11 +352,13 @@ static void test_folder_is_not_left(void **state)
     snprintf(names[1], sizeof names[1], "../%s/s1", base);
     snprintf(names[2], sizeof names[2], "./s1");
     snprintf(names[3], sizeof names[3], ".//s1");
-    snprintf(names[4], sizeof names[4], "..\\u002f%s\\u002fs1", base); // JSON's own way to write a slash
+    snprintf(names[4], sizeof names[4], "..\\u002f%s\\u002fs1", base); // JSON's own way to write a
+                                                                       // slash
     for (size_t i = 0; i < 5; i++) {
         struct safetensors *s;
 
-        snprintf(index, sizeof index, "{\"weight_map\": {\"a\\u001b[2J\\n\": \"%.255s\"}}", names[i]);
+        snprintf(index, sizeof index, "{\"weight_map\": {\"a\\u001b[2J\\n\": \"%.255s\"}}",
+                 names[i]);
         put_index(index);
         assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
         assert_non_null(strstr(e.text, "no file of the same folder"));
@@ -351,11 +368,13 @@ static void test_folder_is_not_left(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
 
-/* Python's whole numbers have no end: those beyond an int64 are real ones, and nothing else is changed. */
+/* Python's whole numbers have no end: those beyond an int64 are real ones, and nothing else is
+ * changed. */
 static void test_long_numbers(void **state)
 {
-    static const char text[] = "{\"a\": 1000000000000000019884624838656, \"b\": -1000000000000000019884624838656, "
-                               "\"c\\\"12345678901234567890\": [\"12345678901234567890\", 7, 12345678901234567890.5]}";
+    static const char text[] = "{\"a\": 1000000000000000019884624838656, \"b\": "
+                               "-1000000000000000019884624838656, \"c\\\"12345678901234567890\": "
+                               "[\"12345678901234567890\", 7, 12345678901234567890.5]}";
     json_t           *value, *list;
     struct err        err = { 0 };
 
@@ -365,7 +384,8 @@ static void test_long_numbers(void **state)
     assert_true(json_real_value(json_object_get(value, "b")) == -1e30);
     list = json_object_get(value, "c\"12345678901234567890");
     assert_string_equal(json_string_value(json_array_get(list, 0)), "12345678901234567890");
-    assert_true(json_is_integer(json_array_get(list, 1)) && json_integer_value(json_array_get(list, 1)) == 7);
+    assert_true(json_is_integer(json_array_get(list, 1)) &&
+                json_integer_value(json_array_get(list, 1)) == 7);
     assert_true(json_real_value(json_array_get(list, 2)) == 12345678901234567890.5);
     json_decref(value);
 }
@@ -373,8 +393,9 @@ static void test_long_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_round_trip),      T(test_same_bytes),  T(test_corruption_is_found), T(test_every_byte_counts),
-        T(test_rounding), T(test_writer_refusals), T(test_hostile_headers), T(test_other_dtype), T(test_shards),
+        T(test_round_trip),         T(test_same_bytes),   T(test_corruption_is_found),
+        T(test_every_byte_counts),  T(test_rounding),     T(test_writer_refusals),
+        T(test_hostile_headers),    T(test_other_dtype),  T(test_shards),
         T(test_folder_is_not_left), T(test_long_numbers),
     };
 

@@ -1,4 +1,5 @@
-/* test_schedule.c: rates at the corners of warm-up and horizon, against values worked out by hand. */
+/* test_schedule.c: rates at the corners of warm-up and horizon, against values worked out by hand.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,8 +76,9 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_warmup), cmocka_unit_test(test_decay), cmocka_unit_test(test_short_horizon),
-        cmocka_unit_test(test_clip),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_warmup),        cmocka_unit_test(test_decay),
+        cmocka_unit_test(test_short_horizon), cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

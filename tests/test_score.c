@@ -30,7 +30,8 @@ static void check(enum dtype dt, size_t n, size_t L, size_t C, uint64_t *seed)
 {
     double *ex, *ew, *ed, *want = malloc((n * L + n * C + L * C) * sizeof *want);
     void   *x = fill(&ex, dt, n * C, seed), *w = fill(&ew, dt, L * C, seed);
-    float *d = fill(&ed, DT_F32, n * L, seed), *logits = guard_alloc(n * L * 4), *dx = guard_alloc(n * C * 4);
+    float  *d = fill(&ed, DT_F32, n * L, seed), *logits = guard_alloc(n * L * 4),
+          *dx = guard_alloc(n * C * 4);
     float  *dw = guard_alloc(L * C * 4);
 
     score_forward(logits, x, w, dt, n, L, C);
@@ -53,7 +54,8 @@ static void check(enum dtype dt, size_t n, size_t L, size_t C, uint64_t *seed)
 
 static void test_against_double(void **state)
 {
-    static const size_t sizes[][3] = { { 1, 1, 1 }, { 3, 2, 63 }, { 5, 3, 64 }, { 2, 7, 65 }, { 33, 2, 387 }, { 4, 150, 31 } };
+    static const size_t sizes[][3] = { { 1, 1, 1 },  { 3, 2, 63 },   { 5, 3, 64 },
+                                       { 2, 7, 65 }, { 33, 2, 387 }, { 4, 150, 31 } };
     uint64_t seed = 1;
 
     (void)state;
@@ -76,7 +78,8 @@ static void test_squares(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_against_double), cmocka_unit_test(test_squares) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_against_double),
+                                        cmocka_unit_test(test_squares) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Losses and gradients of logits against double: odd sizes, both dtypes, in place, ignored targets. */
+/* Losses and gradients of logits against double: odd sizes, both dtypes, in place, ignored targets.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -33,12 +34,13 @@ static size_t column(size_t V, size_t split, int behind, uint64_t *seed)
     return from + ref_random(seed) % (to - from);
 }
 
-/* Of two parts, rows have their target and their maximum in either: four rows, all there is. The fifth has no
- * target. */
-static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, int in_place, uint64_t *seed)
+/* Of two parts, rows have their target and their maximum in either: four rows, all there is. The
+ * fifth has no target. */
+static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, int in_place,
+                  uint64_t *seed)
 {
     const float scale = 0.125f;
-    float      *x = guard_alloc(n * V * 4), *losses = guard_alloc(n * 4), *only = guard_alloc(n * 4);
+    float *x = guard_alloc(n * V * 4), *losses = guard_alloc(n * 4), *only = guard_alloc(n * 4);
     float      *got = malloc(V * 4);
     void       *dx = in_place ? x : guard_alloc(n * V * dtype_bytes(dt));
     int32_t    *targets = guard_alloc(n * 4);

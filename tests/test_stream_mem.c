@@ -1,5 +1,5 @@
-/* The mem mode against the same steps written down naively: bits of masters and wire copies, dense and compressed, through resume,
- * kill, skip, and damaged images. */
+/* The mem mode against the same steps written down naively: bits of masters and wire copies, dense
+ * and compressed, through resume, kill, skip, and damaged images. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -49,7 +49,8 @@ static int init_read(void *ctx, size_t block, size_t first, size_t n, float *out
 }
 
 /* The first 20,000 parameters of a block decay, the others do not. */
-static void decay(void *ctx, size_t block, size_t first, size_t n, void (*emit)(void *, size_t, size_t, float), void *ectx)
+static void decay(void *ctx, size_t block, size_t first, size_t n,
+                  void (*emit)(void *, size_t, size_t, float), void *ectx)
 {
     size_t cut = first < 20000 ? 20000 - first : 0;
 
@@ -133,7 +134,8 @@ static void oracle_step(struct oracle *o, const struct run_config *cfg, uint64_t
             if (!cfg->error_feedback || o->g[b][i] != 0.0f)
                 o->owed[b][i] = 0.0f;
         optim_update(o->w[b], o->m[b], o->v[b], o->g[b], cut, 0.1f, &s);
-        optim_update(o->w[b] + cut, o->m[b] + cut, o->v[b] + cut, o->g[b] + cut, sizes[b] - cut, 0.0f, &s);
+        optim_update(o->w[b] + cut, o->m[b] + cut, o->v[b] + cut, o->g[b] + cut, sizes[b] - cut,
+                     0.0f, &s);
     }
 }
 
@@ -167,8 +169,14 @@ static int setup(void **state)
     strcpy(f->dir, "/var/tmp/sitrain-mem-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->db, sizeof f->db, "%s/run.db", f->dir);
-    f->cfg = (struct run_config){ .dir = f->dir, .id = "0123", .mode = RUN_MEM, .n_blocks = BLOCKS, .block_params = sizes,
-                                  .decay = decay, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW };
+    f->cfg = (struct run_config){ .dir = f->dir,
+                                  .id = "0123",
+                                  .mode = RUN_MEM,
+                                  .n_blocks = BLOCKS,
+                                  .block_params = sizes,
+                                  .decay = decay,
+                                  .wire_dt = DT_BF16,
+                                  .optim = OPTIM_ADAMW };
     assert_int_equal(runlog_create(&f->log, f->db, 0, &err), 0);
     f->cfg.log = f->log;
     if (stream_mem_format(&f->cfg, &init, &err))
@@ -181,7 +189,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture          *f = *state;
-    static const char *const names[] = { "run.db", "run.db-wal", "run.db-shm", "run.lock", "image0", "image1" };
+    static const char *const names[] = { "run.db",   "run.db-wal", "run.db-shm",
+                                         "run.lock", "image0",     "image1" };
     char                     path[128];
 
     if (f->log)
@@ -221,7 +230,8 @@ static void step_grads(struct fixture *f, uint64_t step, struct stream_norm *nor
 static void run_step(struct fixture *f, uint64_t step)
 {
     struct stream_norm norm = { 0 };
-    struct stream_step up = { .row = { .step = step, .loss = 1.5 }, .optim = scalars(&f->cfg, stream_applied(f->s) + 1) };
+    struct stream_step up = { .row = { .step = step, .loss = 1.5 },
+                              .optim = scalars(&f->cfg, stream_applied(f->s) + 1) };
     struct err         err = { 0 };
 
     step_grads(f, step, &norm);
@@ -249,7 +259,8 @@ static void same_wire(struct fixture *f, const struct oracle *o)
     }
 }
 
-/* What is committed, through the reader, in odd parts; while the stream is open, its images are its alone. */
+/* What is committed, through the reader, in odd parts; while the stream is open, its images are its
+ * alone. */
 static void same_masters(struct fixture *f, const struct oracle *o)
 {
     struct mem_reader   *r;
@@ -272,7 +283,8 @@ static void same_masters(struct fixture *f, const struct oracle *o)
         fail_msg("%s", err.text);
 }
 
-/* A second process is refused, whatever became of run.lock; a descriptor of our own counts as one. */
+/* A second process is refused, whatever became of run.lock; a descriptor of our own counts as one.
+ */
 static void test_images_are_locked(void **state)
 {
     struct fixture *f = *state;
@@ -282,7 +294,8 @@ static void test_images_are_locked(void **state)
     open_run(f);
     assert_int_equal(stream_mem_open(&second, &f->cfg, &err), -EBUSY);
     assert_non_null(strstr(err.text, "image0 is in use by another process"));
-    for (unsigned area = 0; area < IMAGE_AREAS; area++) { // the other one is the next to be committed
+    for (unsigned area = 0; area < IMAGE_AREAS; area++) { // the other one is the next to be
+                                                          // committed
         char path[128];
         int  fd;
 
@@ -389,7 +402,8 @@ static void test_norm(void **state)
     assert_memory_equal(&norm.sumsq, &want, sizeof want);
 }
 
-/* A step with a NaN goes by without a trace in the states; its gradient does not reach the next one. */
+/* A step with a NaN goes by without a trace in the states; its gradient does not reach the next
+ * one. */
 static void test_skip(void **state)
 {
     struct fixture    *f = *state;
@@ -426,7 +440,8 @@ static void test_skip(void **state)
     oracle_release(&o);
 }
 
-/* Closed without a drain, as a kill: the steps since the last image are computed again, to the same bits and one row each. */
+/* Closed without a drain, as a kill: the steps since the last image are computed again, to the same
+ * bits and one row each. */
 static void test_kill(void **state)
 {
     struct fixture *f = *state;
@@ -450,7 +465,8 @@ static void test_kill(void **state)
     same_wire(f, &o);
     assert_true(query(f, "SELECT COUNT(*) FROM steps") == 5.0);
     assert_true(query(f, "SELECT loss FROM steps WHERE step = 4") == 1.5);
-    assert_true(query(f, "SELECT seconds > 0 AND peak_rss > 1000000 FROM steps WHERE step = 4") == 1.0);
+    assert_true(query(f, "SELECT seconds > 0 AND peak_rss > 1000000 FROM steps WHERE step = 4") ==
+                1.0);
     assert_true(query(f, "SELECT COUNT(*) FROM spans WHERE step = 4 AND phase = 'update'") == 1.0);
     assert_true(query(f, "SELECT COUNT(*) FROM spans WHERE step = 3 AND phase = 'commit'") == 1.0);
     oracle_release(&o);
@@ -541,7 +557,10 @@ static void test_damaged_row(void **state)
 
     assert_int_equal(runlog_open(&f->log, f->db, 0, 0, &err), 0);
     f->cfg.log = f->log;
-    assert_int_equal(sqlite3_exec(runlog_db(f->log), "UPDATE journal_image SET applied = 9 WHERE block = 3", NULL, NULL, NULL), 0);
+    assert_int_equal(sqlite3_exec(runlog_db(f->log),
+                                  "UPDATE journal_image SET applied = 9 WHERE block = 3", NULL,
+                                  NULL, NULL),
+                     0);
     runlog_close(f->log);
     expect_refused(f, "row 3 of image0 in the journal is damaged", "");
 }

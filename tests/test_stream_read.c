@@ -1,4 +1,5 @@
-/* The reading stream: right values in every frame count, nothing read that is still there, errors with their sentence. */
+/* The reading stream: right values in every frame count, nothing read that is still there, errors
+ * with their sentence. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -27,7 +28,8 @@ static float value(size_t block, size_t i)
     return (float)block + (float)(i % 1000) * 0.001f;
 }
 
-static int counted_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+static int counted_read(void *ctx, size_t block, size_t first, size_t n, float *out,
+                        struct err *err)
 {
     struct counted *c = ctx;
 
@@ -60,7 +62,8 @@ static const void *take(struct stream *s, size_t block, enum dtype dt)
     assert_int_equal(stream_acquire(s, block, &wire, &err), 0);
     assert_int_equal((uintptr_t)wire % 64, 0);
     for (size_t i = 0; i < sizes[block]; i++)
-        wrong += dtype_get(wire, dt, i) != (dt == DT_F32 ? value(block, i) : bf16_to_f32(bf16_from_f32(value(block, i))));
+        wrong += dtype_get(wire, dt, i) !=
+                 (dt == DT_F32 ? value(block, i) : bf16_to_f32(bf16_from_f32(value(block, i))));
     assert_int_equal(wrong, 0);
     return wire;
 }
@@ -190,8 +193,9 @@ static void test_unused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_ahead), cmocka_unit_test(test_left_pass),
-        cmocka_unit_test(test_errors), cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_left_pass), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_unused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

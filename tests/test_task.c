@@ -1,5 +1,5 @@
-/* test_task.c: the nine GLUE tasks in their official layouts, one's own files of every kind, and every way a
- * row can be bad. */
+/* test_task.c: the nine GLUE tasks in their official layouts, one's own files of every kind, and
+ * every way a row can be bad. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,7 +23,10 @@ static void put(const char *name, const char *text)
 }
 
 /* Rows as one reads them: "line|text1|text2|label;" each, "-" where there is none. */
-struct seen { char text[4096], names[64]; size_t n, rows; }; // names: of the columns, if they have some
+struct seen {
+    char   text[4096], names[64];
+    size_t n, rows;
+}; // names: of the columns, if they have some
 
 static int see(void *ctx, const struct task_row *row, struct err *err)
 {
@@ -33,10 +36,12 @@ static int see(void *ctx, const struct task_row *row, struct err *err)
     s->rows++;
     if (row->names)
         snprintf(s->names, sizeof s->names, "%.20s %.20s %.20s", row->names->text,
-                 row->names->pair ? row->names->pair : "-", row->names->label ? row->names->label : "-");
+                 row->names->pair ? row->names->pair : "-",
+                 row->names->label ? row->names->label : "-");
     if (s->n < sizeof s->text)
         s->n += (size_t)snprintf(s->text + s->n, sizeof s->text - s->n, "%zu|%s|%s|%s;", row->line,
-                                 row->text1, row->text2 ? row->text2 : "-", row->label ? row->label : "-");
+                                 row->text1, row->text2 ? row->text2 : "-",
+                                 row->label ? row->label : "-");
     return 0;
 }
 
@@ -52,7 +57,8 @@ static const char *own(const char *name, const char *text)
 }
 
 /* The sentence of a file that is refused, from its name on. */
-static const char *refused_bytes(const char *name, const struct task_columns *c, const void *bytes, size_t n)
+static const char *refused_bytes(const char *name, const struct task_columns *c, const void *bytes,
+                                 size_t n)
 {
     struct seen s = { .n = 0 };
     const char *begin;
@@ -60,7 +66,8 @@ static const char *refused_bytes(const char *name, const struct task_columns *c,
 
     tempdir_put(name, bytes, n);
     e = (struct err){ 0 };
-    rc = c ? task_read_glue(tempdir_at(name), c, 0, see, &s, &e) : task_read_own(tempdir_at(name), NULL, 0, see, &s, &e);
+    rc = c ? task_read_glue(tempdir_at(name), c, 0, see, &s, &e)
+           : task_read_own(tempdir_at(name), NULL, 0, see, &s, &e);
     assert_int_equal(rc, -EINVAL);
     assert_int_equal(e.misuse, 1);
     begin = strstr(e.text, name);
@@ -82,25 +89,32 @@ static void bad(const char *name, const struct task_columns *c, const char *text
 #define STSB_HEAD "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2"
 #define STSB_ROW  "0\tn\tf\t2012\t1\tnone\tnone\tA\tB"
 
-/* Each task's official columns: train and dev and what is read there; test; what the last label means. */
+/* Each task's official columns: train and dev and what is read there; test; what the last label
+ * means. */
 static void test_layouts(void **state)
 {
-    static const struct { const char *task, *dev, *want, *test; int32_t class; float value; } cases[] = {
+    static const struct {
+        const char *task, *dev, *want, *test;
+        int32_t class;
+        float value;
+    } cases[] = {
         { "cola", "gj04\t1\t\tC \"a\ncj99\t0\t*\tA", "1|C \"a|-|1;2|A|-|0;",
           "index\tsentence\n0\tA\n", 0, 0 },
         { "sst2", "sentence\tlabel\nA\t1\n", "2|A|-|1;", "index\tsentence\n0\tA\n", 1, 0 },
         { "mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\t\"A\tB\r\n",
           "2|\"A|B|1;", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tA\tB\n", 1, 0 },
-        { "stsb", STSB_HEAD "\tscore\n" STSB_ROW "\t3.800\n", "2|A|B|3.800;", STSB_HEAD "\n" STSB_ROW "\n", 0,
-          3.8f },
-        { "qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tA\tB\t1\n4\t5\t6\ttorn\n"
+        { "stsb", STSB_HEAD "\tscore\n" STSB_ROW "\t3.800\n", "2|A|B|3.800;",
+          STSB_HEAD "\n" STSB_ROW "\n", 0, 3.8f },
+        { "qqp",
+          "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tA\tB\t1\n4\t5\t6\ttorn\n"
           "\tapart\t0\n7\t8\t9\tA\t\t0\n7\t8\t9\tA\tB\t\n",
           "2|A|B|1;5|A||0;", "id\tquestion1\tquestion2\n0\tA\tB\n", 0, 0 },
         { "mnli",
-          MNLI_HEAD "\tlabel1\tl2\tl3\tl4\tl5\tgold_label\n" MNLI_ROW "\tx\tn\tn\tn\tn\tcontradiction\n",
+          MNLI_HEAD "\tlabel1\tl2\tl3\tl4\tl5\tgold_label\n" MNLI_ROW "\tx\tn\tn\tn\tn\tcontradicti"
+                                                                      "on\n",
           "2|A|B|contradiction;", MNLI_HEAD "\n" MNLI_ROW "\n", 2, 0 },
-        { "qnli", "index\tquestion\tsentence\tlabel\n0\tA\tB\tnot_entailment\n", "2|A|B|not_entailment;",
-          "index\tquestion\tsentence\n0\tA\tB\n", 1, 0 },
+        { "qnli", "index\tquestion\tsentence\tlabel\n0\tA\tB\tnot_entailment\n",
+          "2|A|B|not_entailment;", "index\tquestion\tsentence\n0\tA\tB\n", 1, 0 },
         { "rte", "index\tsentence1\tsentence2\tlabel\n0\tA\tB\tentailment\n", "2|A|B|entailment;",
           "index\tsentence1\tsentence2\n0\tA\tB\n", 0, 0 },
         { "wnli", "index\tsentence1\tsentence2\tlabel\n0\tA\tB\t1\n", "2|A|B|1;",
@@ -129,7 +143,8 @@ static void test_layouts(void **state)
         assert_int_equal(class, cases[i].class);
         assert_true(value == cases[i].value);
         if (t->train.label == -2)
-            bad("test.tsv", &t->train, cases[i].test, "test.tsv:1: the header has"); // no labels to train on
+            bad("test.tsv", &t->train, cases[i].test, "test.tsv:1: the header has"); // no labels to
+                                                                                     // train on
     }
 }
 
@@ -140,7 +155,9 @@ static void test_mnli_train(void **state)
 
     (void)state;
     put("train.tsv", MNLI_HEAD "\tlabel1\tgold_label\n" MNLI_ROW "\tx\tneutral\n");
-    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), &task_find("MNLI")->train, 0, see, &s, &e), 0);
+    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), &task_find("MNLI")->train, 0, see, &s,
+                                    &e),
+                     0);
     assert_string_equal(s.text, "2|A|B|neutral;");
 }
 
@@ -188,11 +205,14 @@ static void test_bad_rows(void **state)
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\tB\tx\n1\tA\tx\n", "dev.tsv:3: 3 columns, 4 are expected");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\tB\tC\tx\n", "dev.tsv:2: 5 columns, 4 are expected");
     bad("dev.tsv", c, "i\ta\tb\tl\n\n0", "dev.tsv:3: 1 column, 4 are expected");
-    bad("dev.tsv", c, "i\ta\tb\n0\tA\tB\n", "dev.tsv:1: the header has 3 columns, at least 4 are expected");
+    bad("dev.tsv", c, "i\ta\tb\n0\tA\tB\n",
+        "dev.tsv:1: the header has 3 columns, at least 4 are expected");
     bad("dev.tsv", &task_find("sst2")->train, "gj04\t1\t\tA\ngj04\t0\t*\tB\n", // CoLA's
-        "dev.tsv:1: a header is expected, but '1' stands where it names the label: is this file the task's?");
+        "dev.tsv:1: a header is expected, but '1' stands where it names the label: is this file "
+        "the task's?");
     bad("dev.tsv", &task_find("stsb")->train, STSB_ROW "\t3.2\n" STSB_ROW "\t1\n",
-        "dev.tsv:1: a header is expected, but '3.2' stands where it names the label: is this file the task's?");
+        "dev.tsv:1: a header is expected, but '3.2' stands where it names the label: is this file "
+        "the task's?");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\t\tB\tx\n", "dev.tsv:2: the first text is empty");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\t\tx\n", "dev.tsv:2: the second text is empty");
     bad("dev.tsv", c, "i\ta\tb\tl\n0\tA\xC3\tB\tx\n",
@@ -229,11 +249,13 @@ static void test_stops(void **state)
     put("train.tsv", "sentence\tlabel\nA\t1\nB\t0\nbad row\n");
     assert_int_equal(task_read_glue(tempdir_at("train.tsv"), c, 2, see, &s, &e), 0);
     assert_string_equal(s.text, "2|A|-|1;3|B|-|0;");
-    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), c, 0, stop_at_two, &n, &e), -ECANCELED);
+    assert_int_equal(task_read_glue(tempdir_at("train.tsv"), c, 0, stop_at_two, &n, &e),
+                     -ECANCELED);
     assert_int_equal(n, 2);
 }
 
-/* A row of megabytes is read; one of more than 64 MiB is refused, and so are more than 1,024 columns. */
+/* A row of megabytes is read; one of more than 64 MiB is refused, and so are more than 1,024
+ * columns. */
 static void test_long_rows(void **state)
 {
     const struct task_columns *c = &task_find("sst2")->train;
@@ -253,19 +275,25 @@ static void test_long_rows(void **state)
     assert_string_equal(refused_bytes("dev.tsv", c, text, n),
                         "dev.tsv:2: this row has more than 67108864 bytes");
     memset(text, '\t', 2000);
-    assert_string_equal(refused_bytes("dev.tsv", c, text, 2000), "dev.tsv:1: more than 1024 columns");
+    assert_string_equal(refused_bytes("dev.tsv", c, text, 2000), "dev.tsv:1: more than 1024 "
+                                                                 "columns");
     free(text);
 }
 
 static void test_labels(void **state)
 {
-    static const struct { const char *task, *label, *says; } cases[] = {
-        { "sst2", "2", "dev.tsv:9: the label '2' is unknown: known are 0 (negative), 1 (positive)" },
+    static const struct { const char *task, *label, *says;
+    } cases[] = {
+        { "sst2", "2",
+          "dev.tsv:9: the label '2' is unknown: known are 0 (negative), 1 (positive)" },
         { "sst2", "positive",
           "dev.tsv:9: the label 'positive' is unknown: known are 0 (negative), 1 (positive)" },
-        { "sst2", "01", "dev.tsv:9: the label '01' is unknown: known are 0 (negative), 1 (positive)" },
-        { "mnli", "-", "dev.tsv:9: the label '-' is unknown: known are entailment, neutral, contradiction" },
-        { "mnli", "", "dev.tsv:9: the label '' is unknown: known are entailment, neutral, contradiction" },
+        { "sst2", "01",
+          "dev.tsv:9: the label '01' is unknown: known are 0 (negative), 1 (positive)" },
+        { "mnli", "-",
+          "dev.tsv:9: the label '-' is unknown: known are entailment, neutral, contradiction" },
+        { "mnli", "",
+          "dev.tsv:9: the label '' is unknown: known are entailment, neutral, contradiction" },
         { "rte", NULL, "dev.tsv:9: no label: a column or a field of that name is expected" },
         { "stsb", "3.8x", "dev.tsv:9: the label '3.8x' is no number, which STS-B needs" },
         { "stsb", " 3", "dev.tsv:9: the label ' 3' is no number, which STS-B needs" },
@@ -304,7 +332,8 @@ static void test_csv(void **state)
                         "2|5\" disk|-|x;3| \"quoted late\"|-|;");
     assert_string_equal(own("a.csv", "label,sentence\nx,\"\"\"\"\r\n\r\n\ny,\"end\"\r"),
                         "2|\"|-|x;5|end|-|y;");
-    assert_string_equal(own("A.CSV", "sentence\ta,label\nA\tB,x\n"), "2|A\tB|-|x;"); // not named label
+    assert_string_equal(own("A.CSV", "sentence\ta,label\nA\tB,x\n"), "2|A\tB|-|x;"); // not named
+                                                                                     // label
     bad("a.csv", NULL, "sentence,label\nA,x\n\"never\nclosed,y\n",
         "a.csv:3: in the row that begins here a double quote is opened and never closed");
     bad("a.csv", NULL, "sentence,label\n\"A\nB\"C,x\n",
@@ -352,11 +381,15 @@ static void test_asked_columns(void **state)
         { "a.csv", "a,b,c,label\nA,B,C,1\n", &text, "2|B|-|1;b - label" },
         { "a.csv", "a,b,c,label\nA,B,C,1\n", &all, "2|B|A|C;b a c" },
         { "a.csv", "a,b,c,label\nA,B,C,1\n", &label, "2|A|B|C;a b c" },
-        { "a.jsonl", "{\"a\": \"A\", \"b\": \"B\", \"c\": 3, \"label\": 1}\n", &all, "1|B|A|3;b a c" },
-        { "a.csv", "a,b,c,label\nA,B,C,1\n", &none, "a.csv has no column 'd', but 'a', 'b', 'c', 'label': --text-column" },
-        { "a.tsv", "a\tb\nA\tB\n", &no_label, "a.tsv has no column 'd', but 'a', 'b': --text-column" },
+        { "a.jsonl", "{\"a\": \"A\", \"b\": \"B\", \"c\": 3, \"label\": 1}\n", &all,
+          "1|B|A|3;b a c" },
+        { "a.csv", "a,b,c,label\nA,B,C,1\n", &none,
+          "a.csv has no column 'd', but 'a', 'b', 'c', 'label': --text-column" },
+        { "a.tsv", "a\tb\nA\tB\n", &no_label,
+          "a.tsv has no column 'd', but 'a', 'b': --text-column" },
         { "a.csv", "a,b\nA,B\n", &no_pair, "a.csv has no column 'd', but 'a', 'b': --text-column" },
-        { "a.jsonl", "{\"a\": \"A\"}\n", &none, "a.jsonl has no column 'd', but 'a': --text-column" },
+        { "a.jsonl", "{\"a\": \"A\"}\n", &none,
+          "a.jsonl has no column 'd', but 'a': --text-column" },
     };
 
     (void)state;
@@ -368,7 +401,8 @@ static void test_asked_columns(void **state)
         e = (struct err){ 0 };
         if (task_read_own(tempdir_at(cases[i].name), cases[i].asked, 0, see, &s, &e)) {
             assert_int_equal(e.misuse, 1);
-            assert_memory_equal(strstr(e.text, cases[i].name), cases[i].want, strlen(cases[i].want));
+            assert_memory_equal(strstr(e.text, cases[i].name), cases[i].want,
+                                strlen(cases[i].want));
             continue;
         }
         snprintf(got, sizeof got, "%.60s%s", s.text, s.names);
@@ -382,13 +416,17 @@ static void test_delimiters(void **state)
     (void)state;
     bad("a.csv", NULL, "sentence;label\nA;1\n",
         "a.csv has semicolons between its columns, where .csv has commas: write it with commas");
-    bad("a.csv", NULL, "\"sentence\";\"label\"\nA, B;1\n", "a.csv has semicolons between its columns");
+    bad("a.csv", NULL, "\"sentence\";\"label\"\nA, B;1\n",
+        "a.csv has semicolons between its columns");
     bad("a.csv", NULL, "sentence, raw;label\nA;1\n", "a.csv has semicolons between its columns");
     bad("a.csv", NULL, "sentence\tlabel\nA\t1\n",
-        "a.csv has tabs between its columns, where .csv has commas: name it .tsv, or write it with commas");
+        "a.csv has tabs between its columns, where .csv has commas: name it .tsv, or write it with "
+        "commas");
     bad("a.tsv", NULL, "sentence,label\nA,1\n",
-        "a.tsv has commas between its columns, where .tsv has tabs: name it .csv, or write it with tabs");
-    bad("a.tsv", NULL, "sentence|label\nA|1\n", "a.tsv has vertical bars between its columns, where .tsv");
+        "a.tsv has commas between its columns, where .tsv has tabs: name it .csv, or write it with "
+        "tabs");
+    bad("a.tsv", NULL, "sentence|label\nA|1\n",
+        "a.tsv has vertical bars between its columns, where .tsv");
     assert_string_equal(own("a.csv", "\"sentence; all\",label\nA,1\n"), "2|A|-|1;");
     assert_string_equal(own("a.tsv", "5\" disk, or tape\tlabel\nA\t1\n"), "2|A|-|1;");
     assert_string_equal(own("a.csv", "sentence\nA;B\tC\n"), "2|A;B\tC|-|-;");
@@ -397,10 +435,11 @@ static void test_delimiters(void **state)
 static void test_json(void **state)
 {
     (void)state;
-    assert_string_equal(own("a.jsonl", "{\"label\": \"x\", \"sentence\": \"\\u00e9\\n\\\"A\\\"\", \"id\": "
-                                       "[1]}\n\n{\"sentence\":\"B\",\"label\":3}\r\n"),
+    assert_string_equal(own("a.jsonl", "{\"label\": \"x\", \"sentence\": \"\\u00e9\\n\\\"A\\\"\", "
+                                       "\"id\": [1]}\n\n{\"sentence\":\"B\",\"label\":3}\r\n"),
                         "1|\xC3\xA9\n\"A\"|-|x;3|B|-|3;");
-    assert_string_equal(own("a.json", "{\"sentence1\": \"A\", \"sentence2\": \"B\", \"label\": 2.5}\n"
+    assert_string_equal(own("a.json", "{\"sentence1\": \"A\", \"sentence2\": \"B\", \"label\": "
+                                      "2.5}\n"
                                       "{\"sentence1\": \"C\", \"sentence2\": \"D\", \"label\": "
                                       "null}\n{\"sentence2\": \"F\", \"sentence1\": \"E\"}"),
                         "1|A|B|2.5;2|C|D|-;3|E|F|-;");
@@ -408,7 +447,8 @@ static void test_json(void **state)
                         "1|A|B|1.0;");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\"}\n{\"text\": \"B\"}\n",
         "a.jsonl:2: no \"sentence\", a string is expected");
-    bad("a.jsonl", NULL, "{\"sentence\": 5}\n", "a.jsonl:1: no string in \"sentence\", a string is expected");
+    bad("a.jsonl", NULL, "{\"sentence\": 5}\n",
+        "a.jsonl:1: no string in \"sentence\", a string is expected");
     bad("a.jsonl", NULL, "{\"sentence\": \"\"}\n", "a.jsonl:1: the text is empty");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"label\": true}\n",
         "a.jsonl:1: the label is neither a string nor a number");
@@ -416,7 +456,8 @@ static void test_json(void **state)
         "a.json:1: no JSON object, of which one a line is expected");
     bad("a.json", NULL, "{\n\"sentence\": \"A\"}\n", "a.json:1 is not valid JSON");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\\u0000\"}\n", "a.jsonl:1 is not valid JSON");
-    bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"sentence\": \"B\"}\n", "a.jsonl:1 is not valid JSON");
+    bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"sentence\": \"B\"}\n",
+        "a.jsonl:1 is not valid JSON");
     bad("a.jsonl", NULL, "{\"label\": 1}\n",
         "a.jsonl has no text: a column named sentence, or sentence1 and sentence2, is expected");
     bad("a.jsonl", NULL, "\n", "a.jsonl has no rows");
@@ -456,20 +497,25 @@ static void test_own(void **state)
     (void)state;
     assert_string_equal(settle("t.csv", "sentence,label\nA,pos\nB,neg\nC,pos\nD,maybe\n", 0),
                         "maybe,neg,pos,|accuracy");
-    assert_string_equal(settle("t.csv", "sentence,label\nA,10\nB,9\nC,-1\nD,9\n", 0), "-1,9,10,|accuracy");
+    assert_string_equal(settle("t.csv", "sentence,label\nA,10\nB,9\nC,-1\nD,9\n", 0), "-1,9,10,|"
+                                                                                      "accuracy");
     assert_string_equal(settle("t.csv", "sentence,label\nA,10\nB,9\nC,x\n", 0), "10,9,x,|accuracy");
     assert_string_equal(settle("t.csv", "sentence,label\nA,5.0\nB,4\nC,2.25\n", 0), "|mse");
     assert_string_equal(settle("t.csv", "sentence,label\nA,5.0\nB,n/a\n", 0), "5.0,n/a,|accuracy");
     assert_string_equal(settle("t.csv", "sentence,label\nA,5\nB,5\n", 1), "|mse");
-    assert_string_equal(
-        settle("t.jsonl", "{\"sentence\":\"A\",\"label\":0.5}\n{\"sentence\":\"B\",\"label\":1}\n", 0),
-        "|mse");
+    assert_string_equal(settle("t.jsonl",
+                               "{\"sentence\":\"A\",\"label\":0.5}\n{\"sentence\":\"B\",\"label\":"
+                               "1}\n",
+                               0),
+                        "|mse");
     assert_string_equal(settle("t.csv", "sentence,label\nA,5\nB,x\n", 1),
                         "t.csv:3: the label 'x' is no number, which regression needs");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,\n", 0),
                         "t.csv:3: the label is empty");
-    assert_string_equal(settle("t.csv", "sentence\nA\n", 0),
-                        "t.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names; the file has 'sentence'");
+    assert_string_equal(settle("t.csv", "sentence\nA\n", 0), "t.csv:2: no label: a column or a "
+                                                             "field of that name is expected, or "
+                                                             "the one that --label-column names; "
+                                                             "the file has 'sentence'");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,x\n", 0),
                         "t.csv has one label only, 'x': to tell classes apart takes two");
     n += (size_t)sprintf(text, "sentence,label\n");
@@ -477,8 +523,8 @@ static void test_own(void **state)
         n += (size_t)sprintf(text + n, "A,%d.%d\n", i, i % 2);
     assert_string_equal(settle("t.csv", text, 0), "|mse"); // values are no classes, however many
     sprintf(text + n, "A,none\n");
-    assert_string_equal(settle("t.csv", text, 0),
-                        "t.csv has more than 4096 different labels: is its column label what it says?");
+    assert_string_equal(settle("t.csv", text, 0), "t.csv has more than 4096 different labels: is "
+                                                  "its column label what it says?");
     task_own_free(NULL);
     free(text);
 }

@@ -1,5 +1,5 @@
-/* test_tokenizer.c: GPT-2's pre-tokens, byte-level BPE against a naive one, any bytes, texts in pieces,
- * Hugging Face's files. */
+/* test_tokenizer.c: GPT-2's pre-tokens, byte-level BPE against a naive one, any bytes, texts in
+ * pieces, Hugging Face's files. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -82,18 +82,25 @@ static void test_pretokens(void **state)
     static const char *const cases[][2] = {
         { "", "" },
         { "Hello world", "Hello| world|" },
-        { "it's we'll I'd they've I'm don't you're",
-          "it|'s| we|'ll| I|'d| they|'ve| I|'m| don|'t| you|'re|" },
+        { "it's we'll I'd they've I'm don't you're", "it|'s| we|'ll| I|'d| they|'ve| I|'m| don|'t| "
+                                                     "you|'re|" },
         { "IT'S 'tis '' 'r 'v", "IT|'|S| '|tis| ''| '|r| '|v|" },
         { "a  b   c \n\n d\t", "a| | b|  | c| \n\n| d|\t|" },
         { "x \n", "x| \n|" },
         { "1234 5,678.9", "1234| 5|,|678|.|9|" },
         { "a1!? b2", "a|1|!?| b|2|" },
-        { "caf\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xe3\x80\x80x",
-          "caf\xc3\xa9| \xe6\x9d\xb1\xe4\xba\xac|\xe3\x80\x80|x|" },
+        { "caf\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xe3\x80\x80x", "caf\xc3\xa9| "
+                                                               "\xe6\x9d\xb1\xe4\xba\xac|"
+                                                               "\xe3\x80\x80|x|" },
         { "\xc2\xbd\xe2\x85\xa7 \xd9\xa3", "\xc2\xbd\xe2\x85\xa7| \xd9\xa3|" },
-        { "a\xc2\xa0 b\xe1\xa0\x8e", "a|\xc2\xa0| b|\xe1\xa0\x8e|" },                 // U+180E is no space
-        { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" }, // a letter and a digit of Unicode 15
+        { "a\xc2\xa0 b\xe1\xa0\x8e", "a|\xc2\xa0| b|\xe1\xa0\x8e|" }, // U+180E is no space
+        { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" }, // a
+                                                                                          // letter
+                                                                                          // and a
+                                                                                          // digit
+                                                                                          // of
+                                                                                          // Unicode
+                                                                                          // 15
         { "e\xcc\x81", "e|\xcc\x81|" },
         { "a <|endoftext|> b", "a| |[<|endoftext|>] b|" },
         { "<|endoftext|><|endoftext|>", "[<|endoftext|>][<|endoftext|>]" },
@@ -138,8 +145,8 @@ static void test_specials_overlap(void **state)
     pretoken_close(p);
 }
 
-/* A token of the second turn is not seen where one of the first stands, nor before it is known that none
- * does. */
+/* A token of the second turn is not seen where one of the first stands, nor before it is known that
+ * none does. */
 static void test_specials_second_turn(void **state)
 {
     struct pretoken *p;
@@ -161,9 +168,41 @@ static void test_specials_second_turn(void **state)
 static size_t odd_text(char *out, size_t n)
 {
     static const char *const parts[] = {
-        " ", "  ", "\n", "\t", "\r\n", "'", "'s", "'re", "'r", "'v", "'ll", "'l", "the", " a", "Hello", "1", " 23", "!", " ?!", "<|",
-        "<|endoftext|>", "<|endof", "\xc2\xa0", "\xe3\x80\x80", "\xe1\xa0\x8e", "\xc3\xa9", "\xe6\x9d\xb1", "\xf0\x9f\x99\x82", "\xff",
-        "\xe2\x82", "\xc3", "\xf0\x9f", "\x80", "\xed\xa0\x80", "\xc2\xbd",
+        " ",
+        "  ",
+        "\n",
+        "\t",
+        "\r\n",
+        "'",
+        "'s",
+        "'re",
+        "'r",
+        "'v",
+        "'ll",
+        "'l",
+        "the",
+        " a",
+        "Hello",
+        "1",
+        " 23",
+        "!",
+        " ?!",
+        "<|",
+        "<|endoftext|>",
+        "<|endof",
+        "\xc2\xa0",
+        "\xe3\x80\x80",
+        "\xe1\xa0\x8e",
+        "\xc3\xa9",
+        "\xe6\x9d\xb1",
+        "\xf0\x9f\x99\x82",
+        "\xff",
+        "\xe2\x82",
+        "\xc3",
+        "\xf0\x9f",
+        "\x80",
+        "\xed\xa0\x80",
+        "\xc2\xbd",
     };
     size_t k = 0;
 
@@ -203,7 +242,8 @@ static void test_cut_anywhere(void **state)
 
 /* ---- BPE ---- */
 
-/* A tokenizer of random merges among a few letters and spaces, so that words have many ways to merge. */
+/* A tokenizer of random merges among a few letters and spaces, so that words have many ways to
+ * merge. */
 #define N_MERGES 300
 static uint32_t merges[N_MERGES][2];
 
@@ -448,15 +488,32 @@ static int open_changed(const char *section, const char *key, const char *value)
 static void test_refusals(void **state)
 {
     static const char *const bad[][3] = {
-        { NULL, "model", "{}" }, { NULL, "model", "3" }, { NULL, "normalizer", "{\"type\": \"NFC\"}" }, { NULL, "pre_tokenizer", "null" },
-        { "pre_tokenizer", "type", "\"Metaspace\"" }, { "pre_tokenizer", "add_prefix_space", "true" },
-        { "pre_tokenizer", "use_regex", "false" }, { "model", "type", "\"WordPiece\"" }, { "model", "byte_fallback", "true" },
-        { "model", "vocab", "{\"a\": 0}" }, { "model", "vocab", "{\"a\": -1}" }, { "model", "vocab", "{\"a\": 1e3}" },
-        { "model", "vocab", "{\"a\": 9999999999}" }, { "model", "vocab", "{\"a\": 0, \"b\": 0}" }, { "model", "vocab", "[]" },
-        { "model", "merges", "[\"ab\"]" }, { "model", "merges", "[\"a zz\"]" }, { "model", "merges", "[\"a \"]" },
-        { "model", "merges", "[\" a\"]" }, { "model", "merges", "[[\"a\"]]" }, { "model", "merges", "[[\"a\", 3]]" },
-        { "model", "merges", "[3]" }, { NULL, "added_tokens", "[3]" }, { NULL, "added_tokens", "[{\"id\": 3, \"content\": \"\"}]" },
-        { NULL, "added_tokens", "[{\"id\": 3, \"content\": \"x\"}]" }, { NULL, "added_tokens", "[{\"id\": -3, \"content\": \"x\"}]" },
+        { NULL, "model", "{}" },
+        { NULL, "model", "3" },
+        { NULL, "normalizer", "{\"type\": \"NFC\"}" },
+        { NULL, "pre_tokenizer", "null" },
+        { "pre_tokenizer", "type", "\"Metaspace\"" },
+        { "pre_tokenizer", "add_prefix_space", "true" },
+        { "pre_tokenizer", "use_regex", "false" },
+        { "model", "type", "\"WordPiece\"" },
+        { "model", "byte_fallback", "true" },
+        { "model", "vocab", "{\"a\": 0}" },
+        { "model", "vocab", "{\"a\": -1}" },
+        { "model", "vocab", "{\"a\": 1e3}" },
+        { "model", "vocab", "{\"a\": 9999999999}" },
+        { "model", "vocab", "{\"a\": 0, \"b\": 0}" },
+        { "model", "vocab", "[]" },
+        { "model", "merges", "[\"ab\"]" },
+        { "model", "merges", "[\"a zz\"]" },
+        { "model", "merges", "[\"a \"]" },
+        { "model", "merges", "[\" a\"]" },
+        { "model", "merges", "[[\"a\"]]" },
+        { "model", "merges", "[[\"a\", 3]]" },
+        { "model", "merges", "[3]" },
+        { NULL, "added_tokens", "[3]" },
+        { NULL, "added_tokens", "[{\"id\": 3, \"content\": \"\"}]" },
+        { NULL, "added_tokens", "[{\"id\": 3, \"content\": \"x\"}]" },
+        { NULL, "added_tokens", "[{\"id\": -3, \"content\": \"x\"}]" },
         { NULL, "added_tokens", "[{\"id\": 9000, \"content\": \"x\", \"lstrip\": true}]" },
     };
     struct tokenizer *t;
@@ -498,13 +555,14 @@ static int32_t only_id(const char *text)
     return id;
 }
 
-/* Tokens that the files beside the vocabulary add: their ids follow it, by the files' order; which file
- * counts; what is refused. */
+/* Tokens that the files beside the vocabulary add: their ids follow it, by the files' order; which
+ * file counts; what is refused. */
 static void test_added_tokens(void **state)
 {
     enum { N = 257 + N_MERGES };
     static const char *const refused[] = {
-        "{\"[PAD]\": 9}", "{\"[PAD]\": \"x\"}", "{\"\": 557}", "{\"<|endoftext|>\": 557}", "{\"[PAD]\": 558}",
+        "{\"[PAD]\": 9}",           "{\"[PAD]\": \"x\"}", "{\"\": 557}",
+        "{\"<|endoftext|>\": 557}", "{\"[PAD]\": 558}",
     };
     struct tokenizer *t = random_tokenizer();
 
@@ -521,8 +579,8 @@ static void test_added_tokens(void **state)
             move("tokenizer.json", "kept.json");
     }
     move("kept.json", "tokenizer.json");
-    put("special_tokens_map.json",
-        "{\"pad_token\": {\"content\": \"<pad>\"}, \"additional_special_tokens\": [\"<x>\", \"[PAD]\"]}");
+    put("special_tokens_map.json", "{\"pad_token\": {\"content\": \"<pad>\"}, "
+                                   "\"additional_special_tokens\": [\"<x>\", \"[PAD]\"]}");
     assert_int_equal(only_id("<pad>"), N + 2);
     assert_int_equal(only_id("<x>"), N + 3);
     put("tokenizer_config.json",
@@ -554,7 +612,8 @@ static void test_merges_refusals(void **state)
     assert_int_equal(tokenizer_from_merges(&t, late, 1, &e), -EINVAL);
     for (uint32_t r = 0; r < 40; r++)
         doubling[r][0] = doubling[r][1] = r ? 255 + r : 64;
-    assert_int_equal(tokenizer_from_merges(&t, (const uint32_t(*)[2])doubling, 40, &e), -EINVAL); // a token of 2^40 bytes
+    assert_int_equal(tokenizer_from_merges(&t, (const uint32_t(*)[2])doubling, 40, &e),
+                     -EINVAL); // a token of 2^40 bytes
     assert_null(t);
     free(doubling);
 }
@@ -564,9 +623,10 @@ static void test_merges_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_pretokens), T(test_specials_overlap), T(test_specials_second_turn), T(test_cut_anywhere), T(test_bpe_is_the_naive_one),
-        T(test_any_bytes), T(test_streams),          T(test_save_and_open), T(test_refusals),
-        T(test_added_tokens),   T(test_merges_refusals),
+        T(test_pretokens),    T(test_specials_overlap),     T(test_specials_second_turn),
+        T(test_cut_anywhere), T(test_bpe_is_the_naive_one), T(test_any_bytes),
+        T(test_streams),      T(test_save_and_open),        T(test_refusals),
+        T(test_added_tokens), T(test_merges_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_tokens.c: token files as they are written, detected, refused, checked and dealt into batches; and file.h beneath them. */
+/* test_tokens.c: token files as they are written, detected, refused, checked and dealt into
+ * batches; and file.h beneath them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -235,7 +236,8 @@ static void test_sequential(void **state)
     tokens_close(t);
 }
 
-/* Every row once an epoch, in another order each epoch and for each seed, the same order when asked again. */
+/* Every row once an epoch, in another order each epoch and for each seed, the same order when asked
+ * again. */
 static void test_shuffled(void **state)
 {
     struct tokens_order o = { .shuffled = 1, .seed = 5, .batch = 1, .seq = 3, .grad_accum = 1 };
@@ -251,7 +253,9 @@ static void test_shuffled(void **state)
 
         o.seed = k == 2 ? 6 : 5;
         for (int i = 0; i < 97; i++) {
-            assert_int_equal(tokens_batch(t, &o, (uint64_t)(k == 1 ? 97 + i : i), 0, 65536, x, y, &e), 0);
+            assert_int_equal(tokens_batch(t, &o, (uint64_t)(k == 1 ? 97 + i : i), 0, 65536, x, y,
+                                          &e),
+                             0);
             assert_int_equal(x[0] % 3, 0);
             assert_int_equal(x[2], x[0] + 2);
             assert_int_equal(y[0], x[1]);
@@ -296,8 +300,11 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_round_trip), T(test_writer_leaves_nothing), T(test_new_file),   T(test_refusals), T(test_detect),
-        T(test_sums),       T(test_sequential),            T(test_shuffled),   T(test_json),
+        T(test_round_trip), T(test_writer_leaves_nothing),
+        T(test_new_file),   T(test_refusals),
+        T(test_detect),     T(test_sums),
+        T(test_sequential), T(test_shuffled),
+        T(test_json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Top-K against sorting everything: ties, zeros of both signs, subnormals, one value for all, k from 1 to n. */
+/* Top-K against sorting everything: ties, zeros of both signs, subnormals, one value for all, k
+ * from 1 to n. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -74,7 +75,8 @@ static float value_of(enum kind kind, size_t i, size_t n, uint64_t *seed)
         return u * 0x1p-130f;
     case SORTED:
         return (float)i;
-    case SPIKES: // all that is large stands in one block: the sample sees too little or too much of it
+    case SPIKES: // all that is large stands in one block: the sample sees too little or too much of
+                 // it
         return i > n - n / 50 ? 100.0f + u : u * 1e-3f;
     default:
         return ref_random(seed) % 100 ? u : copysignf(INFINITY, u);

@@ -1,4 +1,5 @@
-/* The computed traffic against the table of docs/design.md, written out by hand for a small model. */
+/* The computed traffic against the table of docs/design.md, written out by hand for a small model.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,7 +14,9 @@ static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 param
 
 static struct traffic_config small(void)
 {
-    return (struct traffic_config){ .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16, .moments = 2 };
+    return (struct traffic_config){
+        .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16, .moments = 2
+    };
 }
 
 static void test_base(void **state)
@@ -31,7 +34,8 @@ static void test_base(void **state)
     assert_int_equal(host[CLASS_GRADIENT][LINK_WRITE], 4 * 2220);
     assert_int_equal(host[CLASS_WIRE][LINK_WRITE], 2 * 2220);
     assert_int_equal(host[CLASS_WIRE][LINK_READ], 2 * (1020 + 2 * 2 * 300 + 2 * 300));
-    assert_int_equal(link_meter_total(&m), 34 * 2220 + 2 * 2820); // the internal link carries nothing
+    assert_int_equal(link_meter_total(&m), 34 * 2220 + 2 * 2820); // the internal link carries
+                                                                  // nothing
 }
 
 static void test_su(void **state)

@@ -1,6 +1,7 @@
-/* test_verify.c: one byte turned, anywhere in what a run stores. Each is found by verify_run, named, with
- * nothing written; training stops at its next read of it and no parameter ever shows it: with the byte turned
- * back, the run ends in the bits of one that nobody disturbed. And what can be made again is made again. */
+/* test_verify.c: one byte turned, anywhere in what a run stores. Each is found by verify_run,
+ * named, with nothing written; training stops at its next read of it and no parameter ever shows
+ * it: with the byte turned back, the run ends in the bits of one that nobody disturbed. And what
+ * can be made again is made again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -299,8 +300,8 @@ struct spot {
     uint64_t         off, area;
 };
 
-/* In a fresh copy: found, named, nothing written; training finds it too; without it all is as if it had never
- * been. */
+/* In a fresh copy: found, named, nothing written; training finds it too; without it all is as if it
+ * had never been. */
 static void turn_one(struct scene *s, const struct spot *p, unsigned char mask)
 {
     char          path[128], where[32];
@@ -310,21 +311,22 @@ static void turn_one(struct scene *s, const struct spot *p, unsigned char mask)
 
     turned++;
     copy(s->base, s->work);
-    snprintf(path, sizeof path, s->cfg.mode == RUN_MEM ? "%s/image%zu" : "%s/dev%zu/states", s->work,
-             p->device);
+    snprintf(path, sizeof path, s->cfg.mode == RUN_MEM ? "%s/image%zu" : "%s/dev%zu/states",
+             s->work, p->device);
     snprintf(where, sizeof where, "offset %llu", (unsigned long long)p->area);
     flip(path, p->off, mask);
     open_log(s, s->work);
     before = content(s->work);
     v = look(s, 0, &h);
     if (v.count[p->kind].damaged != 1 || h.damages != 1 || !strstr(h.text, path))
-        fail_msg("%s at %llu, %s: %d damages, %s", path, (unsigned long long)p->off, verify_names[p->kind],
-                 h.damages, h.text);
+        fail_msg("%s at %llu, %s: %d damages, %s", path, (unsigned long long)p->off,
+                 verify_names[p->kind], h.damages, h.text);
     assert_true(p->kind == VERIFY_SUPERBLOCK || strstr(h.text, where));
     assert_int_equal(content(s->work), before);
     if (train(s, STEPS) != -EBADMSG || !strstr(s->err.text, path) ||
         (p->kind != VERIFY_SUPERBLOCK && !strstr(s->err.text, where)))
-        fail_msg("%s at %llu: training did not see it: %s", path, (unsigned long long)p->off, s->err.text);
+        fail_msg("%s at %llu: training did not see it: %s", path, (unsigned long long)p->off,
+                 s->err.text);
     close_log(s);
     flip(path, p->off, mask);
     open_log(s, s->work);
@@ -353,7 +355,8 @@ static void mend_one(struct scene *s, const struct spot *p, unsigned char mask)
     assert_int_equal(content(s->work), damaged);
     v = look(s, 1, &h);
     assert_int_equal(h.damages, 1);
-    assert_int_equal(v.count[p->kind].mended, p->kind == VERIFY_WIRE || p->kind == VERIFY_SUPERBLOCK);
+    assert_int_equal(v.count[p->kind].mended,
+                     p->kind == VERIFY_WIRE || p->kind == VERIFY_SUPERBLOCK);
     assert_int_equal(content(s->work), v.count[p->kind].mended ? whole : damaged);
     close_log(s);
 }
@@ -385,25 +388,28 @@ static void turn_all(struct scene *s)
     }
     for (size_t i = 0; i < st.n_subs; i += 4) {
         const struct store_sub *u = &st.subs[i];
-        uint64_t                slot = store_slot_off(&st, u->class_, subs[i].slot), master = 4 * u->n_pad,
+        uint64_t slot = store_slot_off(&st, u->class_, subs[i].slot), master = 4 * u->n_pad,
                  wire = 3 * master;
         struct spot spots[] = {
-            {VERIFY_STATES, u->device, slot, slot}, // master, m and v, and the padding behind each
-            {VERIFY_STATES, u->device, slot + master - 1, slot},
-            {VERIFY_STATES, u->device, slot + master + 4 * (u->n - 1), slot},
-            {VERIFY_STATES, u->device, slot + 2 * master + 333, slot},
-            {VERIFY_STATES, u->device, slot + 3 * master - 1, slot},
-            {VERIFY_WIRE, u->device, slot + wire, slot + wire},
-            {VERIFY_WIRE, u->device, slot + wire + 2 * u->n_pad - 1, slot + wire},
-            {VERIFY_RESIDUAL, u->device, store_residual_off(u, state.applied) + 5,
-             store_residual_off(u, state.applied)},
-            {VERIFY_GRADIENT, u->device, u->grad_off, u->grad_off}, // packed: the header, a pair, the rest
-            {VERIFY_GRADIENT, u->device, u->grad_off + 77, u->grad_off},
-            {VERIFY_GRADIENT, u->device, u->grad_off + 4095, u->grad_off},
+            { VERIFY_STATES, u->device, slot, slot }, // master, m and v, and the padding behind
+                                                      // each
+            { VERIFY_STATES, u->device, slot + master - 1, slot },
+            { VERIFY_STATES, u->device, slot + master + 4 * (u->n - 1), slot },
+            { VERIFY_STATES, u->device, slot + 2 * master + 333, slot },
+            { VERIFY_STATES, u->device, slot + 3 * master - 1, slot },
+            { VERIFY_WIRE, u->device, slot + wire, slot + wire },
+            { VERIFY_WIRE, u->device, slot + wire + 2 * u->n_pad - 1, slot + wire },
+            { VERIFY_RESIDUAL, u->device, store_residual_off(u, state.applied) + 5,
+              store_residual_off(u, state.applied) },
+            { VERIFY_GRADIENT, u->device, u->grad_off, u->grad_off }, // packed: the header, a pair,
+                                                                      // the rest
+            { VERIFY_GRADIENT, u->device, u->grad_off + 77, u->grad_off },
+            { VERIFY_GRADIENT, u->device, u->grad_off + 4095, u->grad_off },
         };
 
         for (size_t k = 0; k < sizeof spots / sizeof *spots; k++) {
-            int waits = subs[i].version < state.applied; // its update reads states and gradient, makes the wire
+            int waits = subs[i].version < state.applied; // its update reads states and gradient,
+                                                         // makes the wire
 
             if ((spots[k].kind == VERIFY_RESIDUAL && !s->cfg.error_feedback) ||
                 (spots[k].kind == VERIFY_GRADIENT && !waits))
@@ -479,7 +485,8 @@ static void images(void **state)
     assert_int_equal(params_sum(s), s->want);
     close_log(s);
 
-    copy(s->base, s->work); // one that another process writes is in use, not damaged: nothing goes back
+    copy(s->base, s->work); // one that another process writes is in use, not damaged: nothing goes
+                            // back
     open_log(s, s->work);
     must(s, image_open(&s->cfg, now.area, &fd, &s->err));
     h = (struct heard){0};
@@ -497,8 +504,8 @@ static int sum_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)names;
     for (int i = 0; i < n; i++)
-        *(uint32_t *)ctx =
-            crc32c(*(uint32_t *)ctx, values[i] ? values[i] : "NULL", values[i] ? strlen(values[i]) + 1 : 5);
+        *(uint32_t *)ctx = crc32c(*(uint32_t *)ctx, values[i] ? values[i] : "NULL",
+                                  values[i] ? strlen(values[i]) + 1 : 5);
     return 0;
 }
 
@@ -538,8 +545,8 @@ static const char *const log_rows[] = {
     "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped FROM steps ORDER BY step",
     "SELECT step, name, value FROM evals ORDER BY step, name"};
 
-/* Any byte of the file, by seed: what opens has the settings and the journal that it had, and what is found
- * whole has its steps, too. */
+/* Any byte of the file, by seed: what opens has the settings and the journal that it had, and what
+ * is found whole has its steps, too. */
 static void any_byte_of_the_database(struct scene *s, unsigned flips)
 {
     int                mem = s->cfg.mode == RUN_MEM, opened = 0, whole = 0;
@@ -558,7 +565,7 @@ static void any_byte_of_the_database(struct scene *s, unsigned flips)
     assert_int_equal(stat(path, &st), 0);
     for (unsigned i = 0; i < flips; i++) {
         uint64_t            off = (uint64_t)(rng_uniform(6, 1, 2 * i) * (float)st.st_size);
-        unsigned char       mask = (unsigned char)(1u << (unsigned)(rng_uniform(6, 1, 2 * i + 1) * 8));
+        unsigned char mask = (unsigned char)(1u << (unsigned)(rng_uniform(6, 1, 2 * i + 1) * 8));
         struct runlog_check check;
         struct heard        h = {0};
 
@@ -568,8 +575,9 @@ static void any_byte_of_the_database(struct scene *s, unsigned flips)
         if (!runlog_open(&s->cfg.log, path, 1, 0, &s->err) && !journal_read(s)) {
             opened++;
             if (rows_sum(s, rows, n) != want)
-                fail_msg("seed 6, flip %u: byte %llu by %02x: other settings or another journal passed", i,
-                         (unsigned long long)off, mask);
+                fail_msg("seed 6, flip %u: byte %llu by %02x: other settings or another journal "
+                         "passed",
+                         i, (unsigned long long)off, mask);
             if (!runlog_check(s->cfg.log, 0, hear_database, &h, &check, &s->err) && !h.damages) {
                 whole++;
                 if (rows_sum(s, log_rows, 2) != want_log)
@@ -580,9 +588,9 @@ static void any_byte_of_the_database(struct scene *s, unsigned flips)
         close_log(s);
         flip(path, off, mask);
     }
-    print_message(
-        "%u bytes turned: %u found, %d in steps and evaluations found by check alone, %d hold nothing\n",
-        flips, flips - (unsigned)opened, opened - whole, whole);
+    print_message("%u bytes turned: %u found, %d in steps and evaluations found by check alone, %d "
+                  "hold nothing\n",
+                  flips, flips - (unsigned)opened, opened - whole, whole);
 }
 
 /* A value changed by SQL: its row is named. `check`: by runlog_check, not by a resume. */
@@ -605,7 +613,8 @@ static void change_row(struct scene *s, const char *sql, const char *named, int 
         rc = journal_read(s);
     if (check)
         must(s, runlog_check(s->cfg.log, 0, hear_database, &h, &c, &s->err));
-    if (check ? h.damages == 0 || !strstr(h.text, named) : rc != -EBADMSG || !strstr(s->err.text, named))
+    if (check ? h.damages == 0 || !strstr(h.text, named)
+              : rc != -EBADMSG || !strstr(s->err.text, named))
         fail_msg("%s: %s", sql, check ? h.text : s->err.text);
     close_log(s);
 }
@@ -646,8 +655,8 @@ static void database(void **state)
     scene_free(s);
 
     s = scene_new(&mem);
-    change_row(s, "UPDATE journal_image SET crc = crc + 4294967296 WHERE area = 0 AND block = 1", "image0",
-               0);
+    change_row(s, "UPDATE journal_image SET crc = crc + 4294967296 WHERE area = 0 AND block = 1",
+               "image0", 0);
     change_row(s, "UPDATE journal_image SET step = step - 1 WHERE area = 1", "image1", 0);
     any_byte_of_the_database(s, 500);
     scene_free(s);
@@ -658,7 +667,9 @@ static int broken_read(void *ctx, size_t block, size_t first, size_t n, float *o
 {
     (void)ctx, (void)err;
     for (size_t i = 0; i < n; i++)
-        out[i] = block == 1 && first + i == 4321 ? NAN : block == 2 && first + i == 7 ? -INFINITY : 0.5f;
+        out[i] = block == 1 && first + i == 4321 ? NAN
+                 : block == 2 && first + i == 7  ? -INFINITY
+                                                 : 0.5f;
     return 0;
 }
 

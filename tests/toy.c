@@ -21,7 +21,8 @@ void (*toy_before_norm)(struct stream *s, uint64_t step);
 const struct params_source toy_init = { .read = init_read };
 
 void toy_decay(void *ctx, size_t block, size_t first, size_t n,
-               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
+               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
+               void *ectx)
 {
     (void)ctx, (void)block;
     for (size_t at = first; at < first + n;) {
@@ -35,7 +36,8 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
 /* Layers leave their records in forward, each the same number, and find them in backward. */
 static size_t records_of(const struct run_config *cfg, uint64_t step, size_t block)
 {
-    return block >= 1 && block < cfg->n_blocks - 1 ? toy_records(cfg, step) / (cfg->n_blocks - 2) : 0;
+    return block >= 1 && block < cfg->n_blocks - 1 ? toy_records(cfg, step) / (cfg->n_blocks - 2)
+                                                   : 0;
 }
 
 size_t toy_records(const struct run_config *cfg, uint64_t step)
@@ -55,9 +57,11 @@ static unsigned char record_byte(uint64_t step, size_t block, size_t record, siz
     return (unsigned char)((step * 31 + block * 7 + record + 1) * (i + 3) >> 3);
 }
 
-static int records_leave(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block, struct err *err)
+static int records_leave(const struct run_config *cfg, struct stream *s, uint64_t step,
+                         size_t block, struct err *err)
 {
-    size_t left = toy_records(cfg, step) - (block > 0 ? (block - 1) * records_of(cfg, step, block) : 0);
+    size_t left =
+        toy_records(cfg, step) - (block > 0 ? (block - 1) * records_of(cfg, step, block) : 0);
 
     for (size_t r = 0; r < records_of(cfg, step, block); r++) {
         void *record;
@@ -72,7 +76,8 @@ static int records_leave(const struct run_config *cfg, struct stream *s, uint64_
     return 0;
 }
 
-static int records_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block, struct err *err)
+static int records_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
+                        struct err *err)
 {
     for (size_t r = records_of(cfg, step, block); r-- > 0;) {
         void *record;
@@ -105,7 +110,8 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
     return rc ? rc : stream_acquire(s, 0, &wire[0], err);
 }
 
-/* A block's gradient, which must come fresh; block 0's is asked for twice, as a tied head has it. */
+/* A block's gradient, which must come fresh; block 0's is asked for twice, as a tied head has it.
+ */
 static int gradient(struct stream *s, size_t b, float **grad, struct err *err)
 {
     float *again;

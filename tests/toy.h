@@ -1,6 +1,6 @@
-/* toy.h: a model for tests of streams: its gradients are a function of its parameters and of the step, so
- * that whatever is lost or doubled on the way shows in every later bit. Its blocks are those of the run's
- * configuration, at most TOY_BLOCKS. */
+/* toy.h: a model for tests of streams: its gradients are a function of its parameters and of the
+ * step, so that whatever is lost or doubled on the way shows in every later bit. Its blocks are
+ * those of the run's configuration, at most TOY_BLOCKS. */
 #ifndef TESTS_TOY_H
 #define TESTS_TOY_H
 
@@ -12,14 +12,16 @@ extern const struct params_source toy_init; // the parameters that a run begins 
 
 /* Weight decay (run_config's): every third run of 700 parameters decays. */
 void toy_decay(void *ctx, size_t block, size_t first, size_t n,
-               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx);
+               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
+               void *ectx);
 
-/* The way forward: *loss is a sum over all wire parameters as seen. The head's blocks stay acquired. */
+/* The way forward: *loss is a sum over all wire parameters as seen. The head's blocks stay
+ * acquired. */
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
                 double *loss, struct err *err);
 
-/* A whole step; every third, step 1 first, is clipped. poison: a NaN in a gradient. quit: stop when that block's gradient was sent; 0: go on. The
- * first error of the stream. */
+/* A whole step; every third, step 1 first, is clipped. poison: a NaN in a gradient. quit: stop when
+ * that block's gradient was sent; 0: go on. The first error of the stream. */
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err);
 

@@ -1,7 +1,9 @@
-/* bench.c: `siTrain bench`: its options, its sections in their order, and the process that they run in.
+/* bench.c: `siTrain bench`: its options, its sections in their order, and the process that they run
+ * in.
  *
- * A child process measures; this one waits. Whatever ends the child, an error, a signal, a crash, the folders
- * it worked in are removed here; a signal to this one ends the child and its own children first. */
+ * A child process measures; this one waits. Whatever ends the child, an error, a signal, a crash,
+ * the folders it worked in are removed here; a signal to this one ends the child and its own
+ * children first. */
 #include "cmd/bench/bench.h"
 
 #include "cmd/run/memory.h"
@@ -22,37 +24,40 @@
 #include <unistd.h>
 
 static const struct opt_row rows[] = {
-    {"dir", OPT_STRING, offsetof(struct bench_opts, dir), ".", .arg = "DIR",
-     .help = "where files are made, on the disk that is measured; all are removed"},
-    {"only", OPT_STRING, offsetof(struct bench_opts, only), .arg = "LIST",
-     .help = "these sections: products, memory, kernels, disk, update, topk, steps; what they go by is "
-             "measured too; or probe, by which plan says how long a step takes"},
-    {"rounds", OPT_UINT, offsetof(struct bench_opts, rounds), "5", .min = 1, .max = 64,
-     .help = "of which medians are taken"},
-    {"quick", OPT_FLAG, offsetof(struct bench_opts, quick),
-     .help = "a small model and few rounds: under 20 seconds"},
-    {"json", OPT_STRING, offsetof(struct bench_opts, json), .arg = "FILE",
-     .help = "write the figures as JSON, too; - writes them to stdout instead of tables"},
-    {0}};
-static const struct opt_part    parts[] = {{"Options", rows, 0},
-                                           {"Model", model_rows, offsetof(struct bench_opts, model)},
-                                           {"Training", train_rows, offsetof(struct bench_opts, train)},
-                                           {0}};
+    { "dir", OPT_STRING, offsetof(struct bench_opts, dir), ".", .arg = "DIR",
+      .help = "where files are made, on the disk that is measured; all are removed" },
+    { "only", OPT_STRING, offsetof(struct bench_opts, only), .arg = "LIST",
+      .help = "these sections: products, memory, kernels, disk, update, topk, steps; what they go "
+              "by is measured too; or probe, by which plan says how long a step takes" },
+    { "rounds", OPT_UINT, offsetof(struct bench_opts, rounds), "5", .min = 1, .max = 64,
+      .help = "of which medians are taken" },
+    { "quick", OPT_FLAG, offsetof(struct bench_opts, quick),
+      .help = "a small model and few rounds: under 20 seconds" },
+    { "json", OPT_STRING, offsetof(struct bench_opts, json), .arg = "FILE",
+      .help = "write the figures as JSON, too; - writes them to stdout instead of tables" },
+    { 0 }
+};
+static const struct opt_part parts[] = {
+    { "Options", rows, 0 },
+    { "Model", model_rows, offsetof(struct bench_opts, model) },
+    { "Training", train_rows, offsetof(struct bench_opts, train) },
+    { 0 }
+};
 static const struct opt_default defaults[] = {{"seq", "256"}, {"steps", "4"}, {"clip", "0"}, {0}};
 
 const struct opt_command bench_command = {
     "bench",
     "[--quick] [--only LIST] [--dir DIR] [--json FILE] [plan's options for model and training]",
     "measure this machine, then the program against it",
-    "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's own sizes (GPT-2 "
-    "124M where none is named), in one "
-    "run: medians of interleaved repetitions. --steps are measured for each kind of run. --device names "
-    "folders or block devices that are "
-    "measured in turn; block devices are written over.",
+    "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's own sizes "
+    "(GPT-2 124M where none is named), in one run: medians of interleaved repetitions. --steps are "
+    "measured for each kind of run. --device names folders or block devices that are measured in "
+    "turn; block devices are written over.",
     parts,
     sizeof(struct bench_opts),
     NULL,
-    defaults};
+    defaults,
+};
 
 /* needs: sections whose figures it goes by; bits are places in this table. */
 enum { PRODUCTS_BIT = 1, MEMORY_BIT = 2, DISK_BIT = 8, UPDATE_BIT = 16 };
@@ -72,7 +77,8 @@ static const struct section {
     {"steps", bench_steps, bench_steps_print, PRODUCTS_BIT},
     {"probe", bench_probe, bench_probe_print, 0},
 };
-enum { SECTIONS = sizeof sections / sizeof *sections, ALL = SECTIONS - 1 }; // the probe is no part of all
+// the probe is no part of all
+enum { SECTIONS = sizeof sections / sizeof *sections, ALL = SECTIONS - 1 };
 
 /* ---- options ---- */
 
@@ -86,11 +92,14 @@ static unsigned sections_of(const char *only, struct err *err)
     while (*only) {
         size_t n = strcspn(only, ","), i = 0;
 
-        while (i < SECTIONS && (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
+        while (i < SECTIONS &&
+               (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
             i++;
         if (i == SECTIONS) {
-            err_misuse(err, "--only %.*s: products, memory, kernels, disk, update, topk and steps, with "
-                            "commas between, are expected", (int)n, only);
+            err_misuse(err,
+                       "--only %.*s: products, memory, kernels, disk, update, topk and steps, with "
+                       "commas between, are expected",
+                       (int)n, only);
             return 0;
         }
         bits |= 1u << i;
@@ -120,18 +129,21 @@ static int default_model(struct bench_opts *o, struct err *err)
 static int train_check(const struct bench_opts *o, unsigned asked, struct err *err)
 {
     if (o->train.csd)
-        return err_misuse(err, "--csd %s: bench runs steps with devices and without by itself; leave it out",
+        return err_misuse(err,
+                          "--csd %s: bench runs steps with devices and without by itself; leave it "
+                          "out",
                           train_csd_names[o->train.csd]);
     if (!strcmp(train_disk_names[o->train.disk], "null") && (asked & (DISK_BIT | UPDATE_BIT)))
-        return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it out, or "
-                               "name other sections with --only");
+        return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it "
+                               "out, or name other sections with --only");
     if (o->train.steps > BENCH_STEPS)
         return err_misuse(err, "--steps %llu: at most %d of each kind of run are measured",
                           (unsigned long long)o->train.steps, BENCH_STEPS);
     return 0;
 }
 
-static int options_check(struct bench *b, unsigned asked, const struct opt_given *given, struct err *err)
+static int options_check(struct bench *b, unsigned asked, const struct opt_given *given,
+                         struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
@@ -148,7 +160,8 @@ static int options_check(struct bench *b, unsigned asked, const struct opt_given
     if (!rc)
         rc = model_choose(&b->gpt, &tokenizer, &o->model, &o->train, err);
     if (!rc && b->gpt.n_labels)
-        rc = err_misuse(err, "--init %s is a classifier: a language model is expected", o->model.init);
+        rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
+                        o->model.init);
     if (!rc)
         rc = train_check(o, asked, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
@@ -157,7 +170,8 @@ static int options_check(struct bench *b, unsigned asked, const struct opt_given
         if (stat(o->train.device.item[i], &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
             rc = err_misuse(err, "--device %s: a folder or a block device is expected",
                             o->train.device.item[i]);
-        else if (S_ISBLK(st.st_mode) && !o->train.force_device && disk_probe(o->train.device.item[i], err))
+        else if (S_ISBLK(st.st_mode) && !o->train.force_device &&
+                 disk_probe(o->train.device.item[i], err))
             rc = -EBUSY;
     }
     free((char *)(uintptr_t)tokenizer);
@@ -173,8 +187,8 @@ int bench_is_block(const struct bench *b, size_t device)
     return b->n_devices && stat(b->devices[device], &st) == 0 && S_ISBLK(st.st_mode);
 }
 
-/* Where files are made: in --dir, then for each --device a folder in it, or the block device itself, for which
- * nothing is made. */
+/* Where files are made: in --dir, then for each --device a folder in it, or the block device
+ * itself, for which nothing is made. */
 struct places { size_t n; const char **path; struct file_new *made; };
 
 static int place_make(struct places *p, size_t i, const char *dir, struct err *err)
@@ -187,8 +201,9 @@ static int place_make(struct places *p, size_t i, const char *dir, struct err *e
     rc = file_new_scratch(&p->made[i], path, err);
     free(path);
     p->path[i] = p->made[i].temp;
-    return rc ? err_set(err, rc, "make a folder in %s: %s; one that can be written is expected", dir,
-                        strerror(-rc)) : 0;
+    return rc ? err_set(err, rc, "make a folder in %s: %s; one that can be written is expected",
+                        dir, strerror(-rc))
+              : 0;
 }
 
 static int places_make(struct places *p, struct bench *b, struct err *err)
@@ -247,16 +262,18 @@ static void machine(struct bench *b)
     json_object_set_new(b->report, "model",
                         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "n_layer",
                                   (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
-                                  (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
-                                  (json_int_t)gpt_total(g), "batch", (json_int_t)o->batch, "seq",
-                                  (json_int_t)o->seq, "grad_accum", (json_int_t)o->grad_accum, "dtype",
+                                  (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab,
+                                  "parameters", (json_int_t)gpt_total(g), "batch",
+                                  (json_int_t)o->batch, "seq", (json_int_t)o->seq, "grad_accum",
+                                  (json_int_t)o->grad_accum, "dtype",
                                   o->dtype == DT_BF16 ? "bf16" : "fp32"));
     if (b->print)
-        printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x %llu x "
-               "%llu tokens a step, %s\n\n",
+        printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x "
+               "%llu x %llu tokens a step, %s\n\n",
                cpu, (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
-               (double)gpt_total(g) / 1e6, (unsigned long long)o->grad_accum, (unsigned long long)o->batch,
-               (unsigned long long)o->seq, o->dtype == DT_BF16 ? "bf16" : "fp32");
+               (double)gpt_total(g) / 1e6, (unsigned long long)o->grad_accum,
+               (unsigned long long)o->batch, (unsigned long long)o->seq,
+               o->dtype == DT_BF16 ? "bf16" : "fp32");
 }
 
 static int run_sections(struct bench *b, unsigned asked, struct err *err)

@@ -1,11 +1,12 @@
-/* bench.h: `siTrain bench`, private to cmd/bench*.c: the machine is measured, then the program against it, in
- * one run.
+/* bench.h: `siTrain bench`, private to cmd/bench*.c: the machine is measured, then the program
+ * against it, in one run.
  *
- * A section measures, puts its figures into the report (one JSON object) under its own name, and is printed
- * from there alone: tables and JSON cannot disagree. A section that goes by another's figures reads them from
- * the report.
+ * A section measures, puts its figures into the report (one JSON object) under its own name, and is
+ * printed from there alone: tables and JSON cannot disagree. A section that goes by another's
+ * figures reads them from the report.
  *
- * All of it happens in a process of its own (bench.c): whatever ends that process, its folders are removed.
+ * All of it happens in a process of its own (bench.c): whatever ends that process, its folders are
+ * removed.
  */
 #ifndef CMD_BENCH_BENCH_H
 #define CMD_BENCH_BENCH_H
@@ -33,14 +34,15 @@ struct bench {
     struct bench_opts *o; // --batch, --seq, --threads and so on are filled in
     struct gpt_config  gpt;
     const char        *scratch; // a folder in --dir that is removed at the end
-    const char *const *devices; // (n_devices) folders in --device's, or block devices; NULL: none was given
+    const char *const *devices; // (n_devices) folders in --device's, or block devices; NULL: none
+                                // was given
     size_t             n_devices;
     int                print; // tables on stdout
     json_t            *report;
 };
 
-/* Sections: 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing is a `note`
- * in the section. */
+/* Sections: 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing
+ * is a `note` in the section. */
 int bench_products(struct bench *b, struct err *err);
 int bench_memory(struct bench *b, struct err *err);
 int bench_kernels(struct bench *b, struct err *err);
@@ -62,9 +64,11 @@ void bench_probe_print(const json_t *report);
 
 /* ---- what sections go by ---- */
 
-/* The most that any engine reached in one product, FLOP/s: in fp32; in the run's --dtype. 0: not measured. */
+/* The most that any engine reached in one product, FLOP/s: in fp32; in the run's --dtype. 0: not
+ * measured. */
 double bench_peak(const json_t *report, int dtype);
-/* What the best engine makes of all products of a step, FLOP/s (bf16: that of fp32 too, if it is more). */
+/* What the best engine makes of all products of a step, FLOP/s (bf16: that of fp32 too, if it is
+ * more). */
 double bench_best(const json_t *report, int dtype);
 /* Bytes/s of memory, on one thread or all: of a loop that only reads, or that writes too. */
 double bench_bandwidth(const json_t *report, int all, int writes);
@@ -87,9 +91,10 @@ struct bench_item {
     double seconds; // of one call: the median
 };
 
-/* One call of each unmeasured, then `rounds` times each in turn, as often as `least` seconds take. -ENOMEM
- * and a sentence. */
-int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double least, struct err *err);
+/* One call of each unmeasured, then `rounds` times each in turn, as often as `least` seconds take.
+ * -ENOMEM and a sentence. */
+int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double least,
+                 struct err *err);
 /* The median of v[0..n), which is sorted; 0 of none. */
 double bench_median(double *v, size_t n);
 /* As long as a repetition is at least. */
@@ -111,22 +116,22 @@ json_t *bench_row(const json_t *rows, const char *key, const char *text);
 
 /* ---- bench_child.c: another program ---- */
 
-/* Run argv (found in PATH), setting (NAME=VALUE, or NULL) added to its environment, and take what it prints
- * as JSON. -ENOENT, without a sentence, if there is no such program. */
+/* Run argv (found in PATH), setting (NAME=VALUE, or NULL) added to its environment, and take what
+ * it prints as JSON. -ENOENT, without a sentence, if there is no such program. */
 int bench_child(json_t **out, char *const *argv, const char *setting, struct err *err);
 
 /* ---- bench_core.c: OpenBLAS's kernels ---- */
 
-/* Other core types that this CPU can run, each in a process of its own, beside the one in use: rows of {
- * core, gflops, in_use }. */
+/* Other core types that this CPU can run, each in a process of its own, beside the one in use: rows
+ * of { core, gflops, in_use }. */
 int bench_cores(struct bench *b, json_t **rows, struct err *err);
 
 /* ---- bench_place.c: the disk under the devices, and fio on the same file ---- */
 
 struct bench_place; // a file or block device, written once
 
-/* How it is used: reads and writes in parts of the update's mix; burst 0: both at once, else in turn so many
- * bytes at a time. */
+/* How it is used: reads and writes in parts of the update's mix; burst 0: both at once, else in
+ * turn so many bytes at a time. */
 struct bench_pattern {
     const char *name, *fio;
     unsigned    reads, writes;
@@ -136,7 +141,8 @@ extern const struct bench_pattern bench_patterns[]; // read, write, mixed, burst
 enum { BENCH_READ, BENCH_WRITE, BENCH_MIXED, BENCH_BURSTS, BENCH_PATTERNS };
 
 int         bench_is_block(const struct bench *b, size_t device); // was a block device given?
-int         bench_place_open(struct bench_place **out, const struct bench *b, size_t device, struct err *err);
+int         bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
+                             struct err *err);
 void        bench_place_close(struct bench_place *p); // removes the file; NULL is fine
 const char *bench_place_path(const struct bench_place *p);
 const char *bench_place_disk(const struct bench_place *p); // "uring" or "sync"
@@ -153,17 +159,18 @@ enum { BENCH_STEPS = 64 }; // of one kind of run, at most
 
 /* ---- bench_runs.c: runs of the program, as pretrain makes and drives them ---- */
 
-/* A new run in scratch/folder, on random parameters and random tokens: --mode `mode`; fake: on devices that
- * answer at once and store nothing; speculate: with --speculate. */
+/* A new run in scratch/folder, on random parameters and random tokens: --mode `mode`; fake: on
+ * devices that answer at once and store nothing; speculate: with --speculate. */
 int bench_run_make(const struct bench *b, const char *folder, int mode, int fake, int speculate,
                    struct err *err);
-/* Go on with it for one step and then `steps` more, for each of which an object is added to `out`: seconds,
- * and those of its parts (the table in bench_runs.c). */
-int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out, struct err *err);
-/* The same without the model: what the stream moves, gradients of zeros. apart: a step's reads begin when the
- * update before is over. */
-int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart, json_t *out,
+/* Go on with it for one step and then `steps` more, for each of which an object is added to `out`:
+ * seconds, and those of its parts (the table in bench_runs.c). */
+int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out,
                     struct err *err);
+/* The same without the model: what the stream moves, gradients of zeros. apart: a step's reads
+ * begin when the update before is over. */
+int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart,
+                    json_t *out, struct err *err);
 /* The medians of every part (moved: bytes over the host link in `moving`). */
 json_t *bench_run_medians(const json_t *steps);
 

@@ -1,4 +1,5 @@
-/* bench_child.c: another program started, and what it prints taken as JSON. It ends with its parent. */
+/* bench_child.c: another program started, and what it prints taken as JSON. It ends with its
+ * parent. */
 #include "cmd/bench/bench.h"
 
 #include <errno.h>
@@ -53,7 +54,8 @@ static int child_fail(const char *program, int said, struct err *err)
         text[n - 1] = '\0';
     line = strrchr(text, '\n');
     line = line ? line + 1 : text;
-    return *line ? err_set(err, -EIO, "%s", line) : err_set(err, -EIO, "%s ended without figures", program);
+    return *line ? err_set(err, -EIO, "%s", line)
+                 : err_set(err, -EIO, "%s ended without figures", program);
 }
 
 int bench_child(json_t **out, char *const *argv, const char *setting, struct err *err)
@@ -65,7 +67,8 @@ int bench_child(json_t **out, char *const *argv, const char *setting, struct err
     *out = NULL;
     if (!text || pipe2(fds, O_CLOEXEC)) {
         free(text);
-        return err_set(err, -ENOMEM, "start %s: no memory or no file descriptors for its output", argv[0]);
+        return err_set(err, -ENOMEM, "start %s: no memory or no file descriptors for its output",
+                       argv[0]);
     }
     said = memfd_create("stderr", MFD_CLOEXEC);
     pid = fork();

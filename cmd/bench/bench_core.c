@@ -1,6 +1,7 @@
-/* bench_core.c: OpenBLAS chooses its kernels when it is loaded, by the processor's name; an old library does
- * not know a new processor and takes slow ones. Its variable OPENBLAS_CORETYPE says otherwise. So the program
- * starts itself once with each that this processor can run, and lets it run the model's products in fp32. */
+/* bench_core.c: OpenBLAS chooses its kernels when it is loaded, by the processor's name; an old
+ * library does not know a new processor and takes slow ones. Its variable OPENBLAS_CORETYPE says
+ * otherwise. So the program starts itself once with each that this processor can run, and lets it
+ * run the model's products in fp32. */
 #include "cmd/bench/bench.h"
 
 #include "kernels/matmul.h"
@@ -43,18 +44,20 @@ static const json_t *openblas_row(const json_t *report)
                      "openblas fp32");
 }
 
-/* One process with this core type: its rate; 0 where it took another core, since this library does not have
- * it. */
+/* One process with this core type: its rate; 0 where it took another core, since this library does
+ * not have it. */
 static int core_rate(double *rate, const struct bench *b, const char *core, struct err *err)
 {
     const struct train_opts *o = &b->o->train;
     char                     number[8][32], setting[64];
-    uint64_t                 values[8] = {b->gpt.n_layer, b->gpt.n_head, b->gpt.n_embd, b->gpt.vocab,
-                                          o->batch,       o->seq,        o->threads,    1};
+    uint64_t values[8] = { b->gpt.n_layer, b->gpt.n_head, b->gpt.n_embd, b->gpt.vocab,
+                           o->batch,       o->seq,        o->threads,    1 };
     const char *const        names[8] = {"--n-layer", "--n-head", "--n-embd",  "--vocab",
                                          "--batch",   "--seq",    "--threads", "--rounds"};
-    const char   *argv[32] = {"/proc/self/exe", "bench", "--only", "products", "--blas", "openblas",
-                              "--dtype",        "fp32",  "--json", "-",        "--dir",  b->scratch};
+    const char              *argv[32] = {
+                     "/proc/self/exe", "bench", "--only", "products", "--blas", "openblas",
+                     "--dtype",        "fp32",  "--json", "-",        "--dir",  b->scratch
+    };
     size_t        n = 12;
     json_t       *found = NULL;
     const json_t *row;
@@ -68,7 +71,8 @@ static int core_rate(double *rate, const struct bench *b, const char *core, stru
     snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", core);
     rc = bench_child(&found, (char *const *)(uintptr_t)argv, setting, err);
     if (rc)
-        return rc == -ENOENT ? err_set(err, rc, "/proc is not there to start this program from") : rc;
+        return rc == -ENOENT ? err_set(err, rc, "/proc is not there to start this program from")
+                             : rc;
     row = openblas_row(found);
     *rate = row && !strcmp(core_of(bench_text(row, "library")), core)
                 ? bench_number(row, "step_flops_per_second")
@@ -82,10 +86,10 @@ static void rate_row(json_t *rows, const char *core, int in_use, double *rates, 
     double median = bench_median(rates, n); // which sorts them
 
     if (rates[0] > 0)
-        json_array_append_new(rows,
-                              json_pack("{s:s, s:f, s:f, s:f, s:b, s:s}", "core", core, "flops_per_second",
-                                        median, "least", rates[0], "most", rates[n - 1], "in_use", in_use,
-                                        "note", in_use ? "in use" : ""));
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f, s:b, s:s}", "core", core,
+                                              "flops_per_second", median, "least", rates[0], "most",
+                                              rates[n - 1], "in_use", in_use, "note",
+                                              in_use ? "in use" : ""));
 }
 
 int bench_cores(struct bench *b, json_t **rows, struct err *err)

@@ -1,5 +1,5 @@
-/* bench_disk.c: what the disk under each device moves: reads, writes, and the update's mix of both, evenly
- * and in bursts; beside fio on the same file, and how long a flush takes. */
+/* bench_disk.c: what the disk under each device moves: reads, writes, and the update's mix of both,
+ * evenly and in bursts; beside fio on the same file, and how long a flush takes. */
 #include "cmd/bench/bench.h"
 
 #include <errno.h>
@@ -13,8 +13,10 @@ struct samples {
     size_t n;
 };
 
-/* Every pattern once, ours and fio's. *fio: cleared, with a note, where there is none or it does not run. */
-static int round_once(struct samples *s, struct bench_place *p, int *fio, json_t *section, struct err *err)
+/* Every pattern once, ours and fio's. *fio: cleared, with a note, where there is none or it does
+ * not run. */
+static int round_once(struct samples *s, struct bench_place *p, int *fio, json_t *section,
+                      struct err *err)
 {
     int rc = 0;
 
@@ -29,7 +31,8 @@ static int round_once(struct samples *s, struct bench_place *p, int *fio, json_t
         failed = bench_place_fio(p, pattern, &s->fio[i][s->n], &why);
         *fio = !failed;
         if (failed)
-            json_object_set_new(section, "fio", json_string(failed == -ENOENT ? "not installed" : why.text));
+            json_object_set_new(section, "fio",
+                                json_string(failed == -ENOENT ? "not installed" : why.text));
     }
     s->n++;
     return rc;
@@ -39,7 +42,8 @@ static json_t *pattern_row(struct samples *s, size_t i, int fio)
 {
     double own = bench_median(s->own[i], s->n),
            theirs = bench_median(s->fio[i], fio && bench_patterns[i].fio ? s->n : 0);
-    json_t *row = json_pack("{s:s, s:f}", "pattern", bench_patterns[i].name, "bytes_per_second", own);
+    json_t *row =
+        json_pack("{s:s, s:f}", "pattern", bench_patterns[i].name, "bytes_per_second", own);
 
     if (theirs > 0) {
         json_object_set_new(row, "fio_bytes_per_second", json_real(theirs));
@@ -104,12 +108,14 @@ void bench_disk_print(const json_t *report)
         double        even = bench_number(json_array_get(rows, BENCH_MIXED), "bytes_per_second");
         double        bursts = bench_number(json_array_get(rows, BENCH_BURSTS), "bytes_per_second");
 
-        printf("%sDisk under a device (%s, pieces of 1 MiB, 64 in flight; reads and writes together)\n",
+        printf("%sDisk under a device (%s, pieces of 1 MiB, 64 in flight; reads and writes "
+               "together)\n",
                i ? "\n" : "", bench_text(section, "disk"));
         bench_table(rows, columns);
         if (*bench_text(section, "fio"))
             printf("  fio: %s\n", bench_text(section, "fio"));
-        printf("=> a flush takes %.2f ms; reads and writes in bursts move %.2f times what an even mix does\n",
+        printf("=> a flush takes %.2f ms; reads and writes in bursts move %.2f times what an even "
+               "mix does\n",
                1e3 * bench_number(section, "flush_seconds"), even > 0 ? bursts / even : 0);
     }
 }

@@ -1,11 +1,11 @@
-/* bench_kernels.c: every kernel at the model's sizes, as a share of what bounds it: the bytes that it must
- * move over the bandwidth that bench_memory.c measured, or its arithmetic over the best product
- * (bench_products.c), whichever takes longer.
+/* bench_kernels.c: every kernel at the model's sizes, as a share of what bounds it: the bytes that
+ * it must move over the bandwidth that bench_memory.c measured, or its arithmetic over the best
+ * product (bench_products.c), whichever takes longer.
  *
- * A kernel function is called twice: dry, to add up what it takes and does, then on memory. Each call gets
- * memory that the one before did not have, so that it comes from RAM and not from a cache; in a step some of
- * it comes from a cache, and a kernel is then faster than here. Operations are counted once each (an exp is
- * 20), so the arithmetic bound is a little low. */
+ * A kernel function is called twice: dry, to add up what it takes and does, then on memory. Each
+ * call gets memory that the one before did not have, so that it comes from RAM and not from a
+ * cache; in a step some of it comes from a cache, and a kernel is then faster than here. Operations
+ * are counted once each (an exp is 20), so the arithmetic bound is a little low. */
 #include "cmd/bench/bench.h"
 
 #include "data/base/crc32c.h"
@@ -127,7 +127,8 @@ static void do_layernorm_apply(const struct sizes *s, struct call *c)
 static void do_layernorm_backward(const struct sizes *s, struct call *c)
 {
     float *dx = both(c, 4 * s->N * s->C), *dy = in(c, 4 * s->N * s->C), *x = in(c, 4 * s->N * s->C);
-    float *dw = both(c, 4 * s->C), *db = both(c, 4 * s->C), *mean = in(c, 4 * s->N), *rstd = in(c, 4 * s->N);
+    float *dw = both(c, 4 * s->C), *db = both(c, 4 * s->C), *mean = in(c, 4 * s->N),
+          *rstd = in(c, 4 * s->N);
     void  *w = in(c, dtype_bytes(s->dt) * s->C), *scratch = work(c, layernorm_scratch(s->N, s->C));
 
     if (!dry(c, 15 * (double)(s->N * s->C), s->N, s->C))
@@ -210,7 +211,8 @@ static void do_convert(const struct sizes *s, struct call *c)
 static void do_colsum(const struct sizes *s, struct call *c)
 {
     size_t n = s->N * s->C;
-    void  *dy = in(c, dtype_bytes(s->dt) * 3 * n), *scratch = work(c, colsum_scratch(s->N, 3 * s->C));
+    void  *dy = in(c, dtype_bytes(s->dt) * 3 * n),
+         *scratch = work(c, colsum_scratch(s->N, 3 * s->C));
     float *db = both(c, 4 * 3 * s->C);
 
     if (!dry(c, 3 * (double)n, s->N, 3 * s->C))
@@ -252,7 +254,8 @@ static void do_embedding_forward(const struct sizes *s, struct call *c)
 static void do_embedding_backward(const struct sizes *s, struct call *c)
 {
     size_t n = s->B * s->T * s->C;
-    float *dwte = work(c, 4 * TABLE_ROWS * s->C), *dwpe = both(c, 4 * s->T * s->C), *dy = in(c, 4 * n);
+    float *dwte = work(c, 4 * TABLE_ROWS * s->C), *dwpe = both(c, 4 * s->T * s->C),
+          *dy = in(c, 4 * n);
 
     c->reads += (double)(4 * n);
     c->writes += (double)(4 * n);
@@ -263,7 +266,7 @@ static void do_embedding_backward(const struct sizes *s, struct call *c)
 static void do_update(const struct sizes *s, struct call *c)
 {
     size_t            n = UPDATE_PARAMS;
-    float            *w = both(c, 4 * n), *m = both(c, 4 * n), *v = both(c, 4 * n), *g = in(c, 4 * n);
+    float *w = both(c, 4 * n), *m = both(c, 4 * n), *v = both(c, 4 * n), *g = in(c, 4 * n);
     struct optim_step step;
 
     (void)s;
@@ -354,13 +357,13 @@ struct kernel_run {
 static void kernel_run(void *ctx, size_t call)
 {
     const struct kernel_run *r = ctx;
-    struct call              c = {.at = r->arena->at + call % (r->arena->bytes / r->each) * r->each};
+    struct call c = { .at = r->arena->at + call % (r->arena->bytes / r->each) * r->each };
 
     r->kernel->call(r->sizes, &c);
 }
 
-/* Where not normal: positive, between 2^-5 and 2^-4, taken as bf16 or as float; nothing overflows, nothing is
- * subnormal. */
+/* Where not normal: positive, between 2^-5 and 2^-4, taken as bf16 or as float; nothing overflows,
+ * nothing is subnormal. */
 static void arena_fill(const struct arena *a, int normal)
 {
     uint32_t *x = (uint32_t *)(void *)a->at;
@@ -391,8 +394,8 @@ static int arena_open(struct arena *a, const struct bench *b, size_t most, struc
 }
 
 /* What a call must take at least, and what says so. */
-static void kernel_bound(const struct bench *b, const struct kernel *k, const struct call *c, double *seconds,
-                         const char **bound)
+static void kernel_bound(const struct bench *b, const struct kernel *k, const struct call *c,
+                         double *seconds, const char **bound)
 {
     double bandwidth = bench_bandwidth(b->report, !c->one_thread, c->writes > 0.01 * c->reads);
     double peak = bench_peak(b->report, k->products ? b->o->train.dtype : DT_F32) /
@@ -420,12 +423,14 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     if (rc)
         return rc;
     kernel_bound(b, k, &c, &least, &bound);
-    json_array_append_new(rows, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f}", "kernel",
-                                          k->name, "size", c.size, "threads", c.one_thread ? 1 : s->threads,
-                                          "seconds", item.seconds, "bytes", c.reads + c.writes,
-                                          "bytes_per_second", (c.reads + c.writes) / item.seconds, "flops",
-                                          c.flops, "flops_per_second", c.flops / item.seconds, "bound", bound,
-                                          "bound_seconds", least, "share", least / item.seconds));
+    json_array_append_new(rows,
+                          json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f}",
+                                    "kernel", k->name, "size", c.size, "threads",
+                                    c.one_thread ? 1 : s->threads, "seconds", item.seconds, "bytes",
+                                    c.reads + c.writes, "bytes_per_second",
+                                    (c.reads + c.writes) / item.seconds, "flops", c.flops,
+                                    "flops_per_second", c.flops / item.seconds, "bound", bound,
+                                    "bound_seconds", least, "share", least / item.seconds));
     return 0;
 }
 
@@ -487,7 +492,8 @@ int bench_kernels(struct bench *b, struct err *err)
 
 static int by_share(const void *a, const void *b)
 {
-    double x = bench_number(*(json_t *const *)a, "share"), y = bench_number(*(json_t *const *)b, "share");
+    double x = bench_number(*(json_t *const *)a, "share"),
+           y = bench_number(*(json_t *const *)b, "share");
 
     return (x > y) - (x < y);
 }
@@ -503,7 +509,7 @@ void bench_kernels_print(const json_t *report)
                                                   {"share", "share", "%.0f %%", 100},
                                                   {"bound", "of its bound", NULL, 0},
                                                   {0}};
-    json_t                          *rows = json_object_get(report, "kernels"), *row, *sorted[KERNELS];
+    json_t *rows = json_object_get(report, "kernels"), *row, *sorted[KERNELS];
     size_t                           i, n = 0;
 
     printf("Kernels, each against the time that memory or arithmetic takes at least\n");

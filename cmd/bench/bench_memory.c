@@ -1,6 +1,7 @@
-/* bench_memory.c: what the memory moves: plain loops over arrays that no cache holds, on one thread and on
- * all. A byte counts once where the program reads it and once where it writes it; what the processor fetches
- * because it writes only part of a line does not count. Stores are plain ones, as the kernels have them. */
+/* bench_memory.c: what the memory moves: plain loops over arrays that no cache holds, on one thread
+ * and on all. A byte counts once where the program reads it and once where it writes it; what the
+ * processor fetches because it writes only part of a line does not count. Stores are plain ones, as
+ * the kernels have them. */
 #include "cmd/bench/bench.h"
 
 #include <errno.h>
@@ -20,7 +21,9 @@ enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
 static const struct memory_kind {
     const char *name;
     double      reads, writes;
-} kinds[KINDS] = {{"read", 1, 0}, {"write", 0, 1}, {"copy", 1, 1}, {"triad", 2, 1}, {"in place", 1, 1}};
+} kinds[KINDS] = {
+    { "read", 1, 0 }, { "write", 0, 1 }, { "copy", 1, 1 }, { "triad", 2, 1 }, { "in place", 1, 1 }
+};
 
 struct arrays {
     vec   *a, *b, *c;
@@ -73,7 +76,8 @@ static void part_in_place(vec *a, size_t n)
         a[i] *= 0.5f;
 }
 
-/* The barriers keep the compiler from calling memset and memcpy, whose stores pass the caches by. */
+/* The barriers keep the compiler from calling memset and memcpy, whose stores pass the caches by.
+ */
 static void part_write(vec *a, size_t n)
 {
     vec x = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -109,7 +113,8 @@ static void memory_run(void *ctx, size_t call)
     (void)call;
 #pragma omp parallel num_threads(r->threads)
     {
-        size_t each = x->n / (size_t)omp_get_num_threads(), at = each * (size_t)omp_get_thread_num();
+        size_t each = x->n / (size_t)omp_get_num_threads(),
+               at = each * (size_t)omp_get_thread_num();
 
         switch (r->kind) {
         case 0:
@@ -178,9 +183,9 @@ int bench_memory(struct bench *b, struct err *err)
         double bytes = (kinds[k].reads + kinds[k].writes) * (double)x.bytes;
 
         json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f, s:f}", "kind", kinds[k].name,
-                                              "one_thread", bytes / items[k * WAYS].seconds, "all_threads",
-                                              bytes / items[k * WAYS + 1].seconds, "reads", kinds[k].reads,
-                                              "writes", kinds[k].writes));
+                                              "one_thread", bytes / items[k * WAYS].seconds,
+                                              "all_threads", bytes / items[k * WAYS + 1].seconds,
+                                              "reads", kinds[k].reads, "writes", kinds[k].writes));
     }
     munmap(x.a, 3 * (x.bytes + SKEW_BYTES));
     return rc;

@@ -1,6 +1,7 @@
-/* bench_place.c: the file or block device that disks are measured on, through csd/disk.h as the devices do it
- * (64 MiB in flight in pieces of 1 MiB), and by fio with the same pieces and depth. The file is written once
- * before anything is measured: what was never written is not read from the disk. */
+/* bench_place.c: the file or block device that disks are measured on, through csd/disk.h as the
+ * devices do it (64 MiB in flight in pieces of 1 MiB), and by fio with the same pieces and depth.
+ * The file is written once before anything is measured: what was never written is not read from the
+ * disk. */
 #include "cmd/bench/bench.h"
 
 #include "csd/disk.h"
@@ -69,7 +70,8 @@ static int start(struct bench_place *p, struct disk_req *r, enum disk_op op, str
     return rc ? err_set(err, rc, "%s: %s", p->path, strerror(-rc)) : 0;
 }
 
-/* Move so many bytes each way, mixed evenly, as many at once as REQUESTS; all of it is over on return. */
+/* Move so many bytes each way, mixed evenly, as many at once as REQUESTS; all of it is over on
+ * return. */
 static int move(struct bench_place *p, uint64_t reads, uint64_t writes, struct err *err)
 {
     uint64_t         done[2] = {0}, want[2] = {reads / REQUEST_BYTES, writes / REQUEST_BYTES};
@@ -95,7 +97,8 @@ static int move(struct bench_place *p, uint64_t reads, uint64_t writes, struct e
     return 0;
 }
 
-int bench_place_run(struct bench_place *p, const struct bench_pattern *pattern, double *rate, struct err *err)
+int bench_place_run(struct bench_place *p, const struct bench_pattern *pattern, double *rate,
+                    struct err *err)
 {
     uint64_t amount = p->bytes / 2, parts = pattern->reads + pattern->writes, moved = 0,
              start_ns = clock_ns();
@@ -145,7 +148,8 @@ static double io_seconds(const json_t *io)
     return bench_number(io, "runtime") * 1e-3;
 }
 
-int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, double *rate, struct err *err)
+int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, double *rate,
+                    struct err *err)
 {
     int           uring = !strcmp(bench_place_disk(p), "uring"), rc;
     char          file[4200], rw[32], size[48], amount[48];
@@ -181,7 +185,8 @@ int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, 
     in = json_object_get(job, "read");
     out = json_object_get(job, "write");
     seconds = io_seconds(in) > io_seconds(out) ? io_seconds(in) : io_seconds(out);
-    *rate = seconds > 0 ? (bench_number(in, "io_bytes") + bench_number(out, "io_bytes")) / seconds : 0;
+    *rate =
+        seconds > 0 ? (bench_number(in, "io_bytes") + bench_number(out, "io_bytes")) / seconds : 0;
     json_decref(found);
     return *rate > 0 ? 0 : err_set(err, -EIO, "fio on %s gave no figures", p->path);
 }
@@ -200,7 +205,8 @@ static int fill(struct bench_place *p, struct err *err)
     return rc;
 }
 
-int bench_place_open(struct bench_place **out, const struct bench *b, size_t device, struct err *err)
+int bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
+                     struct err *err)
 {
     struct bench_place *p = calloc(1, sizeof *p);
     const char         *in = b->n_devices ? b->devices[device] : b->scratch;
@@ -230,7 +236,8 @@ int bench_place_open(struct bench_place **out, const struct bench *b, size_t dev
         memset(p->memory, 0x5A, buffers.iov_len);
         for (size_t i = 0; i < REQUESTS; i++)
             p->req[i].buf = p->memory + i * REQUEST_BYTES;
-        rc = disk_open(&p->disk, train_disk_names[b->o->train.disk], &cfg, notice, sizeof notice, err);
+        rc = disk_open(&p->disk, train_disk_names[b->o->train.disk], &cfg, notice, sizeof notice,
+                       err);
     }
     if (!rc)
         rc = fill(p, err);

@@ -1,6 +1,7 @@
-/* bench_probe.c: the parts of a step on this machine in a few seconds, for `siTrain plan`, which names a
- * model small enough and makes the whole of them. Computing is measured on that model with devices that
- * answer at once; what moves is measured without a model, on parameters few enough to be written quickly. */
+/* bench_probe.c: the parts of a step on this machine in a few seconds, for `siTrain plan`, which
+ * names a model small enough and makes the whole of them. Computing is measured on that model with
+ * devices that answer at once; what moves is measured without a model, on parameters few enough to
+ * be written quickly. */
 #include "cmd/bench/bench.h"
 
 #include <errno.h>
@@ -26,8 +27,8 @@ static struct gpt_config small_of(const struct gpt_config *g)
 }
 
 /* The medians of a run's steps, under `name`. */
-static int part_run(struct bench *b, json_t *section, const char *name, int mode, int fake, json_t **out,
-                    struct err *err)
+static int part_run(struct bench *b, json_t *section, const char *name, int mode, int fake,
+                    json_t **out, struct err *err)
 {
     json_t *steps = json_array();
     int     rc = bench_run_make(b, name, mode, fake, 0, err);
@@ -72,7 +73,8 @@ static int moving(struct bench *b, json_t *section, struct err *err)
         rc = bench_update_arithmetic(&small, &arithmetic, err);
     if (!rc) {
         json_object_set_new(row, "parameters", json_integer((json_int_t)gpt_total(&small.gpt)));
-        json_object_set_new(row, "block_0", json_integer((json_int_t)gpt_block_size(&small.gpt, 0)));
+        json_object_set_new(row, "block_0",
+                            json_integer((json_int_t)gpt_block_size(&small.gpt, 0)));
         json_object_set_new(row, "arithmetic", json_real(arithmetic));
     }
     free(scratch);

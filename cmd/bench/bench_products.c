@@ -1,8 +1,9 @@
-/* bench_products.c: a plain loop over the model's own products, by every engine in every precision that it
- * has: what a step's arithmetic could cost. A precision that an engine does not run natively is named so:
- * "bf16 widened" is fp32 with a conversion before it.
+/* bench_products.c: a plain loop over the model's own products, by every engine in every precision
+ * that it has: what a step's arithmetic could cost. A precision that an engine does not run
+ * natively is named so: "bf16 widened" is fp32 with a conversion before it.
  *
- * Each product runs on operands of its own size, and as often as a step has it counts in the engine's rate.
+ * Each product runs on operands of its own size, and as often as a step has it counts in the
+ * engine's rate.
  */
 #include "cmd/bench/bench.h"
 
@@ -55,12 +56,14 @@ static void product_run(void *ctx, size_t call)
     if (p->add)
         products_add(p->products, p->which, p->rows, x->c, x->a, x->b, x->scratch);
     else
-        products_run(p->products, p->which, p->rows, x->c, x->a, x->b, p->bias ? x->bias : NULL, x->scratch);
+        products_run(p->products, p->which, p->rows, x->c, x->a, x->b, p->bias ? x->bias : NULL,
+                     x->scratch);
 }
 
 /* ---- operands ---- */
 
-/* Every pair of bytes is a bf16 between 2^-5 and 2^-4, of either sign; so is, nearly, every float. */
+/* Every pair of bytes is a bf16 between 2^-5 and 2^-4, of either sign; so is, nearly, every float.
+ */
 static void fill(void *bytes, size_t n)
 {
     uint64_t  x = 88172645463325252u;
@@ -127,8 +130,8 @@ static void operands_close(struct operands *x)
 
 /* ---- what a step has ---- */
 
-/* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut into. Of a
- * gradient the first chunk writes, all others add. */
+/* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut
+ * into. Of a gradient the first chunk writes, all others add. */
 static double times_a_step(const struct bench *b, enum product which, size_t rows,
                            const struct matmul_shape *s)
 {
@@ -149,7 +152,10 @@ static double flops_of(const struct matmul_shape *s)
 
 static const char *form_of(const struct matmul_shape *s)
 {
-    return s->form == MATMUL_NN ? "A B" : s->form == MATMUL_NT ? "A B'" : s->accumulate ? "+ A' B" : "A' B";
+    return s->form == MATMUL_NN   ? "A B"
+           : s->form == MATMUL_NT ? "A B'"
+           : s->accumulate        ? "+ A' B"
+                                  : "A' B";
 }
 
 /* ---- engines ---- */
@@ -190,8 +196,8 @@ static size_t products_count(const struct products *p)
 }
 
 /* An engine's rows: of the table of shapes, and of the engines. */
-static void engine_report(const struct bench *b, const struct engine *e, const struct bench_item *items,
-                          json_t *shapes, json_t *engines)
+static void engine_report(const struct bench *b, const struct engine *e,
+                          const struct bench_item *items, json_t *shapes, json_t *engines)
 {
     double                     flops = 0, seconds = 0, peak = 0;
     const struct matmul_shape *s;
@@ -231,10 +237,11 @@ static json_t *shapes_of(const struct bench *b, const struct products *p)
         char size[64];
 
         snprintf(size, sizeof size, "%zu x %zu x %zu", s->m, s->n, s->k);
-        json_array_append_new(rows_json, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product",
-                                                   products_name(which), "form", form_of(s), "size", size,
-                                                   "m", (int)s->m, "n", (int)s->n, "k", (int)s->k,
-                                                   "times_a_step", times_a_step(b, which, rows, s)));
+        json_array_append_new(rows_json,
+                              json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product",
+                                        products_name(which), "form", form_of(s), "size", size, "m",
+                                        (int)s->m, "n", (int)s->n, "k", (int)s->k, "times_a_step",
+                                        times_a_step(b, which, rows, s)));
     }
     return rows_json;
 }
@@ -253,7 +260,8 @@ static struct bench_item *items_of(const struct engine *engines, const struct op
     for (size_t e = 0; e < ENGINES && items && *runs; e++)
         for (size_t i = 0; engines[e].products && i < *each; i++, ++*n) {
             struct product_run        *r = &(*runs)[*n];
-            const struct matmul_shape *s = products_shape(engines[e].products, i, &r->which, &r->rows);
+            const struct matmul_shape *s =
+                products_shape(engines[e].products, i, &r->which, &r->rows);
 
             r->products = engines[e].products;
             r->operands = x;
@@ -344,7 +352,7 @@ double bench_best(const json_t *report, int dtype)
 double bench_flops(const struct bench *b)
 {
     const struct gpt_config *g = &b->gpt;
-    double                   L = (double)g->n_layer, C = (double)g->n_embd, T = (double)b->o->train.seq;
+    double L = (double)g->n_layer, C = (double)g->n_embd, T = (double)b->o->train.seq;
     double                   tokens = (double)(b->o->train.batch * b->o->train.grad_accum) * T;
 
     return tokens * (6 * (12 * L * C * C + (double)g->vocab * C) + 12 * L * C * T / 2);
@@ -354,12 +362,14 @@ double bench_flops(const struct bench *b)
 
 static void print_engines(const json_t *engines)
 {
-    static const struct bench_column columns[] = {{"name", "engine", NULL, 0},
-                                                  {"step_flops_per_second", "all of a step", "%.0f", 1e-9},
-                                                  {"step_seconds", "seconds", "%.3f", 1},
-                                                  {"peak_flops_per_second", "best product", "%.0f", 1e-9},
-                                                  {"library", "", NULL, 0},
-                                                  {0}};
+    static const struct bench_column columns[] = {
+        { "name", "engine", NULL, 0 },
+        { "step_flops_per_second", "all of a step", "%.0f", 1e-9 },
+        { "step_seconds", "seconds", "%.3f", 1 },
+        { "peak_flops_per_second", "best product", "%.0f", 1e-9 },
+        { "library", "", NULL, 0 },
+        { 0 }
+    };
     const json_t                    *row;
     size_t                           i;
 
@@ -393,7 +403,9 @@ static void conclude_cores(const json_t *cores)
 
     json_array_foreach(cores, i, row) {
         used = json_is_true(json_object_get(row, "in_use")) ? row : used;
-        best = bench_number(row, "flops_per_second") > bench_number(best, "flops_per_second") ? row : best;
+        best = bench_number(row, "flops_per_second") > bench_number(best, "flops_per_second")
+                   ? row
+                   : best;
     }
     if (!used || json_array_size(cores) < 2)
         return;
@@ -412,7 +424,8 @@ static void conclude(const json_t *section)
     size_t        i;
 
     json_array_foreach(json_object_get(section, "engines"), i, row)
-        if (bench_number(row, "step_flops_per_second") > bench_number(best, "step_flops_per_second"))
+        if (bench_number(row, "step_flops_per_second") > bench_number(best, "step_flops_per_"
+                                                                            "second"))
             best = row;
     if (best)
         printf("=> %s makes the most of a step's products: %.0f GFLOP/s, %.3f s a step\n",

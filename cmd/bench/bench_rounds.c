@@ -1,5 +1,5 @@
-/* bench_rounds.c: how everything short is timed. Machines are shared and their clocks wander: what is
- * compared takes turns, and the median of its turns counts. */
+/* bench_rounds.c: how everything short is timed. Machines are shared and their clocks wander: what
+ * is compared takes turns, and the median of its turns counts. */
 #include "cmd/bench/bench.h"
 
 #include "data/base/clock.h"
@@ -38,7 +38,9 @@ int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double lea
 {
     double *samples = calloc(n * rounds + 1, sizeof *samples);
     size_t *calls = calloc(n + 1, sizeof *calls), *done = calloc(n + 1, sizeof *done);
-    int rc = samples && calls && done ? 0 : err_set(err, -ENOMEM, "out of memory for %zu measurements", n);
+    int     rc = samples && calls && done
+                     ? 0
+                     : err_set(err, -ENOMEM, "out of memory for %zu measurements", n);
 
     for (size_t i = 0; i < n && !rc; i++) {
         double once = time_calls(&items[i], 0, 1);

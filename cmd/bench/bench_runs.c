@@ -1,5 +1,5 @@
-/* bench_runs.c: whole steps. A run is made by newrun.c and trained by training.c, like any other; its times
- * are what run.db has of it. The first step after each opening is left out. */
+/* bench_runs.c: whole steps. A run is made by newrun.c and trained by training.c, like any other;
+ * its times are what run.db has of it. The first step after each opening is left out. */
 #include "cmd/bench/bench.h"
 
 #include "cmd/run/newrun.h"
@@ -27,8 +27,8 @@ static int write_tokens(const struct bench *b, const char *path, struct err *err
     struct tokens_writer *w = NULL;
     int32_t              *ids = malloc(sizeof *ids * n);
     uint64_t              count;
-    int                   rc =
-        ids ? tokens_writer_open(&w, path, err) : err_set(err, -ENOMEM, "out of memory for %zu tokens", n);
+    int                   rc = ids ? tokens_writer_open(&w, path, err)
+                                   : err_set(err, -ENOMEM, "out of memory for %zu tokens", n);
 
     for (size_t i = 0; i < n && !rc; i++)
         ids[i] = (int32_t)(rng_bits(1, 0, i) % words);
@@ -53,9 +53,11 @@ static int places(const struct bench *b, const char *folder, char dir[SESSION_PA
 int bench_run_make(const struct bench *b, const char *folder, int mode, int fake, int speculate,
                    struct err *err)
 {
-    char              dir[SESSION_PATH], tokens[SESSION_PATH], name[] = "bench", *argv[] = {name, NULL};
+    char dir[SESSION_PATH], tokens[SESSION_PATH], name[] = "bench", *argv[] = { name, NULL };
     struct train_opts o = b->o->train;
-    struct newrun     n = {.dir = dir, .gpt = b->gpt, .o = &o, .data = tokens, .argc = 1, .argv = argv};
+    struct newrun     n = {
+            .dir = dir, .gpt = b->gpt, .o = &o, .data = tokens, .argc = 1, .argv = argv
+    };
     int               rc = places(b, folder, dir, tokens, err);
 
     o.mode = mode;
@@ -87,8 +89,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 #define BEGIN(what) "min(start_ns) FILTER (WHERE " what ") / 1e9"
 #define END(what)   "max(end_ns) FILTER (WHERE " what ") / 1e9"
 
-/* host: the computing thread, which does one thing at a time. u0, w0: of block 0. moving: reads of parameters
- * and writes of gradients. head: from the last layer's output to its gradient. */
+/* host: the computing thread, which does one thing at a time. u0, w0: of block 0. moving: reads of
+ * parameters and writes of gradients. head: from the last layer's output to its gradient. */
 // clang-format off
 static const char parts_sql[] =
     "SELECT max(s.seconds) AS seconds,"
@@ -101,7 +103,8 @@ static const char parts_sql[] =
     " " HOST("grad_write") " AS wait_write,"
     " sum(d) FILTER (WHERE phase = 'commit') AS \"commit\","
     " " END("phase = 'update'") " - " BEGIN("phase = 'update'") " AS \"update\","
-    " " END("phase = 'update' AND block = 0") " - " BEGIN("phase = 'update' AND block = 0") " AS u0,"
+    " " END("phase = 'update' AND block = 0") " - "
+        BEGIN("phase = 'update' AND block = 0") " AS u0,"
     " " END("phase = 'grad_write' AND block = 0 AND device >= 0") " - "
         BEGIN("phase = 'grad_write' AND block = 0 AND device >= 0") " AS w0,"
     " " END("phase = 'grad_write' AND device >= 0") " - "
@@ -127,7 +130,8 @@ static int read_parts(struct session *s, uint64_t first, uint64_t end, json_t *o
 {
     char sql[sizeof parts_sql + 64];
 
-    snprintf(sql, sizeof sql, parts_sql, s->gpt.n_layer, (unsigned long long)first, (unsigned long long)end);
+    snprintf(sql, sizeof sql, parts_sql, s->gpt.n_layer, (unsigned long long)first,
+             (unsigned long long)end);
     return runlog_query(s->log, sql, part_row, out, err);
 }
 
@@ -163,7 +167,8 @@ static int run_open(struct session *s, const struct bench *b, const char *folder
     return rc ? rc : run_position(&s->run, next, &applied, err);
 }
 
-int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out, struct err *err)
+int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out,
+                    struct err *err)
 {
     struct session s = {0};
     uint64_t       next = 0;
@@ -184,8 +189,8 @@ int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, j
 /* ---- without the model ---- */
 
 /* Zeros. */
-static int send(const struct gpt_config *g, struct stream *st, size_t block, struct stream_norm *norm,
-                struct err *err)
+static int send(const struct gpt_config *g, struct stream *st, size_t block,
+                struct stream_norm *norm, struct err *err)
 {
     float *grad;
     int    fresh, rc = stream_grad(st, block, &grad, &fresh, err);
@@ -202,7 +207,8 @@ static size_t records_of(const struct session *s, size_t layer)
 }
 
 /* *left: records that the pass still pushes. */
-static int push_records(struct session *s, struct stream *st, size_t layer, size_t *left, struct err *err)
+static int push_records(struct session *s, struct stream *st, size_t layer, size_t *left,
+                        struct err *err)
 {
     void *place;
     int   rc = 0;
@@ -265,14 +271,14 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     }
     if (!rc)
         rc = send(&s->gpt, st, 0, &norm, err);
-    optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2, s->o.eps, 1,
-                  stream_applied(st) + 1);
+    optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2,
+                  s->o.eps, 1, stream_applied(st) + 1);
     up.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return rc ? rc : stream_update(st, &up, err);
 }
 
-int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart, json_t *out,
-                    struct err *err)
+int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart,
+                    json_t *out, struct err *err)
 {
     struct session s = {0};
     struct stream *st = NULL;

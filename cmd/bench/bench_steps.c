@@ -1,13 +1,14 @@
-/* bench_steps.c: whole steps: computing alone, moving alone, both; what bounds them, and how near they
- * come. The letters are those of the design, in seconds. F, B: computing of forward and of backward (the
- * head in B), on devices that answer at once; B with the pass over each gradient (norm, NaN check,
- * checksum, Top-K), which the computing thread does. h: computing from the last layer's output to its
- * gradient. U: all updates, u0 those of block 0, which the next forward waits for. W: reads of parameters
- * and writes of gradients; U and W are measured one after the other, without computing. w0: block 0's
- * gradient written. A: the arithmetic of emulated updates, which takes cores from the products: its
- * seconds over the threads.
+/* bench_steps.c: whole steps: computing alone, moving alone, both; what bounds them, and how near
+ * they come. The letters are those of the design, in seconds. F, B: computing of forward and of
+ * backward (the head in B), on devices that answer at once; B with the pass over each gradient
+ * (norm, NaN check, checksum, Top-K), which the computing thread does. h: computing from the last
+ * layer's output to its gradient. U: all updates, u0 those of block 0, which the next forward waits
+ * for. W: reads of parameters and writes of gradients; U and W are measured one after the other,
+ * without computing. w0: block 0's gradient written. A: the arithmetic of emulated updates, which
+ * takes cores from the products: its seconds over the threads.
  *
- * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least max(F + B + w0
+ * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least max(F +
+ * B + w0
  * + u0, U + W + h). */
 #include "cmd/bench/bench.h"
 
@@ -44,7 +45,8 @@ static int wanted(const struct bench *b, const struct run_kind *k)
         return 1;
     if (mode == TRAIN_MEM)
         return 0;
-    return !k->speculate || (mode != TRAIN_SU && !bench_is_block(b, 0)); // a block device holds one run
+    return !k->speculate || (mode != TRAIN_SU && !bench_is_block(b, 0)); // a block device holds one
+                                                                         // run
 }
 
 /* Make its run, unless the one before has the same; a plan that does not fit is a note. */
@@ -80,7 +82,8 @@ static int visit(struct bench *b, const struct run_kind *k, json_t *row, struct 
 static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     json_t *medians = bench_run_medians(json_object_get(row, "steps"));
-    double  seconds = bench_number(medians, "seconds"), best = bench_best(b->report, b->o->train.dtype);
+    double  seconds = bench_number(medians, "seconds"),
+           best = bench_best(b->report, b->o->train.dtype);
     double  tokens = (double)(b->o->train.batch * b->o->train.seq * b->o->train.grad_accum);
 
     if (k->way == DRIVE_APART) // it waits where no step does
@@ -103,8 +106,8 @@ static int measure(struct bench *b, json_t *runs, struct err *err)
 
     for (size_t i = 0; i < KINDS && !rc; i++)
         if (wanted(b, &kinds[i])) {
-            json_array_append_new(
-                runs, json_pack("{s:s, s:s, s:[]}", "run", kinds[i].name, "what", kinds[i].what, "steps"));
+            json_array_append_new(runs, json_pack("{s:s, s:s, s:[]}", "run", kinds[i].name, "what",
+                                                  kinds[i].what, "steps"));
             used[n++] = &kinds[i];
             rc = make(b, i, json_array_get(runs, n - 1), err);
         }
@@ -137,35 +140,39 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
                  *apart = bench_row(runs, "run", "moving, apart");
     const json_t *mem = bench_row(runs, "run", "mem"), *c = computing ? computing : mem;
 
-    return (struct bench_figures){.F = bench_number(c, "forward"),
-                                  .B = bench_number(c, "loss") + bench_number(c, "backward") +
-                                       bench_number(c, "gradient"),
-                                  .h = bench_number(c, "head"),
-                                  .U = bench_number(apart ? apart : mem, "update"),
-                                  .u0 = bench_number(apart, "u0"),
-                                  .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
-                                  .W = bench_number(apart, "moving"),
-                                  .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads};
+    return (struct bench_figures){
+        .F = bench_number(c, "forward"),
+        .B = bench_number(c, "loss") + bench_number(c, "backward") + bench_number(c, "gradient"),
+        .h = bench_number(c, "head"),
+        .U = bench_number(apart ? apart : mem, "update"),
+        .u0 = bench_number(apart, "u0"),
+        .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
+        .W = bench_number(apart, "moving"),
+        .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads
+    };
 }
 
 static json_t *figures_json(const struct bench_figures *f)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "F", f->F, "B", f->B, "h", f->h, "U", f->U,
-                     "u0", f->u0, "w0", f->w0, "W", f->W, "A", f->A);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "F", f->F, "B", f->B, "h", f->h,
+                     "U", f->U, "u0", f->u0, "w0", f->w0, "W", f->W, "A", f->A);
 }
 
 /* A run against the least time that `formula` gives. */
-static void bound(json_t *bounds, const json_t *runs, const char *run, const char *formula, double least)
+static void bound(json_t *bounds, const json_t *runs, const char *run, const char *formula,
+                  double least)
 {
     double seconds = bench_number(bench_row(runs, "run", run), "seconds");
 
     if (seconds > 0 && least > 0)
-        json_array_append_new(bounds, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "run", run, "bound",
-                                                formula, "bound_seconds", least, "seconds", seconds, "ratio",
-                                                seconds / least, "share", least / seconds));
+        json_array_append_new(bounds,
+                              json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "run", run, "bound",
+                                        formula, "bound_seconds", least, "seconds", seconds,
+                                        "ratio", seconds / least, "share", least / seconds));
 }
 
-static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs, const struct bench_figures *f)
+static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs,
+                       const struct bench_figures *f)
 {
     double               best = bench_best(b->report, b->o->train.dtype);
     double               products = best > 0 ? bench_flops(b) / best : 0;
@@ -176,8 +183,10 @@ static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs
     bound(bounds, runs, "computing", "model's FLOPs at the products' rate", products);
     bound(bounds, runs, "both", "u0 + max(F, U - u0) + max(B + w0, W)", bench_bound(&none, 0));
     bound(bounds, runs, "both", "u0 + max(F + A, U - u0) + max(B + w0, W)", bench_bound(f, 0));
-    bound(bounds, runs, "both, --speculate", "max(F + B + w0 + u0, U + W + h)", bench_bound(&none, 1));
-    bound(bounds, runs, "both, --speculate", "max(F + B + A + w0 + u0, U + W + h)", bench_bound(f, 1));
+    bound(bounds, runs, "both, --speculate", "max(F + B + w0 + u0, U + W + h)",
+          bench_bound(&none, 1));
+    bound(bounds, runs, "both, --speculate", "max(F + B + A + w0 + u0, U + W + h)",
+          bench_bound(f, 1));
 }
 
 int bench_steps(struct bench *b, struct err *err)
@@ -189,9 +198,9 @@ int bench_steps(struct bench *b, struct err *err)
 
     json_object_set_new(b->report, "steps", section);
     json_object_set_new(section, "flops", json_real(bench_flops(b)));
-    json_object_set_new(
-        section, "flops_are",
-        json_string("6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C x seq x tokens / 2"));
+    json_object_set_new(section, "flops_are",
+                        json_string("6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C "
+                                    "x seq x tokens / 2"));
     json_object_set_new(section, "products_flops_per_second",
                         json_real(bench_best(b->report, b->o->train.dtype)));
     json_object_set_new(section, "mode", json_string(train_mode_names[b->o->train.mode]));
@@ -222,11 +231,13 @@ static void print_figures(const json_t *f)
 
 static void conclude(const json_t *section)
 {
-    const json_t *runs = json_object_get(section, "runs"), *mem = bench_row(runs, "run", "mem"), *both;
+    const json_t *runs = json_object_get(section, "runs"), *mem = bench_row(runs, "run", "mem"),
+                 *both;
 
     both = bench_row(json_object_get(section, "bounds"), "run", "both");
     if (bench_number(mem, "share_of_products") > 0)
-        printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same products\n",
+        printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same "
+               "products\n",
                100 * bench_number(mem, "share_of_products"));
     if (both)
         printf("=> mode %s takes %.2f times what its computing and its bytes take at least\n",

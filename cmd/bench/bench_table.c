@@ -1,4 +1,5 @@
-/* bench_table.c: rows of JSON objects as an aligned table: text to the left, numbers to the right. */
+/* bench_table.c: rows of JSON objects as an aligned table: text to the left, numbers to the right.
+ */
 #include "cmd/bench/bench.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* bench_topk.c: the selection of the largest elements of a gradient, in bytes of gradient a second, at the
- * sizes of the model's blocks. */
+/* bench_topk.c: the selection of the largest elements of a gradient, in bytes of gradient a second,
+ * at the sizes of the model's blocks. */
 #include "cmd/bench/bench.h"
 
 #include "kernels/rng.h"
@@ -57,7 +57,7 @@ static void gradient_close(struct gradient *g)
 int bench_topk(struct bench *b, struct err *err)
 {
     static const char *const names[BLOCKS] = {"embeddings", "a layer"};
-    double                   ratio = b->o->train.compress > 0 ? b->o->train.compress : TRAIN_COMPRESS;
+    double ratio = b->o->train.compress > 0 ? b->o->train.compress : TRAIN_COMPRESS;
     struct gradient          g[BLOCKS] = {0};
     struct topk_run          runs[BLOCKS * WAYS];
     struct bench_item        items[BLOCKS * WAYS];
@@ -77,10 +77,11 @@ int bench_topk(struct bench *b, struct err *err)
         double bytes = 4 * (double)g[i].n, reads = bench_bandwidth(b->report, 1, 0),
                all = bytes / items[i * WAYS + 1].seconds;
 
-        json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "block", names[i], "elements",
-                                              (double)g[i].n, "ratio", ratio, "one_thread",
-                                              bytes / items[i * WAYS].seconds, "all_threads", all, "share",
-                                              reads > 0 ? all / reads : 0));
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "block", names[i],
+                                        "elements", (double)g[i].n, "ratio", ratio, "one_thread",
+                                        bytes / items[i * WAYS].seconds, "all_threads", all,
+                                        "share", reads > 0 ? all / reads : 0));
     }
     omp_set_num_threads(threads);
     for (size_t i = 0; i < BLOCKS; i++)

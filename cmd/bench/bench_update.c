@@ -1,6 +1,7 @@
-/* bench_update.c: the update path of one device: subgroups are read, updated and written back by the device
- * itself (csd_emu), taking turns with the same mix of reads and writes that does nothing else, and with
- * fio's. Beside it the same on the null disk: the arithmetic, the checksums and the hand-over alone. */
+/* bench_update.c: the update path of one device: subgroups are read, updated and written back by
+ * the device itself (csd_emu), taking turns with the same mix of reads and writes that does nothing
+ * else, and with fio's. Beside it the same on the null disk: the arithmetic, the checksums and the
+ * hand-over alone. */
 #include "cmd/bench/bench.h"
 
 #include "csd/csd.h"
@@ -16,8 +17,8 @@
 
 enum { MOST_SUBS = 512, MOST_ROUNDS = 64, ALIGN = 4096 };
 
-/* A device with its subgroups: two slots each, of which an update reads one and writes the other, and a
- * gradient. */
+/* A device with its subgroups: two slots each, of which an update reads one and writes the other,
+ * and a gradient. */
 struct rig {
     struct csd_config  cfg;
     struct csd_bell    bell;
@@ -60,7 +61,8 @@ static int jobs_wait(struct rig *r, size_t n, struct err *err)
     return rc;
 }
 
-static int write_range(struct rig *r, enum link_class cls, uint64_t off, size_t bytes, struct err *err)
+static int write_range(struct rig *r, enum link_class cls, uint64_t off, size_t bytes,
+                       struct err *err)
 {
     r->job[0] = (struct csd_job){
         .kind = CSD_WRITE, .cls = cls, .buf = r->buf, .off = off, .bytes = bytes, .payload = bytes};
@@ -130,7 +132,8 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     return rc;
 }
 
-static int rig_open(struct rig *r, const struct bench *b, const char *disk, size_t n_pad, struct err *err)
+static int rig_open(struct rig *r, const struct bench *b, const char *disk, size_t n_pad,
+                    struct err *err)
 {
     const struct train_opts *o = &b->o->train;
     size_t                   total = (size_t)(b->o->quick ? 4 : 24) << 20;
@@ -183,7 +186,8 @@ static int rig_run(struct rig *r, const struct bench *b, double *rate, struct er
         r->csd->ops->submit(r->csd, &r->job[i]);
     }
     rc = jobs_wait(r, r->n_subs, err);
-    *rate = (double)(r->n_subs * (r->states + r->grad + r->slot)) / ((double)(clock_ns() - start_ns) * 1e-9);
+    *rate = (double)(r->n_subs * (r->states + r->grad + r->slot)) /
+            ((double)(clock_ns() - start_ns) * 1e-9);
     r->turn++;
     return rc;
 }
@@ -252,9 +256,9 @@ static void report(struct turns *t, json_t *section)
     for (int i = 0; i < TURNS; i++) {
         rates[i] = bench_median(t->rates[i], t->n);
         if (i != FIO || t->fio)
-            json_array_append_new(rows,
-                                  json_pack("{s:s, s:f, s:f}", "what", what[i], "bytes_per_second", rates[i],
-                                            "update_path_share", rates[i] > 0 ? rates[PATH] / rates[i] : 0));
+            json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "what", what[i],
+                                                  "bytes_per_second", rates[i], "update_path_share",
+                                                  rates[i] > 0 ? rates[PATH] / rates[i] : 0));
     }
 }
 
@@ -282,7 +286,7 @@ int bench_update(struct bench *b, struct err *err)
     struct turns *t = calloc(1, sizeof *t);
     json_t       *section = json_object();
     size_t        n_pad = 0;
-    int           rc = r && t ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
+    int rc = r && t ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
 
     json_object_set_new(b->report, "update", section);
     if (!rc)
@@ -307,15 +311,18 @@ int bench_update(struct bench *b, struct err *err)
 
 void bench_update_print(const json_t *report)
 {
-    static const struct bench_column columns[] = {{"what", "update", NULL, 0},
-                                                  {"bytes_per_second", "MB/s", "%.0f", 1e-6},
-                                                  {"update_path_share", "the path's share", "%.0f %%", 100},
-                                                  {0}};
-    const json_t *section = json_object_get(report, "update"), *rows = json_object_get(section, "rates");
+    static const struct bench_column columns[] = { { "what", "update", NULL, 0 },
+                                                   { "bytes_per_second", "MB/s", "%.0f", 1e-6 },
+                                                   { "update_path_share", "the path's share",
+                                                     "%.0f %%", 100 },
+                                                   { 0 } };
+    const json_t                    *section = json_object_get(report, "update"),
+                 *rows = json_object_get(section, "rates");
     const json_t *fio = bench_row(rows, "what", "fio, even mix"),
                  *against = fio ? fio : json_array_get(rows, MIXED);
 
-    printf("Update path of one device: %.0f subgroups of %.0f parameters read, updated, written back\n",
+    printf("Update path of one device: %.0f subgroups of %.0f parameters read, updated, written "
+           "back\n",
            bench_number(section, "subgroups"), bench_number(section, "subgroup_parameters"));
     bench_table(rows, columns);
     printf("=> %.0f %% of what %s moves with the same mix\n",

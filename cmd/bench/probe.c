@@ -1,7 +1,8 @@
-/* probe.c: an estimate by the design's formula (docs/design.md, A step) from what a child process measures.
- * The child's model has this one's width, heads, words and rows, as many tokens as a few GFLOP allow, and two
- * layers. Scaled are: a layer's computing by its FLOPs, the head's by tokens, the pass over gradients and the
- * updates by parameters, what else crosses the host link by bytes. */
+/* probe.c: an estimate by the design's formula (docs/design.md, A step) from what a child process
+ * measures. The child's model has this one's width, heads, words and rows, as many tokens as a few
+ * GFLOP allow, and two layers. Scaled are: a layer's computing by its FLOPs, the head's by tokens,
+ * the pass over gradients and the updates by parameters, what else crosses the host link by bytes.
+ */
 #include "cmd/bench/probe.h"
 
 #include "kernels/matmul.h"
@@ -43,14 +44,16 @@ static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const str
     *g = s->gpt;
     g->n_layer = smaller(g->n_layer, LAYERS);
     g->n_labels = 0;
-    token = (double)g->n_layer * layer_flops(g, (double)s->o.seq) + 6 * (double)g->vocab * (double)g->n_embd;
+    token = (double)g->n_layer * layer_flops(g, (double)s->o.seq) +
+            6 * (double)g->vocab * (double)g->n_embd;
     most = MOST_FLOPS / token;
     *seq = s->o.seq;
     *batch = 1;
     if (most >= (double)s->o.seq)
         *batch = smaller(s->o.batch, (size_t)(most / (double)s->o.seq));
     else
-        *seq = smaller(*seq, most < LEAST_TOKENS ? LEAST_TOKENS : (size_t)most / TOKENS_STEP * TOKENS_STEP);
+        *seq = smaller(*seq, most < LEAST_TOKENS ? LEAST_TOKENS
+                                                 : (size_t)most / TOKENS_STEP * TOKENS_STEP);
     g->n_positions = *seq;
 }
 
@@ -87,15 +90,17 @@ static void arg_device(struct args *a, const char *path)
     if (!copy)
         a->rc = err_set(a->err, -ENOMEM, "out of memory");
     else if (!stat(path, &st) && S_ISBLK(st.st_mode))
-        a->rc = err_set(a->err, -ENOTSUP, "the block device %s is not written for a plan; siTrain bench "
-                        "--device %s measures it, and writes over it", path, path);
+        a->rc = err_set(a->err, -ENOTSUP,
+                        "the block device %s is not written for a plan; siTrain bench --device %s "
+                        "measures it, and writes over it",
+                        path, path);
     else
         arg_add(a, "device", !stat(path, &st) && S_ISDIR(st.st_mode) ? path : dirname(copy));
     free(copy);
 }
 
-static void args_make(struct args *a, const struct session *s, const struct gpt_config *g, size_t batch,
-                      size_t seq, const char *dir)
+static void args_make(struct args *a, const struct session *s, const struct gpt_config *g,
+                      size_t batch, size_t seq, const char *dir)
 {
     const struct train_opts *o = &s->o;
     char                     ratio[32];
@@ -128,7 +133,8 @@ static void args_make(struct args *a, const struct session *s, const struct gpt_
         arg_device(a, o->device.item[i]);
     if (!o->device.n)
         arg_number(a, "devices", o->devices);
-    if (o->device_in_ram || devices_fake(&s->run)) // the child's are not, but nothing of theirs is used
+    if (o->device_in_ram || devices_fake(&s->run)) // the child's are not, but nothing of theirs is
+                                                   // used
         arg_add(a, "device-in-ram", NULL);
 }
 
@@ -151,7 +157,8 @@ static int places_check(const struct session *s, const char *dir, struct err *er
 static int child_run(json_t **out, struct args *a, struct err *err)
 {
     sigset_t ends, before;
-    char    *argv[MOST_ARGS + 3] = { (char *)(uintptr_t)"/proc/self/exe", (char *)(uintptr_t)"bench" };
+    char *argv[MOST_ARGS + 3] = { (char *)(uintptr_t) "/proc/self/exe", (char *)(uintptr_t) "benc"
+                                                                                            "h" };
     int      rc;
 
     memcpy(argv + 2, a->v, sizeof a->v);
@@ -175,7 +182,8 @@ static double host_bytes(const struct session *s)
     traffic_computed(&m, &c);
     for (int k = 0; k < LINK_CLASSES; k++)
         for (int d = 0; d < LINK_DIRS; d++)
-            if (k != CLASS_STATES && !(s->run.mode == RUN_BASE && k == CLASS_GRADIENT && d == LINK_READ) &&
+            if (k != CLASS_STATES &&
+                !(s->run.mode == RUN_BASE && k == CLASS_GRADIENT && d == LINK_READ) &&
                 !(k == CLASS_WIRE && d == LINK_WRITE))
                 sum += (double)m.bytes[LINK_HOST][k][d];
     return sum;
@@ -206,8 +214,10 @@ static void scale(struct probe *p, const json_t *measured, const struct session 
     p->tokens = batch * seq;
     f->F = layers * bench_number(c, "forward");
     f->B = layers * bench_number(c, "backward") + recomputed(s, plan) * f->F +
-           head * bench_number(c, "loss") + bench_number(c, "gradient") * params / (double)gpt_total(g);
-    f->h = head * bench_number(c, "loss") + layers * bench_number(c, "backward") / (double)s->gpt.n_layer;
+           head * bench_number(c, "loss") +
+           bench_number(c, "gradient") * params / (double)gpt_total(g);
+    f->h = head * bench_number(c, "loss") +
+           layers * bench_number(c, "backward") / (double)s->gpt.n_layer;
     f->U = bench_number(m, "update") * params / small;
     f->u0 = f->U * block_0 / params;
     f->w0 = bench_number(m, "w0") * block_0 / bench_number(m, "block_0");
@@ -218,8 +228,8 @@ static void scale(struct probe *p, const json_t *measured, const struct session 
     p->step = s->o.mode == TRAIN_MEM ? f->F + f->B + f->U : bench_bound(f, s->o.speculate);
 }
 
-int probe_step(struct probe *out, const struct session *s, const struct budget *plan, const char *dir,
-               struct err *err)
+int probe_step(struct probe *out, const struct session *s, const struct budget *plan,
+               const char *dir, struct err *err)
 {
     struct args       a = { .err = err };
     struct gpt_config g;

@@ -1,9 +1,9 @@
-/* opt.c: option rows, and the command line by them. A first pass (opt_scan) finds what is wrong with its
- * options, so that the sentence can name the option and what would work; argtable2 then takes it apart, and
- * each value is read by its row (opt_value.c).
+/* opt.c: option rows, and the command line by them. A first pass (opt_scan) finds what is wrong
+ * with its options, so that the sentence can name the option and what would work; argtable2 then
+ * takes it apart, and each value is read by its row (opt_value.c).
  *
- * Invariant: strings in an options struct are always malloc'd, also defaults, so that opt_release frees
- * them all. */
+ * Invariant: strings in an options struct are always malloc'd, also defaults, so that opt_release
+ * frees them all. */
 #include "cmd/opt/opt_alias.h"
 #include "cmd/opt/opt_file.h"
 #include "cmd/opt/opt_value.h"
@@ -118,7 +118,8 @@ int opt_each(const struct opt_command *cmd, const void *options,
     return rc;
 }
 
-int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text, struct err *err)
+int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text,
+            struct err *err)
 {
     int                   i = opt_row_find(cmd, name, strlen(name)), rc = 0;
     size_t                offset;
@@ -148,7 +149,8 @@ int opt_set(const struct opt_command *cmd, void *options, const char *name, cons
 
 /* ---- the command line ---- */
 
-static int refuse_unknown(const struct opt_command *cmd, const char *arg, size_t name_len, struct err *err)
+static int refuse_unknown(const struct opt_command *cmd, const char *arg, size_t name_len,
+                          struct err *err)
 {
     const char           *names[OPT_MAX_ROWS + OPT_MAX_ALIASES], *near;
     char                  typed[64];
@@ -166,16 +168,19 @@ static int refuse_unknown(const struct opt_command *cmd, const char *arg, size_t
     near = opt_nearest(typed, names, n);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
-    return err_misuse(err, "there is no option --%s; siTrain %s --help lists them", typed, cmd->name);
+    return err_misuse(err, "there is no option --%s; siTrain %s --help lists them", typed,
+                      cmd->name);
 }
 
 static int refuse_missing(const struct opt_row *r, const char *next, struct err *err)
 {
     char        words[256];
-    const char *what = r->type == OPT_WORD ? opt_words_text(words, sizeof words, r->words) : r->help;
+    const char *what =
+        r->type == OPT_WORD ? opt_words_text(words, sizeof words, r->words) : r->help;
 
     if (next)
-        return err_misuse(err, "--%s needs a value but is followed by %s; it takes: %s", r->name, next, what);
+        return err_misuse(err, "--%s needs a value but is followed by %s; it takes: %s", r->name,
+                          next, what);
     return err_misuse(err, "--%s needs a value; it takes: %s", r->name, what);
 }
 
@@ -197,7 +202,8 @@ static int scan_option(const struct opt_command *cmd, int argc, char **argv, int
         return err_misuse(err, "--%s was given twice; expected it once", r->name);
     given->row[found] = 1;
     if (r->type == OPT_FLAG)
-        return value ? err_misuse(err, "--%s takes no value, but was given %s", r->name, value + 1) : 0;
+        return value ? err_misuse(err, "--%s takes no value, but was given %s", r->name, value + 1)
+                     : 0;
     if (value && value[1])
         return 0;
     if (value || (i + 1 < argc && !*argv[i + 1]))
@@ -233,7 +239,8 @@ static int opt_scan(const struct opt_command *cmd, int argc, char **argv, struct
 
 /* argtable2's table for the rows; ends with arg_end. NULL entries for later options are not
  * there: they were refused. */
-static int table_make(const struct opt_command *cmd, int argc, void **table, size_t *n, struct err *err)
+static int table_make(const struct opt_command *cmd, int argc, void **table, size_t *n,
+                      struct err *err)
 {
     const struct opt_row *r;
     size_t                at = 0;
@@ -267,7 +274,8 @@ static int refuse_positional(const struct opt_command *cmd, void *const *table,
                       end->argval[0] ? end->argval[0] : "an argument", cmd->name, cmd->usage);
 }
 
-static int row_fill(const struct opt_row *r, const char *def, const void *entry, void *field, struct err *err)
+static int row_fill(const struct opt_row *r, const char *def, const void *entry, void *field,
+                    struct err *err)
 {
     const struct arg_str *s = entry;
     int                   rc = 0;
@@ -285,7 +293,8 @@ static int row_fill(const struct opt_row *r, const char *def, const void *entry,
     return rc;
 }
 
-static int opt_fill(const struct opt_command *cmd, int argc, char **argv, char *options, struct err *err)
+static int opt_fill(const struct opt_command *cmd, int argc, char **argv, char *options,
+                    struct err *err)
 {
     void                 *table[OPT_MAX_ROWS + 1] = { 0 };
     const struct opt_row *r;
@@ -346,7 +355,13 @@ static int config_is_typed(const struct config *c, size_t row)
 /* The value of a row; where the command line has said it, too, it must still be one. */
 static int config_value(const struct config *c, size_t row, const char *text, struct err *err)
 {
-    union { uint64_t n; double x; int word; struct opt_strings s; struct opt_warmup w; } unused = { 0 };
+    union {
+        uint64_t           n;
+        double             x;
+        int                word;
+        struct opt_strings s;
+        struct opt_warmup  w;
+    } unused = { 0 };
     size_t                offset = 0;
     const struct opt_row *r = opt_row_at(c->cmd, row, &offset);
     int                   rc;
@@ -370,12 +385,14 @@ static int config_argument(struct config *c, char *argument, int on, struct err 
         return rc;
     row = opt_row_find(c->cmd, name, len);
     if (opt_row_at(c->cmd, (size_t)row, NULL)->type == OPT_CONFIG)
-        return err_misuse(err, "--config is for the command line: a file of options names no other");
+        return err_misuse(err, "--config is for the command line: a file of options names no "
+                               "other");
     return config_value(c, (size_t)row, value ? value + 1 : on ? "1" : "0", err);
 }
 
 /* A flag is written as its name alone, or with 1 or 0: *on, and no value. */
-static int config_flag(const struct config *c, const char *name, const char **value, int *on, struct err *err)
+static int config_flag(const struct config *c, const char *name, const char **value, int *on,
+                       struct err *err)
 {
     int                   row = opt_row_find(c->cmd, name, strlen(name)), rc;
     const struct opt_row *r = row < 0 ? NULL : opt_row_at(c->cmd, (size_t)row, NULL);
@@ -420,7 +437,8 @@ static int config_apply(const struct opt_command *cmd, void *options, struct opt
 
     for (size_t i = 0; (r = opt_row_at(cmd, i, &offset)) && !rc; i++)
         if (r->type == OPT_CONFIG && given->row[i])
-            rc = opt_file_each(*(const char **)(void *)(c.options + offset), config_option, &c, err);
+            rc =
+                opt_file_each(*(const char **)(void *)(c.options + offset), config_option, &c, err);
     for (size_t i = 0; opt_row_at(cmd, i, NULL); i++)
         c.given.row[i] &= !config_is_typed(&c, i);
     for (size_t i = 0; opt_row_at(cmd, i, NULL); i++)
@@ -465,7 +483,8 @@ int opt_fail(const char *name, const struct err *err)
     return err->stopped ? 130 : err->misuse ? 2 : 1;
 }
 
-int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given)
+int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options,
+              struct opt_given *given)
 {
     struct err err = { 0 };
     int        rc = opt_parse(cmd, argc, argv, options, given, &err);

@@ -1,18 +1,14 @@
-/* opt.h: the command line as rows. A row (name, type, where the value goes, default, limits, help) is
- * all there is to an option: from it come parsing, the refusals, --help, the man page, the shell
+/* opt.h: the command line as rows. A row (name, type, where the value goes, default, limits, help)
+ * is all there is to an option: from it come parsing, the refusals, --help, the man page, the shell
  * completion and the run's database rows. argtable2 stands behind it and nobody else includes it.
  *
- * A command is `struct opt_command`: parts (groups of rows with a title, each writing into a struct at an
- * offset of the options struct).
- *     static const struct opt_row rows[] = {
- *         { "RUN",   OPT_ARG,  offsetof(struct x_opts, run), .help = "the run's folder" },
- *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .min = 1, .help = "how many" },
- *         { 0 } };
- *     static const struct opt_part parts[] = {
- *         { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct x_opts, read) }, { 0 } };
- *     const struct opt_command x_command = {
- *         "x", "RUN [--tokens N]", "what it does in a line", "more text", parts, sizeof(struct x_opts) };
- *     int cmd_x(int argc, char **argv)
+ * A command is `struct opt_command`: parts (groups of rows with a title, each writing into a struct
+ * at an offset of the options struct). static const struct opt_row rows[] = { { "RUN",   OPT_ARG,
+ * offsetof(struct x_opts, run), .help = "the run's folder" }, { "tokens", OPT_UINT, offsetof(struct
+ * x_opts, tokens), "100", .min = 1, .help = "how many" }, { 0 } }; static const struct opt_part
+ * parts[] = { { "Options", rows, 0 }, { "Machine", read_rows, offsetof(struct x_opts, read) }, { 0
+ * } }; const struct opt_command x_command = { "x", "RUN [--tokens N]", "what it does in a line",
+ * "more text", parts, sizeof(struct x_opts), }; int cmd_x(int argc, char **argv)
  *     {
  *         struct x_opts    o;
  *         struct opt_given given;
@@ -42,15 +38,20 @@ enum opt_type {
     OPT_RATIO,    // double; takes % ("2%" is 0.02)
     OPT_WORD,     // int: the index in `words`
     OPT_WARMUP,   // struct opt_warmup: steps, or a part of the horizon
-    OPT_ARG,      // const char *: a positional argument, required; name is what it is called, in capitals
+    OPT_ARG,      // const char *: a positional argument, required; name is what it is called, in
+                  // capitals
     OPT_ARGS,     // struct opt_strings: one or more positional arguments
-    OPT_CONFIG,   // const char *: a file with more options (opt_file.h), by OPT_CONFIG_ROW; at most one row
+    OPT_CONFIG,   // const char *: a file with more options (opt_file.h), by OPT_CONFIG_ROW; at most
+                  // one row
     OPT_LATER,    // known to the design, refused: not in this version; help says what would work
 };
 
-#define OPT_CONFIG_ROW(at)                                                                                   \
-    { "config", OPT_CONFIG, at, .arg = "FILE",                                                               \
-      .help = "options from a file, a line each: name = value; those of the command line come first" }
+#define OPT_CONFIG_ROW(at)                                                                         \
+    {                                                                                              \
+        "config", OPT_CONFIG, at, .arg = "FILE",                                                   \
+                                  .help = "options from a file, a line each: name = value; those " \
+                                          "of the command line come first"                         \
+    }
 
 struct opt_strings { const char **item; size_t n; };
 struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
@@ -65,7 +66,8 @@ struct opt_row {
     double        min, max; // of numbers; how many strings, max; max 0: no bound
     const char   *arg;    // what --help calls the value; NULL: by type
     const char   *help;
-    const char   *twin;   // the row that says the same in another way: typed, it stands for this one in a file
+    const char *twin; // the row that says the same in another way: typed, it stands for this one in
+                      // a file
 };
 
 struct opt_part {
@@ -84,22 +86,23 @@ struct opt_part {
 struct opt_alias {
     const char *name;   // without "--", as typed there; a hyphen is taken for each underscore
     const char *row;
-    int         flag;   // 1: takes no value (but True, true, False and false are taken where they follow;
-                        // False: as if not given)
+    int flag; // 1: takes no value (but True, true, False and false are taken where they follow;
+              // False: as if not given)
     const char *value;  // with flag: what --row gets; NULL: --row is a flag itself
     /* value NULL: a flag without. */
-    int       (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err);
-    const char *help;   // of an alias with a row: a line of notice that says what is other here, or NULL
+    int (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err);
+    const char *help; // of an alias with a row: a line of notice that says what is other here, or
+                      // NULL
 };
 /* A default of a shared row that is another one in this command. */
 struct opt_default { const char *row, *text; };
 
 struct opt_command {
-    const char            *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
+    const char *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
     const struct opt_part *parts; // ends with { 0 }; NULL: a later command
     size_t                 size;  // of the options struct
-    /* Both end with { 0 }; NULL: none. One line of --help says that aliases are taken; the man page lists
-     * them. --help, the man page and opt_parse use the defaults. */
+    /* Both end with { 0 }; NULL: none. One line of --help says that aliases are taken; the man page
+     * lists them. --help, the man page and opt_parse use the defaults. */
     const struct opt_alias   *aliases;
     const struct opt_default *defaults;
 };
@@ -109,14 +112,16 @@ enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
 /* Which rows were on the command line or in its --config FILE, in the order of parts and rows. */
 struct opt_given { unsigned char row[OPT_MAX_ROWS]; };
 
-/* Fill *options: defaults, then the file of options, then the command line (argv[0] is the command's name):
- * what the command line says of an option replaces all that the file says of it. 0; 1 if --help
- * was asked for; or -EINVAL with a misuse sentence that names what would work (then there is
- * nothing to release). given may be NULL. Notices of aliases go to stderr once all is accepted. */
+/* Fill *options: defaults, then the file of options, then the command line (argv[0] is the
+ * command's name): what the command line says of an option replaces all that the file says of it.
+ * 0; 1 if --help was asked for; or -EINVAL with a misuse sentence that names what would work (then
+ * there is nothing to release). given may be NULL. Notices of aliases go to stderr once all is
+ * accepted. */
 int opt_parse(const struct opt_command *cmd, int argc, char **argv, void *options,
               struct opt_given *given, struct err *err);
 /* opt_parse, and print help or the refusal: -1 to go on, else the exit code. */
-int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options, struct opt_given *given);
+int opt_start(const struct opt_command *cmd, int argc, char **argv, void *options,
+              struct opt_given *given);
 /* Free the strings. Accepts what opt_parse filled, once. */
 void opt_release(const struct opt_command *cmd, void *options);
 
@@ -124,7 +129,8 @@ void opt_release(const struct opt_command *cmd, void *options);
 int opt_was_given(const struct opt_command *cmd, const struct opt_given *given, const char *name);
 /* Treat it as given: what another option's value stands for. */
 void opt_mark_given(const struct opt_command *cmd, struct opt_given *given, const char *name);
-/* Set one option from its text, as read back from run.db; a misuse sentence if it does not take it. */
+/* Set one option from its text, as read back from run.db; a misuse sentence if it does not take it.
+ */
 int opt_set(const struct opt_command *cmd, void *options, const char *name, const char *text,
             struct err *err);
 /* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: "").
@@ -140,7 +146,8 @@ const char *opt_size_text(char *buf, size_t size, double bytes);
 /* Print the sentence as "siTrain NAME: ..." to stderr: 2 for misuse, else 1. */
 int opt_fail(const char *name, const struct err *err);
 
-/* Row i over all parts, with its offset in the options struct (offset may be NULL); NULL past the end. */
+/* Row i over all parts, with its offset in the options struct (offset may be NULL); NULL past the
+ * end. */
 const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t *offset);
 
 /* The number of the row called name[0..n), or -1. Positional arguments have no name here. */

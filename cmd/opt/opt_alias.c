@@ -1,7 +1,7 @@
-/* opt_alias.c: another program's option names. Each is replaced by the row that it stands for, as one
- * argument --row=VALUE, so that all that follows (scan, refusals, values, what was given) knows rows only.
- * What an alias changes nothing by, or changes in another way than there, is gathered as notices: lines that
- * are printed once the whole command line is accepted. */
+/* opt_alias.c: another program's option names. Each is replaced by the row that it stands for, as
+ * one argument --row=VALUE, so that all that follows (scan, refusals, values, what was given) knows
+ * rows only. What an alias changes nothing by, or changes in another way than there, is gathered as
+ * notices: lines that are printed once the whole command line is accepted. */
 #include "cmd/opt/opt_alias.h"
 #include "cmd/opt/opt_value.h"
 
@@ -28,7 +28,8 @@ static int name_is(const char *name, const char *typed, size_t n)
     return !name[n];
 }
 
-static const struct opt_alias *alias_find(const struct opt_command *cmd, const char *typed, size_t n)
+static const struct opt_alias *alias_find(const struct opt_command *cmd, const char *typed,
+                                          size_t n)
 {
     for (const struct opt_alias *a = cmd->aliases; a && a->name; a++)
         if (name_is(a->name, typed, n))
@@ -41,8 +42,8 @@ static int is_bool(const char *text)
     return !strcasecmp(text, "true") || !strcasecmp(text, "false");
 }
 
-/* The value of an alias at argv[i]: behind "=", or the next argument; for a flag only if that is a truth
- * value. */
+/* The value of an alias at argv[i]: behind "=", or the next argument; for a flag only if that is a
+ * truth value. */
 static int value_take(struct typed *t, int argc, char **argv, int i, struct err *err)
 {
     const char *equals = strchr(argv[i], '='), *next = i + 1 < argc ? argv[i + 1] : NULL;
@@ -51,7 +52,8 @@ static int value_take(struct typed *t, int argc, char **argv, int i, struct err 
     t->follows = !equals && next;
     if (t->alias->flag) {
         if (equals && !is_bool(t->value))
-            return err_misuse(err, "--%s=%s: expected True or False, or no value", t->alias->name, t->value);
+            return err_misuse(err, "--%s=%s: expected True or False, or no value", t->alias->name,
+                              t->value);
         if (t->value && !is_bool(t->value)) {
             t->value = NULL;
             t->follows = 0;
@@ -62,7 +64,9 @@ static int value_take(struct typed *t, int argc, char **argv, int i, struct err 
         return err_misuse(err, "--%s needs a value", t->alias->name);
     if (t->follows && !strncmp(next, "--", 2))
         return err_misuse(err, "--%s needs a value but is followed by %s", t->alias->name, next);
-    return *t->value ? 0 : err_misuse(err, "--%s needs a value, but was given an empty one", t->alias->name);
+    return *t->value
+               ? 0
+               : err_misuse(err, "--%s needs a value, but was given an empty one", t->alias->name);
 }
 
 /* ---- what is written ---- */
@@ -79,19 +83,20 @@ static int argv_add(struct opt_rewrite *w, const char *prefix, const char *name,
 }
 
 /* One line more: as what the alias is taken, if it gives a row; and why. */
-static int notice_add(struct opt_rewrite *w, const struct opt_command *cmd, const struct opt_alias *a,
-                      const char *row, const char *value, const char *why, struct err *err)
+static int notice_add(struct opt_rewrite *w, const struct opt_command *cmd,
+                      const struct opt_alias *a, const char *row, const char *value,
+                      const char *why, struct err *err)
 {
     const char *before = w->notices ? w->notices : "";
     char       *lines = NULL;
     int         n;
 
     if (row)
-        n = asprintf(&lines, "%ssiTrain %s: --%s is --%s%s%s here: %s\n", before, cmd->name, a->name, row,
-                     value ? " " : "", value ? value : "", why);
+        n = asprintf(&lines, "%ssiTrain %s: --%s is --%s%s%s here: %s\n", before, cmd->name,
+                     a->name, row, value ? " " : "", value ? value : "", why);
     else
-        n = asprintf(&lines, "%ssiTrain %s: --%s changes nothing here: %s\n", before, cmd->name, a->name,
-                     why);
+        n = asprintf(&lines, "%ssiTrain %s: --%s changes nothing here: %s\n", before, cmd->name,
+                     a->name, why);
     if (n < 0)
         return opt_no_memory(err);
     free(w->notices);
@@ -107,15 +112,15 @@ static int row_claim(struct opt_rewrite *w, const struct opt_alias *a, int row, 
     if (before == a)
         return err_misuse(err, "--%s was given twice; expected it once", a->name);
     if (before)
-        return err_misuse(err, "--%s and --%s both stand for --%s; give one of them", before->name, a->name,
-                          a->row);
+        return err_misuse(err, "--%s and --%s both stand for --%s; give one of them", before->name,
+                          a->name, a->row);
     w->via[row] = a;
     return 0;
 }
 
 /* The alias changes nothing: said, where there is something to say. */
-static int alias_drop(struct opt_rewrite *w, const struct opt_command *cmd, const struct opt_alias *a,
-                      const char *why, struct err *err)
+static int alias_drop(struct opt_rewrite *w, const struct opt_command *cmd,
+                      const struct opt_alias *a, const char *why, struct err *err)
 {
     return why && *why ? notice_add(w, cmd, a, NULL, NULL, why, err) : 0;
 }
@@ -149,8 +154,8 @@ static int alias_write(struct opt_rewrite *w, const struct opt_command *cmd, con
 /* ---- the pass ---- */
 
 /* One argument: how many it was (1 or 2), or the refusal. */
-static int rewrite_one(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv, int i,
-                       struct err *err)
+static int rewrite_one(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv,
+                       int i, struct err *err)
 {
     const char  *name = argv[i] + 2;
     size_t       len = strncmp(argv[i], "--", 2) ? 0 : strcspn(name, "=");
@@ -173,12 +178,13 @@ static int refuse_both(const struct opt_rewrite *w, struct err *err)
 {
     for (size_t row = 0; row < OPT_MAX_ROWS; row++)
         if (w->via[row] && w->own[row])
-            return err_misuse(err, "--%s and --%s are the same option; give one of them", w->via[row]->name,
-                              w->via[row]->row);
+            return err_misuse(err, "--%s and --%s are the same option; give one of them",
+                              w->via[row]->name, w->via[row]->row);
     return 0;
 }
 
-int opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv, struct err *err)
+int opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv,
+                struct err *err)
 {
     int i = 0, rc = 0;
 

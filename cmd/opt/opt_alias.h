@@ -1,5 +1,5 @@
-/* opt_alias.h: a command line in another program's words, rewritten into ours before it is read: between
- * opt.c and opt_alias.c only. */
+/* opt_alias.h: a command line in another program's words, rewritten into ours before it is read:
+ * between opt.c and opt_alias.c only. */
 #ifndef CMD_OPT_OPT_ALIAS_H
 #define CMD_OPT_OPT_ALIAS_H
 
@@ -13,8 +13,9 @@ struct opt_rewrite {
     char                   *notices;            // lines for stderr, once all is accepted
 };
 
-/* Rewrite argv up to "--" or --help; options that are no alias are copied. 0, or a misuse sentence: an alias
- * beside its row or a second time, a value that a translation refuses. To be released in every case. */
+/* Rewrite argv up to "--" or --help; options that are no alias are copied. 0, or a misuse sentence:
+ * an alias beside its row or a second time, a value that a translation refuses. To be released in
+ * every case. */
 int  opt_rewrite(struct opt_rewrite *w, const struct opt_command *cmd, int argc, char **argv,
                  struct err *err);
 void opt_rewrite_release(struct opt_rewrite *w);

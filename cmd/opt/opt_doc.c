@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 }; // a terminal as it opens has 80 columns
+// a terminal as it opens has 80 columns
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
 static const char *value_name(const struct opt_row *r)
 {
@@ -49,7 +50,8 @@ static void row_help(const struct opt_command *cmd, const struct opt_row *r, cha
              shown ? " (default " : "", shown ? def : "", shown ? ")" : "");
 }
 
-/* Print words from column `from` on, broken before HELP_WIDTH, after `at` columns that are there already. */
+/* Print words from column `from` on, broken before HELP_WIDTH, after `at` columns that are there
+ * already. */
 static void print_wrapped(FILE *out, const char *text, int at, int from)
 {
     int first = 1;

@@ -1,5 +1,5 @@
-/* opt_file.c: a file of options, taken apart into names and values; what they mean is opt.c's. A line is
- * changed in place: names and values are parts of the file as it was read. */
+/* opt_file.c: a file of options, taken apart into names and values; what they mean is opt.c's. A
+ * line is changed in place: names and values are parts of the file as it was read. */
 #include "cmd/opt/opt_file.h"
 
 #include "data/base/file.h"
@@ -85,13 +85,15 @@ static int line_parse(char *line, char **name, char **value, struct err *err)
 /* ---- the file ---- */
 
 /* One line of len bytes, with its end behind it if it is whole. */
-static int line_take(char *line, size_t len, int whole, opt_file_option *each, void *ctx, struct err *err)
+static int line_take(char *line, size_t len, int whole, opt_file_option *each, void *ctx,
+                     struct err *err)
 {
     char *name = NULL, *value = NULL;
     int   rc;
 
     if (!whole)
-        return err_misuse(err, "the line has no end: the file was cut off, or a line break is missing");
+        return err_misuse(err, "the line has no end: the file was cut off, or a line break is "
+                               "missing");
     line[len] = '\0';
     if (strlen(line) != len)
         return err_misuse(err, "there is a zero byte: a text is expected");
@@ -111,7 +113,8 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
     else if (!n)
         rc = err_misuse(err, "%s is empty: options are expected, a line each: name = value", path);
     // some editors put a byte order mark, which nobody sees, before the first line
-    for (size_t at = n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0; at < n && !rc; at += len + 1, number++) {
+    for (size_t at = n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0; at < n && !rc;
+         at += len + 1, number++) {
         char *end = memchr(text + at, '\n', n - at);
 
         len = end ? (size_t)(end - text) - at : n - at;

@@ -1,6 +1,8 @@
-/* opt_value.c: the values of options: what a row takes from its text, what it refuses, and the text again.
+/* opt_value.c: the values of options: what a row takes from its text, what it refuses, and the text
+ * again.
  *
- * Invariant: a value's text (opt_value_text) is taken back by opt_value_parse with the same result. */
+ * Invariant: a value's text (opt_value_text) is taken back by opt_value_parse with the same result.
+ */
 #include "cmd/opt/opt_value.h"
 
 #include <errno.h>
@@ -68,7 +70,10 @@ const char *opt_words_text(char *buf, size_t size, const char *words)
         size_t len = strcspn(words, "|");
         int    more = words[len] == '|', last = more && !strchr(words + len + 1, '|');
 
-        n += (size_t)snprintf(buf + n, size - n, "%.*s%s", (int)len, words, last ? " or " : more ? ", " : "");
+        n += (size_t)snprintf(buf + n, size - n, "%.*s%s", (int)len, words,
+                              last   ? " or "
+                              : more ? ", "
+                                     : "");
         words += len + (size_t)more;
     }
     return buf;
@@ -118,7 +123,8 @@ static void double_text(char *buf, size_t size, double v)
     }
 }
 
-static int number_refuse(const struct opt_row *r, const char *text, const char *what, struct err *err)
+static int number_refuse(const struct opt_row *r, const char *text, const char *what,
+                         struct err *err)
 {
     char min[32], max[48] = "", limit[32];
     int  sizes = r->type == OPT_SIZE;
@@ -136,7 +142,8 @@ static int number_refuse(const struct opt_row *r, const char *text, const char *
     } else if (r->type == OPT_UINT && !text[strspn(text, "0123456789")] && strtod(text, NULL) > 1) {
         snprintf(max, sizeof max, " to %lld", (long long)INT64_MAX);
     }
-    return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what, min, *max ? max : " up");
+    return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what, min,
+                      *max ? max : " up");
 }
 
 static int number_in_range(const struct opt_row *r, double v)
@@ -208,7 +215,8 @@ static int parse_ratio(const struct opt_row *r, const char *text, double *out, s
     return 0;
 }
 
-static int parse_warmup(const struct opt_row *r, const char *text, struct opt_warmup *out, struct err *err)
+static int parse_warmup(const struct opt_row *r, const char *text, struct opt_warmup *out,
+                        struct err *err)
 {
     const char *end = decimal(text, &out->value);
 
@@ -218,7 +226,9 @@ static int parse_warmup(const struct opt_row *r, const char *text, struct opt_wa
         return 0;
     }
     if (!end || *end || out->value != floor(out->value) || out->value > 1e15)
-        return err_misuse(err, "--%s %s: expected a number of steps, or a part of them from 0%% to 100%%",
+        return err_misuse(err,
+                          "--%s %s: expected a number of steps, or a part of them from 0%% to "
+                          "100%%",
                           r->name, text);
     return 0;
 }
@@ -240,7 +250,8 @@ static int parse_word(const struct opt_row *r, const char *text, int *out, struc
         words[n++] = w;
     near = opt_nearest(text, words, n);
     if (near)
-        return err_misuse(err, "--%s %s: expected %s (did you mean %s?)", r->name, text, known, near);
+        return err_misuse(err, "--%s %s: expected %s (did you mean %s?)", r->name, text, known,
+                          near);
     return err_misuse(err, "--%s %s: expected %s", r->name, text, known);
 }
 
@@ -283,7 +294,8 @@ static int set_string(const char **field, const char *text, struct err *err)
     return 0;
 }
 
-static int parse_string(const struct opt_row *r, const char *text, struct opt_strings *out, struct err *err)
+static int parse_string(const struct opt_row *r, const char *text, struct opt_strings *out,
+                        struct err *err)
 {
     return r->max > 0 && (double)out->n >= r->max
                ? err_misuse(err, "--%s was given more than %.0f times", r->name, r->max)
@@ -293,7 +305,8 @@ static int parse_string(const struct opt_row *r, const char *text, struct opt_st
 static int parse_flag(const struct opt_row *r, const char *text, int *out, struct err *err)
 {
     *out = !strcmp(text, "1");
-    return *out || !strcmp(text, "0") ? 0 : err_misuse(err, "--%s %s: expected 0 or 1", r->name, text);
+    return *out || !strcmp(text, "0") ? 0
+                                      : err_misuse(err, "--%s %s: expected 0 or 1", r->name, text);
 }
 
 /* Read one value into its field. Repeated strings: one more. */
@@ -343,7 +356,9 @@ void opt_value_text(const struct opt_row *r, const void *field, char *buf, size_
     switch (r->type) {
     case OPT_FLAG:   snprintf(buf, size, "%d", *(const int *)field); break;
     case OPT_UINT:
-    case OPT_SIZE:   snprintf(buf, size, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case OPT_SIZE:
+        snprintf(buf, size, "%llu", (unsigned long long)*(const uint64_t *)field);
+        break;
     case OPT_DOUBLE:
     case OPT_RATIO:  double_text(buf, size, *(const double *)field); break;
     case OPT_WORD:   word_text(r, *(const int *)field, buf, size); break;

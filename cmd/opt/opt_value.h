@@ -4,7 +4,8 @@
 
 #include "cmd/opt/opt.h"
 
-/* Read one value into the row's field; of repeated strings it is one more. 0, or a misuse sentence. */
+/* Read one value into the row's field; of repeated strings it is one more. 0, or a misuse sentence.
+ */
 int  opt_value_parse(const struct opt_row *r, const char *text, void *field, struct err *err);
 /* The text of a value that fits in buf: all but strings, which give "". */
 void opt_value_text(const struct opt_row *r, const void *field, char *buf, size_t size);

@@ -24,7 +24,8 @@ struct report_opts { const char *run; int json, csv, config; };
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, offsetof(struct report_opts, run), .help = "the run's folder" },
     { "json", OPT_FLAG, offsetof(struct report_opts, json), .help = "print one JSON object" },
-    { "csv", OPT_FLAG, offsetof(struct report_opts, csv), .help = "print lines of section,row,field,value" },
+    { "csv", OPT_FLAG, offsetof(struct report_opts, csv),
+      .help = "print lines of section,row,field,value" },
     { "config", OPT_FLAG, offsetof(struct report_opts, config),
       .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
     { "html", OPT_LATER, .help = "use --json" },
@@ -35,10 +36,16 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 const struct opt_command report_command = {
-    "report", "RUN [--json | --csv | --config]", "what happened in a run: times, traffic, overlap, bandwidth",
-    "Works while the run is under way. Times are of the steps whose spans are kept whole: the first and "
-    "last 100 and every 1,000th. Everything printed comes from RUN/run.db, which sqlite3 opens.",
-    parts, sizeof(struct report_opts), NULL, NULL
+    "report",
+    "RUN [--json | --csv | --config]",
+    "what happened in a run: times, traffic, overlap, bandwidth",
+    "Works while the run is under way. Times are of the steps whose spans are kept whole: the "
+    "first and last 100 and every 1,000th. Everything printed comes from RUN/run.db, which sqlite3 "
+    "opens.",
+    parts,
+    sizeof(struct report_opts),
+    NULL,
+    NULL,
 };
 
 /* ---- queries as JSON ---- */
@@ -146,14 +153,16 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
         !setting(log, "optimizer", optimizer, sizeof optimizer) ||
         !setting_number(log, "n_layer", &g.n_layer) || !setting_number(log, "n_embd", &g.n_embd) ||
-        !setting_number(log, "vocab", &g.vocab) || !setting_number(log, "n_positions", &g.n_positions) ||
+        !setting_number(log, "vocab", &g.vocab) ||
+        !setting_number(log, "n_positions", &g.n_positions) ||
         !setting_number(log, "n_head", &g.n_head))
         return 0;
     setting_number(log, "n_labels", &g.n_labels);
     setting(log, "compress", compress, sizeof compress);
     kind = optim_parse(optimizer);
     c.compress = strtod(compress, NULL);
-    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1)) // nothing of a run's
+    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1)) // nothing of a
+                                                                                  // run's
         return 0;
     sizes = calloc(gpt_blocks(&g), sizeof *sizes);
     if (!sizes)
@@ -178,15 +187,15 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     return 1;
 }
 
-static const char traffic_sql[] =
-    "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN steps USING (step) WHERE NOT skipped"
-    "    AND step NOT IN (SELECT step FROM traffic WHERE phase = 'redo')),"
-    "  n AS (SELECT count(*) AS n FROM s)"
-    " SELECT link, class, direction, n AS steps, 1.0 * sum(bytes) / n AS bytes_per_step,"
-    " iif(count(*) < n, 0, min(bytes)) AS least,"
-    "  max(bytes) AS most, 1.0 * sum(padding_bytes) / n AS padding_bytes_per_step"
-    " FROM traffic_per_step JOIN s USING (step), n"
-    " GROUP BY link, class, direction ORDER BY link, class, direction";
+static const char traffic_sql[] = "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN "
+                                  "steps USING (step) WHERE NOT skipped    AND step NOT IN (SELECT "
+                                  "step FROM traffic WHERE phase = 'redo')),  n AS (SELECT "
+                                  "count(*) AS n FROM s) SELECT link, class, direction, n AS "
+                                  "steps, 1.0 * sum(bytes) / n AS bytes_per_step, iif(count(*) < "
+                                  "n, 0, min(bytes)) AS least,  max(bytes) AS most, 1.0 * "
+                                  "sum(padding_bytes) / n AS padding_bytes_per_step FROM "
+                                  "traffic_per_step JOIN s USING (step), n GROUP BY link, class, "
+                                  "direction ORDER BY link, class, direction";
 
 static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
 {
@@ -223,9 +232,11 @@ static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
                                       : traffic_row(all, link_kind_names[k], link_class_names[c],
                                                     link_dir_names[d]);
 
-                // activations: by what was asked for last; where steps differ it was not asked for in all
+                // activations: by what was asked for last; where steps differ it was not asked for
+                // in all
                 if (row && (c != CLASS_ACTIVATION || num(row, "least") == num(row, "most")))
-                    json_object_set_new(row, "computed", json_integer((json_int_t)m.bytes[k][c][d]));
+                    json_object_set_new(row, "computed",
+                                        json_integer((json_int_t)m.bytes[k][c][d]));
             }
     return 0;
 }
@@ -256,13 +267,13 @@ static const char breakdown_sql[] =
     " avg(bw_grad) AS backward_and_gradient_offload,"
     "  avg(\"update\") AS update_and_optimizer_transfers, avg(other) AS other FROM breakdown";
 
-static const char phases_sql[] =
-    "WITH n AS (SELECT count(DISTINCT step) AS n,"
-    " (SELECT avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans)"
-    " SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase,"
-    " sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,"
-    "  sum(seconds) / n / count(DISTINCT device) / step_seconds AS share FROM phase_wall, n"
-    " WHERE phase NOT IN ('setup', 'redo') GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC";
+static const char phases_sql[] = "WITH n AS (SELECT count(DISTINCT step) AS n, (SELECT "
+                                 "avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans) "
+                                 "SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase, "
+                                 "sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,  "
+                                 "sum(seconds) / n / count(DISTINCT device) / step_seconds AS "
+                                 "share FROM phase_wall, n WHERE phase NOT IN ('setup', 'redo') "
+                                 "GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC";
 
 static const char overlap_sql[] =
     "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds"
@@ -278,10 +289,10 @@ static const char overlap_sql[] =
     " max(0, 1 - w.seconds / io.seconds) AS hidden"
     " FROM io, w, n WHERE io.seconds > 0";
 
-static const char rate_sql[] =
-    "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, r.busy_seconds, r.bytes_per_second"
-    " FROM device_rate r"
-    " LEFT JOIN devices d USING (device) ORDER BY r.device, r.link, r.phase, r.direction";
+static const char rate_sql[] = "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, "
+                               "r.busy_seconds, r.bytes_per_second FROM device_rate r LEFT JOIN "
+                               "devices d USING (device) ORDER BY r.device, r.link, r.phase, "
+                               "r.direction";
 
 static int gather_all(json_t *report, struct runlog *log, struct err *err)
 {
@@ -306,7 +317,9 @@ static int gather_all(json_t *report, struct runlog *log, struct err *err)
         rc = gather(report, "overlap", log, overlap_sql, 0, err);
     if (!rc)
         rc = gather(report, "bandwidth", log, rate_sql, 0, err);
-    return rc ? rc : gather(report, "notices", log, "SELECT time, text FROM notices ORDER BY id", 0, err);
+    return rc ? rc
+              : gather(report, "notices", log, "SELECT time, text FROM notices ORDER BY id", 0,
+                       err);
 }
 
 /* ---- text ---- */
@@ -317,12 +330,14 @@ static void text_steps(const json_t *report)
     char          rss[32], sent[64] = "";
 
     if (num(report, "compress") > 0)
-        snprintf(sent, sizeof sent, ", gradients compressed to %g %%", 100 * num(report, "compress"));
+        snprintf(sent, sizeof sent, ", gradients compressed to %g %%",
+                 100 * num(report, "compress"));
     printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"),
            sent, num(s, "steps"), num(s, "skipped"), num(s, "clipped"), num(s, "tokens"));
     if (json_is_number(json_object_get(s, "last_loss")))
-        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"), num(s, "first") + 1,
-               num(s, "last_loss"), num(s, "last") + 1); // run.db counts from 0
+        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"),
+               num(s, "first") + 1, num(s, "last_loss"), num(s, "last") + 1); // run.db counts from
+                                                                              // 0
     if (num(s, "seconds_per_step") > 0)
         printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"),
                num(s, "tokens_per_second"), opt_size_text(rss, sizeof rss, num(s, "peak_rss")));
@@ -331,15 +346,18 @@ static void text_steps(const json_t *report)
 static void text_breakdown(const json_t *report)
 {
     static const char *const lines[][2] = {
-        { "forward", "forward" }, { "backward_and_gradient_offload", "backward + gradient offload" },
-        { "update_and_optimizer_transfers", "update + optimizer upload/offload" }, { "other", "other" },
+        { "forward", "forward" },
+        { "backward_and_gradient_offload", "backward + gradient offload" },
+        { "update_and_optimizer_transfers", "update + optimizer upload/offload" },
+        { "other", "other" },
     };
     const json_t *b = json_object_get(report, "breakdown"), *p;
     size_t        i;
 
     if (num(b, "steps") <= 0)
         return;
-    printf("\nBreakdown of a step, as the training thread saw it (mean of %.0f steps)\n", num(b, "steps"));
+    printf("\nBreakdown of a step, as the training thread saw it (mean of %.0f steps)\n",
+           num(b, "steps"));
     for (i = 0; i < sizeof lines / sizeof *lines; i++)
         printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], num(b, lines[i][0]),
                100 * num(b, lines[i][0]) / num(b, "seconds"));

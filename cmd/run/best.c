@@ -59,7 +59,8 @@ int best_load(struct best *out, struct session *s, struct err *err)
     return whole ? 0 : err_set(err, -EBADMSG, "%s/run.db has best.step, but no best.value", s->dir);
 }
 
-int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v, struct err *err)
+int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v,
+               struct err *err)
 {
     char text[32];
     int  rc;
@@ -71,9 +72,10 @@ int best_store(struct best *b, struct session *s, uint64_t step, const struct fe
         (rc = set_number(s, "best.seconds", v->seconds[0], err)) ||
         (rc = set_number(s, "best.seconds_mm", v->seconds[1], err)))
         return rc;
-    *b = (struct best){
-        .any = 1, .step = step, .value = v->value[0].value, .seconds = { v->seconds[0], v->seconds[1] }
-    };
+    *b = (struct best){ .any = 1,
+                        .step = step,
+                        .value = v->value[0].value,
+                        .seconds = { v->seconds[0], v->seconds[1] } };
     return 0;
 }
 
@@ -114,8 +116,8 @@ static int take_place(const struct session *s, struct err *err)
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(old, sizeof old, "%s/" NEXT ".old", s->dir);
     best_path(s, best, sizeof best);
-    failed =
-        lstat(best, &st) ? rename(next, best) : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
+    failed = lstat(best, &st) ? rename(next, best)
+                              : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
     if (failed && errno == EINVAL) // a file system that cannot exchange: for a moment there is none
         failed = rename(best, old) || rename(next, best);
     if (failed)
@@ -123,8 +125,8 @@ static int take_place(const struct session *s, struct err *err)
     return file_sync_dir(s->dir, err);
 }
 
-/* The id of <|endoftext|>: stored when the run is made, since a tokenizer is larger than what the memory plan
- * has room for. */
+/* The id of <|endoftext|>: stored when the run is made, since a tokenizer is larger than what the
+ * memory plan has room for. */
 static long endoftext(struct session *s)
 {
     double id = -1;
@@ -136,7 +138,9 @@ static long endoftext(struct session *s)
 static int write_next(struct session *s, const struct params_source *source, struct err *err)
 {
     long             end = endoftext(s);
-    struct hf_export x = { .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = end, .pad = end };
+    struct hf_export x = {
+        .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = end, .pad = end
+    };
     struct hf_labels labels = { 0 };
     char             next[BEST_PATH], tokenizer[BEST_PATH];
     struct work      w;

@@ -1,8 +1,8 @@
-/* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging Face
- * folder. It is whole or absent whatever is killed when: a new one is made under another name (best.next...)
- * and takes its place in one step; only then is it named in run.db (best.step, best.name, best.value), in the
- * transaction of the evaluation's rows. A kill between leaves an evaluation that is missing: the next resume
- * makes it, and the folder, again, to the same bits. */
+/* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging
+ * Face folder. It is whole or absent whatever is killed when: a new one is made under another name
+ * (best.next...) and takes its place in one step; only then is it named in run.db (best.step,
+ * best.name, best.value), in the transaction of the evaluation's rows. A kill between leaves an
+ * evaluation that is missing: the next resume makes it, and the folder, again, to the same bits. */
 #ifndef CMD_RUN_BEST_H
 #define CMD_RUN_BEST_H
 

@@ -1,4 +1,5 @@
-/* classes.c: a params_source that changes the order of one matrix's rows, and the names that say which. */
+/* classes.c: a params_source that changes the order of one matrix's rows, and the names that say
+ * which. */
 #include "cmd/run/classes.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@ static void own_order(struct classes *c)
 
 int classes_open(struct classes *c, const struct model_folder *r, const char *path, struct err *err)
 {
-    struct session *run = (struct session *)(uintptr_t)&r->run; // a session is asked through its database
+    struct session *run = (struct session *)(uintptr_t)&r->run; // a session is asked through its
+                                                                // database
 
     *c = (struct classes){ .gpt = &r->gpt, .body = r->source };
     c->place = calloc(r->gpt.n_labels + 1, sizeof *c->place);
@@ -63,7 +65,8 @@ int classes_match(struct classes *c, const char *const *names, size_t n)
     return 0;
 }
 
-static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *out,
+                        struct err *err)
 {
     const struct classes    *c = ctx;
     const struct gpt_config *g = c->gpt;

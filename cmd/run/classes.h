@@ -14,7 +14,8 @@ struct classes {
 
 /* The classes of r, which was opened on `path` and has a head; in its own order until
  * classes_match. r stays open as long as c. Closed by classes_close also after a failure. */
-int  classes_open(struct classes *c, const struct model_folder *r, const char *path, struct err *err);
+int  classes_open(struct classes *c, const struct model_folder *r, const char *path,
+                  struct err *err);
 void classes_close(struct classes *c); // zeroed is fine
 
 /* Does the model name its classes, or are they LABEL_0, LABEL_1...? */

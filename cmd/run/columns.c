@@ -6,8 +6,9 @@
 
 const struct opt_row column_rows[] = {
     { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
-      .help = "the column (of an object: the name) of the text; if not given sentence1 and sentence2, "
-              "sentence, text, or the first two that are neither label nor id; of a run: as it was trained" },
+      .help = "the column (of an object: the name) of the text; if not given sentence1 and "
+              "sentence2, sentence, text, or the first two that are neither label nor id; of a "
+              "run: as it was trained" },
     { "pair-column", OPT_STRING, offsetof(struct task_names, pair), .arg = "NAME",
       .help = "of the second text, where rows are pairs" },
     { "label-column", OPT_STRING, offsetof(struct task_names, label), .arg = "NAME",
@@ -25,14 +26,21 @@ int columns_check(const struct task_names *n, int own, struct err *err)
     const char *label = n->label ? n->label : "label";
 
     if (!own && (n->text || n->pair || n->label))
-        return err_misuse(err, "--%s-column is for rows of one's own: leave it out, or name their file",
-                          n->text ? "text" : n->pair ? "pair" : "label");
+        return err_misuse(err,
+                          "--%s-column is for rows of one's own: leave it out, or name their file",
+                          n->text   ? "text"
+                          : n->pair ? "pair"
+                                    : "label");
     if (n->pair && !n->text)
-        return err_misuse(err, "--pair-column %s is the second text of a pair: --text-column NAME, which "
-                          "says what the first is, is missing", n->pair);
+        return err_misuse(err,
+                          "--pair-column %s is the second text of a pair: --text-column NAME, "
+                          "which says what the first is, is missing",
+                          n->pair);
     if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
-        return err_misuse(err, "the column %s is asked for twice: the text, the second text and the label "
-                          "(label, if --label-column names no other) are columns of their own",
+        return err_misuse(err,
+                          "the column %s is asked for twice: the text, the second text and the "
+                          "label (label, if --label-column names no other) are columns of their "
+                          "own",
                           same(n->text, n->pair) ? n->text : label);
     return 0;
 }

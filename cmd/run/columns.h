@@ -1,6 +1,6 @@
-/* columns.h: which columns of one's own rows are read: the options of finetune, eval and plan, and what a run
- * keeps of them. Of run.db, of a run on rows of one's own:
- *     column.text, column.pair, column.label    those that its training file was read from */
+/* columns.h: which columns of one's own rows are read: the options of finetune, eval and plan, and
+ * what a run keeps of them. Of run.db, of a run on rows of one's own: column.text, column.pair,
+ * column.label    those that its training file was read from */
 #ifndef CMD_RUN_COLUMNS_H
 #define CMD_RUN_COLUMNS_H
 

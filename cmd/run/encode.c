@@ -18,7 +18,8 @@ struct encode_run {
     struct work          work;
 };
 
-static int row_label(const struct encode *e, const struct task_row *row, struct example *x, struct err *err)
+static int row_label(const struct encode *e, const struct task_row *row, struct example *x,
+                     struct err *err)
 {
     *x = (struct example){ .label = -1 };
     return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
@@ -32,7 +33,8 @@ static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct 
         names.label = NULL;
     if (e->own)
         return task_read_own(e->path, &names, e->most, row, ctx, err);
-    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx, err);
+    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx,
+                          err);
 }
 
 /* Counts the rows of a file. */
@@ -76,9 +78,13 @@ void encode_notice(const struct encode *e, int text, char *out, size_t size)
 
     *out = '\0';
     if (name && !e->words[text])
-        snprintf(out, size, "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
-                 "--text-column and --pair-column say otherwise which are the texts", e->path, name,
-                 text ? "the second text" : e->read.pair ? "the first text" : "the text");
+        snprintf(out, size,
+                 "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
+                 "--text-column and --pair-column say otherwise which are the texts",
+                 e->path, name,
+                 text           ? "the second text"
+                 : e->read.pair ? "the first text"
+                                : "the text");
 }
 
 /* What is left of a row after the cut, without padding at its end; at least one id. */
@@ -111,8 +117,8 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     return rc ? rc : watch_look(&w->work.watch, ++w->rows, w->e->rows, err);
 }
 
-int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad, const char *out,
-                uint32_t *sum, struct err *err)
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad,
+                const char *out, uint32_t *sum, struct err *err)
 {
     struct encode_run w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
     struct examples  *made = NULL;

@@ -1,5 +1,5 @@
-/* encode.h: a file of labelled texts into a file of examples (data/task/examples.h), once, when a run is made. A
- * pair is A, <|endoftext|>, B; what is longer than max_seq is cut at its end. */
+/* encode.h: a file of labelled texts into a file of examples (data/task/examples.h), once, when a
+ * run is made. A pair is A, <|endoftext|>, B; what is longer than max_seq is cut at its end. */
 #ifndef CMD_RUN_ENCODE_H
 #define CMD_RUN_ENCODE_H
 
@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 struct encode {
-    const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex, NAME.sum and NAME.rows in run.db
+    const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex, NAME.sum and NAME.rows in
+                      // run.db
     char               path[4096]; // the file
     const struct task *task;
     int                own;     // one's own file; else the task's TSV
@@ -24,18 +25,19 @@ struct encode {
     int                words[2]; // a text, a second text that is no number
 };
 
-/* Read every row and its label: what is wrong is a misuse sentence with file and line. Counts the rows; none
- * is refused. Freed by encode_release, also after a failure. */
+/* Read every row and its label: what is wrong is a misuse sentence with file and line. Counts the
+ * rows; none is refused. Freed by encode_release, also after a failure. */
 int  encode_check(struct encode *e, struct err *err);
 void encode_release(struct encode *e);
 
-/* What a person should know who took another column for the text: *out (size bytes) is empty, or says that
- * all that is read as text number `text` (0, 1) are numbers. */
+/* What a person should know who took another column for the text: *out (size bytes) is empty, or
+ * says that all that is read as text number `text` (0, 1) are numbers. */
 void encode_notice(const struct encode *e, int text, char *out, size_t size);
 
-/* Make `out`. pad: the id that the model's folder pads with, or -1: transformers takes a row to end before
- * it, so none ends with it, also where the cut would leave it there. *sum gets the file's checksum. */
-int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad, const char *out,
-                uint32_t *sum, struct err *err);
+/* Make `out`. pad: the id that the model's folder pads with, or -1: transformers takes a row to end
+ * before it, so none ends with it, also where the cut would leave it there. *sum gets the file's
+ * checksum. */
+int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad,
+                const char *out, uint32_t *sum, struct err *err);
 
 #endif

@@ -21,8 +21,8 @@ uint64_t evaluate_rows(const struct tokens *t, size_t seq)
     return tokens_count(t) ? (tokens_count(t) - 1) / seq : 0;
 }
 
-/* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets that do not
- * count. */
+/* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets
+ * that do not count. */
 static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
 {
     const struct rows     *f = ctx;
@@ -47,10 +47,10 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batc
     return 0;
 }
 
-int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data, const struct evaluate *e,
-             uint64_t step, struct err *err)
+int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data,
+             const struct evaluate *e, uint64_t step, struct err *err)
 {
-    struct rows         f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
+    struct rows f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
     struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
     struct work         w;
@@ -125,7 +125,8 @@ enum { METRIC_SCRATCH = 4 }; // doubles a row, of metric_values
 
 uint64_t predictions_bytes(uint64_t n, size_t n_labels)
 {
-    return n * (n_labels > 1 ? 2 * sizeof(int32_t) : 2 * sizeof(float) + METRIC_SCRATCH * sizeof(double));
+    return n * (n_labels > 1 ? 2 * sizeof(int32_t)
+                             : 2 * sizeof(float) + METRIC_SCRATCH * sizeof(double));
 }
 
 struct predicting {
@@ -140,7 +141,8 @@ static uint64_t next_row(const void *ctx, size_t i)
     return ((const struct predicting *)ctx)->first + i;
 }
 
-static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, struct err *err)
+static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b,
+                            struct err *err)
 {
     struct predicting *p = ctx;
     size_t             left, n;
@@ -184,8 +186,9 @@ static int predictions_open(struct predictions *p, size_t n, size_t n_labels, st
                : err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
 }
 
-int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t, const struct examples *x,
-                     const struct evaluate *e, size_t n_labels, uint64_t step, struct err *err)
+int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t,
+                     const struct examples *x, const struct evaluate *e, size_t n_labels,
+                     uint64_t step, struct err *err)
 {
     struct predicting   p = { .e = e, .x = x, .out = out };
     struct batch_source source = { predicting_batch, &p };
@@ -203,7 +206,8 @@ int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *
 
         rc = watch_look(&w.watch, first, out->n, err);
         if (!rc)
-            rc = eval_step(t, step, &source, pass, (rows + e->batch - 1) / e->batch, logits, &sum, err);
+            rc = eval_step(t, step, &source, pass, (rows + e->batch - 1) / e->batch, logits, &sum,
+                           err);
         if (!rc)
             take_logits(out, logits, first, rows, n_labels);
     }
@@ -213,22 +217,24 @@ int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *
     return rc;
 }
 
-static int take_metrics(struct results_eval *out, const struct predictions *p, const struct task *task,
-                        struct err *err)
+static int take_metrics(struct results_eval *out, const struct predictions *p,
+                        const struct task *task, struct err *err)
 {
     double *scratch = p->values ? malloc(METRIC_SCRATCH * p->n * sizeof *scratch) : NULL;
 
     if (p->values && !scratch)
         return err_set(err, -ENOMEM, "out of memory for the metrics of %zu rows", p->n);
     for (size_t i = 0; i < task->n_metrics; i++)
-        out->metric[i] = p->values ? metric_values(task->metric[i], p->values, p->truth, p->n, scratch)
-                                   : metric_classes(task->metric[i], p->classes, p->labels, p->n);
+        out->metric[i] = p->values
+                             ? metric_values(task->metric[i], p->values, p->truth, p->n, scratch)
+                             : metric_classes(task->metric[i], p->classes, p->labels, p->n);
     free(scratch);
     return 0;
 }
 
 int evaluate_examples(struct results_eval *out, struct trainer *t, const struct examples *x,
-                      const struct evaluate *e, const struct task *task, uint64_t step, struct err *err)
+                      const struct evaluate *e, const struct task *task, uint64_t step,
+                      struct err *err)
 {
     struct predictions p = { 0 };
     uint64_t           start_ns = clock_ns();

@@ -28,15 +28,16 @@ int exports_record(struct session *s, const char *dir, uint64_t step, struct err
 {
     char    *full = realpath(dir, NULL), step_text[32], sum_text[16];
     uint32_t sum = 0;
-    int      rc = full ? sum_of(full, &sum, err) : err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    int rc = full ? sum_of(full, &sum, err) : err_set(err, -errno, "%s: %s", dir, strerror(errno));
 
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(sum_text, sizeof sum_text, "%08" PRIx32, sum);
     if (!rc)
         rc = runlog_begin(s->log, err);
-    if (!rc && ((rc = session_set(s, "export.path", full, err)) ||
-                (rc = session_set(s, "export.step", step_text, err)) ||
-                (rc = session_set(s, "export.sum", sum_text, err)) || (rc = runlog_commit(s->log, err))))
+    if (!rc &&
+        ((rc = session_set(s, "export.path", full, err)) ||
+         (rc = session_set(s, "export.step", step_text, err)) ||
+         (rc = session_set(s, "export.sum", sum_text, err)) || (rc = runlog_commit(s->log, err))))
         runlog_rollback(s->log);
     free(full);
     return rc;
@@ -105,7 +106,8 @@ int exports_look(struct exported *w, struct session *s, int which)
 
 const char *exports_state_text(enum export_state state)
 {
-    static const char *const texts[] = {"", ": not there any more", ": now another model's", ": damaged"};
+    static const char *const texts[] = { "", ": not there any more", ": now another model's",
+                                         ": damaged" };
 
     return texts[state];
 }
@@ -114,7 +116,8 @@ int exports_explain(struct session *s, int rc, struct err *err)
 {
     if (rc != -EBADMSG)
         return rc;
-    err_set(err, rc, "%.600s; siTrain check %s says what else is, and with --repair makes again what can be",
+    err_set(err, rc,
+            "%.600s; siTrain check %s says what else is, and with --repair makes again what can be",
             err->text, s->dir);
     exports_say(s, err);
     return rc;
@@ -136,8 +139,10 @@ void exports_say(struct session *s, struct err *err)
         }
     }
     if (any)
-        err_set(err, 0, "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in %s: "
-                "pretrain or finetune --run NEW --init takes it", err->text, best.step, best.path);
+        err_set(err, 0,
+                "%.700s; the last exported state that is whole is that after step %" PRIu64
+                ", in %s: pretrain or finetune --run NEW --init takes it",
+                err->text, best.step, best.path);
     else
         err_set(err, 0, "%.700s; there is no exported state that is whole", err->text);
 }
@@ -156,10 +161,15 @@ static void best_say(const char *dir, struct err *err)
     if (why.stopped)
         return;
     if (rc)
-        err_set(err, 0, "%.700s; where it was exported to is not known any more: siTrain check HFDIR says whether "
-                "such a folder is whole, and pretrain or finetune --run NEW --init takes it", err->text);
+        err_set(err, 0,
+                "%.700s; where it was exported to is not known any more: siTrain check HFDIR says "
+                "whether such a folder is whole, and pretrain or finetune --run NEW --init takes "
+                "it",
+                err->text);
     else
-        err_set(err, 0, "%.700s; its best state, in %s, is whole: pretrain or finetune --run NEW --init takes it",
+        err_set(err, 0,
+                "%.700s; its best state, in %s, is whole: pretrain or finetune --run NEW --init "
+                "takes it",
                 err->text, best);
 }
 
@@ -176,8 +186,11 @@ int exports_explain_open(const char *dir, int rc, struct err *err)
     if (!past)
         past = run_position(&s.run, &next, &applied, &why);
     if (!past && s.past)
-        err_set(err, rc, "%.600s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the devices "
-                "hold that still, and with --repair goes back to it", err->text, next, dir);
+        err_set(err, rc,
+                "%.600s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the "
+                                                              "devices hold that still, and with "
+                                                              "--repair goes back to it",
+                err->text, next, dir);
     if (past)
         best_say(dir, err);
     else

@@ -1,6 +1,7 @@
-/* feed_examples.c: labelled examples: each epoch all training rows in an order of its own, and the task's
- * metrics on the development set. A step's number alone says which rows are its: an epoch has ceil(rows /
- * (batch x grad-accum)) steps, the last of which may have fewer rows, or micro-batches without any. */
+/* feed_examples.c: labelled examples: each epoch all training rows in an order of its own, and the
+ * task's metrics on the development set. A step's number alone says which rows are its: an epoch
+ * has ceil(rows / (batch x grad-accum)) steps, the last of which may have fewer rows, or
+ * micro-batches without any. */
 #include "cmd/run/feed.h"
 
 #include "cmd/run/evaluate.h"
@@ -30,10 +31,12 @@ static uint64_t epoch_row(const void *ctx, size_t i)
     const struct place         *p = ctx;
     const struct feed_examples *f = p->f;
 
-    return f->shuffled ? rng_permute(f->seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows) : p->first + i;
+    return f->shuffled ? rng_permute(f->seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
+                       : p->first + i;
 }
 
-static int examples_batch(struct feed *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)
+static int examples_batch(struct feed *feed, uint64_t step, size_t micro, struct batch *b,
+                          struct err *err)
 {
     const struct feed_examples *f = (const struct feed_examples *)feed;
     size_t                      batch = f->sizes.batch;
@@ -64,8 +67,8 @@ static void add_values(struct feed_values *out, const struct task *task, size_t 
     out->seconds[split] = v->seconds;
 }
 
-static int examples_evaluate(struct feed *feed, struct trainer *t, uint64_t step, struct feed_values *out,
-                             struct err *err)
+static int examples_evaluate(struct feed *feed, struct trainer *t, uint64_t step,
+                             struct feed_values *out, struct err *err)
 {
     struct feed_examples *f = (struct feed_examples *)feed;
     const struct task    *task = &f->labelled.task;
@@ -93,9 +96,10 @@ static void examples_feed_close(struct feed *feed)
     free(f);
 }
 
-static const struct feed_ops examples_ops = {
-    .counts = "rows", .batch = examples_batch, .evaluate = examples_evaluate, .close = examples_feed_close
-};
+static const struct feed_ops examples_ops = { .counts = "rows",
+                                              .batch = examples_batch,
+                                              .evaluate = examples_evaluate,
+                                              .close = examples_feed_close };
 
 int feed_examples_open(struct feed **out, struct session *s, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* finetune_results.c: the last evaluation's rows of run.db (with --keep-best the best one's) as files and as a table;
- * predictions. */
+/* finetune_results.c: the last evaluation's rows of run.db (with --keep-best the best one's) as
+ * files and as a table; predictions. */
 #include "cmd/run/finetune_results.h"
 
 #include "cmd/run/best.h"
@@ -47,7 +47,8 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* The evaluation after step `step`; none where there was none. What it lost to damage is no number. */
+/* The evaluation after step `step`; none where there was none. What it lost to damage is no number.
+ */
 static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds,
                       struct err *err)
 {
@@ -64,7 +65,8 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
         v->loss = v->metric[0] = v->metric[1] = (double)NAN;
         r->n_evals += v->samples > 0;
     }
-    snprintf(sql, sizeof sql, "SELECT name, printf('%%!.17g', value) FROM evals WHERE step = %" PRIu64, step);
+    snprintf(sql, sizeof sql,
+             "SELECT name, printf('%%!.17g', value) FROM evals WHERE step = %" PRIu64, step);
     rc = runlog_query(s->log, sql, take_row, &rows, err);
     if (!rows.found)
         r->n_evals = 0;
@@ -102,8 +104,8 @@ static void print_table(const struct results *r, const char *file, uint64_t step
 }
 
 /* steps: that are done; a resume may have named an earlier end. */
-static int write_results(struct finetune_results *out, struct session *s, uint64_t steps, const struct best *best,
-                         struct err *err)
+static int write_results(struct finetune_results *out, struct session *s, uint64_t steps,
+                         const struct best *best, struct err *err)
 {
     const struct task *task = &out->labelled.task;
     const struct gpt_config *g = &s->gpt;
@@ -157,7 +159,8 @@ static int predictions_there(const struct finetune_results *o, size_t split)
     return access(path, F_OK) == 0;
 }
 
-int finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before, struct err *err)
+int finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
+                           struct err *err)
 {
     struct best best = { 0 };
     int         rc = labelled_load(&out->labelled, s, err);
@@ -190,7 +193,8 @@ void finetune_results_release(struct finetune_results *o)
     labelled_release(&o->labelled);
 }
 
-static int predict_split(const struct finetune_results *o, size_t split, struct trainer *t, struct err *err)
+static int predict_split(const struct finetune_results *o, size_t split, struct trainer *t,
+                         struct err *err)
 {
     struct evaluate    e = { o->o.batch, o->o.seq, 1, o->gpt.vocab };
     struct examples   *x = NULL;

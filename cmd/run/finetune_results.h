@@ -1,5 +1,6 @@
-/* finetune_results.h: what a finished fine-tuning leaves beside its run: the results' files (data/task/results.h), a table
- * on stdout, predictions of the test rows. Made from the run alone. */
+/* finetune_results.h: what a finished fine-tuning leaves beside its run: the results' files
+ * (data/task/results.h), a table on stdout, predictions of the test rows. Made from the run alone.
+ */
 #ifndef CMD_RUN_FINETUNE_RESULTS_H
 #define CMD_RUN_FINETUNE_RESULTS_H
 
@@ -11,14 +12,15 @@ struct finetune_results {
     struct labelled   labelled;
     struct train_opts o;        // strings are not used
     struct gpt_config gpt;
-    int               test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
+    int test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
     uint32_t          sum[TASK_SPLITS];
     uint64_t          test_rows; // of the larger of them
 };
 
-/* Results' files and table of a run that is at its end. before: steps that were done when the command began;
- * where more have been since, predictions that are there are of older parameters. */
-int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before, struct err *err);
+/* Results' files and table of a run that is at its end. before: steps that were done when the
+ * command began; where more have been since, predictions that are there are of older parameters. */
+int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
+                            struct err *err);
 int  finetune_results_predict(const struct finetune_results *o, struct err *err);
 void finetune_results_release(struct finetune_results *o); // accepts the zero state
 

@@ -1,5 +1,5 @@
-/* generator.c: what generating needs opened. The pieces in which a prompt goes through are made smaller until
- * the memory plan fits. */
+/* generator.c: what generating needs opened. The pieces in which a prompt goes through are made
+ * smaller until the memory plan fits. */
 #include "cmd/run/generator.h"
 
 #include "offload/meter.h"
@@ -21,8 +21,10 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
     if (rc)
         return rc;
     if (g->reader.gpt.n_labels)
-        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval measures "
-                               "it", o->model);
+        return err_misuse(err,
+                          "%s is a classifier, it does not continue texts: siTrain eval measures "
+                          "it",
+                          o->model);
     g->context = o->read.seq ? o->read.seq : g->reader.gpt.n_positions;
     g->vocab = g->reader.gpt.vocab;
     if (g->context > g->reader.gpt.n_positions)
@@ -30,8 +32,9 @@ int generator_open(struct generator *g, const struct generate_opts *o, struct er
                           g->reader.gpt.n_positions);
     rc = model_folder_tokenizer(&g->tok, &g->reader, o->tokenizer, err);
     if (!rc && tokenizer_vocab(g->tok) > g->vocab)
-        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together",
-                        tokenizer_vocab(g->tok), g->vocab);
+        rc =
+            err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together",
+                       tokenizer_vocab(g->tok), g->vocab);
     return rc;
 }
 
@@ -42,7 +45,9 @@ static enum dtype dtype_of(const struct generator *g)
 
 static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
 {
-    struct memory_request want = { .host_mem = g->o->read.host_mem, .reader = g->reader.bytes, .decode = d,
+    struct memory_request want = { .host_mem = g->o->read.host_mem,
+                                   .reader = g->reader.bytes,
+                                   .decode = d,
                                    .model = { .gpt = d->gpt, .dtype = d->dtype } };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
@@ -50,11 +55,12 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     if (rc)
         return rc;
     g->frames = plan.frames;
-    return stream_read_open(&g->stream, &g->reader.source, gpt_blocks(&d->gpt), g->reader.block_params,
-                            d->dtype, plan.frames, err);
+    return stream_read_open(&g->stream, &g->reader.source, gpt_blocks(&d->gpt),
+                            g->reader.block_params, d->dtype, plan.frames, err);
 }
 
-int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest, struct err *err)
+int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
+                    struct err *err)
 {
     const struct read_opts *o = &g->o->read;
     struct decode_options   d = { .gpt = g->reader.gpt, .batch = batch, .positions = positions,
@@ -94,7 +100,8 @@ static size_t layers_streamed(size_t layers, size_t frames)
     return frames >= layers ? 0 : layers - alone;
 }
 
-/* Bytes over time: what one pass reads again, at the rate at which `passes` of them were read just now. */
+/* Bytes over time: what one pass reads again, at the rate at which `passes` of them were read just
+ * now. */
 static void say_speed(const struct generator *g, size_t passes)
 {
     const struct gpt_config *gpt = &g->reader.gpt;
@@ -107,14 +114,15 @@ static void say_speed(const struct generator *g, size_t passes)
 
     if (!streamed || !(seconds > 0))
         return;
-    fprintf(stderr, "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
-            "parameters, at the %s/s just measured %.3g s a token\n", streamed, gpt->n_layer,
-            opt_size_text(bytes, sizeof bytes, again), opt_size_text(rate, sizeof rate, all / seconds),
-            again / (all / seconds));
+    fprintf(stderr,
+            "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
+            "parameters, at the %s/s just measured %.3g s a token\n",
+            streamed, gpt->n_layer, opt_size_text(bytes, sizeof bytes, again),
+            opt_size_text(rate, sizeof rate, all / seconds), again / (all / seconds));
 }
 
-int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n, const float **logits,
-                   struct err *err)
+int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
+                   const float **logits, struct err *err)
 {
     size_t passes = 1;
     int    rc = decode_feed(g->decode, ids, n, logits, err);
@@ -122,13 +130,15 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     if (rc || g->timed)
         return rc;
     for (size_t b = 0; b < g->batch; b++)
-        passes = (n[b] + g->piece - 1) / g->piece > passes ? (n[b] + g->piece - 1) / g->piece : passes;
+        passes =
+            (n[b] + g->piece - 1) / g->piece > passes ? (n[b] + g->piece - 1) / g->piece : passes;
     say_speed(g, passes);
     g->timed = 1;
     return 0;
 }
 
-int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence, uint64_t position)
+int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence,
+                       uint64_t position)
 {
     struct sampling s = { g->o->temperature, g->o->top_k, g->o->top_p, g->o->seed };
 

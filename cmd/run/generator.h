@@ -1,5 +1,5 @@
-/* generator.h: a model opened to continue texts: its parameters in memory or streamed, its tokenizer, the
- * choice of a token. generate.c drives it for prompts, chat.c for a conversation. */
+/* generator.h: a model opened to continue texts: its parameters in memory or streamed, its
+ * tokenizer, the choice of a token. generate.c drives it for prompts, chat.c for a conversation. */
 #ifndef CMD_RUN_GENERATOR_H
 #define CMD_RUN_GENERATOR_H
 
@@ -25,7 +25,7 @@ struct generator {
     struct stream    *stream;
     struct decode    *decode;
     size_t            context; // positions of prompt and continuation together, at most
-    size_t            vocab;   // of the logits; the tokenizer's ids, which may be fewer, are chosen from
+    size_t vocab; // of the logits; the tokenizer's ids, which may be fewer, are chosen from
     size_t            batch, piece, frames;
     int               timed;   // whether the speed of streaming was said
     float            *scratch;
@@ -33,18 +33,21 @@ struct generator {
 
 /* The model and its tokenizer. Closed by generator_close also after a failure. */
 int  generator_open(struct generator *g, const struct generate_opts *o, struct err *err);
-/* Plan the memory for `batch` sequences of at most `positions` tokens, and open what computes. longest: of
- * the first texts that it will be fed; where there is not room for it, it goes in pieces. */
-int  generator_start(struct generator *g, size_t batch, size_t positions, size_t longest, struct err *err);
+/* Plan the memory for `batch` sequences of at most `positions` tokens, and open what computes.
+ * longest: of the first texts that it will be fed; where there is not room for it, it goes in
+ * pieces. */
+int  generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
+                     struct err *err);
 void generator_close(struct generator *g);
 
-/* decode_feed. The first call of a model that does not stay in memory says on stderr how long a token will
- * take. */
-int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n, const float **logits,
-                   struct err *err);
+/* decode_feed. The first call of a model that does not stay in memory says on stderr how long a
+ * token will take. */
+int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
+                   const float **logits, struct err *err);
 
 /* The token at `position` of the continuation `sequence`. */
-int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence, uint64_t position);
+int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence,
+                       uint64_t position);
 
 /* Talk on a terminal (chat.c). *code: 0, or 130 where Ctrl-C ended it. */
 int  chat_run(struct generator *g, int *code, struct err *err);

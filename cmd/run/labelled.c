@@ -33,8 +33,8 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
         rc = err_set(err, -EBADMSG, "%s/run.db has the task %s, which is not known", s->dir,
                      name ? name : "of no name");
     if (!rc && l->task.n_labels != s->gpt.n_labels)
-        rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir, l->task.name,
-                     l->task.n_labels, s->gpt.n_labels);
+        rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir,
+                     l->task.name, l->task.n_labels, s->gpt.n_labels);
     free(name);
     return rc;
 }
@@ -61,13 +61,14 @@ int labelled_store(struct session *s, const struct encode *e, uint32_t sum, stru
     return rc ? rc : session_set(s, key, e->path, err);
 }
 
-int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,
-                       struct err *err)
+int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
+                       const struct gpt_config *gpt, struct err *err)
 {
     int rc = examples_open(out, path, err);
 
     if (!rc && examples_sum(*out) != sum)
-        rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)", path);
+        rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)",
+                     path);
     if (!rc && ((size_t)examples_max_id(*out) >= gpt->vocab ||
                 (gpt->n_labels > 1 && examples_max_label(*out) >= (int32_t)gpt->n_labels)))
         rc = err_set(err, -EBADMSG, "%s holds ids or labels that the model does not have", path);

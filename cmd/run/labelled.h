@@ -1,12 +1,8 @@
-/* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files and their
- * checksums. Of run.db:
- *     task           cola, ..., or custom
- *     NAME.sum       examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm,
- *                    those there are
- *     NAME.rows      its rows
- *     NAME.file      what they were made of, as it was called
- *     NAME.seconds   of dev and dev_mm: how long the last evaluation took
- *     epochs         asked for */
+/* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files
+ * and their checksums. Of run.db: task           cola, ..., or custom NAME.sum       examples_sum
+ * of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm, those there are NAME.rows its
+ * rows NAME.file      what they were made of, as it was called NAME.seconds   of dev and dev_mm:
+ * how long the last evaluation took epochs         asked for */
 #ifndef CMD_RUN_LABELLED_H
 #define CMD_RUN_LABELLED_H
 
@@ -16,7 +12,7 @@
 #include "data/task/task.h"
 
 struct labelled {
-    struct task      task;   // labels and metrics; of one's own, files and columns are not known any more
+    struct task task; // labels and metrics; of one's own, files and columns are not known any more
     struct hf_labels labels; // of one's own: what task.labels points into
 };
 
@@ -30,8 +26,8 @@ int labelled_store(struct session *s, const struct encode *e, uint32_t sum, stru
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);
 
 /* The same of a file whose session is closed; model: what it goes through. */
-int labelled_open_file(struct examples **out, const char *path, uint32_t sum, const struct gpt_config *gpt,
-                       struct err *err);
+int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
+                       const struct gpt_config *gpt, struct err *err);
 
 /* Rows of NAME, and of the larger of NAME and NAME_mm; 0 where there are none. */
 uint64_t labelled_rows(struct session *s, const char *name);

@@ -38,7 +38,8 @@ uint64_t memory_rss(void)
 
 uint64_t memory_baseline(void)
 {
-    // a second plan of the same process must not count what the first one's command has opened since
+    // a second plan of the same process must not count what the first one's command has opened
+    // since
     static uint64_t first;
 
     if (!first)
@@ -115,7 +116,8 @@ static void reading_bytes(struct budget_request *b, const struct memory_request 
     const struct gpt_config *g = &r->model.gpt;
     uint64_t                 wire = dtype_bytes(r->model.dtype);
 
-    b->fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->reader;
+    b->fixed_streams =
+        wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->reader;
     b->layer_frame = wire * gpt_block_size(g, 1);
 }
 
@@ -123,11 +125,16 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
 {
     struct acts_options   ao = model_acts(&r->model);
     struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
-    struct budget_request b = { .host_mem = r->host_mem, .n_layer = r->model.gpt.n_layer,
-                                .block_inputs = acts.inputs, .kept_per_layer = acts.kept_per_layer,
-                                .work = acts.work, .head = acts.head, .record_buffer = acts.record,
+    struct budget_request b = { .host_mem = r->host_mem,
+                                .n_layer = r->model.gpt.n_layer,
+                                .block_inputs = acts.inputs,
+                                .kept_per_layer = acts.kept_per_layer,
+                                .work = acts.work,
+                                .head = acts.head,
+                                .record_buffer = acts.record,
                                 .record_optional = r->model.offload == ACTS_AUTO,
-                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0, .keep = r->keep };
+                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0,
+                                .keep = r->keep };
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
@@ -158,8 +165,8 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
 
 /* ---- what would fit ---- */
 
-/* Left free by what is said to fit: what is measured differs a little from one start to the next, which may be
- * a step more after rounding. */
+/* Left free by what is said to fit: what is measured differs a little from one start to the next,
+ * which may be a step more after rounding. */
 enum { FIT_SLACK_MIB = PROCESS_STEP_MIB + PRODUCTS_STEP_MIB };
 
 static int fits(struct memory_request *r)
@@ -205,7 +212,8 @@ static const char *fits_activations(struct memory_request *r)
     return found;
 }
 
-/* To the sentence that names the least --host-mem: what would fit in the one there is, as the plan says. */
+/* To the sentence that names the least --host-mem: what would fit in the one there is, as the plan
+ * says. */
 static void add_what_fits(const struct memory_request *asked, uint64_t limit, struct err *err)
 {
     struct run_config     run = asked->run ? *asked->run : (struct run_config){ 0 };
@@ -223,7 +231,8 @@ static void add_what_fits(const struct memory_request *asked, uint64_t limit, st
     if ((n = fits_most(&r, &r.model.seq)))
         snprintf(seq, sizeof seq, "%s--seq %zu", *batch ? ", or " : "", n);
     if ((other = fits_activations(&r)))
-        snprintf(activations, sizeof activations, "%s--activations %s", *batch || *seq ? ", or " : "", other);
+        snprintf(activations, sizeof activations, "%s--activations %s",
+                 *batch || *seq ? ", or " : "", other);
     if (*batch || *seq || *activations)
         err_misuse(err, "%s; %s%s%s would fit", err->text, batch, seq, activations);
     else

@@ -20,10 +20,10 @@ struct memory_request {
     const struct decode_options *decode;
 };
 
-/* Make the plan; on success frames, grad_buffers, residual_in_ram and the records are set in *r->run. -EINVAL
- * and a sentence if it does not fit: then *out is the minimum that was refused. The sentence names the least
- * that would do and, but for generation, the largest --batch, the largest --seq and the --activations that
- * would fit. */
+/* Make the plan; on success frames, grad_buffers, residual_in_ram and the records are set in
+ * *r->run. -EINVAL and a sentence if it does not fit: then *out is the minimum that was refused.
+ * The sentence names the least that would do and, but for generation, the largest --batch, the
+ * largest --seq and the --activations that would fit. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 
 /* Resident size of the program itself: measured at the first call, which a command makes before

@@ -1,5 +1,6 @@
-/* model_choice.c: from --init, --model or sizes to a gpt_config. A model of one's own has as many positions
- * as its rows have tokens; one by name or from a folder has its own, and --seq may be shorter. */
+/* model_choice.c: from --init, --model or sizes to a gpt_config. A model of one's own has as many
+ * positions as its rows have tokens; one by name or from a folder has its own, and --seq may be
+ * shorter. */
 #include "cmd/run/model_choice.h"
 
 #include "cmd/run/session.h"
@@ -49,14 +50,17 @@ int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct mo
         return err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and "
                           "merges.txt, is expected", *tokenizer);
     if (m->init && session_is_run(m->init))
-        rc = err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to begin with",
+        rc = err_misuse(err,
+                        "--init %s is a run: siTrain export %s HFDIR makes a folder to begin with",
                         m->init, m->init);
     else if (m->init)
         rc = hf_config(gpt, m->init, err);
     else if (!m->model)
         pick_own(gpt, m, o->seq);
     else if (gpt_preset(gpt, m->model))
-        rc = err_misuse(err, "--model %s: gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt2-2.7b is expected",
+        rc = err_misuse(err,
+                        "--model %s: gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt2-2.7b is "
+                        "expected",
                         m->model);
     if (!rc && !m->init)
         rc = pick_vocab(gpt, *tokenizer, m, err);

@@ -1,5 +1,5 @@
-/* model_choice.h: which model and which sizes the options mean, for pretrain and plan: everything that
- * is not given is filled in. */
+/* model_choice.h: which model and which sizes the options mean, for pretrain and plan: everything
+ * that is not given is filled in. */
 #ifndef CMD_RUN_MODEL_CHOICE_H
 #define CMD_RUN_MODEL_CHOICE_H
 

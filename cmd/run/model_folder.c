@@ -76,7 +76,9 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);
     else
-        rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with config.json)%s",
+        rc = err_misuse(err,
+                        "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
+                        "config.json)%s",
                         path, hf_hub_hint(path, hint));
     if (rc)
         return rc;
@@ -106,7 +108,8 @@ int model_folder_dtype(const struct model_folder *r)
     return r->run.has_opts ? r->run.o.dtype : DT_BF16;
 }
 
-int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir, struct err *err)
+int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
+                           struct err *err)
 {
     if (!dir && !*r->tokenizer)
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
@@ -123,10 +126,13 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
     return pad < 0 ? endoftext : pad;
 }
 
-int model_folder_stream(struct stream **out, const struct model_folder *r, const struct model_options *m, uint64_t rows,
-                  uint64_t host_mem, struct err *err)
+int model_folder_stream(struct stream **out, const struct model_folder *r,
+                        const struct model_options *m, uint64_t rows, uint64_t host_mem,
+                        struct err *err)
 {
-    struct memory_request want = { .host_mem = host_mem, .model = *m, .rows = rows, .reader = r->bytes };
+    struct memory_request want = {
+        .host_mem = host_mem, .model = *m, .rows = rows, .reader = r->bytes
+    };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 

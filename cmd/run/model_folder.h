@@ -30,15 +30,17 @@ void model_folder_close(struct model_folder *r);
 int model_folder_dtype(const struct model_folder *r);
 
 /* The tokenizer in `dir`, or if NULL the reader's own. */
-int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir, struct err *err);
+int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
+                           struct err *err);
 
-/* What a classifier pads with, as it came: transformers reads a row's last position that is something else.
- * Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
+/* What a classifier pads with, as it came: transformers reads a row's last position that is
+ * something else. Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
 
 /* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the
  * source. rows: of labelled examples that will be predicted at once, at most. */
-int model_folder_stream(struct stream **out, const struct model_folder *r, const struct model_options *m, uint64_t rows,
-                  uint64_t host_mem, struct err *err);
+int model_folder_stream(struct stream **out, const struct model_folder *r,
+                        const struct model_options *m, uint64_t rows, uint64_t host_mem,
+                        struct err *err);
 
 #endif

@@ -1,6 +1,7 @@
-/* newrun.c: the creation of a run, in the order that makes a kill harmless: folder, run.db.new with the lock,
- * settings, tokenizer, tokens, devices, and last the name run.db. What a killed creation left is known by its
- * names: a folder without run.db that holds nothing else may be cleared and used. */
+/* newrun.c: the creation of a run, in the order that makes a kill harmless: folder, run.db.new with
+ * the lock, settings, tokenizer, tokens, devices, and last the name run.db. What a killed creation
+ * left is known by its names: a folder without run.db that holds nothing else may be cleared and
+ * used. */
 #include "cmd/run/newrun.h"
 
 #include "cmd/run/columns.h"
@@ -32,19 +33,20 @@ enum { CHECK_IDS = 1 << 15 };
 
 /* ---- data ---- */
 
-/* Every id of a token file against the vocabulary, and its length against a row. of: the user's file, which
- * the tokens are those of. */
-static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq, struct err *err)
+/* Every id of a token file against the vocabulary, and its length against a row. of: the user's
+ * file, which the tokens are those of. */
+static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq,
+                        struct err *err)
 {
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
-    int            rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    int rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
     uint64_t       count = rc ? 0 : tokens_count(t);
     struct work    w;
 
     if (!rc && count < seq + 1)
-        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64, of,
-                        count, seq, seq + 1);
+        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
+                        of, count, seq, seq + 1);
     work_begin(&w, "reading %s", path);
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
@@ -60,7 +62,8 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
     return rc;
 }
 
-static int check_data(const char *path, const char *tokenizer, size_t vocab, uint64_t seq, struct err *err)
+static int check_data(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
+                      struct err *err)
 {
     enum tokens_kind  kind;
     struct tokenizer *tok = NULL;
@@ -75,11 +78,14 @@ static int check_data(const char *path, const char *tokenizer, size_t vocab, uin
     if (kind != TOKENS_TEXT)
         return check_tokens(path, path, vocab, seq, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
-        return err_misuse(
-            err, "%s is text: --tokenizer DIR is needed (siTrain prepare --train-tokenizer makes one)", path);
+        return err_misuse(err,
+                          "%s is text: --tokenizer DIR is needed (siTrain prepare "
+                          "--train-tokenizer makes one)",
+                          path);
     rc = tokenizer_open(&tok, tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > vocab)
-        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
+        rc = err_misuse(err,
+                        "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
                         tokenizer, tokenizer_vocab(tok), vocab);
     tokenizer_close(tok);
     return rc;
@@ -120,8 +126,8 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
 
 /* ---- the folder ---- */
 
-/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., train.ex..., tokenizer,
- * dev0, image0, ...). */
+/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., train.ex...,
+ * tokenizer, dev0, image0, ...). */
 static int is_ours(const char *name)
 {
     static const char *const exact[] = { ".", "..", "run.lock", "tokenizer" };
@@ -168,13 +174,15 @@ static int check_folder(const char *dir, struct err *err)
     int            rc = 0;
 
     if (session_is_run(dir))
-        return err_misuse(err, "%s is a run already: go on with --resume %s, or choose another name", dir,
-                          dir);
+        return err_misuse(err,
+                          "%s is a run already: go on with --resume %s, or choose another name",
+                          dir, dir);
     d = opendir(dir);
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
-        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir, strerror(errno));
+        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
+                          strerror(errno));
     while (!rc && (e = readdir(d)))
         if (!is_ours(e->d_name))
             rc = err_misuse(err, "%s exists and holds %s: choose a folder that does not exist", dir,
@@ -191,9 +199,10 @@ static int check_device(const char *path, struct err *err)
     char       *slash;
 
     if (strchr(path, '\n'))
-        return err_misuse(
-            err, "--device: a path without line breaks is expected, but one has a line break after %.*s",
-            (int)strcspn(path, "\n"), path);
+        return err_misuse(err,
+                          "--device: a path without line breaks is expected, but one has a line "
+                          "break after %.*s",
+                          (int)strcspn(path, "\n"), path);
     if (stat(path, &st) == 0)
         return 0;
     snprintf(dir, sizeof dir, "%s", path);
@@ -225,7 +234,8 @@ static int has_dev(const struct newrun *n)
     return 0;
 }
 
-/* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images of it. */
+/* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images
+ * of it. */
 static int check_devices(const struct newrun *n, struct err *err)
 {
     const struct train_opts *o = n->o;
@@ -236,8 +246,10 @@ static int check_devices(const struct newrun *n, struct err *err)
     for (size_t i = 0; i < o->device.n && !rc; i++) {
         rc = check_device(o->device.item[i], err);
         if (!rc && is_twice(&o->device, i))
-            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, a folder any "
-                            "number", o->device.item[i]);
+            rc = err_misuse(err,
+                            "--device %s was given twice: a file or a drive holds one device, a "
+                            "folder any number",
+                            o->device.item[i]);
         if (!rc && stored)
             rc = devices_place_check(o->device.item[i], 1, o->device_in_ram, err);
     }
@@ -252,7 +264,8 @@ int newrun_check(const struct newrun *n, struct err *err)
         rc = check_devices(n, err);
     if (!rc && n->tokenizer && !tokenise_has_files(n->tokenizer))
         rc = err_misuse(err,
-                        "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is expected",
+                        "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is "
+                        "expected",
                         n->tokenizer);
     if (!rc && n->o->keep_best && !n->eval_data && !has_dev(n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
@@ -336,7 +349,8 @@ struct new_head {
     struct params_source  body;
 };
 
-static int new_head_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+static int new_head_read(void *ctx, size_t block, size_t first, size_t n, float *out,
+                         struct err *err)
 {
     const struct new_head   *h = ctx;
     const struct gpt_config *g = &h->s->gpt;
@@ -383,7 +397,8 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
 
 /* ---- what is read while it is made ---- */
 
-static int add_examples(struct session *s, const struct newrun *n, struct tokenizer *tok, struct err *err)
+static int add_examples(struct session *s, const struct newrun *n, struct tokenizer *tok,
+                        struct err *err)
 {
     char text[32];
     int  rc = session_set(s, "task", n->examples[0].task->name, err);
@@ -482,8 +497,8 @@ static int name_database(struct session *s, struct err *err)
     runlog_close(s->log);
     s->log = NULL;
     if (access(wal, F_OK) == 0)
-        return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)", from,
-                       wal);
+        return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)",
+                       from, wal);
     if (rename(from, to))
         return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
     rc = file_sync_dir(s->dir, err);
@@ -494,8 +509,8 @@ static int name_database(struct session *s, struct err *err)
     return rc;
 }
 
-/* What a creation that came to nothing left at a --device: in a folder the file with its id in the name, a
- * file or a block device with its superblock. What is not certainly its own stays. */
+/* What a creation that came to nothing left at a --device: in a folder the file with its id in the
+ * name, a file or a block device with its superblock. What is not certainly its own stays. */
 static void clear_device(const char *device, const char *id, size_t i)
 {
     static const char zeros[STORE_SUPERBLOCK];

@@ -1,4 +1,5 @@
-/* newrun.h: makes a run's folder: nothing has its final name, run.db, until everything is complete. */
+/* newrun.h: makes a run's folder: nothing has its final name, run.db, until everything is complete.
+ */
 #ifndef CMD_RUN_NEWRUN_H
 #define CMD_RUN_NEWRUN_H
 
@@ -11,13 +12,15 @@ enum { NEWRUN_NOTICES = 3 };
 struct newrun {
     const char       *dir;
     struct gpt_config gpt;
-    const struct train_opts *o;       // checked; seq, threads, schedule_steps resolved where they are known
+    const struct train_opts *o; // checked; seq, threads, schedule_steps resolved where they are
+                                // known
     const struct hf_labels *labels;   // a classifier's, or NULL
-    const char       *init;           // a Hugging Face folder; NULL: source, or gpt_init_values of o->seed
+    const char *init; // a Hugging Face folder; NULL: source, or gpt_init_values of o->seed
     // of a model of source_labels classes (0: a language model), like gpt but for the head
     const struct params_source *source;
     size_t            source_labels;
-    const char       *notice[NEWRUN_NOTICES]; // said, and kept in run.db, as the run is made; NULL, "": none
+    const char *notice[NEWRUN_NOTICES];  // said, and kept in run.db, as the run is made; NULL, "":
+                                         // none
     const char       *tokenizer;      // a folder, or NULL
     const char       *data, *eval_data; // token files or texts; NULL: none
     const struct encode *examples;    // (n_examples), checked: fine-tuning; rows are cut at o->seq

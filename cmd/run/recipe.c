@@ -1,7 +1,8 @@
-/* recipe.c: a run's options, kept as it is made and printed as a file. What is printed is what the run has
- * now: a resume may have changed its end. Every option of training is written, so that neither another
- * default nor another machine makes other bits; left out is what belongs to one command only, and what was
- * not asked for and would be refused or mean something else if it were. */
+/* recipe.c: a run's options, kept as it is made and printed as a file. What is printed is what the
+ * run has now: a resume may have changed its end. Every option of training is written, so that
+ * neither another default nor another machine makes other bits; left out is what belongs to one
+ * command only, and what was not asked for and would be refused or mean something else if it were.
+ */
 #include "cmd/run/recipe.h"
 
 #include "cmd/opt/opt_file.h"
@@ -118,8 +119,8 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
         for (char *c = line; *c; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7F || (at && row->type != OPT_STRINGS))
                 return err_set(err, -EBADMSG,
-                               "%s/run.db: the option %s holds a control character, which no file of "
-                               "options can hold",
+                               "%s/run.db: the option %s holds a control character, which no file "
+                               "of options can hold",
                                p->dir, row->name);
         if (row->type == OPT_SIZE)
             print_size(p->out, row->name, line);
@@ -131,8 +132,8 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
     return 0;
 }
 
-static int print_stored(struct printing *p, const char *before, const char *key, const struct opt_row *row,
-                        struct err *err)
+static int print_stored(struct printing *p, const char *before, const char *key,
+                        const struct opt_row *row, struct err *err)
 {
     char *text = stored_text(p, before, key);
     int   rc = text && *text ? print_text(p, row, text, err) : 0;
@@ -164,7 +165,8 @@ static int dropout_is_models(struct printing *p)
 /* Without --schedule-steps the horizon is --steps, also another one. */
 static int schedule_ends_with_run(struct printing *p)
 {
-    char *steps = stored_text(p, "option", "steps"), *horizon = stored_text(p, "option", "schedule-steps");
+    char *steps = stored_text(p, "option", "steps"),
+         *horizon = stored_text(p, "option", "schedule-steps");
     int   same = steps && horizon && !strcmp(steps, horizon);
 
     free(steps);
@@ -215,7 +217,8 @@ static int print_training(struct printing *p, struct err *err)
 }
 
 /* Where the tokens are now, or the text they were made from. */
-static int print_tokens(struct printing *p, const char *what, const struct opt_row *row, struct err *err)
+static int print_tokens(struct printing *p, const char *what, const struct opt_row *row,
+                        struct err *err)
 {
     return print_stored(p, what, stored_there(p, what, "text") ? "text" : "path", row, err);
 }
@@ -243,7 +246,8 @@ static int refuse_unknown(struct printing *p, struct err *err)
     char *command = session_get(&p->s, "command");
 
     err_set(err, -ENOENT,
-            "%s does not keep what it was made from, as runs of this version do; its command line was: %s",
+            "%s does not keep what it was made from, as runs of this version do; its command line "
+            "was: %s",
             p->dir, command ? command : "not kept either");
     free(command);
     return -ENOENT;
@@ -269,7 +273,8 @@ int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err
     p.out = open_memstream(&text, &bytes); // a part of it would be another run's
     if (!p.out)
         return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
-    fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n", cmd->name);
+    fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n",
+            cmd->name);
     rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
     if (!rc)

@@ -1,6 +1,7 @@
-/* recipe.h: what makes a run again: the options that it was made with, as a file that --config takes.
- * Those of training are kept as option.NAME and as they are now (session.h); of the others, which say what
- * the run was made from, those that were given are kept as given.NAME, paths in full. */
+/* recipe.h: what makes a run again: the options that it was made with, as a file that --config
+ * takes. Those of training are kept as option.NAME and as they are now (session.h); of the others,
+ * which say what the run was made from, those that were given are kept as given.NAME, paths in
+ * full. */
 #ifndef CMD_RUN_RECIPE_H
 #define CMD_RUN_RECIPE_H
 
@@ -19,8 +20,8 @@ struct recipe {
 /* Keep the options of a run that is being made. */
 int recipe_store(struct session *s, const struct recipe *r, struct err *err);
 
-/* Print the file for the run in `dir`, whose database is open as `log`. -ENOENT, with a sentence, if the run
- * does not keep what it was made from; -EBADMSG for what no line of a file can hold. */
+/* Print the file for the run in `dir`, whose database is open as `log`. -ENOENT, with a sentence,
+ * if the run does not keep what it was made from; -EBADMSG for what no line of a file can hold. */
 int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* session.c: a run's stored settings and what follows from them. The database's keys stand in
- * session.h; run_config is derived anew at each open, so that the stored options are the one truth. */
+ * session.h; run_config is derived anew at each open, so that the stored options are the one truth.
+ */
 #include "cmd/run/session.h"
 
 #include "cmd/say/progress.h"
@@ -19,7 +20,10 @@
 #include <unistd.h>
 
 static const struct opt_part    stored_parts[] = { { "Training", train_rows, 0 }, { 0 } };
-static const struct opt_command stored = { .name = "run", .usage = "", .summary = "", .parts = stored_parts,
+static const struct opt_command stored = { .name = "run",
+                                           .usage = "",
+                                           .summary = "",
+                                           .parts = stored_parts,
                                            .size = sizeof(struct train_opts) };
 
 /* ---- keys and values ---- */
@@ -191,7 +195,7 @@ static char *absolute_lines(const char *text)
 static int store_option(void *ctx, const char *name, const char *text)
 {
     struct store_ctx *c = ctx;
-    char              key[80], *lines = !strcmp(name, "device") && *text ? absolute_lines(text) : NULL;
+    char key[80], *lines = !strcmp(name, "device") && *text ? absolute_lines(text) : NULL;
     int               rc;
 
     if (!lines && !strcmp(name, "device") && *text)
@@ -283,7 +287,8 @@ struct overlay_ctx {
 };
 
 /* A resume on the null disk would commit states that are nowhere. */
-static int may_change(const struct overlay_ctx *c, const char *name, const char *old, const char *text)
+static int may_change(const struct overlay_ctx *c, const char *name, const char *old,
+                      const char *text)
 {
     if (!strcmp(name, "disk") && old && !strcmp(old, "null") != !strcmp(text, "null"))
         return 0;
@@ -335,7 +340,8 @@ int session_store_devices(struct session *s, struct err *err)
     return rc || !*s->layout ? rc : session_set(s, "layout", s->layout, err);
 }
 
-/* The run's devices are where s->o says now: if they are this run's, each in its place, that is stored. */
+/* The run's devices are where s->o says now: if they are this run's, each in its place, that is
+ * stored. */
 static int devices_found(struct session *s, size_t had, struct err *err)
 {
     struct devices d;
@@ -391,7 +397,8 @@ static void emit_decay(void *ctx, size_t offset, size_t count, int decays)
 }
 
 static void run_decay(void *ctx, size_t block, size_t first, size_t n,
-                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay), void *ectx)
+                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
+                      void *ectx)
 {
     const struct session *s = ctx;
     struct decay_ctx      d = { emit, ectx, (float)s->o.weight_decay };
@@ -409,7 +416,10 @@ static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size
 static enum run_mode run_mode_of(int mode)
 {
     assert(mode != TRAIN_SU_O_C);
-    return mode == TRAIN_MEM ? RUN_MEM : mode == TRAIN_BASE ? RUN_BASE : mode == TRAIN_SU ? RUN_SU : RUN_SUO;
+    return mode == TRAIN_MEM    ? RUN_MEM
+           : mode == TRAIN_BASE ? RUN_BASE
+           : mode == TRAIN_SU   ? RUN_SU
+                                : RUN_SUO;
 }
 
 int session_config(struct session *s, struct err *err)
@@ -424,21 +434,38 @@ int session_config(struct session *s, struct err *err)
     for (size_t b = 0; b < n; b++)
         s->block_params[b] = gpt_block_size(&s->gpt, b);
     s->run = (struct run_config){
-        .dir = s->dir, .log = s->log, .id = s->id, .mode = run_mode_of(o->mode),
-        .n_blocks = n, .block_params = s->block_params, .decay = run_decay, .decay_ctx = s,
-        .name = param_name, .name_ctx = s,
-        .wire_dt = (enum dtype)o->dtype, .optim = (enum optim_kind)o->optimizer,
-        .compress = o->compress, .error_feedback = o->error_feedback,
+        .dir = s->dir,
+        .log = s->log,
+        .id = s->id,
+        .mode = run_mode_of(o->mode),
+        .n_blocks = n,
+        .block_params = s->block_params,
+        .decay = run_decay,
+        .decay_ctx = s,
+        .name = param_name,
+        .name_ctx = s,
+        .wire_dt = (enum dtype)o->dtype,
+        .optim = (enum optim_kind)o->optimizer,
+        .compress = o->compress,
+        .error_feedback = o->error_feedback,
         .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
-        .csd = csd_find(train_csd_names[o->csd]), .disk = train_disk_names[o->disk], .csd_mem = o->csd_mem,
-        .spares = s->spares, .speculate = o->speculate, .layout = s->layout, .force_device = o->force_device,
+        .csd = csd_find(train_csd_names[o->csd]),
+        .disk = train_disk_names[o->disk],
+        .csd_mem = o->csd_mem,
+        .spares = s->spares,
+        .speculate = o->speculate,
+        .layout = s->layout,
+        .force_device = o->force_device,
         .device_in_ram = o->device_in_ram,
         .link_bw = (double)o->link_bw,
-        .csd_read_bw = (double)o->csd_read_bw, .csd_write_bw = (double)o->csd_write_bw,
+        .csd_read_bw = (double)o->csd_read_bw,
+        .csd_write_bw = (double)o->csd_write_bw,
         .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9),
-        .durable = o->durability == TRAIN_DURABLE_STEP, .commit_every = o->commit_every,
-        .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2, .grad_buffers = 1,
+        .durable = o->durability == TRAIN_DURABLE_STEP,
+        .commit_every = o->commit_every,
+        .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2,
+        .grad_buffers = 1,
     };
     if (!s->run.csd)
         return err_misuse(err, "--csd %s is not in this build", train_csd_names[o->csd]);
@@ -451,7 +478,8 @@ int session_is_run(const char *dir)
 {
     char path[SESSION_PATH];
 
-    return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path &&
+           access(path, F_OK) == 0;
 }
 
 enum opening { WRITING, READING, PAST };
@@ -541,7 +569,8 @@ int session_open_past(struct session *s, const char *dir, struct err *err)
 
 int session_cannot_write(int rc)
 {
-    return rc == -EROFS || rc == -EACCES || rc == -EPERM || rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG;
+    return rc == -EROFS || rc == -EACCES || rc == -EPERM || rc == -ENOSPC || rc == -EDQUOT ||
+           rc == -EFBIG;
 }
 
 int session_open_either(struct session *s, const char *dir, struct err *err)
@@ -629,7 +658,9 @@ static int store_tokens_path(struct session *s, const char *what, const char *pa
     char   key[32];
 
     snprintf(key, sizeof key, "%s.path", what);
-    return session_set(s, key, !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path, err);
+    return session_set(s, key,
+                       !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path,
+                       err);
 }
 
 int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
@@ -694,7 +725,8 @@ int session_open_tokens(struct session *s, const char *what, struct tokens **out
     name = session_get(s, key);
     if (!name)
         return 0;
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/", name);
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
+             name);
     free(name);
     rc = tokens_open(out, path, err);
     if (!rc)

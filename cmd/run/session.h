@@ -1,19 +1,15 @@
 /* session.h: a run as a command holds it: its folder, its database, its options and model as they
- * were stored, and the run_config that follows from them. What is stored, under which key of run.db:
- *     id                32 hex digits made at creation
- *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps, since fine-tuning n_labels
- *                       drop_embd drop_attn drop_resid
+ * were stored, and the run_config that follows from them. What is stored, under which key of
+ * run.db: id                32 hex digits made at creation config.KEY        n_layer n_head n_embd
+ * vocab n_positions norm_eps, since fine-tuning n_labels drop_embd drop_attn drop_resid
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes
  *     given.NAME        what the run was made from, as it was asked for (recipe.h)
- *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB in hex;
- *                       data.text what it was made from
- *     eval.path ...     the same of --eval-data
- *     layout            the set of devices that the run was moved to (offload/reshard.h); absent: those it
- *                       was made with
- *     spares            1: the devices have slots for --speculate, which the run was made with; absent: they
- *                       have not
+ *     data.path         the token file (absolute, or data.bin in RUN); data.sums its CRC32C per MiB
+ * in hex; data.text what it was made from eval.path ...     the same of --eval-data layout the set
+ * of devices that the run was moved to (offload/reshard.h); absent: those it was made with spares
+ * 1: the devices have slots for --speculate, which the run was made with; absent: they have not
  *     reshard.remove    device files that are not the run's (offload/reshard.h)
  *     command created version host system cpu engine */
 #ifndef CMD_RUN_SESSION_H
@@ -40,7 +36,7 @@ struct session {
     int               has_opts;
     struct runlog    *log;
     size_t           *block_params; // (gpt_blocks)
-    struct run_config run;          // borrows from this; frames and grad_buffers are set by memory.c
+    struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c
 };
 
 /* Open RUN for writing (the lock is taken), load what is stored. Closed by
@@ -55,8 +51,8 @@ int  session_open_reading(struct session *s, const char *dir, struct err *err);
 /* The same of a run whose log (run.db-wal) is damaged, as far as it is whole (runlog_open_past). */
 int  session_open_past(struct session *s, const char *dir, struct err *err);
 
-/* session_open where that is allowed and the disk is not full, else session_open_reading (s->read_only):
- * for commands that read, and write only what a kill left. */
+/* session_open where that is allowed and the disk is not full, else session_open_reading
+ * (s->read_only): for commands that read, and write only what a kill left. */
 int  session_open_either(struct session *s, const char *dir, struct err *err);
 
 /* Does rc say that nothing can be written there: read-only, another user's, full? */
@@ -86,7 +82,8 @@ int session_store_config(struct session *s, struct err *err);
 int session_load_config(struct session *s, struct err *err);
 
 /* A classifier's labels by name, as many as s->gpt.n_labels. Reading gives n 0 where none are
- * stored: a language model, or labels without names; what it gives is the caller's to hf_labels_free. */
+ * stored: a language model, or labels without names; what it gives is the caller's to
+ * hf_labels_free. */
 int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err);
 int session_labels(struct session *s, struct hf_labels *out, struct err *err);
 

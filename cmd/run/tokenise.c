@@ -28,7 +28,8 @@ int tokenise_has_files(const char *dir)
     char path[4096];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path && access(path, F_OK) == 0)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path &&
+            access(path, F_OK) == 0)
             return 1;
     return 0;
 }
@@ -92,7 +93,8 @@ int tokenise_check_texts(const char *const *texts, size_t n, struct err *err)
         if (rc)
             return rc;
         if (kind != TOKENS_TEXT)
-            return err_misuse(err, "%s is not text: valid UTF-8 without NUL bytes is expected", texts[i]);
+            return err_misuse(err, "%s is not text: valid UTF-8 without NUL bytes is expected",
+                              texts[i]);
     }
     return 0;
 }
@@ -100,7 +102,8 @@ int tokenise_check_texts(const char *const *texts, size_t n, struct err *err)
 static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
 {
     if (tokenizer_vocab(tok) > 65536)
-        return err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
+        return err_misuse(err,
+                          "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
                           tokenizer_vocab(tok));
     if (n > 1 && tokenizer_endoftext(tok) < 0)
         return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");

@@ -21,7 +21,7 @@ enum train_durability  { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
 struct model_opts {
     const char *init;  // a Hugging Face folder; NULL: none
     const char *model; // gpt2, gpt2-medium, ...; NULL: none
-    uint64_t    n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
+    uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
 };
 
 struct train_opts {
@@ -41,9 +41,9 @@ struct train_opts {
     uint64_t seed;
     int      order;                         // enum train_order
     int      dtype;                         // enum dtype: DT_F32 or DT_BF16
-    double   dropout;                       // 0: none; a classifier's, where not asked for: config.json's
+    double            dropout; // 0: none; a classifier's, where not asked for: config.json's
     // where
-    int      mode;                          // enum train_mode; never TRAIN_SU_O_C after train_opts_check
+    int                mode; // enum train_mode; never TRAIN_SU_O_C after train_opts_check
     int      csd;                           // index in train_csd_names
     uint64_t devices;                       // directories in RUN, where no --device is given
     struct opt_strings device;
@@ -51,7 +51,8 @@ struct train_opts {
     uint64_t csd_mem;                       // bytes of accelerator memory a device
     double   compress;                      // fraction of the dense gradient's bytes; 0: none
     int      error_feedback, speculate;
-    uint64_t link_bw, csd_read_bw, csd_write_bw; // bytes a second of the modelled links; 0: unlimited
+    uint64_t link_bw, csd_read_bw, csd_write_bw; // bytes a second of the modelled links; 0:
+                                                 // unlimited
     // the machine
     uint64_t host_mem;                      // bytes of the whole process; 0: no promise
     int      activations;                   // enum train_activations
@@ -59,7 +60,7 @@ struct train_opts {
     uint64_t threads;                       // 0: all cores
     int      disk;                          // index in train_disk_names
     // what is kept and said
-    double   io_timeout;                    // seconds without a sign of life of a device; 0: for ever
+    double   io_timeout; // seconds without a sign of life of a device; 0: for ever
     uint64_t endurance;                     // bytes written in a drive's life; 0: not known
     int      durability;                    // enum train_durability
     uint64_t commit_every;                  // steps, mode mem
@@ -90,7 +91,8 @@ int train_opts_check(struct train_opts *o, struct err *err);
 /* Exactly one way to say which model. */
 int model_opts_check(const struct model_opts *o, struct err *err);
 
-/* Options of a run that may differ on resume (they change no bit of what is computed, or only the end). */
+/* Options of a run that may differ on resume (they change no bit of what is computed, or only the
+ * end). */
 int train_opt_may_change(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
-/* training.c: the loop over steps. Everything is opened before the first one; a step allocates nothing.
- * SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the process at once (stop.h),
- * which a resume survives as it survives any kill. */
+/* training.c: the loop over steps. Everything is opened before the first one; a step allocates
+ * nothing. SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the
+ * process at once (stop.h), which a resume survives as it survives any kill. */
 #include "cmd/run/training.h"
 
 #include "cmd/run/best.h"
@@ -41,8 +41,10 @@ struct training {
 /* In mem there are no devices to offload to. */
 static enum acts_offload offload_of(const struct train_opts *o)
 {
-    static const enum acts_offload of[] = { [TRAIN_KEEP] = ACTS_STAY, [TRAIN_RECOMPUTE] = ACTS_STAY,
-                                            [TRAIN_OFFLOAD] = ACTS_OFFLOAD, [TRAIN_AUTO] = ACTS_AUTO };
+    static const enum acts_offload of[] = { [TRAIN_KEEP] = ACTS_STAY,
+                                            [TRAIN_RECOMPUTE] = ACTS_STAY,
+                                            [TRAIN_OFFLOAD] = ACTS_OFFLOAD,
+                                            [TRAIN_AUTO] = ACTS_AUTO };
 
     return o->mode == TRAIN_MEM ? ACTS_STAY : of[o->activations];
 }
@@ -92,8 +94,8 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
     return memory_plan(out, &r, err);
 }
 
-/* `plan` may be asked about another machine; what trains here must fit into its RAM (a container's limit is not
- * looked at), whatever --host-mem says. */
+/* `plan` may be asked about another machine; what trains here must fit into its RAM (a container's
+ * limit is not looked at), whatever --host-mem says. */
 static int machine_holds(const struct budget *plan, struct err *err)
 {
     uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -101,11 +103,13 @@ static int machine_holds(const struct budget *plan, struct err *err)
 
     if (plan->total + plan->arenas <= ram)
         return 0;
-    return err_misuse(err, "within this --host-mem the run would take %s of memory, and this machine has %s: "
-                      "expected --host-mem of %s at most",
+    return err_misuse(err,
+                      "within this --host-mem the run would take %s of memory, and this machine "
+                      "has %s: expected --host-mem of %s at most",
                       opt_size_text(needs, sizeof needs, (double)(plan->total + plan->arenas)),
                       opt_size_text(has, sizeof has, (double)ram),
-                      opt_size_text(most, sizeof most, ram > plan->arenas ? (double)(ram - plan->arenas) : 0));
+                      opt_size_text(most, sizeof most,
+                                    ram > plan->arenas ? (double)(ram - plan->arenas) : 0));
 }
 
 /* training_plan, of a run that trains on this machine. */
@@ -132,8 +136,9 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     return rc;
 }
 
-int training_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
-                     const void *opts, struct train_opts *train, int first, struct err *err)
+int training_overlay(struct session *s, const struct opt_command *cmd,
+                     const struct opt_given *given, const void *opts, struct train_opts *train,
+                     int first, struct err *err)
 {
     struct opt_given which = *given;
 
@@ -154,13 +159,14 @@ void training_say_schedule(const struct session *s)
 
     if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
         fprintf(stderr,
-                "siTrain: the schedule ends at step %llu: from there to step %llu the learning rate is "
-                "--min-lr, %g\n",
+                "siTrain: the schedule ends at step %llu: from there to step %llu the learning "
+                "rate is --min-lr, %g\n",
                 (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
 }
 
-/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in the last
- * bits. Where this siTrain was built without it, another one does, and record_engine says so. */
+/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in
+ * the last bits. Where this siTrain was built without it, another one does, and record_engine says
+ * so. */
 static void keep_engine(struct session *s)
 {
     char *engine = session_get(s, "engine");
@@ -189,15 +195,16 @@ static int record_engine(struct training *t, struct err *err)
     if (!before) {
         rc = session_set(t->s, "engine", now, err);
     } else if (strcmp(before, now)) {
-        snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ", before, now);
+        snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ",
+                 before, now);
         rc = session_notice(t->s, text, err);
     }
     free(before);
     return rc;
 }
 
-/* What the plan chose and the computed traffic depends on. Batches of varying shape leave records of varying
- * size, and `auto` of varying number: nothing is computed of them. */
+/* What the plan chose and the computed traffic depends on. Batches of varying shape leave records
+ * of varying size, and `auto` of varying number: nothing is computed of them. */
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
@@ -219,8 +226,8 @@ static int record_plan(struct training *t, struct err *err)
     return rc;
 }
 
-/* What a resume changed is the run's from here on, where everything could be opened with it: all of it, or
- * after a kill nothing. */
+/* What a resume changed is the run's from here on, where everything could be opened with it: all of
+ * it, or after a kill nothing. */
 static int record_options(const struct training *t, struct err *err)
 {
     struct session *s = t->s;
@@ -268,7 +275,8 @@ static int training_open(struct training *t, struct err *err)
         return rc;
     t->evaluates = feed_has_eval(s);
     if (s->o.keep_best && !t->evaluates)
-        return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing", s->dir);
+        return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
+                          s->dir);
     best_clean(s);
     rc = best_load(&t->best, s, err);
     if (rc)
@@ -284,8 +292,10 @@ static int training_open(struct training *t, struct err *err)
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && s->o.speculate && !s->spares)
-        rc = session_notice(
-            s, "the devices were made without --speculate: it goes as far as their few spare slots", err);
+        rc = session_notice(s,
+                            "the devices were made without --speculate: it goes as far as their "
+                            "few spare slots",
+                            err);
     if (!rc)
         rc = record_plan(t, err);
     if (!rc)
@@ -342,7 +352,8 @@ static void say_values(struct training *t, uint64_t step, const struct feed_valu
     size_t at = 0;
 
     for (size_t i = 0; i < v->n && at < sizeof text; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name, v->value[i].value);
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name,
+                               v->value[i].value);
     progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text,
                   (unsigned long long)v->count, t->feed->ops->counts, best ? "  best so far" : "");
 }
@@ -355,7 +366,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
 
     stop_then("--resume evaluates again");
     rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
-    // The database is the stream's until it is drained; in mem it is this thread's, and a drain is an image.
+    // The database is the stream's until it is drained; in mem it is this thread's, and a drain is
+    // an image.
     if (!rc && t->s->run.mode != RUN_MEM)
         rc = stream_drain(t->stream, err);
     if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
@@ -370,8 +382,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     return rc;
 }
 
-/* The share of the devices' time that computing did not wait for, since the run was opened; negative where
- * nothing was moved. */
+/* The share of the devices' time that computing did not wait for, since the run was opened;
+ * negative where nothing was moved. */
 static double hidden_share(struct training *t)
 {
     struct meter_io io = meter_io(stream_meter(t->stream));
@@ -402,7 +414,8 @@ static int eval_missing(struct session *s, uint64_t next, int *missing, struct e
     *missing = 0;
     if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
         return 0;
-    snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu", (unsigned long long)next - 1);
+    snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu",
+             (unsigned long long)next - 1);
     rc = runlog_query(s->log, sql, count_row, &found, err);
     *missing = !found;
     return rc;
@@ -435,11 +448,14 @@ static void block_name(char *out, size_t size, const struct gpt_config *g, size_
         snprintf(out, size, "the loss is not finite");
     else
         snprintf(out, size, "a gradient is not finite, first that of block %zu (%s)", block,
-                 block == 0 ? "the embeddings" : block == g->n_layer + 1 ? "the final norm" : "a layer");
+                 block == 0                ? "the embeddings"
+                 : block == g->n_layer + 1 ? "the final norm"
+                                           : "a layer");
 }
 
 /* Counts and says a step that was skipped; an error when there were too many in a row. */
-static int count_skipped(struct training *t, uint64_t step, const struct step_result *r, struct err *err)
+static int count_skipped(struct training *t, uint64_t step, const struct step_result *r,
+                         struct err *err)
 {
     uint64_t most = t->s->o.max_skipped;
     char     where[96], text[256];
@@ -450,16 +466,17 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
         return 0;
     block_name(where, sizeof where, &t->s->gpt, r->skip_block);
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
-    rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err) : 0;
+    rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err)
+                                                                   : 0;
     if (!rc)
         rc = session_notice(t->s, text, err);
     if (!rc && most && t->skipped >= most)
-        rc = err_set(
-            err, -EDOM,
-            "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of them went into a "
-            "parameter; "
-            "--resume %s with a larger --max-skipped goes on, a run with a smaller --lr may not come here",
-            (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
+        rc =
+            err_set(err, -EDOM,
+                    "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of "
+                    "them went into a parameter; --resume %s with a larger --max-skipped goes on, "
+                    "a run with a smaller --lr may not come here",
+                    (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
     return rc;
 }
 
@@ -475,8 +492,8 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
     int      rc = wear_computed(&t->wear, &t->s->run, err);
 
     snprintf(sql, sizeof sql,
-             "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 AND step "
-             "+ 100 >= %llu",
+             "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 "
+             "AND step + 100 >= %llu",
              (unsigned long long)next);
     if (!rc && next >= WEAR_STEPS)
         rc = runlog_query(t->s->log, sql, number_row, &us, err);
@@ -496,22 +513,23 @@ static void wear_after(struct training *t, uint64_t done)
 
 static void say_balance(struct training *t, uint64_t step, const struct step_result *r)
 {
-    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took %.3g s, "
-                  "recomputing a layer %.3g s of it; the devices were busy for %.3g s, a layer would take "
-                  "them %.3g s more)",
+    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took "
+                  "%.3g s, recomputing a layer %.3g s of it; the devices were busy for %.3g s, a "
+                  "layer would take them %.3g s more)",
                   (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
                   r->balance.recompute, r->balance.busy, r->balance.carry);
 }
 
-/* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all steps since
- * the last image. */
+/* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all
+ * steps since the last image. */
 static void say_what_a_stop_does(const struct training *t, uint64_t step)
 {
     uint64_t image = step - (step - t->first) % t->s->o.commit_every;
 
     stop_waits("when step %llu is done and committed", (unsigned long long)step + 1);
     if (t->s->run.mode == RUN_MEM)
-        stop_then("--resume goes on after step %llu, the last one in an image", (unsigned long long)image);
+        stop_then("--resume goes on after step %llu, the last one in an image",
+                  (unsigned long long)image);
     else
         stop_then("--resume computes this step again");
     stop_expects(t->step_seconds);
@@ -541,8 +559,8 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     return t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : 0;
 }
 
-/* Steps from t->first; before them the evaluation after the one before, where it is missing. *code: 130 if it
- * was stopped before the last step and its evaluation. */
+/* Steps from t->first; before them the evaluation after the one before, where it is missing. *code:
+ * 130 if it was stopped before the last step and its evaluation. */
 static int train_steps(struct training *t, int missing, int *code, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
@@ -583,14 +601,15 @@ static void say_what_runs(const struct training *t)
         snprintf(beside, sizeof beside, " and %s of emulated devices",
                  opt_size_text(arenas, sizeof arenas, (double)t->plan.arenas));
     fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s planned%s, "
-            "%zu of %zu layers kept\n",
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
+            "planned%s, %zu of %zu layers kept\n",
             (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode],
             s->o.compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum),
             s->o.dtype == DT_BF16 ? "bf16" : "fp32", trainer_engine(t->trainer),
             opt_size_text(total, sizeof total, (double)t->plan.total),
-            opt_size_text(limit, sizeof limit, (double)t->plan.limit), beside, t->plan.kept, s->gpt.n_layer);
+            opt_size_text(limit, sizeof limit, (double)t->plan.limit), beside, t->plan.kept,
+            s->gpt.n_layer);
 }
 
 int training_run(struct session *s, int *code, struct err *err)

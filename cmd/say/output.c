@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* SIGPIPE is ignored (main.c), and an earlier write may have seen EPIPE: the pipe itself is asked. */
+/* SIGPIPE is ignored (main.c), and an earlier write may have seen EPIPE: the pipe itself is asked.
+ */
 static int reader_gone(void)
 {
     struct pollfd out = { .fd = STDOUT_FILENO };

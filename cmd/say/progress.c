@@ -1,5 +1,5 @@
-/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at the rate since the
- * start. */
+/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at the rate
+ * since the start. */
 #include "cmd/say/progress.h"
 
 #include "cmd/opt/opt.h"
@@ -95,14 +95,14 @@ static void describe(fields f, const struct progress *p, uint64_t step, const st
     uint64_t now = clock_ns(), done = step + 1 - p->first;
     double   seconds = (double)(now - p->last_ns) / 1e9;
     double   each = (double)(now - p->start_ns) / 1e9 / (double)done;
-    double   rate = seconds > 0 ? (double)r->tokens * (double)(step + 1 - p->last_step) / seconds : 0;
+    double rate = seconds > 0 ? (double)r->tokens * (double)(step + 1 - p->last_step) / seconds : 0;
     char     text[32];
 
     // neither loss nor norm is negative, and a NaN has no sign
     snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", fabs(r->loss));
     snprintf(f[LR], sizeof f[LR], "lr %.3e", r->lr);
-    snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", fabs(r->grad_norm), r->clipped ? " clipped" : "",
-             r->skipped ? " SKIPPED" : "");
+    snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", fabs(r->grad_norm),
+             r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "");
     snprintf(f[RATE], sizeof f[RATE], "%.0f tok/s", rate);
     *f[HIDDEN] = '\0';
     if (hidden >= 0)
@@ -112,9 +112,9 @@ static void describe(fields f, const struct progress *p, uint64_t step, const st
              time_text(text, sizeof text, each * (double)(p->steps - step - 1)));
 }
 
-/* One terminal line, the most wanted first: of what does not fit the last are left out, and the cells take
- * what is left of it. Less wanted than cells is what comes after the rate: they would come and go with the
- * length of the norm. */
+/* One terminal line, the most wanted first: of what does not fit the last are left out, and the
+ * cells take what is left of it. Less wanted than cells is what comes after the rate: they would
+ * come and go with the length of the norm. */
 static void draw_bar(const struct progress *p, uint64_t step, fields f)
 {
     static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
@@ -193,7 +193,8 @@ void progress_line(const char *fmt, ...)
 
 static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_t total)
 {
-    double seconds = (double)(now - w->start_ns) * 1e-9, part = total ? (double)done / (double)total : 0;
+    double seconds = (double)(now - w->start_ns) * 1e-9,
+           part = total ? (double)done / (double)total : 0;
     int    width = columns(STDERR_FILENO), n;
     int    room = width > REST_BYTES ? width - REST_BYTES : 0;
     char   text[LINE_BYTES], cells[BAR_CELLS + 3] = "", time[32];
@@ -203,7 +204,8 @@ static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_
         n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, w->what, 100 * part,
                      time_text(time, sizeof time, seconds / part - seconds));
     else
-        n = snprintf(text, sizeof text, "%.*s  for %s", room, w->what, time_text(time, sizeof time, seconds));
+        n = snprintf(text, sizeof text, "%.*s  for %s", room, w->what,
+                     time_text(time, sizeof time, seconds));
     if (part > 0)
         cells_text(cells, sizeof cells, width - n - 2, part);
     if (line == LINE_WORK)

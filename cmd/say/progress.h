@@ -1,6 +1,7 @@
-/* progress.h: what a person sees of work under way: of a training run a line a step on stdout, or on a terminal
- * a bar that is drawn over; of anything else that lasts a line on a terminal, from its third second to its end.
- * There is one terminal: what is drawn on its last line is known to all of these together. */
+/* progress.h: what a person sees of work under way: of a training run a line a step on stdout, or
+ * on a terminal a bar that is drawn over; of anything else that lasts a line on a terminal, from
+ * its third second to its end. There is one terminal: what is drawn on its last line is known to
+ * all of these together. */
 #ifndef CMD_SAY_PROGRESS_H
 #define CMD_SAY_PROGRESS_H
 
@@ -12,7 +13,8 @@
 /* --quiet: nothing of this is shown. */
 void progress_quiet(int quiet);
 
-/* A line of another kind is about to be printed: the bar's last state stays, other work's line is wiped. */
+/* A line of another kind is about to be printed: the bar's last state stays, other work's line is
+ * wiped. */
 void progress_make_way(void);
 
 /* ---- training ---- */
@@ -38,8 +40,8 @@ void progress_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- anything else that lasts ---- */
 
-/* Begun and ended by a command; its watch is handed to who works: it draws "WHAT  34%  left 0:42" on stderr,
- * and says when a person has asked for the end (stop.h), whose answer names WHAT. */
+/* Begun and ended by a command; its watch is handed to who works: it draws "WHAT  34%  left 0:42"
+ * on stderr, and says when a person has asked for the end (stop.h), whose answer names WHAT. */
 struct work {
     struct watch watch; // points at this: a work is not copied
     char         what[256];

@@ -1,5 +1,6 @@
-/* stop.c: one flag, one handler, and the text that it writes. The text stands ready before a signal comes,
- * since a handler may only call write; it is in two places in turn, so that one of them is always whole. */
+/* stop.c: one flag, one handler, and the text that it writes. The text stands ready before a signal
+ * comes, since a handler may only call write; it is in two places in turn, so that one of them is
+ * always whole. */
 #include "cmd/say/stop.h"
 
 #include "data/base/clock.h"

@@ -1,6 +1,6 @@
-/* crc32c.c: CRC32C through ISA-L, which streams it as fast as the CPU's instruction for it goes. Joining two
- * checksums is arithmetic with polynomials over one bit, modulo the checksum's: n more bytes behind the first
- * multiply it by x^(8 n). */
+/* crc32c.c: CRC32C through ISA-L, which streams it as fast as the CPU's instruction for it goes.
+ * Joining two checksums is arithmetic with polynomials over one bit, modulo the checksum's: n more
+ * bytes behind the first multiply it by x^(8 n). */
 #include "data/base/crc32c.h"
 
 #include <isa-l/crc.h>

@@ -1,5 +1,5 @@
-/* err.c: writes the sentence of a failure. It may quote what a file holds: control characters, which would
- * break the line or speak to the terminal, become question marks. */
+/* err.c: writes the sentence of a failure. It may quote what a file holds: control characters,
+ * which would break the line or speak to the terminal, become question marks. */
 #include "data/base/err.h"
 
 #include <errno.h>

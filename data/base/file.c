@@ -29,10 +29,12 @@ int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, stru
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", path, off, strerror(errno));
+            return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", path, off,
+                           strerror(errno));
         if (got == 0)
-            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were expected",
-                           path, off, n);
+            return err_set(err, -EIO,
+                           "%s ends at byte %" PRIu64 ", but %zu more bytes were expected", path,
+                           off, n);
         p += got;
         off += (uint64_t)got;
         n -= (size_t)got;
@@ -70,7 +72,8 @@ int file_may_replace(const char *path, const char *const *inputs, size_t n, stru
     if (!S_ISREG(to.st_mode))
         return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
     for (size_t i = 0; i < n; i++)
-        if (inputs[i] && !stat(inputs[i], &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+        if (inputs[i] && !stat(inputs[i], &from) && from.st_dev == to.st_dev &&
+            from.st_ino == to.st_ino)
             return err_misuse(err, "%s is what is read: choose another name to write to", path);
     return 0;
 }
@@ -78,7 +81,7 @@ int file_may_replace(const char *path, const char *const *inputs, size_t n, stru
 int file_sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
-    char       *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
     int         rc;
 
     if (!dir)
@@ -116,7 +119,9 @@ int file_in_ram(const char *dir)
 {
     struct statfs fs;
 
-    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC); // devtmpfs says tmpfs
+    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC); // devtmpfs
+                                                                                        // says
+                                                                                        // tmpfs
 }
 
 int file_sync_dir(const char *dir, struct err *err)
@@ -146,8 +151,10 @@ static int stat_check_own(const char *path, const struct stat *st, int written, 
     if (!S_ISREG(st->st_mode))
         return err_misuse(err, "%s is %s; a regular file is expected there", path, kind_of(st));
     if (written && st->st_nlink > 1)
-        return err_misuse(err, "%s has other names too (hard links), where what is written to it would be seen; "
-                          "a file of its own is expected: copy it", path);
+        return err_misuse(err,
+                          "%s has other names too (hard links), where what is written to it would "
+                          "be seen; a file of its own is expected: copy it",
+                          path);
     return 0;
 }
 
@@ -161,7 +168,7 @@ int file_check_own(const char *path, int written, struct err *err)
 int file_open_own(const char *path, int flags, int *fd, struct err *err)
 {
     struct stat st;
-    int         f = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666), rc = -errno;
+    int f = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666), rc = -errno;
 
     *fd = -1;
     if (f < 0) {
@@ -236,8 +243,8 @@ int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, stru
     if (rc)
         return rc;
     if (size > most)
-        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, path,
-                        size, most);
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64,
+                        path, size, most);
     else if (!(*out = malloc((size_t)size + 1)))
         rc = err_set(err, -ENOMEM, "no memory for the %" PRIu64 " bytes of %s", size, path);
     else

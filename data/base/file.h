@@ -1,9 +1,9 @@
-/* file.h: files by name, whole reads and writes on descriptors, and files and folders that appear under their
- * name only when complete.
+/* file.h: files by name, whole reads and writes on descriptors, and files and folders that appear
+ * under their name only when complete.
  *
- * A name may stand for anything: a pipe that blocks who opens it, /dev/zero that never ends, a link to
- * somebody's file. So whatever is opened by name, but for the kernel's own files, is opened by one of the
- * functions below. */
+ * A name may stand for anything: a pipe that blocks who opens it, /dev/zero that never ends, a link
+ * to somebody's file. So whatever is opened by name, but for the kernel's own files, is opened by
+ * one of the functions below. */
 #ifndef DATA_BASE_FILE_H
 #define DATA_BASE_FILE_H
 
@@ -17,23 +17,25 @@
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
-/* Open a regular file for reading; anything else is refused, and a pipe does not block. Links are followed:
- * people keep a model's files elsewhere. How much of *size is read is the caller's to bound. Caller closes *fd. */
+/* Open a regular file for reading; anything else is refused, and a pipe does not block. Links are
+ * followed: people keep a model's files elsewhere. How much of *size is read is the caller's to
+ * bound. Caller closes *fd. */
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err);
 
 /* All of such a file, with a 0 behind it; malloced. One of more than `most` bytes is refused. */
 int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err);
 
-/* Open a file that is written where it is, for reading and writing: a regular one that has this name alone, not
- * a link to somebody's file. flags: O_CREAT (mode by umask), O_EXCL. Caller closes *fd. */
+/* Open a file that is written where it is, for reading and writing: a regular one that has this
+ * name alone, not a link to somebody's file. flags: O_CREAT (mode by umask), O_EXCL. Caller closes
+ * *fd. */
 int file_open_own(const char *path, int flags, int *fd, struct err *err);
-/* Refuses what file_open_own would, for a file that SQLite opens; it need not be there. written: else it may have
- * other names. */
+/* Refuses what file_open_own would, for a file that SQLite opens; it need not be there. written:
+ * else it may have other names. */
 int file_check_own(const char *path, int written, struct err *err);
 
-/* Open what holds a device's states: a regular file or a block device, also over links: people name drives by
- * /dev/disk/by-id. flags: as open has them. The descriptor, or -errno without a sentence, -ENODEV for
- * anything else. */
+/* Open what holds a device's states: a regular file or a block device, also over links: people name
+ * drives by /dev/disk/by-id. flags: as open has them. The descriptor, or -errno without a sentence,
+ * -ENODEV for anything else. */
 int file_open_device(const char *path, int flags);
 
 /* Whether a new file may take this name: none has it, or a regular one that none of the `inputs` is
@@ -41,26 +43,29 @@ int file_open_device(const char *path, int flags);
  * and of the text that was read. 0 or misuse. */
 int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err);
 
-/* A new file, or a new folder to be filled, beside `path` under an unpredictable name (mode by umask), which its
- * descriptor keeps locked; what processes that were killed left of the same path is removed first: the name
- * tells that it is ours, the lock that its maker is dead. commit: fsync, rename, fsync of the folder around;
- * abort: removes it with all that is in it. Both free. A folder takes the place of none or of an empty one. */
+/* A new file, or a new folder to be filled, beside `path` under an unpredictable name (mode by
+ * umask), which its descriptor keeps locked; what processes that were killed left of the same path
+ * is removed first: the name tells that it is ours, the lock that its maker is dead. commit: fsync,
+ * rename, fsync of the folder around; abort: removes it with all that is in it. Both free. A folder
+ * takes the place of none or of an empty one. */
 struct file_new { int fd, folder; char *path, *temp; };
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
-/* A folder in which one process works, that nobody else may look into, and that is never committed. */
+/* A folder in which one process works, that nobody else may look into, and that is never committed.
+ */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 
 /* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
 
-/* Removes what killed processes left in `dir` under such names, whatever it was to become, and where there are
- * no locks; the caller knows that nobody else is making files there. */
+/* Removes what killed processes left in `dir` under such names, whatever it was to become, and
+ * where there are no locks; the caller knows that nobody else is making files there. */
 void file_new_clean(const char *dir);
 
-/* Removes a file, or a folder with all that is in it, as far as it can; links are removed, not followed. */
+/* Removes a file, or a folder with all that is in it, as far as it can; links are removed, not
+ * followed. */
 void file_remove_tree(const char *path);
 
 /* A lock on an open file, shared or not, until it is closed: 0, or -EBUSY where another process

@@ -1,12 +1,13 @@
 /* file_new.c: files and folders that appear under their name only when complete.
  *
- * What is made stands beside the final name (so that the rename stays in one file system) as PATH.HEX.tmp, a
- * folder as PATH.new-HEX, and is made by open(O_EXCL) rather than mkstemp, so that its mode follows the umask
- * without anybody asking for the umask.
+ * What is made stands beside the final name (so that the rename stays in one file system) as
+ * PATH.HEX.tmp, a folder as PATH.new-HEX, and is made by open(O_EXCL) rather than mkstemp, so that
+ * its mode follows the umask without anybody asking for the umask.
  *
- * What a killed process leaves is removed by the next one that makes the same PATH. Two things make that safe.
- * HEX is a random number of 8 digits and its checksum, so that nobody else's name looks like ours; and a living
- * maker holds a lock on what it makes. Where there are no locks, nothing is removed. */
+ * What a killed process leaves is removed by the next one that makes the same PATH. Two things make
+ * that safe. HEX is a random number of 8 digits and its checksum, so that nobody else's name looks
+ * like ours; and a living maker holds a lock on what it makes. Where there are no locks, nothing is
+ * removed. */
 #include "data/base/file.h"
 
 #include "data/base/crc32c.h"
@@ -95,8 +96,8 @@ static void remove_left(const char *path, int folder)
     free(dir);
 }
 
-/* One try at a name nobody can foresee. 0 or -errno; -EEXIST also where another process, looking for what is
- * dead, was faster than the lock. */
+/* One try at a name nobody can foresee. 0 or -errno; -EEXIST also where another process, looking
+ * for what is dead, was faster than the lock. */
 static int file_new_try(struct file_new *f, mode_t mode)
 {
     uint32_t    drawn;
@@ -122,7 +123,8 @@ static int file_new_try(struct file_new *f, mode_t mode)
             rmdir(f->temp);
         return rc == -ENOENT && f->folder ? -EEXIST : rc;
     }
-    if ((flock(f->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) || (!fstat(f->fd, &st) && !st.st_nlink)) {
+    if ((flock(f->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
+        (!fstat(f->fd, &st) && !st.st_nlink)) {
         close(f->fd);
         f->fd = -1;
         return -EEXIST;
@@ -130,7 +132,8 @@ static int file_new_try(struct file_new *f, mode_t mode)
     return 0;
 }
 
-static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode, struct err *err)
+static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode,
+                         struct err *err)
 {
     size_t len = strlen(path);
     int    rc = -EEXIST;
@@ -212,8 +215,8 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     if (!rc)
         rc = file_open_read(from, &fd, &size, err);
     if (!rc && size > most)
-        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64, from,
-                        size, most);
+        rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64,
+                        from, size, most);
     if (!rc)
         rc = file_new_open(&f, to, err);
     for (uint64_t off = 0, n; off < size && !rc; off += n) {

@@ -22,7 +22,8 @@ static size_t string_copy(char **to, const char *text, size_t i, size_t n)
     return i;
 }
 
-/* The text with an exponent behind each whole number of more digits, so that it is a real one; malloced. */
+/* The text with an exponent behind each whole number of more digits, so that it is a real one;
+ * malloced. */
 static char *longer_as_real(const char *text, size_t n, size_t *made)
 {
     char *out = malloc(n + n / INTEGER_DIGITS * 2 + 1), *to = out;
@@ -31,7 +32,8 @@ static char *longer_as_real(const char *text, size_t n, size_t *made)
         if (text[i] == '"')
             i = string_copy(&to, text, i, n);
         for (digits = number = 0;
-             i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]); number++)
+             i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]);
+             number++)
             digits += text[i + number] >= '0' && text[i + number] <= '9';
         memcpy(to, text + i, number);
         to += number;
@@ -116,7 +118,8 @@ int json_write(const json_t *value, const char *path, struct err *err)
 
 int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err)
 {
-    size_t flags = JSON_INDENT((size_t)indent) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY;
+    size_t flags =
+        JSON_INDENT((size_t)indent) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY;
 
     return write_whole(value, path, flags, err);
 }

@@ -1,5 +1,6 @@
-/* watch.h: a look at work that lasts. Who asks for such work may hand one in: it hears how far the work is, and
- * may end it. Called by the thread that was called, between pieces of well below a second where that can be. */
+/* watch.h: a look at work that lasts. Who asks for such work may hand one in: it hears how far the
+ * work is, and may end it. Called by the thread that was called, between pieces of well below a
+ * second where that can be. */
 #ifndef DATA_BASE_WATCH_H
 #define DATA_BASE_WATCH_H
 
@@ -8,7 +9,8 @@
 #include <stdint.h>
 
 struct watch {
-    int (*look)(void *ctx, uint64_t done, uint64_t total); // total 0: not known; not 0: the work is to end
+    int (*look)(void *ctx, uint64_t done, uint64_t total); // total 0: not known; not 0: the work is
+                                                           // to end
     void *ctx;
 };
 

@@ -1,15 +1,16 @@
-/* runlog.c: the run's database as one thing: whose it is (the lock), open, create, close, transactions. What
- * SQLite is told is in runlog_db.c, how another program is waited for in runlog_wait.c, the rows are in
- * runlog_rows.c, and what tells whether they are whole in runlog_check.c.
+/* runlog.c: the run's database as one thing: whose it is (the lock), open, create, close,
+ * transactions. What SQLite is told is in runlog_db.c, how another program is waited for in
+ * runlog_wait.c, the rows are in runlog_rows.c, and what tells whether they are whole in
+ * runlog_check.c.
  *
- * The lock is a file of its own beside the database (run.lock, flock): SQLite locks run.db itself with fcntl,
- * and a second descriptor on run.db closed by us would drop those. flock goes with the process, so a killed
- * run leaves nothing to clean up; the file stays, for removing it would let two processes hold two different
- * files of that name. It says who holds it, and, for wal.h, which start of the machine it was when the database
- * was last opened by who may write.
+ * The lock is a file of its own beside the database (run.lock, flock): SQLite locks run.db itself
+ * with fcntl, and a second descriptor on run.db closed by us would drop those. flock goes with the
+ * process, so a killed run leaves nothing to clean up; the file stays, for removing it would let
+ * two processes hold two different files of that name. It says who holds it, and, for wal.h, which
+ * start of the machine it was when the database was last opened by who may write.
  *
- * Invariants, of all five files: statements are prepared once; every sentence names the file; the caller
- * owns transactions. */
+ * Invariants, of all five files: statements are prepared once; every sentence names the file; the
+ * caller owns transactions. */
 #include "data/db/runlog_db.h"
 
 #include "data/base/file.h"
@@ -26,8 +27,8 @@
 
 /* ---- the lock ---- */
 
-/* Who holds it, as written there; "" where that is not known: one that only reads writes nothing, and one
- * that was killed did not take its words back. */
+/* Who holds it, as written there; "" where that is not known: one that only reads writes nothing,
+ * and one that was killed did not take its words back. */
 static void lock_holder(int fd, char *text, size_t size)
 {
     char    host[64] = "", here[64] = "";
@@ -37,8 +38,8 @@ static void lock_holder(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     gethostname(here, sizeof here - 1);
-    if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) && kill((pid_t)pid, 0) &&
-        errno == ESRCH)
+    if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
+        kill((pid_t)pid, 0) && errno == ESRCH)
         *text = '\0';
 }
 
@@ -49,14 +50,14 @@ static int lock_refuse(const char *path, const char *lock_path, int fd, struct e
     switch (errno) {
     case EWOULDBLOCK:
         lock_holder(fd, holder, sizeof holder);
-        return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it", path,
-                       *holder ? holder : "another process");
+        return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it",
+                       path, *holder ? holder : "another process");
     case ENOLCK:
     case ENOSYS:
     case EOPNOTSUPP:
         return err_set(err, -ENOLCK,
-                       "lock %s: %s: the file system has no locks, so a second process could not be kept "
-                       "from this run; put it on a local one",
+                       "lock %s: %s: the file system has no locks, so a second process could not "
+                       "be kept from this run; put it on a local one",
                        lock_path, strerror(errno));
     default:
         return err_set(err, -errno, "lock %s: %s", lock_path, strerror(errno));
@@ -189,14 +190,17 @@ static struct runlog *log_new(const char *path)
     return NULL;
 }
 
-static const char *const tails[] = { "", "-wal", "-shm", "-journal" }; // of the files that are SQLite's
+// of the files that are SQLite's
+static const char *const tails[] = { "", "-wal", "-shm", "-journal" };
 enum { TAILS = sizeof tails / sizeof *tails };
 
-/* SQLite opens whatever has these names: it would wait at a pipe, and write over what a link leads to. */
+/* SQLite opens whatever has these names: it would wait at a pipe, and write over what a link leads
+ * to. */
 static int names_check(const struct runlog *log, int written, struct err *err)
 {
     char *p = lock_path_of(log);
-    int   rc = p ? file_check_own(p, written, err) : err_set(err, -ENOMEM, "%s: out of memory", log->path);
+    int   rc =
+        p ? file_check_own(p, written, err) : err_set(err, -ENOMEM, "%s: out of memory", log->path);
 
     free(p);
     for (size_t i = 0; i < TAILS && !rc; i++) {
@@ -270,9 +274,11 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     *out = NULL;
     if (stat(path, &st))
         return err_set(err, -errno, "%s: %s", path,
-                       errno == ENOENT ? "no such file; expected a run's database" : strerror(errno));
+                       errno == ENOENT ? "no such file; expected a run's database"
+                                       : strerror(errno));
     if (S_ISREG(st.st_mode) && !st.st_size)
-        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run", path);
+        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run",
+                          path);
     log = log_new(path);
     if (!log)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
@@ -336,7 +342,7 @@ int runlog_cut(const char *path, struct err *err)
 {
     struct runlog  *log = log_new(path);
     struct wal_part part;
-    int             rc = log ? lock_take(log, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    int rc = log ? lock_take(log, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
 
     if (!rc)
         rc = wal_check(path, log->boot, &part, err);
@@ -377,8 +383,8 @@ int runlog_begin(struct runlog *log, struct err *err)
 
     if (sqlite3_file_control(log->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
         return err_set(err, -ENOENT,
-                       "%s was removed or renamed while the run used it; bring it back and go on with "
-                       "--resume",
+                       "%s was removed or renamed while the run used it; bring it back and go on "
+                       "with --resume",
                        log->path);
     return runlog_db_run(log, SQL_BEGIN, "beginning a transaction", err, "");
 }

@@ -1,7 +1,8 @@
-/* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). The files of runlog own the
- * connection, the schema of the measuring tables and their bounded size; offload/journal.c adds the
- * journal's own tables through runlog_db. One thread uses a runlog at a time. docs/design.md has the tables: runs,
- * steps, spans, traffic, evals, devices; views for the paper's breakdown. */
+/* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). The files of
+ * runlog own the connection, the schema of the measuring tables and their bounded size;
+ * offload/journal.c adds the journal's own tables through runlog_db. One thread uses a runlog at a
+ * time. docs/design.md has the tables: runs, steps, spans, traffic, evals, devices; views for the
+ * paper's breakdown. */
 #ifndef DATA_DB_RUNLOG_H
 #define DATA_DB_RUNLOG_H
 
@@ -14,39 +15,60 @@ struct sqlite3;
 struct runlog;
 
 enum runlog_phase {
-    PHASE_SETUP, PHASE_FORWARD, PHASE_BACKWARD, PHASE_LOSS, PHASE_GRAD_COMPRESS, PHASE_GRAD_WRITE,
-    PHASE_UPDATE, PHASE_UPDATE_READ, PHASE_UPDATE_COMPUTE, PHASE_UPDATE_WRITE, PHASE_PARAM_READ,
-    PHASE_ACT_WRITE, PHASE_ACT_READ, PHASE_OPTIMIZER_WAIT, PHASE_DATA, PHASE_COMMIT, PHASE_EVAL, PHASE_REDO,
+    PHASE_SETUP,
+    PHASE_FORWARD,
+    PHASE_BACKWARD,
+    PHASE_LOSS,
+    PHASE_GRAD_COMPRESS,
+    PHASE_GRAD_WRITE,
+    PHASE_UPDATE,
+    PHASE_UPDATE_READ,
+    PHASE_UPDATE_COMPUTE,
+    PHASE_UPDATE_WRITE,
+    PHASE_PARAM_READ,
+    PHASE_ACT_WRITE,
+    PHASE_ACT_READ,
+    PHASE_OPTIMIZER_WAIT,
+    PHASE_DATA,
+    PHASE_COMMIT,
+    PHASE_EVAL,
+    PHASE_REDO,
     PHASES
 };
 extern const char *const runlog_phase_names[PHASES];
 
-/* How long another program that holds a database (someone's sqlite3 in a transaction) is waited for: after
- * notice_ms, say() gets a sentence that names what is waited for, and from then on NULL about ten times a
- * second; where it returns other than 0, the wait ends. After limit_ms it ends anyway. Either is an error with
- * a sentence (-EINTR, -EBUSY), and that database is not waited for again. say() is called on the thread that
- * waits. Of the whole process: set it before a database is opened. Until then: 2 s, 10 minutes, nobody is
- * told. */
-struct runlog_wait { uint64_t notice_ms, limit_ms; int (*say)(void *ctx, const char *sentence); void *ctx; };
+/* How long another program that holds a database (someone's sqlite3 in a transaction) is waited
+ * for: after notice_ms, say() gets a sentence that names what is waited for, and from then on NULL
+ * about ten times a second; where it returns other than 0, the wait ends. After limit_ms it ends
+ * anyway. Either is an error with a sentence (-EINTR, -EBUSY), and that database is not waited for
+ * again. say() is called on the thread that waits. Of the whole process: set it before a database
+ * is opened. Until then: 2 s, 10 minutes, nobody is told. */
+struct runlog_wait {
+    uint64_t notice_ms, limit_ms;
+    int (*say)(void *ctx, const char *sentence);
+    void *ctx;
+};
 void runlog_set_wait(const struct runlog_wait *wait);
 
-/* Create path (must not exist; the caller closes it, then renames it, when the run is complete: an open
- * one has its WAL beside it, by name) or open an existing one. durable: synchronous=FULL, else OFF. Unless
- * read_only, holds run.lock in the same folder against a second process; a busy one is refused with the
- * holder's pid and host (written in run.lock, which stays). read_only: where nothing can be written beside
- * the database (a read-only mount, another user's folder, a full disk) it is read all the same, with its log;
- * processes that write are then kept away as by runlog_lock_reading. */
+/* Create path (must not exist; the caller closes it, then renames it, when the run is complete: an
+ * open one has its WAL beside it, by name) or open an existing one. durable: synchronous=FULL, else
+ * OFF. Unless read_only, holds run.lock in the same folder against a second process; a busy one is
+ * refused with the holder's pid and host (written in run.lock, which stays). read_only: where
+ * nothing can be written beside the database (a read-only mount, another user's folder, a full
+ * disk) it is read all the same, with its log; processes that write are then kept away as by
+ * runlog_lock_reading. */
 int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
-int  runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
-/* A run whose log (run.db-wal) is damaged, so that runlog_open refuses it: what is whole of it, for reading, as
- * an earlier commit left it; writes nothing. 0 also where no damage is known: then all is there (*past 0).
- * -EBADMSG: nothing that can be relied on. */
+int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
+/* A run whose log (run.db-wal) is damaged, so that runlog_open refuses it: what is whole of it, for
+ * reading, as an earlier commit left it; writes nothing. 0 also where no damage is known: then all
+ * is there (*past 0). -EBADMSG: nothing that can be relied on. */
 int  runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err);
-/* Cut the log, so that the run is what runlog_open_past shows, for good (wal_cut). Nobody may have it open. */
+/* Cut the log, so that the run is what runlog_open_past shows, for good (wal_cut). Nobody may have
+ * it open. */
 int  runlog_cut(const char *path, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
-/* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and can be
- * read; -EBUSY where one is at work. */
+/* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and
+ * can be read; -EBUSY where one is at work. */
 int  runlog_lock_reading(struct runlog *log, struct err *err);
 struct sqlite3 *runlog_db(struct runlog *log);
 /* The sentence of SQLite's last error while `doing` something; returns its -errno. */
@@ -56,7 +78,8 @@ int runlog_begin(struct runlog *log, struct err *err);    // BEGIN IMMEDIATE
 int runlog_commit(struct runlog *log, struct err *err);
 void runlog_rollback(struct runlog *log);
 
-/* The run's settings: a key and a text value (the options' rows, config, host, CPU, versions, notices). */
+/* The run's settings: a key and a text value (the options' rows, config, host, CPU, versions,
+ * notices). */
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err);
 /* Copies the value into buf; -ENOENT (without a sentence) if there is none. */
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
@@ -72,7 +95,8 @@ struct runlog_step {
 /* Insert or replace the row of s->step. */
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err);
 /* Fill in what is only known when the step is over. */
-int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss, struct err *err);
+int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss,
+                     struct err *err);
 int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err);
 
 struct runlog_span {
@@ -89,32 +113,33 @@ struct runlog_traffic {
     const char       *cls, *dir;
     uint64_t          bytes, padding_bytes;
 };
-/* The rows of one step replace any it had before. Whole spans are kept for the first and last 100 steps
- * and every 1,000th; the others are folded to a row a phase (block and device -1, start_ns = 0, end_ns =
- * total time, bytes = total) and a row a traffic class (device -1). */
-int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans, size_t n_spans,
-                   const struct runlog_traffic *traffic, size_t n_traffic, struct err *err);
+/* The rows of one step replace any it had before. Whole spans are kept for the first and last 100
+ * steps and every 1,000th; the others are folded to a row a phase (block and device -1, start_ns =
+ * 0, end_ns = total time, bytes = total) and a row a traffic class (device -1). */
+int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans,
+                   size_t n_spans, const struct runlog_traffic *traffic, size_t n_traffic,
+                   struct err *err);
 
-int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk,
-                  uint64_t bytes, struct err *err);
+int runlog_device(struct runlog *log, int device, const char *path, const char *backend,
+                  const char *disk, uint64_t bytes, struct err *err);
 
-/* Everything that can be said of the database alone, for `siTrain check`: its pages and indices (SQLite's
- * own check), a sum of every setting, step and evaluation, and steps without a hole. say() gets a sentence
- * for each damage. mend: a step's row that is damaged or missing is emptied (runlog_step_forget), a
- * damaged evaluation taken out: training goes on without what they said. */
+/* Everything that can be said of the database alone, for `siTrain check`: its pages and indices
+ * (SQLite's own check), a sum of every setting, step and evaluation, and steps without a hole.
+ * say() gets a sentence for each damage. mend: a step's row that is damaged or missing is emptied
+ * (runlog_step_forget), a damaged evaluation taken out: training goes on without what they said. */
 struct runlog_check { uint64_t settings, steps, evals, bytes, damaged, mended; };
-int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence), void *ctx,
-                 struct runlog_check *out, struct err *err);
+int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence),
+                 void *ctx, struct runlog_check *out, struct err *err);
 
 /* Nothing is known of this step any more but that it was: its numbers become NULL. */
 int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
-/* Whether the steps [0, n) all have their rows, whole: each was written in the transaction that took the
- * run past it, but a database whose pages were lost (a power cut with --durability none, or with a drive
- * that only says that it flushes) may look whole but for that. */
+/* Whether the steps [0, n) all have their rows, whole: each was written in the transaction that
+ * took the run past it, but a database whose pages were lost (a power cut with --durability none,
+ * or with a drive that only says that it flushes) may look whole but for that. */
 int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 
-/* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero return
- * stops and is passed on. */
+/* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero
+ * return stops and is passed on. */
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);

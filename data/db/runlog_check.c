@@ -1,10 +1,10 @@
-/* runlog_check.c: whether the rows are what was written: the settings at every open, the steps where a run
- * goes on, all that there is for `siTrain check`, which may also mend.
+/* runlog_check.c: whether the rows are what was written: the settings at every open, the steps
+ * where a run goes on, all that there is for `siTrain check`, which may also mend.
  *
- * SQLite sees a page that is torn and a table that its index contradicts, not a value with a flipped bit;
- * our sums see that, and a hole in the steps shows rows that were lost with whole pages. A row without a
- * sum is of a run that was made before there were any, and passes. Mending never makes up a number: a
- * step's become NULL, an evaluation's row goes. */
+ * SQLite sees a page that is torn and a table that its index contradicts, not a value with a
+ * flipped bit; our sums see that, and a hole in the steps shows rows that were lost with whole
+ * pages. A row without a sum is of a run that was made before there were any, and passes. Mending
+ * never makes up a number: a step's become NULL, an evaluation's row goes. */
 #include "data/db/runlog_db.h"
 
 #include <errno.h>
@@ -16,9 +16,9 @@
 
 /* ---- settings ---- */
 
-/* A setting with a flipped bit, or one that a damaged index hides, would make this another run: each has
- * its checksum, and SQLite looks whether the table and its index agree. The table is small, however long
- * the run. */
+/* A setting with a flipped bit, or one that a damaged index hides, would make this another run:
+ * each has its checksum, and SQLite looks whether the table and its index agree. The table is
+ * small, however long the run. */
 int runlog_check_settings(struct runlog *log, struct err *err)
 {
     sqlite3_stmt *st = NULL;
@@ -39,8 +39,8 @@ int runlog_check_settings(struct runlog *log, struct err *err)
         const char *value = (const char *)sqlite3_column_text(st, 1);
 
         if (!key || !value || sqlite3_column_int64(st, 2) != runlog_setting_sum(key, value))
-            rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)", log->path,
-                         key ? key : "of a row");
+            rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)",
+                         log->path, key ? key : "of a row");
     }
     if (!rc && got != SQLITE_DONE)
         rc = runlog_fail(log, "reading the settings", err);
@@ -58,7 +58,8 @@ struct checking {
     int                  mend;
 };
 
-static void say_damage(struct checking *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say_damage(struct checking *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static void say_damage(struct checking *c, const char *fmt, ...)
 {
@@ -73,8 +74,10 @@ static void say_damage(struct checking *c, const char *fmt, ...)
     c->say(c->ctx, text);
 }
 
-/* Each row of a query to row(); an error of SQLite's is one more damage. Whether it came to the end. */
-static int check_rows(struct checking *c, const char *sql, void (*row)(struct checking *c, sqlite3_stmt *st))
+/* Each row of a query to row(); an error of SQLite's is one more damage. Whether it came to the
+ * end. */
+static int check_rows(struct checking *c, const char *sql,
+                      void (*row)(struct checking *c, sqlite3_stmt *st))
 {
     sqlite3_stmt *st = NULL;
     int           got = sqlite3_prepare_v2(c->log->db, sql, -1, &st, NULL);
@@ -121,8 +124,8 @@ static void eval_forget(struct checking *c, sqlite3_stmt *st)
 {
     sqlite3_stmt *drop = NULL;
 
-    if (!c->mend ||
-        sqlite3_prepare_v2(c->log->db, "DELETE FROM evals WHERE step = ? AND name IS ?", -1, &drop, NULL))
+    if (!c->mend || sqlite3_prepare_v2(c->log->db, "DELETE FROM evals WHERE step = ? AND name IS ?",
+                                       -1, &drop, NULL))
         return;
     sqlite3_bind_int64(drop, 1, sqlite3_column_int64(st, 0));
     sqlite3_bind_value(drop, 2, sqlite3_column_value(st, 1));
@@ -134,9 +137,13 @@ static void eval_forget(struct checking *c, sqlite3_stmt *st)
 static void step_row(struct checking *c, sqlite3_stmt *st)
 {
     struct runlog_step s = {
-        .step = (uint64_t)sqlite3_column_int64(st, 0), .tokens = (uint64_t)sqlite3_column_int64(st, 1),
-        .loss = column_real(st, 2), .lr = column_real(st, 3), .grad_norm = column_real(st, 4),
-        .clipped = sqlite3_column_int(st, 5), .skipped = sqlite3_column_int(st, 6),
+        .step = (uint64_t)sqlite3_column_int64(st, 0),
+        .tokens = (uint64_t)sqlite3_column_int64(st, 1),
+        .loss = column_real(st, 2),
+        .lr = column_real(st, 3),
+        .grad_norm = column_real(st, 4),
+        .clipped = sqlite3_column_int(st, 5),
+        .skipped = sqlite3_column_int(st, 6),
     };
 
     if (s.step != c->out->steps) {
@@ -146,8 +153,8 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
         steps_forget(c, c->out->steps, s.step);
     }
     if (sqlite3_column_type(st, 7) != SQLITE_NULL &&
-        (sqlite3_column_int64(st, 7) != runlog_step_sum(&s) || sqlite3_column_int64(st, 5) != s.clipped ||
-         sqlite3_column_int64(st, 6) != s.skipped)) {
+        (sqlite3_column_int64(st, 7) != runlog_step_sum(&s) ||
+         sqlite3_column_int64(st, 5) != s.clipped || sqlite3_column_int64(st, 6) != s.skipped)) {
         say_damage(c, "table steps: the row of step %llu is damaged (checksum differs)",
                    (unsigned long long)s.step + 1);
         steps_forget(c, s.step, s.step + 1);
@@ -158,11 +165,14 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
 /* All rows of steps; whether they could be read. A database of before has no sums. */
 static int check_steps(struct checking *c)
 {
-    return check_rows(
-        c, runlog_db_has_sums(c->log, "steps")
-               ? "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, sum FROM steps ORDER BY step"
-               : "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, NULL FROM steps ORDER BY step",
-        step_row);
+    return check_rows(c,
+                      runlog_db_has_sums(c->log, "steps") ? "SELECT step, tokens, loss, lr, "
+                                                            "grad_norm, clipped, skipped, sum FROM "
+                                                            "steps ORDER BY step"
+                                                          : "SELECT step, tokens, loss, lr, "
+                                                            "grad_norm, clipped, skipped, NULL "
+                                                            "FROM steps ORDER BY step",
+                      step_row);
 }
 
 static void eval_row(struct checking *c, sqlite3_stmt *st)
@@ -179,8 +189,8 @@ static void eval_row(struct checking *c, sqlite3_stmt *st)
     c->out->evals++;
 }
 
-int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence), void *ctx,
-                 struct runlog_check *out, struct err *err)
+int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence),
+                 void *ctx, struct runlog_check *out, struct err *err)
 {
     struct checking c = { log, out, say, ctx, mend };
     struct stat     st;

@@ -1,9 +1,9 @@
-/* runlog_db.c: what SQLite is told, and what is said when it refuses: the schema of the measuring tables, the
- * statements, the connection, the head by which a database is known as a run's.
+/* runlog_db.c: what SQLite is told, and what is said when it refuses: the schema of the measuring
+ * tables, the statements, the connection, the head by which a database is known as a run's.
  *
- * A row is written by naming a statement and giving its values, so that tables and statements, which must
- * agree, stand together. A database may be a stranger's: nothing of its schema is trusted (db_own_views,
- * runlog_db_check_format). */
+ * A row is written by naming a statement and giving its values, so that tables and statements,
+ * which must agree, stand together. A database may be a stranger's: nothing of its schema is
+ * trusted (db_own_views, runlog_db_check_format). */
 #include "data/db/runlog_db.h"
 
 #include <ctype.h>
@@ -17,100 +17,81 @@
 enum { RUN_ID = 0x73695472, RUN_VERSION = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };            // of one value
 
-/* Views. phase_seconds: time spent, summed, folded steps included. The others use the steps kept whole,
- * spans of which none is missing or summed (start_ns 0). phase_wall: the union of a phase's spans, by
- * device. breakdown: the paper's three bars as the training thread saw them: forward with its waits for
- * parameters; loss, backward and what it did and waited to hand gradients over; the update as the time
- * waited for it (in mode mem, where it runs on this thread, itself and its commits). device_rate: bytes
- * moved by the time in which at least one transfer of that kind was under way; an update's reads and
- * writes are timed as its parts. */
+/* Views. phase_seconds: time spent, summed, folded steps included. The others use the steps kept
+ * whole, spans of which none is missing or summed (start_ns 0). phase_wall: the union of a phase's
+ * spans, by device. breakdown: the paper's three bars as the training thread saw them: forward with
+ * its waits for parameters; loss, backward and what it did and waited to hand gradients over; the
+ * update as the time waited for it (in mode mem, where it runs on this thread, itself and its
+ * commits). device_rate: bytes moved by the time in which at least one transfer of that kind was
+ * under way; an update's reads and writes are timed as its parts. */
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
 #define AFTER_0 " /* evaluated after this step, from 0: after the first step it is 0 */"
 static const char schema[] =
-    "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT, crc INTEGER);"
-    "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
-    "CREATE TABLE steps (step INTEGER PRIMARY KEY" FROM_0 ","
-    "  tokens INTEGER, loss REAL, lr REAL, grad_norm REAL,"
-    " clipped INTEGER,"
-    "  skipped INTEGER, seconds REAL, peak_rss INTEGER, sum INTEGER);"
-    "CREATE TABLE spans (step INTEGER" FROM_0 ","
-    "  phase TEXT, block INTEGER, device INTEGER, start_ns INTEGER,"
-    " end_ns INTEGER, bytes INTEGER);"
-    "CREATE INDEX spans_step ON spans (step);"
-    "CREATE TABLE traffic (step INTEGER" FROM_0 ","
-    "  phase TEXT, link TEXT, device INTEGER, class TEXT, direction TEXT,"
-    " bytes INTEGER,"
-    "  padding_bytes INTEGER);"
-    "CREATE INDEX traffic_step ON traffic (step);"
-    "CREATE TABLE whole (step INTEGER PRIMARY KEY);"
-    "CREATE TABLE evals (step INTEGER" AFTER_0 ","
-    "  name TEXT, value REAL, sum INTEGER, PRIMARY KEY (step, name));"
-    "CREATE TABLE devices (device INTEGER PRIMARY KEY, path TEXT, backend TEXT, disk TEXT, bytes INTEGER);"
-    "CREATE VIEW phase_seconds AS SELECT step, phase, sum(end_ns - start_ns) / 1e9 AS seconds,"
-    " sum(bytes) AS bytes"
-    "  FROM spans GROUP BY step, phase;"
-    "CREATE VIEW whole_spans AS SELECT * FROM spans WHERE step NOT IN"
-    " (SELECT step FROM spans WHERE start_ns = 0);"
-    "CREATE VIEW phase_wall AS SELECT step, phase, device,"
-    " sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds,"
-    "    sum(bytes) AS bytes FROM (SELECT *, max(end_ns) OVER (PARTITION BY step, phase, device"
-    " ORDER BY start_ns, end_ns"
-    "      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM whole_spans)"
-    "  GROUP BY step, phase, device;"
-    "CREATE VIEW host_spans AS SELECT w.step, phase, (end_ns - start_ns) / 1e9 AS seconds,"
-    " start_ns < loss_ns AS in_forward"
-    "  FROM whole_spans w JOIN (SELECT step, min(start_ns) AS loss_ns FROM spans WHERE phase = 'loss'"
-    " GROUP BY step) USING (step)"
-    "  WHERE device = -1;"
-    "CREATE VIEW breakdown AS SELECT step, seconds, fw, bw_grad, \"update\","
-    " max(0, seconds - fw - bw_grad - \"update\") AS other FROM ("
-    "  SELECT s.step, s.seconds,"
-    "    coalesce(sum(h.seconds) FILTER (WHERE phase = 'forward'"
-    " OR (phase = 'param_read' AND in_forward)), 0) AS fw,"
-    "    coalesce(sum(h.seconds) FILTER (WHERE phase IN ('loss', 'backward', 'grad_compress', 'grad_write')"
-    "      OR (phase = 'param_read' AND NOT in_forward)), 0) AS bw_grad,"
-    "    coalesce(sum(h.seconds) FILTER (WHERE phase = 'optimizer_wait' OR (phase IN ('update', 'commit')"
-    "      AND (SELECT value FROM runs WHERE key = 'option.mode') = 'mem')), 0) AS \"update\""
-    "  FROM steps s JOIN host_spans h USING (step) WHERE s.seconds > 0 GROUP BY s.step);"
-    "CREATE VIEW device_rate AS SELECT device, link, direction, phase, sum(bytes) AS bytes,"
-    " sum(seconds) AS busy_seconds,"
-    "    sum(bytes) / sum(seconds) AS bytes_per_second FROM (SELECT step, device, link, direction,"
-    "      iif(phase = 'update', 'update_' || direction, phase) AS phase, sum(bytes) AS bytes FROM traffic"
-    " WHERE device >= 0"
-    "      GROUP BY step, device, link, direction, phase) JOIN"
-    " (SELECT step, device, phase, seconds FROM phase_wall)"
-    "    USING (step, device, phase) GROUP BY device, link, direction, phase HAVING sum(seconds) > 0;"
-    "CREATE VIEW traffic_per_step AS SELECT step, link, class, direction, sum(bytes) AS bytes,"
-    " sum(padding_bytes) AS padding_bytes"
-    "  FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval') GROUP BY step, link, class, direction;";
+    "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT, crc INTEGER);CREATE TABLE notices (id "
+    "INTEGER PRIMARY KEY, time TEXT, text TEXT);CREATE TABLE steps (step INTEGER PRIMARY KEY" FROM_0
+    ",  tokens INTEGER, loss REAL, lr REAL, grad_norm REAL, clipped INTEGER,  skipped INTEGER, "
+    "seconds REAL, peak_rss INTEGER, sum INTEGER);CREATE TABLE spans (step INTEGER" FROM_0
+    ",  phase TEXT, block INTEGER, device INTEGER, start_ns INTEGER, end_ns INTEGER, bytes "
+    "INTEGER);CREATE INDEX spans_step ON spans (step);CREATE TABLE traffic (step INTEGER" FROM_0
+    ",  phase TEXT, link TEXT, device INTEGER, class TEXT, direction TEXT, bytes INTEGER,  "
+    "padding_bytes INTEGER);CREATE INDEX traffic_step ON traffic (step);CREATE TABLE whole (step "
+    "INTEGER PRIMARY KEY);CREATE TABLE evals (step INTEGER" AFTER_0
+    ",  name TEXT, value REAL, sum INTEGER, PRIMARY KEY (step, name));CREATE TABLE devices (device "
+    "INTEGER PRIMARY KEY, path TEXT, backend TEXT, disk TEXT, bytes INTEGER);CREATE VIEW "
+    "phase_seconds AS SELECT step, phase, sum(end_ns - start_ns) / 1e9 AS seconds, sum(bytes) AS "
+    "bytes  FROM spans GROUP BY step, phase;CREATE VIEW whole_spans AS SELECT * FROM spans WHERE "
+    "step NOT IN (SELECT step FROM spans WHERE start_ns = 0);CREATE VIEW phase_wall AS SELECT "
+    "step, phase, device, sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS "
+    "seconds,    sum(bytes) AS bytes FROM (SELECT *, max(end_ns) OVER (PARTITION BY step, phase, "
+    "device ORDER BY start_ns, end_ns      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS "
+    "before FROM whole_spans)  GROUP BY step, phase, device;CREATE VIEW host_spans AS SELECT "
+    "w.step, phase, (end_ns - start_ns) / 1e9 AS seconds, start_ns < loss_ns AS in_forward  FROM "
+    "whole_spans w JOIN (SELECT step, min(start_ns) AS loss_ns FROM spans WHERE phase = 'loss' "
+    "GROUP BY step) USING (step)  WHERE device = -1;CREATE VIEW breakdown AS SELECT step, seconds, "
+    "fw, bw_grad, \"update\", max(0, seconds - fw - bw_grad - \"update\") AS other FROM (  SELECT "
+    "s.step, s.seconds,    coalesce(sum(h.seconds) FILTER (WHERE phase = 'forward' OR (phase = "
+    "'param_read' AND in_forward)), 0) AS fw,    coalesce(sum(h.seconds) FILTER (WHERE phase IN "
+    "('loss', 'backward', 'grad_compress', 'grad_write')      OR (phase = 'param_read' AND NOT "
+    "in_forward)), 0) AS bw_grad,    coalesce(sum(h.seconds) FILTER (WHERE phase = "
+    "'optimizer_wait' OR (phase IN ('update', 'commit')      AND (SELECT value FROM runs WHERE key "
+    "= 'option.mode') = 'mem')), 0) AS \"update\"  FROM steps s JOIN host_spans h USING (step) "
+    "WHERE s.seconds > 0 GROUP BY s.step);CREATE VIEW device_rate AS SELECT device, link, "
+    "direction, phase, sum(bytes) AS bytes, sum(seconds) AS busy_seconds,    sum(bytes) / "
+    "sum(seconds) AS bytes_per_second FROM (SELECT step, device, link, direction,      iif(phase = "
+    "'update', 'update_' || direction, phase) AS phase, sum(bytes) AS bytes FROM traffic WHERE "
+    "device >= 0      GROUP BY step, device, link, direction, phase) JOIN (SELECT step, device, "
+    "phase, seconds FROM phase_wall)    USING (step, device, phase) GROUP BY device, link, "
+    "direction, phase HAVING sum(seconds) > 0;CREATE VIEW traffic_per_step AS SELECT step, link, "
+    "class, direction, sum(bytes) AS bytes, sum(padding_bytes) AS padding_bytes  FROM traffic "
+    "WHERE phase NOT IN ('redo', 'setup', 'eval') GROUP BY step, link, class, direction;";
 
 static const char *const sql_texts[SQLS] = {
-    [SQL_BEGIN]          = "BEGIN IMMEDIATE",
-    [SQL_COMMIT]         = "COMMIT",
-    [SQL_SET]            = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
-    [SQL_GET]            = "SELECT value FROM runs WHERE key = ?",
-    [SQL_NOTICE]         = "INSERT INTO notices (time, text)"
-                           " VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ?)",
-    [SQL_STEP]           = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [SQL_STEP_DONE]      = "UPDATE steps SET seconds = ?, peak_rss = ? WHERE step = ?",
-    [SQL_EVAL]           = "INSERT OR REPLACE INTO evals VALUES (?, ?, ?, ?)",
-    [SQL_DEVICE]         = "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?)",
-    [SQL_SPAN]           = "INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?)",
-    [SQL_TRAFFIC]        = "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    [SQL_SPANS_DELETE]   = "DELETE FROM spans WHERE step = ?",
+    [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_SET] = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
+    [SQL_GET] = "SELECT value FROM runs WHERE key = ?",
+    [SQL_NOTICE] = "INSERT INTO notices (time, text)"
+                   " VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ?)",
+    [SQL_STEP] = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_STEP_DONE] = "UPDATE steps SET seconds = ?, peak_rss = ? WHERE step = ?",
+    [SQL_EVAL] = "INSERT OR REPLACE INTO evals VALUES (?, ?, ?, ?)",
+    [SQL_DEVICE] = "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?)",
+    [SQL_SPAN] = "INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [SQL_TRAFFIC] = "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_SPANS_DELETE] = "DELETE FROM spans WHERE step = ?",
     [SQL_TRAFFIC_DELETE] = "DELETE FROM traffic WHERE step = ?",
-    [SQL_WHOLE_ADD]      = "INSERT OR IGNORE INTO whole VALUES (?)",
-    [SQL_WHOLE_DELETE]   = "DELETE FROM whole WHERE step = ?",
-    [SQL_WHOLE_NEXT]     = "SELECT step FROM whole WHERE step <= ? ORDER BY step LIMIT 1",
-    [SQL_SPANS_LAST]     = "SELECT coalesce(max(rowid), 0) FROM spans",
-    [SQL_SPANS_FOLD]     = "INSERT INTO spans SELECT step, phase, -1, -1, 0, sum(end_ns - start_ns),"
-                           " sum(bytes) FROM spans WHERE step = ? GROUP BY phase",
-    [SQL_SPANS_DROP]     = "DELETE FROM spans WHERE step = ? AND rowid <= ?",
-    [SQL_TRAFFIC_LAST]   = "SELECT coalesce(max(rowid), 0) FROM traffic",
-    [SQL_TRAFFIC_FOLD]   = "INSERT INTO traffic SELECT step, phase, link, -1, class, direction, sum(bytes),"
-                           " sum(padding_bytes) FROM traffic WHERE step = ?"
-                           " GROUP BY phase, link, class, direction",
-    [SQL_TRAFFIC_DROP]   = "DELETE FROM traffic WHERE step = ? AND rowid <= ?",
+    [SQL_WHOLE_ADD] = "INSERT OR IGNORE INTO whole VALUES (?)",
+    [SQL_WHOLE_DELETE] = "DELETE FROM whole WHERE step = ?",
+    [SQL_WHOLE_NEXT] = "SELECT step FROM whole WHERE step <= ? ORDER BY step LIMIT 1",
+    [SQL_SPANS_LAST] = "SELECT coalesce(max(rowid), 0) FROM spans",
+    [SQL_SPANS_FOLD] = "INSERT INTO spans SELECT step, phase, -1, -1, 0, sum(end_ns - start_ns), "
+                       "sum(bytes) FROM spans WHERE step = ? GROUP BY phase",
+    [SQL_SPANS_DROP] = "DELETE FROM spans WHERE step = ? AND rowid <= ?",
+    [SQL_TRAFFIC_LAST] = "SELECT coalesce(max(rowid), 0) FROM traffic",
+    [SQL_TRAFFIC_FOLD] = "INSERT INTO traffic SELECT step, phase, link, -1, class, direction, "
+                         "sum(bytes), sum(padding_bytes) FROM traffic WHERE step = ? GROUP BY "
+                         "phase, link, class, direction",
+    [SQL_TRAFFIC_DROP] = "DELETE FROM traffic WHERE step = ? AND rowid <= ?",
 };
 
 /* ---- sentences ---- */
@@ -124,13 +105,14 @@ int runlog_fail(struct runlog *log, const char *doing, struct err *err)
     switch (code & 0xff) {
     case SQLITE_FULL:
         return err_set(err, -ENOSPC,
-                       "%s: the disk is full (while %s); free some space and run it again; a run that was "
-                       "made goes on with --resume",
+                       "%s: the disk is full (while %s); free some space and run it again; a run "
+                       "that was made goes on with --resume",
                        p, doing);
     case SQLITE_CORRUPT:
         return err_set(err, -EBADMSG, "%s: the database is damaged (while %s: %s)", p, doing, why);
     case SQLITE_NOTADB:
-        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run", p);
+        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run",
+                          p);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return runlog_wait_fail(log, doing, err);
@@ -213,7 +195,8 @@ static int db_exec(struct runlog *log, const char *text, const char *doing, stru
 
 /* ---- connecting ---- */
 
-/* A path as a URI has it: what means something there, and whatever else is no plain letter, as %XX. */
+/* A path as a URI has it: what means something there, and whatever else is no plain letter, as %XX.
+ */
 static char *immutable_uri(const char *path)
 {
     char *uri = malloc(3 * strlen(path) + 32), *at = uri;
@@ -234,7 +217,7 @@ static int has_log(const struct runlog *log)
 {
     struct stat st;
     char       *wal = NULL;
-    int         there = asprintf(&wal, "%s-wal", log->path) >= 0 && stat(wal, &st) == 0 && st.st_size > 0;
+    int there = asprintf(&wal, "%s-wal", log->path) >= 0 && stat(wal, &st) == 0 && st.st_size > 0;
 
     free(wal);
     return there;
@@ -254,22 +237,25 @@ static int db_open_alone(struct runlog *log)
     return rc;
 }
 
-/* With its log, but with an index of the log in this process's memory, since a file of it (run.db-shm)
- * cannot be made. SQLite does that for who has the database to himself, and takes it for granted where
- * there are no locks; run.lock stands in for them. */
+/* With its log, but with an index of the log in this process's memory, since a file of it
+ * (run.db-shm) cannot be made. SQLite does that for who has the database to himself, and takes it
+ * for granted where there are no locks; run.lock stands in for them. */
 static int db_open_apart(struct runlog *log)
 {
     int rc;
 
     sqlite3_close(log->db);
-    rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, "unix-none");
+    rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                         "unix-none");
     if (rc)
         return rc;
     sqlite3_db_config(log->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    return sqlite3_exec(log->db, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+    return sqlite3_exec(log->db, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY", NULL,
+                        NULL, NULL);
 }
 
-/* Where nothing can be written: read-only media, another user's folder, a disk without a byte free. */
+/* Where nothing can be written: read-only media, another user's folder, a disk without a byte free.
+ */
 static int cannot_write(struct runlog *log, int rc)
 {
     int os = sqlite3_system_errno(log->db);
@@ -286,9 +272,10 @@ static int cannot_write(struct runlog *log, int rc)
     }
 }
 
-/* A stranger's database can be told to do more than ours: a trigger acts on every row, a view in a table's
- * place may go on for ever, a view of ours may have become another, a value may be computed. So triggers
- * and the file's views are switched off, and our views made for this connection alone. */
+/* A stranger's database can be told to do more than ours: a trigger acts on every row, a view in a
+ * table's place may go on for ever, a view of ours may have become another, a value may be
+ * computed. So triggers and the file's views are switched off, and our views made for this
+ * connection alone. */
 static int db_own_views(struct runlog *log)
 {
     static const char view[] = "CREATE VIEW ";
@@ -319,11 +306,12 @@ static int db_probe(struct runlog *log)
     return sqlite3_exec(log->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
 }
 
-/* A reader, too, is opened for writing where the file allows it: a read-only connection would leave its
- * -shm and -wal behind. query_only sees to it that it changes nothing. */
+/* A reader, too, is opened for writing where the file allows it: a read-only connection would leave
+ * its -shm and -wal behind. query_only sees to it that it changes nothing. */
 int runlog_db_connect(struct runlog *log, int read_only, struct err *err)
 {
-    int rc = sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc =
+        sqlite3_open_v2(log->path, &log->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
     if (!rc) {
         runlog_wait_install(log);
@@ -338,8 +326,8 @@ int runlog_db_connect(struct runlog *log, int read_only, struct err *err)
     if (!rc && read_only)
         rc = sqlite3_exec(log->db, "PRAGMA query_only=1", NULL, NULL, NULL);
     if (!rc && !read_only && sqlite3_db_readonly(log->db, "main"))
-        return err_set(err, -EROFS, "%s may not be written here: it is read-only, or another user's",
-                       log->path);
+        return err_set(err, -EROFS,
+                       "%s may not be written here: it is read-only, or another user's", log->path);
     return rc ? runlog_fail(log, "opening", err) : 0;
 }
 
@@ -376,20 +364,21 @@ int runlog_db_check_format(struct runlog *log, struct err *err)
     if (id != RUN_ID)
         return err_misuse(err, "%s is a SQLite database but not of a siTrain run", log->path);
     if (version != RUN_VERSION)
-        return err_misuse(err, "%s has format %ld; this version of siTrain reads format %d", log->path,
-                          version, RUN_VERSION);
+        return err_misuse(err, "%s has format %ld; this version of siTrain reads format %d",
+                          log->path, version, RUN_VERSION);
     if (sqlite3_exec(log->db, foreign_sql, pragma_number, &foreign, NULL))
         return runlog_fail(log, "reading its tables", err);
     if (foreign)
         return err_set(err, -EBADMSG,
-                       "%s: it has virtual tables or computed columns, which no siTrain run has", log->path);
+                       "%s: it has virtual tables or computed columns, which no siTrain run has",
+                       log->path);
     return 0;
 }
 
 int runlog_db_has_sums(struct runlog *log, const char *table)
 {
-    return sqlite3_table_column_metadata(log->db, "main", table, "sum", NULL, NULL, NULL, NULL, NULL) ==
-           SQLITE_OK;
+    return sqlite3_table_column_metadata(log->db, "main", table, "sum", NULL, NULL, NULL, NULL,
+                                         NULL) == SQLITE_OK;
 }
 
 /* Runs that were made before steps and evaluations had a sum: their rows stay without. */
@@ -422,7 +411,8 @@ int runlog_db_create(struct runlog *log, int durable, struct err *err)
     char head[96];
     int  rc = runlog_db_connect(log, 0, err);
 
-    snprintf(head, sizeof head, "PRAGMA application_id=%d; PRAGMA user_version=%d", RUN_ID, RUN_VERSION);
+    snprintf(head, sizeof head, "PRAGMA application_id=%d; PRAGMA user_version=%d", RUN_ID,
+             RUN_VERSION);
     if (!rc)
         rc = runlog_db_set_durable(log, durable, err);
     if (!rc)

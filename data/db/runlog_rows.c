@@ -1,12 +1,12 @@
-/* runlog_rows.c: the rows of a run's database: settings, notices, steps, evaluations, devices, measurements,
- * and any query's for the reports.
+/* runlog_rows.c: the rows of a run's database: settings, notices, steps, evaluations, devices,
+ * measurements, and any query's for the reports.
  *
- * What goes into settings, steps and evaluations is summed as it is written, so that a bit that turned later
- * is seen (runlog_check.c). Measurements are not: no run depends on them.
+ * What goes into settings, steps and evaluations is summed as it is written, so that a bit that
+ * turned later is seen (runlog_check.c). Measurements are not: no run depends on them.
  *
- * Size: a step is stored whole when it comes, being the newest; `whole` lists the steps that will have to
- * be folded once 100 newer ones exist. So nothing is searched: each runlog_measure folds the one step (or,
- * after a gap, the few) that fell out of the window. */
+ * Size: a step is stored whole when it comes, being the newest; `whole` lists the steps that will
+ * have to be folded once 100 newer ones exist. So nothing is searched: each runlog_measure folds
+ * the one step (or, after a gap, the few) that fell out of the window. */
 #include "data/db/runlog_db.h"
 
 #include "data/base/crc32c.h"
@@ -20,12 +20,24 @@
 enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
 
 const char *const runlog_phase_names[PHASES] = {
-    [PHASE_SETUP] = "setup", [PHASE_FORWARD] = "forward", [PHASE_BACKWARD] = "backward",
-    [PHASE_LOSS] = "loss", [PHASE_GRAD_COMPRESS] = "grad_compress", [PHASE_GRAD_WRITE] = "grad_write",
-    [PHASE_UPDATE] = "update", [PHASE_UPDATE_READ] = "update_read", [PHASE_UPDATE_COMPUTE] = "update_compute",
-    [PHASE_UPDATE_WRITE] = "update_write", [PHASE_PARAM_READ] = "param_read", [PHASE_ACT_WRITE] = "act_write",
-    [PHASE_ACT_READ] = "act_read", [PHASE_OPTIMIZER_WAIT] = "optimizer_wait", [PHASE_DATA] = "data",
-    [PHASE_COMMIT] = "commit", [PHASE_EVAL] = "eval", [PHASE_REDO] = "redo",
+    [PHASE_SETUP] = "setup",
+    [PHASE_FORWARD] = "forward",
+    [PHASE_BACKWARD] = "backward",
+    [PHASE_LOSS] = "loss",
+    [PHASE_GRAD_COMPRESS] = "grad_compress",
+    [PHASE_GRAD_WRITE] = "grad_write",
+    [PHASE_UPDATE] = "update",
+    [PHASE_UPDATE_READ] = "update_read",
+    [PHASE_UPDATE_COMPUTE] = "update_compute",
+    [PHASE_UPDATE_WRITE] = "update_write",
+    [PHASE_PARAM_READ] = "param_read",
+    [PHASE_ACT_WRITE] = "act_write",
+    [PHASE_ACT_READ] = "act_read",
+    [PHASE_OPTIMIZER_WAIT] = "optimizer_wait",
+    [PHASE_DATA] = "data",
+    [PHASE_COMMIT] = "commit",
+    [PHASE_EVAL] = "eval",
+    [PHASE_REDO] = "redo",
 };
 
 /* ---- their sums ---- */
@@ -47,8 +59,13 @@ static uint64_t real_bits(double x)
 
 uint32_t runlog_step_sum(const struct runlog_step *s)
 {
-    uint64_t row[] = { s->step, s->tokens, real_bits(s->loss), real_bits(s->lr), real_bits(s->grad_norm),
-                       (uint64_t)s->clipped, (uint64_t)s->skipped };
+    uint64_t row[] = { s->step,
+                       s->tokens,
+                       real_bits(s->loss),
+                       real_bits(s->lr),
+                       real_bits(s->grad_norm),
+                       (uint64_t)s->clipped,
+                       (uint64_t)s->skipped };
 
     return crc32c(0, row, sizeof row);
 }
@@ -76,8 +93,8 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
     if (rc >= 0)
         rc = text ? 0 : -ENOENT;
     if (!rc && (size_t)snprintf(buf, size, "%s", text) >= size)
-        rc = err_set(err, -E2BIG, "%s: the setting %s has %zu bytes; at most %zu were expected", log->path,
-                     key, strlen(text), size - 1);
+        rc = err_set(err, -E2BIG, "%s: the setting %s has %zu bytes; at most %zu were expected",
+                     log->path, key, strlen(text), size - 1);
     if (log->stmt[SQL_GET])
         sqlite3_reset(log->stmt[SQL_GET]);
     return rc;
@@ -90,10 +107,10 @@ int runlog_notice(struct runlog *log, const char *text, struct err *err)
 
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err)
 {
-    return runlog_db_run(log, SQL_STEP, "writing a step's row", err, "iidddiidii", (sqlite3_int64)s->step,
-                         (sqlite3_int64)s->tokens, s->loss, s->lr, s->grad_norm, (sqlite3_int64)s->clipped,
-                         (sqlite3_int64)s->skipped, s->seconds, (sqlite3_int64)s->peak_rss,
-                         (sqlite3_int64)runlog_step_sum(s));
+    return runlog_db_run(log, SQL_STEP, "writing a step's row", err, "iidddiidii",
+                         (sqlite3_int64)s->step, (sqlite3_int64)s->tokens, s->loss, s->lr,
+                         s->grad_norm, (sqlite3_int64)s->clipped, (sqlite3_int64)s->skipped,
+                         s->seconds, (sqlite3_int64)s->peak_rss, (sqlite3_int64)runlog_step_sum(s));
 }
 
 int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
@@ -105,7 +122,8 @@ int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
     return runlog_step(log, &none, err);
 }
 
-int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss, struct err *err)
+int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss,
+                     struct err *err)
 {
     return runlog_db_run(log, SQL_STEP_DONE, "writing a step's row", err, "dii", seconds,
                          (sqlite3_int64)peak_rss, (sqlite3_int64)step);
@@ -113,25 +131,26 @@ int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t
 
 int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err)
 {
-    return runlog_db_run(log, SQL_EVAL, "writing an evaluation", err, "itdi", (sqlite3_int64)step, name,
-                         value, (sqlite3_int64)runlog_eval_sum(step, name, value));
+    return runlog_db_run(log, SQL_EVAL, "writing an evaluation", err, "itdi", (sqlite3_int64)step,
+                         name, value, (sqlite3_int64)runlog_eval_sum(step, name, value));
 }
 
-int runlog_device(struct runlog *log, int device, const char *path, const char *backend, const char *disk,
-                  uint64_t bytes, struct err *err)
+int runlog_device(struct runlog *log, int device, const char *path, const char *backend,
+                  const char *disk, uint64_t bytes, struct err *err)
 {
-    return runlog_db_run(log, SQL_DEVICE, "writing a device", err, "ittti", (sqlite3_int64)device, path,
-                         backend, disk, (sqlite3_int64)bytes);
+    return runlog_db_run(log, SQL_DEVICE, "writing a device", err, "ittti", (sqlite3_int64)device,
+                         path, backend, disk, (sqlite3_int64)bytes);
 }
 
 /* ---- measurements ---- */
 
-/* Folded rows are appended, then the step's rows that were there before are dropped: theirs are the rowids
- * up to `last`. */
+/* Folded rows are appended, then the step's rows that were there before are dropped: theirs are the
+ * rowids up to `last`. */
 static int fold_step(struct runlog *log, sqlite3_int64 step, struct err *err)
 {
     static const enum runlog_sql of[2][3] = { { SQL_SPANS_LAST, SQL_SPANS_FOLD, SQL_SPANS_DROP },
-                                              { SQL_TRAFFIC_LAST, SQL_TRAFFIC_FOLD, SQL_TRAFFIC_DROP } };
+                                              { SQL_TRAFFIC_LAST, SQL_TRAFFIC_FOLD,
+                                                SQL_TRAFFIC_DROP } };
     const char *doing = "folding an old step";
 
     for (int t = 0; t < 2; t++) {
@@ -167,8 +186,9 @@ static int fold_old(struct runlog *log, uint64_t newest, struct err *err)
     return rc;
 }
 
-int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans, size_t n_spans,
-                   const struct runlog_traffic *traffic, size_t n_traffic, struct err *err)
+int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans,
+                   size_t n_spans, const struct runlog_traffic *traffic, size_t n_traffic,
+                   struct err *err)
 {
     const char   *doing = "writing a step's measurements";
     sqlite3_int64 at = (sqlite3_int64)step;
@@ -180,15 +200,16 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
         const struct runlog_span *s = &spans[i];
 
         rc = runlog_db_run(log, SQL_SPAN, doing, err, "itiiiii", at, runlog_phase_names[s->phase],
-                           (sqlite3_int64)s->block, (sqlite3_int64)s->device, (sqlite3_int64)s->start_ns,
-                           (sqlite3_int64)s->end_ns, (sqlite3_int64)s->bytes);
+                           (sqlite3_int64)s->block, (sqlite3_int64)s->device,
+                           (sqlite3_int64)s->start_ns, (sqlite3_int64)s->end_ns,
+                           (sqlite3_int64)s->bytes);
     }
     for (size_t i = 0; i < n_traffic && !rc; i++) {
         const struct runlog_traffic *t = &traffic[i];
 
-        rc = runlog_db_run(log, SQL_TRAFFIC, doing, err, "ittittii", at, runlog_phase_names[t->phase],
-                           t->link, (sqlite3_int64)t->device, t->cls, t->dir, (sqlite3_int64)t->bytes,
-                           (sqlite3_int64)t->padding_bytes);
+        rc = runlog_db_run(log, SQL_TRAFFIC, doing, err, "ittittii", at,
+                           runlog_phase_names[t->phase], t->link, (sqlite3_int64)t->device, t->cls,
+                           t->dir, (sqlite3_int64)t->bytes, (sqlite3_int64)t->padding_bytes);
     }
     if (!rc && step >= KEEP_FIRST && step % KEEP_EVERY)
         rc = runlog_db_run(log, SQL_WHOLE_ADD, doing, err, "i", at);

@@ -1,5 +1,6 @@
-/* runlog_wait.c: another program holds the database: someone's sqlite3 in a transaction, a backup. A training
- * of weeks does not end for that: it waits for minutes, says what for, and asks whether it still should. */
+/* runlog_wait.c: another program holds the database: someone's sqlite3 in a transaction, a backup.
+ * A training of weeks does not end for that: it waits for minutes, says what for, and asks whether
+ * it still should. */
 #include "data/db/runlog_db.h"
 
 #include "data/base/clock.h"
@@ -22,9 +23,9 @@ void runlog_set_wait(const struct runlog_wait *wait)
 
 /* ---- who it is ---- */
 
-/* The process that the kernel lists with a lock for writing on this file, 0 if there is none, or it is of
- * another namespace, or on another machine. (Asking for it by fcntl would need a descriptor, and closing that
- * would drop SQLite's own locks.) */
+/* The process that the kernel lists with a lock for writing on this file, 0 if there is none, or it
+ * is of another namespace, or on another machine. (Asking for it by fcntl would need a descriptor,
+ * and closing that would drop SQLite's own locks.) */
 static long lock_owner(const char *path)
 {
     struct stat   st;
@@ -36,15 +37,16 @@ static long lock_owner(const char *path)
 
     while (f && !found && fgets(line, sizeof line, f))
         if (sscanf(line, "%*d: POSIX %*s WRITE %ld %x:%x:%lu", &pid, &major, &minor, &inode) == 4 &&
-            inode == st.st_ino && major == major(st.st_dev) && minor == minor(st.st_dev) && pid > 0 &&
-            pid != (long)getpid())
+            inode == st.st_ino && major == major(st.st_dev) && minor == minor(st.st_dev) &&
+            pid > 0 && pid != (long)getpid())
             found = pid;
     if (f)
         fclose(f);
     return found;
 }
 
-/* "another program", or its name and number. A writer's lock is in the index, an exclusive one in run.db. */
+/* "another program", or its name and number. A writer's lock is in the index, an exclusive one in
+ * run.db. */
 static void holder_name(const struct runlog *log, char *text, size_t size)
 {
     static const char *const tails[] = { "-shm", "" };
@@ -80,8 +82,8 @@ static int wait_say(struct runlog *log)
         return wait_rule.say(wait_rule.ctx, NULL);
     log->told = 1;
     holder_name(log, who, sizeof who);
-    err_set(&text, 0, "%s is locked by %s: waiting until it lets go, for %.3g minutes at most", log->path, who,
-            (double)wait_rule.limit_ms / 60000);
+    err_set(&text, 0, "%s is locked by %s: waiting until it lets go, for %.3g minutes at most",
+            log->path, who, (double)wait_rule.limit_ms / 60000);
     return wait_rule.say(wait_rule.ctx, text.text);
 }
 
@@ -115,13 +117,16 @@ void runlog_wait_install(struct runlog *log)
 int runlog_wait_fail(struct runlog *log, const char *doing, struct err *err)
 {
     if (log->given_up == -EINTR)
-        return err_stopped(err, "%s: stopped while waiting for another program that has it locked (while %s); "
-                           "a run goes on with --resume", log->path, doing);
+        return err_stopped(err,
+                           "%s: stopped while waiting for another program that has it locked "
+                           "(while %s); a run goes on with --resume",
+                           log->path, doing);
     if (!log->given_up) // where waiting could not help
-        return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try again",
+        return err_set(err, -EBUSY,
+                       "%s is locked by another program (while %s); close it and try again",
                        log->path, doing);
     return err_set(err, -EBUSY,
-                   "%s is locked by another program, for %.2g minutes now (while %s): let it end what it does "
-                   "there; a run goes on with --resume",
+                   "%s is locked by another program, for %.2g minutes now (while %s): let it end "
+                   "what it does there; a run goes on with --resume",
                    log->path, (double)(clock_ns() - log->busy_ns) / 60e9, doing);
 }

@@ -1,7 +1,7 @@
-/* wal.c: the log's frames against their checksums, as far as its index counts them. Both formats are SQLite's
- * own, documented at https://sqlite.org/walformat.html and unchanged since 2010: the log has a header of 32
- * bytes, then frames of a header of 24 bytes and a page; numbers are big-endian; each frame's checksum goes
- * on from the one before. */
+/* wal.c: the log's frames against their checksums, as far as its index counts them. Both formats
+ * are SQLite's own, documented at https://sqlite.org/walformat.html and unchanged since 2010: the
+ * log has a header of 32 bytes, then frames of a header of 24 bytes and a page; numbers are
+ * big-endian; each frame's checksum goes on from the one before. */
 #include "data/db/wal.h"
 
 #include "data/base/file.h"
@@ -19,8 +19,8 @@ enum { LOG_HEADER = 32, FRAME_HEADER = 24, MAX_PAGE = 65536 };
 enum { INDEX_VERSION = 3007000 };
 static const uint32_t LOG_MAGIC = 0x377f0682; // its last bit: checksums are of big-endian words
 
-/* The head of the index, in the machine's own order; there are two copies. Behind them: how many of the
- * frames are in the database, too, and how many began to go there. */
+/* The head of the index, in the machine's own order; there are two copies. Behind them: how many of
+ * the frames are in the database, too, and how many began to go there. */
 struct wal_index {
     uint32_t      version, unused, change;
     unsigned char ready, big_endian;
@@ -58,8 +58,8 @@ void wal_boot(char id[WAL_BOOT])
         fclose(f);
 }
 
-/* The index, if it is one that can be relied on: written since the machine was started, so that what the kernel
- * gives is what was written. No file's time tells that: clocks are set. */
+/* The index, if it is one that can be relied on: written since the machine was started, so that
+ * what the kernel gives is what was written. No file's time tells that: clocks are set. */
 static int index_read(const char *path, const char *boot, struct wal_head *out)
 {
     const struct wal_index *first = &out->both[0];
@@ -71,31 +71,37 @@ static int index_read(const char *path, const char *boot, struct wal_head *out)
     if (!*boot || strcmp(boot, now) || file_open_read(path, &fd, &size, NULL))
         return 0;
     good = file_pread(fd, out, sizeof *out, 0, path, NULL) == 0 &&
-           memcmp(first, &out->both[1], sizeof *first) == 0 && first->version == INDEX_VERSION && first->ready;
+           memcmp(first, &out->both[1], sizeof *first) == 0 && first->version == INDEX_VERSION &&
+           first->ready;
     close(fd);
     return good;
 }
 
 /* The log's head: its page size into *page, its checksum into sum. */
-static int head_check(const unsigned char *head, const struct wal_index *index, uint32_t sum[2], size_t *page)
+static int head_check(const unsigned char *head, const struct wal_index *index, uint32_t sum[2],
+                      size_t *page)
 {
     *page = get32(head + 8);
     sum[0] = sum[1] = 0;
     sum_on(sum, head, 24, head[3] & 1);
     return (get32(head) | 1) == (LOG_MAGIC | 1) && *page >= 512 && *page <= MAX_PAGE &&
-           memcmp(head + 16, index->salt, 8) == 0 && sum[0] == get32(head + 24) && sum[1] == get32(head + 28);
+           memcmp(head + 16, index->salt, 8) == 0 && sum[0] == get32(head + 24) &&
+           sum[1] == get32(head + 28);
 }
 
-static int frame_check(const unsigned char *frame, size_t page, const unsigned char *head, uint32_t sum[2])
+static int frame_check(const unsigned char *frame, size_t page, const unsigned char *head,
+                       uint32_t sum[2])
 {
     sum_on(sum, frame, 8, head[3] & 1);
     sum_on(sum, frame + FRAME_HEADER, page, head[3] & 1);
-    return memcmp(frame + 8, head + 16, 8) == 0 && sum[0] == get32(frame + 16) && sum[1] == get32(frame + 20);
+    return memcmp(frame + 8, head + 16, 8) == 0 && sum[0] == get32(frame + 16) &&
+           sum[1] == get32(frame + 20);
 }
 
-/* Read the frames that were committed; whole: those up to the last commit before the first that is damaged. */
-static int frames_check(int fd, const char *path, const struct wal_index *index, struct wal_part *part,
-                        unsigned char *buf, struct err *err)
+/* Read the frames that were committed; whole: those up to the last commit before the first that is
+ * damaged. */
+static int frames_check(int fd, const char *path, const struct wal_index *index,
+                        struct wal_part *part, unsigned char *buf, struct err *err)
 {
     unsigned char head[LOG_HEADER];
     uint32_t      sum[2];
@@ -104,15 +110,15 @@ static int frames_check(int fd, const char *path, const struct wal_index *index,
 
     if (file_pread(fd, head, sizeof head, 0, path, NULL) || !head_check(head, index, sum, &page))
         return err_set(err, -EBADMSG,
-                       "%s: the head of the database's log is damaged, and with it the last %u pages that "
-                       "were committed",
+                       "%s: the head of the database's log is damaged, and with it the last %u "
+                       "pages that were committed",
                        path, index->frames);
     for (uint32_t i = 0; i < index->frames; i++, off += FRAME_HEADER + page) {
-        if (file_pread(fd, buf, FRAME_HEADER + page, off, path, NULL) || !frame_check(buf, page, head, sum))
+        if (file_pread(fd, buf, FRAME_HEADER + page, off, path, NULL) ||
+            !frame_check(buf, page, head, sum))
             return err_set(err, -EBADMSG,
-                           "%s: the database's log is damaged at offset %llu: %u of the last %u pages that "
-                           "were committed are "
-                           "from there on; nothing was changed",
+                           "%s: the database's log is damaged at offset %llu: %u of the last %u "
+                           "pages that were committed are from there on; nothing was changed",
                            path, (unsigned long long)off, index->frames - i, index->frames);
         if (get32(buf + 4)) { // the last of a transaction
             part->whole = i + 1;
@@ -122,9 +128,10 @@ static int frames_check(int fd, const char *path, const struct wal_index *index,
     return 0;
 }
 
-/* What a damaged log leaves. Pages of its first frames may be in run.db already. Where that is no more than
- * what is whole, the log goes on from there; where it is all, the log has nothing that run.db has not. Between,
- * some pages are newer than the log's whole part, and those that have a later frame are not in run.db. */
+/* What a damaged log leaves. Pages of its first frames may be in run.db already. Where that is no
+ * more than what is whole, the log goes on from there; where it is all, the log has nothing that
+ * run.db has not. Between, some pages are newer than the log's whole part, and those that have a
+ * later frame are not in run.db. */
 static void part_decide(struct wal_part *part, uint32_t frames, const struct wal_taken *taken)
 {
     if (taken->begun <= part->whole)
@@ -151,8 +158,9 @@ int wal_check(const char *db_path, const char *boot, struct wal_part *part, stru
         rc = err_set(err, -ENOMEM, "%s: out of memory", db_path);
     } else if (index_read(shm, boot, &head) && *frames) {
         rc = file_open_read(log, &fd, &size, &why)
-                 ? err_set(err, -EBADMSG, "%s, but its index %s has %u pages that were committed to it",
-                           why.text, shm, *frames)
+                 ? err_set(err, -EBADMSG,
+                           "%s, but its index %s has %u pages that were committed to it", why.text,
+                           shm, *frames)
                  : frames_check(fd, log, &head.both[0], part, buf, err);
         if (rc)
             part_decide(part, *frames, &head.taken);
@@ -183,8 +191,10 @@ int wal_cut(const char *db_path, const struct wal_part *part, struct err *err)
     if (!rc && st.st_size > bytes) // else a kill came after it was cut: what it was is kept already
         rc = file_copy(log, kept, UINT64_MAX, err);
     if (!rc && st.st_size > bytes && (ftruncate(fd, bytes) || fsync(fd)))
-        rc = err_set(err, -errno, "cut %s to %lld bytes: %s", log, (long long)bytes, strerror(errno));
-    if (!rc && unlink(shm) && errno != ENOENT) // only now: until here it says that the log is damaged
+        rc = err_set(err, -errno, "cut %s to %lld bytes: %s", log, (long long)bytes,
+                     strerror(errno));
+    if (!rc && unlink(shm) && errno != ENOENT) // only now: until here it says that the log is
+                                               // damaged
         rc = err_set(err, -errno, "remove %s: %s", shm, strerror(errno));
     if (fd >= 0)
         close(fd);

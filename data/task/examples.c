@@ -2,10 +2,10 @@
  *
  *     header | ids of row 0, row 1, ... | record 0, record 1, ...
  *
- * The records stand at the end because the writer learns their number last; it keeps them in a second
- * temporary file until then. The header's sum runs over all records and each record's over its ids, so the
- * header's own CRC stands for the whole file. Opening reads the header only and holds it against the file's
- * size; nothing is allocated by what a file says. */
+ * The records stand at the end because the writer learns their number last; it keeps them in a
+ * second temporary file until then. The header's sum runs over all records and each record's over
+ * its ids, so the header's own CRC stands for the whole file. Opening reads the header only and
+ * holds it against the file's size; nothing is allocated by what a file says. */
 #include "data/task/examples.h"
 
 #include "data/base/crc32c.h"
@@ -68,22 +68,28 @@ struct examples {
     struct examples_header h;
 };
 
-/* What a header says must be possible, and must be the file's size: every later offset follows from it. */
-static int header_check(const struct examples_header *h, uint64_t size, const char *path, struct err *err)
+/* What a header says must be possible, and must be the file's size: every later offset follows from
+ * it. */
+static int header_check(const struct examples_header *h, uint64_t size, const char *path,
+                        struct err *err)
 {
     uint64_t body = size - sizeof *h;
 
     if (memcmp(h->magic, examples_magic, sizeof h->magic) != 0)
-        return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE", path);
+        return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE",
+                       path);
     if (h->version != EXAMPLES_VERSION)
         return err_set(err, -EINVAL,
-                       "%s is a file of examples of version %" PRIu32 ", but only version %u is known", path,
-                       h->version, EXAMPLES_VERSION);
+                       "%s is a file of examples of version %" PRIu32 ", but only version %u is "
+                                                                      "known",
+                       path, h->version, EXAMPLES_VERSION);
     if (h->crc != header_crc(h))
         return err_set(err, -EIO,
-                       "%s: its header is damaged (its checksum is %08" PRIx32 ", recorded is %08" PRIx32 ")",
+                       "%s: its header is damaged (its checksum is %08" PRIx32 ", recorded is "
+                                                                               "%08" PRIx32 ")",
                        path, header_crc(h), h->crc);
-    if (h->rows == 0 || h->rows > body / sizeof(struct examples_record) || h->ids > body / sizeof(int32_t) ||
+    if (h->rows == 0 || h->rows > body / sizeof(struct examples_record) ||
+        h->ids > body / sizeof(int32_t) ||
         h->rows * sizeof(struct examples_record) + h->ids * sizeof(int32_t) != body)
         return err_set(err, -EIO,
                        "%s has %" PRIu64 " bytes, which does not fit its header's %" PRIu64
@@ -111,7 +117,8 @@ int examples_open(struct examples **out, const char *path, struct err *err)
     rc = e->path ? file_open_read(path, &e->fd, &size, err)
                  : err_set(err, -ENOMEM, "no memory to open %s", path);
     if (!rc && size < sizeof e->h)
-        rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of examples", path,
+        rc = err_set(err, -EIO,
+                     "%s has %" PRIu64 " bytes, less than the %zu of a header of examples", path,
                      size, sizeof e->h);
     if (!rc)
         rc = file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
@@ -189,15 +196,18 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
     int                    rc;
 
     assert(i < e->h.rows);
-    rc = file_pread(e->fd, &r, sizeof r, sizeof e->h + e->h.ids * sizeof *ids + i * sizeof r, e->path, err);
+    rc = file_pread(e->fd, &r, sizeof r, sizeof e->h + e->h.ids * sizeof *ids + i * sizeof r,
+                    e->path, err);
     if (!rc)
         rc = record_check(e, i, &r, err);
     if (rc)
         return rc;
     if (r.n > most)
-        return err_set(err, -EOVERFLOW, "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is room for %zu",
+        return err_set(err, -EOVERFLOW,
+                       "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is room for %zu",
                        e->path, i, r.n, most);
-    rc = file_pread(e->fd, ids, r.n * sizeof *ids, sizeof e->h + r.first * sizeof *ids, e->path, err);
+    rc = file_pread(e->fd, ids, r.n * sizeof *ids, sizeof e->h + r.first * sizeof *ids, e->path,
+                    err);
     if (rc)
         return rc;
     if (r.crc != record_crc(&r, i, ids))
@@ -293,12 +303,15 @@ int examples_new_open(struct examples_new **out, const char *path, struct err *e
 int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
                      struct err *err)
 {
-    struct examples_record r = { .first = w->h.ids, .n = (uint32_t)n, .label = x->label, .value = x->value };
+    struct examples_record r = {
+        .first = w->h.ids, .n = (uint32_t)n, .label = x->label, .value = x->value
+    };
     int                    rc;
 
     assert(x->label >= -1 && isfinite(x->value));
     if (n == 0 || n > UINT32_MAX)
-        return err_set(err, -EINVAL, "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32 " are possible",
+        return err_set(err, -EINVAL,
+                       "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32 " are possible",
                        w->h.rows, w->ids.f.path, n, UINT32_MAX);
     for (size_t k = 0; k < n; k++) {
         assert(ids[k] >= 0);
@@ -343,7 +356,9 @@ static int examples_new_join(struct examples_new *w, struct err *err)
 
 int examples_new_commit(struct examples_new *w, struct err *err)
 {
-    int rc = w->h.rows ? 0 : err_misuse(err, "no examples for %s: at least one row is needed", w->ids.f.path);
+    int rc = w->h.rows
+                 ? 0
+                 : err_misuse(err, "no examples for %s: at least one row is needed", w->ids.f.path);
 
     if (!rc)
         rc = examples_new_join(w, err);

@@ -24,19 +24,21 @@ int      examples_open(struct examples **out, const char *path, struct err *err)
 void     examples_close(struct examples *e); // NULL is fine
 uint64_t examples_count(const struct examples *e);   // at least 1
 size_t   examples_longest(const struct examples *e); // ids of the longest row
-/* No row holds a larger id, nor a larger label (-1: no row has one): to be compared with the vocabulary and
- * the number of classes, once. */
+/* No row holds a larger id, nor a larger label (-1: no row has one): to be compared with the
+ * vocabulary and the number of classes, once. */
 int32_t  examples_max_id(const struct examples *e);
 int32_t  examples_max_label(const struct examples *e);
 /* CRC32C over the header and all records, so over everything: for run.db. */
 uint32_t examples_sum(const struct examples *e);
 const char *examples_path(const struct examples *e);
 
-/* Row i < count: its ids into ids[0..*n), n from 1 to `most` (longer: -EOVERFLOW with a sentence). */
+/* Row i < count: its ids into ids[0..*n), n from 1 to `most` (longer: -EOVERFLOW with a sentence).
+ */
 int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
                   struct example *out, struct err *err);
 
-struct examples_new; // opaque, writing: a file of an unpredictable temporary name, renamed by commit
+struct examples_new; // opaque, writing: a file of an unpredictable temporary name, renamed by
+                     // commit
 int  examples_new_open(struct examples_new **out, const char *path, struct err *err);
 /* No ids: refused. */
 int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,

@@ -1,6 +1,6 @@
-/* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order of the
- * rows, so they do not depend on threads; counts are whole numbers. Nothing is allocated: classes are counted
- * window by window, ranks stand in the caller's scratch. */
+/* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order
+ * of the rows, so they do not depend on threads; counts are whole numbers. Nothing is allocated:
+ * classes are counted window by window, ranks stand in the caller's scratch. */
 #include "data/task/metrics.h"
 
 #include <assert.h>
@@ -60,8 +60,8 @@ static int64_t next_class(const int32_t *predicted, const int32_t *truth, size_t
     return next;
 }
 
-/* (c n - sum_k t_k p_k) / sqrt((n^2 - sum_k p_k^2) (n^2 - sum_k t_k^2)): c rows right, t_k rows of class k,
- * p_k predicted as k. */
+/* (c n - sum_k t_k p_k) / sqrt((n^2 - sum_k p_k^2) (n^2 - sum_k t_k^2)): c rows right, t_k rows of
+ * class k, p_k predicted as k. */
 static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
 {
     double  tp = 0, tt = 0, pp = 0, all = (double)n, product;
@@ -99,7 +99,8 @@ double metric_classes(enum metric m, const int32_t *predicted, const int32_t *tr
 
 /* ---- values ---- */
 
-/* Whether no correlation is defined: fewer than two rows, a value that is NaN, a side that is constant. */
+/* Whether no correlation is defined: fewer than two rows, a value that is NaN, a side that is
+ * constant. */
 static int undefined(const float *x, const float *y, size_t n)
 {
     int x_varies = 0, y_varies = 0;
@@ -142,8 +143,8 @@ static double pearson(const float *x, const float *y, size_t n)
     return correlation(xy, xx, yy);
 }
 
-/* A merge sort from the bottom up; the sorted values are in the array that is returned, `a` or `b`, both of
- * n. */
+/* A merge sort from the bottom up; the sorted values are in the array that is returned, `a` or `b`,
+ * both of n. */
 static const double *sorted(double *a, double *b, size_t n)
 {
     for (size_t run = 1; run < n; run *= 2) {
@@ -179,8 +180,8 @@ static size_t count_below(const double *s, size_t n, double v, int equal)
     return lo;
 }
 
-/* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted ones. scratch:
- * 2 n. */
+/* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted
+ * ones. scratch: 2 n. */
 static void ranks(double *rank, const float *x, size_t n, double *scratch)
 {
     const double *s;
@@ -220,10 +221,12 @@ static double mse(const float *predicted, const float *truth, size_t n)
     return n ? sum / (double)n : NAN;
 }
 
-double metric_values(enum metric m, const float *predicted, const float *truth, size_t n, double *scratch)
+double metric_values(enum metric m, const float *predicted, const float *truth, size_t n,
+                     double *scratch)
 {
     assert(metric_of_values(m));
     if (m == METRIC_MSE)
         return mse(predicted, truth, n);
-    return m == METRIC_PEARSON ? pearson(predicted, truth, n) : spearman(predicted, truth, n, scratch);
+    return m == METRIC_PEARSON ? pearson(predicted, truth, n)
+                               : spearman(predicted, truth, n, scratch);
 }

@@ -6,7 +6,13 @@
 #include <stdint.h>
 
 enum metric {
-    METRIC_ACCURACY, METRIC_F1, METRIC_MATTHEWS, METRIC_PEARSON, METRIC_SPEARMAN, METRIC_MSE, METRICS
+    METRIC_ACCURACY,
+    METRIC_F1,
+    METRIC_MATTHEWS,
+    METRIC_PEARSON,
+    METRIC_SPEARMAN,
+    METRIC_MSE,
+    METRICS
 };
 
 /* run_glue.py's names: accuracy f1 matthews_correlation pearson spearmanr mse */
@@ -14,12 +20,14 @@ extern const char *const metric_names[METRICS];
 int metric_of_values(enum metric m);   // 1: of real values (pearson, spearmanr, mse); 0: of classes
 int metric_larger_better(enum metric m); // 0 for mse
 
-/* Of n predicted and true classes. F1: of class 1 against the rest (zero_division 0). Matthews: of any
- * number of classes (Gorodkin 2004), 0 where it is 0/0. No rows: accuracy is NaN, the others 0. */
+/* Of n predicted and true classes. F1: of class 1 against the rest (zero_division 0). Matthews: of
+ * any number of classes (Gorodkin 2004), 0 where it is 0/0. No rows: accuracy is NaN, the others 0.
+ */
 double metric_classes(enum metric m, const int32_t *predicted, const int32_t *truth, size_t n);
 
 /* Of n predicted and true values. Spearman: Pearson of the ranks, ties by their mean rank. NaN
  * where a side is constant, as scipy says. scratch: 4 n doubles (Spearman), else NULL will do. */
-double metric_values(enum metric m, const float *predicted, const float *truth, size_t n, double *scratch);
+double metric_values(enum metric m, const float *predicted, const float *truth, size_t n,
+                     double *scratch);
 
 #endif

@@ -1,5 +1,5 @@
-/* results.c: the files of run_glue.py, made from plain numbers and from run.db. log_history is in memory
- * while it is written: some hundred bytes a row, a row every logging_steps steps. */
+/* results.c: the files of run_glue.py, made from plain numbers and from run.db. log_history is in
+ * memory while it is written: some hundred bytes a row, a row every logging_steps steps. */
 #include "data/task/results.h"
 
 #include "data/base/file.h"
@@ -44,13 +44,14 @@ static double rounded(double v, double unit)
 }
 
 /* runtime, samples_per_second, steps_per_second; no rates where no time was measured. */
-static int put_speed(json_t *to, const char *prefix, const char *suffix, double seconds, double samples,
-                     double steps)
+static int put_speed(json_t *to, const char *prefix, const char *suffix, double seconds,
+                     double samples, double steps)
 {
     int bad = put_named(to, prefix, "runtime", suffix, rounded(seconds, 1e-4));
 
     if (seconds > 0) {
-        bad |= put_named(to, prefix, "samples_per_second", suffix, rounded(samples / seconds, 1e-3));
+        bad |=
+            put_named(to, prefix, "samples_per_second", suffix, rounded(samples / seconds, 1e-3));
         bad |= put_named(to, prefix, "steps_per_second", suffix, rounded(steps / seconds, 1e-3));
     }
     return bad;
@@ -61,7 +62,8 @@ static int no_memory(struct err *err)
     return err_set(err, -ENOMEM, "no memory for the results");
 }
 
-static int write_json(const json_t *value, const char *dir, const char *name, int indent, struct err *err)
+static int write_json(const json_t *value, const char *dir, const char *name, int indent,
+                      struct err *err)
 {
     char path[PATH_BYTES];
 
@@ -105,15 +107,16 @@ static int put_training(json_t *to, const struct results *r, const struct totals
 
     bad |= put(to, "total_flos", r->flops_per_token * (double)t->tokens);
     bad |= put(to, "train_loss", t->loss);
-    return bad | put_speed(to, "train", "", t->seconds, epoch * (double)r->train_samples, (double)t->steps);
+    return bad | put_speed(to, "train", "", t->seconds, epoch * (double)r->train_samples,
+                           (double)t->steps);
 }
 
 /* ---- the history ---- */
 
 struct history { const struct results *r; json_t *rows; struct err *err; };
 
-/* Columns: step (from 1), name (NULL: a training row), value or mean loss, rate, norm. An evaluation's names
- * share one row. */
+/* Columns: step (from 1), name (NULL: a training row), value or mean loss, rate, norm. An
+ * evaluation's names share one row. */
 static int take_history(void *ctx, int n, const char **values, const char **names)
 {
     struct history *h = ctx;
@@ -134,13 +137,14 @@ static int take_history(void *ctx, int n, const char **values, const char **name
     if (values[1])
         bad = put_named(last, "eval", values[1], "", column(values[2]));
     else
-        bad = put(last, "loss", column(values[2])) || put(last, "learning_rate", column(values[3])) ||
+        bad = put(last, "loss", column(values[2])) ||
+              put(last, "learning_rate", column(values[3])) ||
               put(last, "grad_norm", column(values[4]));
     return bad ? no_memory(h->err) : 0;
 }
 
-/* Beside max(step), SQLite gives the other columns of that row. Rows that are not full yet are left out, as
- * transformers does. */
+/* Beside max(step), SQLite gives the other columns of that row. Rows that are not full yet are left
+ * out, as transformers does. */
 static int read_history(json_t *rows, struct runlog *log, const struct results *r, struct err *err)
 {
     struct history h = { r, rows, err };
@@ -148,10 +152,10 @@ static int read_history(json_t *rows, struct runlog *log, const struct results *
     char           sql[SQL_BYTES];
 
     snprintf(sql, sizeof sql,
-             "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS at, NULL AS name, "
-             "avg(loss) AS value, lr, grad_norm"
-             "  FROM steps GROUP BY step / %" PRIu64 " HAVING (max(step) + 1) %% %" PRIu64 " = 0"
-             "  UNION ALL SELECT step, name, value, NULL, NULL FROM evals) ORDER BY at, name",
+             "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS at, NULL AS "
+             "name, avg(loss) AS value, lr, grad_norm  FROM steps GROUP BY step / %" PRIu64
+             " HAVING (max(step) + 1) %% %" PRIu64 " = 0  UNION ALL SELECT step, name, value, "
+                                                   "NULL, NULL FROM evals) ORDER BY at, name",
              every, every); // NULL is before all names
     return runlog_query(log, sql, take_history, &h, err);
 }
@@ -169,11 +173,13 @@ static int end_history(json_t *rows, const struct results *r, const struct total
 
 static int put_best(json_t *to, const struct results *r)
 {
-    int bad = json_object_set_new(to, "best_model_checkpoint",
-                                  r->best_checkpoint ? json_string(r->best_checkpoint) : json_null());
+    int bad =
+        json_object_set_new(to, "best_model_checkpoint",
+                            r->best_checkpoint ? json_string(r->best_checkpoint) : json_null());
 
     bad |= json_object_set_new(to, "best_global_step",
-                               r->best_checkpoint ? json_integer((json_int_t)r->best_step + 1) : json_null());
+                               r->best_checkpoint ? json_integer((json_int_t)r->best_step + 1)
+                                                  : json_null());
     return bad | put(to, "best_metric", r->best_checkpoint ? r->best_metric : (double)NAN);
 }
 
@@ -200,8 +206,8 @@ static int put_state(json_t *to, const struct results *r, const struct totals *t
     return bad | json_object_set_new(to, "trial_params", json_null());
 }
 
-static int write_state(const char *dir, struct runlog *log, const struct results *r, const struct totals *t,
-                       struct err *err)
+static int write_state(const char *dir, struct runlog *log, const struct results *r,
+                       const struct totals *t, struct err *err)
 {
     json_t *state = json_object(), *rows = json_array();
     int     rc = 0;
@@ -245,10 +251,13 @@ static int put_eval(json_t *to, const struct results *r, size_t split, const str
 }
 
 /* t: NULL where nothing was trained. */
-static int write_parts(const char *dir, const struct results *r, const struct totals *t, struct err *err)
+static int write_parts(const char *dir, const struct results *r, const struct totals *t,
+                       struct err *err)
 {
     json_t *train = json_object(), *eval = json_object(), *all = json_object();
-    int bad = t ? put_training(train, r, t) | put_count(train, "train_samples", r->train_samples) : 0, rc = 0;
+    int     bad =
+            t ? put_training(train, r, t) | put_count(train, "train_samples", r->train_samples) : 0,
+        rc = 0;
 
     for (size_t i = 0; i < r->n_evals; i++)
         bad |= put_eval(eval, r, i, t);
@@ -274,10 +283,10 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
     assert(r->n_evals <= TASK_SPLITS);
     if (!log)
         return write_parts(dir, r, NULL, err);
-    rc = runlog_query(
-        log,
-        "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss), total(seconds) FROM steps",
-        take_totals, &t, err);
+    rc = runlog_query(log,
+                      "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss), "
+                      "total(seconds) FROM steps",
+                      take_totals, &t, err);
     if (!rc)
         rc = write_parts(dir, r, &t, err);
     return rc ? rc : write_state(dir, log, r, &t, err);
@@ -285,7 +294,8 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
 
 /* ---- predictions ---- */
 
-static int write_rows(FILE *f, const struct task *task, const int32_t *classes, const float *values, size_t n)
+static int write_rows(FILE *f, const struct task *task, const int32_t *classes, const float *values,
+                      size_t n)
 {
     int bad = fputs("index\tprediction\n", f) < 0;
 

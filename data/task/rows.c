@@ -1,6 +1,6 @@
-/* rows.c: reads a text file one row at a time, byte by byte: one pass splits, unquotes and counts lines. The
- * fields of a row stand one after the other in one buffer, each ended by a NUL, so that growing the buffer
- * moves no pointer that anybody holds. */
+/* rows.c: reads a text file one row at a time, byte by byte: one pass splits, unquotes and counts
+ * lines. The fields of a row stand one after the other in one buffer, each ended by a NUL, so that
+ * growing the buffer moves no pointer that anybody holds. */
 #include "data/task/rows.h"
 
 #include "data/base/file.h"
@@ -32,7 +32,8 @@ static int rows_skip_mark(struct rows *r, struct err *err)
 {
     unsigned char mark[3];
 
-    if (fread(mark, 1, sizeof mark, r->f) == sizeof mark && memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0)
+    if (fread(mark, 1, sizeof mark, r->f) == sizeof mark &&
+        memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0)
         return 0;
     if (fseek(r->f, 0, SEEK_SET))
         return err_set(err, -errno, "read %s: %s", r->path, strerror(errno));
@@ -45,10 +46,12 @@ static int rows_grow(struct rows *r, struct err *err)
     char  *text;
 
     if (cap > ROWS_MAX_BYTES)
-        return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line, ROWS_MAX_BYTES);
+        return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line,
+                          ROWS_MAX_BYTES);
     text = realloc(r->text, cap);
     if (!text)
-        return err_set(err, -ENOMEM, "%s:%zu: no memory for a row of %zu bytes", r->path, r->line, cap);
+        return err_set(err, -ENOMEM, "%s:%zu: no memory for a row of %zu bytes", r->path, r->line,
+                       cap);
     r->text = text;
     r->cap = cap;
     return 0;
@@ -154,8 +157,8 @@ static int rows_end_field(struct rows *r, struct err *err)
         int len = utf8_length(p + i, n - i);
 
         if (len <= 0)
-            return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x)", r->path,
-                              r->line, r->n_fields, i + 1, p[i]);
+            return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x)",
+                              r->path, r->line, r->n_fields, i + 1, p[i]);
         i += (size_t)len;
     }
     if (r->n == r->cap) {
@@ -196,7 +199,8 @@ static int rows_read_line(struct rows *r, struct err *err)
     return rows_end_field(r, err);
 }
 
-/* What follows a closing quote, but for a comma and the line's end: \r before that end, or nothing. */
+/* What follows a closing quote, but for a comma and the line's end: \r before that end, or nothing.
+ */
 static int rows_after_quote(struct rows *r, int c, struct err *err)
 {
     int next = c == '\r' ? getc_unlocked(r->f) : c;
@@ -206,8 +210,10 @@ static int rows_after_quote(struct rows *r, int c, struct err *err)
             ungetc(next, r->f);
         return 0;
     }
-    return err_misuse(err, "%s:%zu: text after the closing double quote of column %zu: a quoted field ends "
-                      "at a comma or the line's end, a quote in it is doubled", r->path, r->at, r->n_fields);
+    return err_misuse(err,
+                      "%s:%zu: text after the closing double quote of column %zu: a quoted field "
+                      "ends at a comma or the line's end, a quote in it is doubled",
+                      r->path, r->at, r->n_fields);
 }
 
 /* RFC 4180; beyond it, a quote inside a field that does not begin with one is a character. */
@@ -219,8 +225,10 @@ static int rows_read_csv(struct rows *r, struct err *err)
         int c = getc_unlocked(r->f), rc = 0;
 
         if (s == QUOTED && c == EOF)
-            return err_misuse(err, "%s:%zu: in the row that begins here a double quote is opened and never "
-                              "closed", r->path, r->line);
+            return err_misuse(err,
+                              "%s:%zu: in the row that begins here a double quote is opened and "
+                              "never closed",
+                              r->path, r->line);
         if (c == '\n' || c == EOF)
             r->at++;
         if (s != QUOTED && (c == '\n' || c == EOF))

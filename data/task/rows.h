@@ -24,6 +24,7 @@ int rows_next(struct rows *r, struct err *err);
 const char *rows_path(const struct rows *r);
 size_t      rows_line(const struct rows *r);            // where the current row begins, from 1
 size_t      rows_fields(const struct rows *r);          // at least 1
-const char *rows_field(const struct rows *r, size_t i); // lent until the next rows_next; no NUL inside
+const char *rows_field(const struct rows *r, size_t i); // lent until the next rows_next; no NUL
+                                                        // inside
 
 #endif

@@ -1,5 +1,5 @@
-/* task.c: the table of GLUE's tasks; what a label means; the task that one's own training file defines.
- * task_read.c reads the rows. */
+/* task.c: the table of GLUE's tasks; what a label means; the task that one's own training file
+ * defines. task_read.c reads the rows. */
 #include "data/task/task.h"
 
 #include <ctype.h>
@@ -29,22 +29,77 @@ static const char *const wnli_labels[] = { "not_entailment", "entailment" };
 
 /* Columns: text1, text2, label, header, torn. */
 const struct task task_table[] = {
-    { "cola", "CoLA", { 3, -1, 1, 0, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(cola_labels), .coded = 1,
-      .metric = { METRIC_MATTHEWS }, .n_metrics = 1 },
-    { "sst2", "SST-2", { 0, -1, 1, 1, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(sst2_labels), .coded = 1,
+    { "cola",
+      "CoLA",
+      { 3, -1, 1, 0, 0 },
+      { 1, -1, -1, 1, 0 },
+      ONE_SPLIT,
+      LABELS(cola_labels),
+      .coded = 1,
+      .metric = { METRIC_MATTHEWS },
+      .n_metrics = 1 },
+    { "sst2",
+      "SST-2",
+      { 0, -1, 1, 1, 0 },
+      { 1, -1, -1, 1, 0 },
+      ONE_SPLIT,
+      LABELS(sst2_labels),
+      .coded = 1,
       ACCURACY },
-    { "mrpc", "MRPC", { 3, 4, 0, 1, 0 }, { 3, 4, -1, 1, 0 }, ONE_SPLIT, LABELS(mrpc_labels), .coded = 1,
+    { "mrpc",
+      "MRPC",
+      { 3, 4, 0, 1, 0 },
+      { 3, 4, -1, 1, 0 },
+      ONE_SPLIT,
+      LABELS(mrpc_labels),
+      .coded = 1,
       ACCURACY_F1 },
-    { "stsb", "STS-B", { 7, 8, -2, 1, 0 }, { 7, 8, -1, 1, 0 }, ONE_SPLIT, .n_labels = 1,
-      .metric = { METRIC_PEARSON, METRIC_SPEARMAN }, .n_metrics = 2 },
-    { "qqp", "QQP", { 3, 4, 5, 1, 1 }, { 1, 2, -1, 1, 1 }, ONE_SPLIT, LABELS(qqp_labels), .coded = 1,
+    { "stsb",
+      "STS-B",
+      { 7, 8, -2, 1, 0 },
+      { 7, 8, -1, 1, 0 },
+      ONE_SPLIT,
+      .n_labels = 1,
+      .metric = { METRIC_PEARSON, METRIC_SPEARMAN },
+      .n_metrics = 2 },
+    { "qqp",
+      "QQP",
+      { 3, 4, 5, 1, 1 },
+      { 1, 2, -1, 1, 1 },
+      ONE_SPLIT,
+      LABELS(qqp_labels),
+      .coded = 1,
       ACCURACY_F1 },
-    { "mnli", "MNLI", { 8, 9, -2, 1, 0 }, { 8, 9, -1, 1, 0 }, LABELS(mnli_labels), ACCURACY,
+    { "mnli",
+      "MNLI",
+      { 8, 9, -2, 1, 0 },
+      { 8, 9, -1, 1, 0 },
+      LABELS(mnli_labels),
+      ACCURACY,
       .dev = { "dev_matched.tsv", "dev_mismatched.tsv" },
-      .tests = { "test_matched.tsv", "test_mismatched.tsv" }, .suffix = { "", "_mm" } },
-    { "qnli", "QNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels), ACCURACY },
-    { "rte", "RTE", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels), ACCURACY },
-    { "wnli", "WNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(wnli_labels), .coded = 1,
+      .tests = { "test_matched.tsv", "test_mismatched.tsv" },
+      .suffix = { "", "_mm" } },
+    { "qnli",
+      "QNLI",
+      { 1, 2, -2, 1, 0 },
+      { 1, 2, -1, 1, 0 },
+      ONE_SPLIT,
+      LABELS(nli_labels),
+      ACCURACY },
+    { "rte",
+      "RTE",
+      { 1, 2, -2, 1, 0 },
+      { 1, 2, -1, 1, 0 },
+      ONE_SPLIT,
+      LABELS(nli_labels),
+      ACCURACY },
+    { "wnli",
+      "WNLI",
+      { 1, 2, -2, 1, 0 },
+      { 1, 2, -1, 1, 0 },
+      ONE_SPLIT,
+      LABELS(wnli_labels),
+      .coded = 1,
       ACCURACY },
 };
 const size_t task_count = sizeof task_table / sizeof *task_table;
@@ -75,7 +130,8 @@ static int label_number(const char *text, float *value)
 {
     char *end;
 
-    if (!*text || text[strspn(text, "0123456789+-.eE")]) // neither blanks, nor hexadecimal, nor inf and nan
+    if (!*text || text[strspn(text, "0123456789+-.eE")]) // neither blanks, nor hexadecimal, nor inf
+                                                         // and nan
         return 0;
     *value = strtof(text, &end);
     return !*end && isfinite(*value);
@@ -103,7 +159,8 @@ static const char *label_list(const struct task *t, char *out, size_t size)
     out[0] = 0;
     for (; i < t->n_labels && i < 20 && n + 48 < size; i++) {
         if (t->coded)
-            n += (size_t)snprintf(out + n, size - n, "%s%zu (%.24s)", i ? ", " : "", i, t->labels[i]);
+            n += (size_t)snprintf(out + n, size - n, "%s%zu (%.24s)", i ? ", " : "", i,
+                                  t->labels[i]);
         else
             n += (size_t)snprintf(out + n, size - n, "%s%.40s", i ? ", " : "", t->labels[i]);
     }
@@ -127,8 +184,9 @@ static size_t label_class(const struct task *t, const char *text)
 
 static int label_missing(const struct task_row *row, struct err *err)
 {
-    return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected%s%s", row->path,
-                      row->line, row->known ? ", or the one that --label-column names; the file has " : "",
+    return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected%s%s",
+                      row->path, row->line,
+                      row->known ? ", or the one that --label-column names; the file has " : "",
                       row->known ? row->known : "");
 }
 
@@ -145,13 +203,13 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
     if (t->n_labels == 1) {
         if (label_number(row->label, value))
             return 0;
-        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path, row->line,
-                          row->label, t->title);
+        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path,
+                          row->line, row->label, t->title);
     }
     class = label_class(t, row->label);
     if (class == t->n_labels)
-        return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path, row->line,
-                          row->label, label_list(t, known, sizeof known));
+        return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path,
+                          row->line, row->label, label_list(t, known, sizeof known));
     *label = (int32_t)class;
     return 0;
 }
@@ -226,8 +284,8 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
         return err_misuse(err, "%s:%zu: the label is empty", row->path, row->line);
     number = label_number(row->label, &value);
     if (s->asked && !number)
-        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs", row->path,
-                          row->line, row->label);
+        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs",
+                          row->path, row->line, row->label);
     s->numbers &= number;
     s->whole &= number && label_whole(row->label);
     if (s->own->n == OWN_MAX_LABELS)
@@ -244,18 +302,20 @@ static int own_by_number(const void *a, const void *b)
 }
 
 /* What the labels make of the task. */
-static int own_settle(struct own_task *o, const struct own_scan *s, const char *path, struct err *err)
+static int own_settle(struct own_task *o, const struct own_scan *s, const char *path,
+                      struct err *err)
 {
     if (s->asked || (s->numbers && !s->whole)) {
         o->task = task_custom(NULL, 1);
         return 0;
     }
     if (s->many)
-        return err_misuse(err, "%s has more than %u different labels: is its column label what it says?",
+        return err_misuse(err,
+                          "%s has more than %u different labels: is its column label what it says?",
                           path, OWN_MAX_LABELS);
     if (o->n < 2)
-        return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two", path,
-                          o->text[0]);
+        return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two",
+                          path, o->text[0]);
     if (s->whole)
         qsort(o->text, o->n, sizeof *o->text, own_by_number);
     o->task = task_custom((const char *const *)o->text, o->n);

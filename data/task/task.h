@@ -5,12 +5,12 @@
  * GLUE's TSVs have no quoting: a double quote is a character. One's own files, by their names'
  * ends: .csv (RFC 4180 quoting), .tsv (as GLUE's, with a header), .json or .jsonl (an object a
  * line). Their texts are the columns asked for by name, else sentence1 (and sentence2), else
- * sentence, else text (and text_pair), else, as run_glue.py chooses, the first two (or the only one)
- * that are not called label; but id, idx, index and a column without a name are taken for texts only
- * where there is no other. Other columns are left out.
- * Labels of one's own are the distinct strings of the training file, sorted: by number if all are
- * whole numbers. It is regression where every label is a number and one at least is not written as
- * a whole one (run_glue: a float column), or where it is asked for. */
+ * sentence, else text (and text_pair), else, as run_glue.py chooses, the first two (or the only
+ * one) that are not called label; but id, idx, index and a column without a name are taken for
+ * texts only where there is no other. Other columns are left out. Labels of one's own are the
+ * distinct strings of the training file, sorted: by number if all are whole numbers. It is
+ * regression where every label is a number and one at least is not written as a whole one
+ * (run_glue: a float column), or where it is asked for. */
 #ifndef DATA_TASK_TASK_H
 #define DATA_TASK_TASK_H
 
@@ -36,7 +36,8 @@ struct task {
     struct task_columns train, test; // dev as train
     const char *dev[TASK_SPLITS];   // files in the task's folder; MNLI has two; NULL: no second
     const char *tests[TASK_SPLITS]; // the same
-    const char *suffix[TASK_SPLITS]; // "" and, for MNLI's mismatched, "_mm": of the names of its metrics
+    const char *suffix[TASK_SPLITS]; // "" and, for MNLI's mismatched, "_mm": of the names of its
+                                     // metrics
     size_t      n_labels;           // 1: regression
     const char *const *labels;      // (n_labels): config.json's id2label; NULL for regression
     int         coded;              // 1: its files hold the number of the class, not its name
@@ -49,7 +50,8 @@ extern const size_t      task_count;
 const struct task *task_find(const char *name);
 
 /* Columns of one's own files by their names. To read: text NULL: those that the names suggest, pair
- * NULL: none beside text, label NULL: label. That were read: pair and label NULL where there is none. */
+ * NULL: none beside text, label NULL: label. That were read: pair and label NULL where there is
+ * none. */
 struct task_names { const char *text, *pair, *label; };
 int  task_names_copy(struct task_names *out, const struct task_names *from, struct err *err);
 void task_names_free(struct task_names *n); // what task_names_copy made; accepts the zero state
@@ -57,17 +59,20 @@ void task_names_free(struct task_names *n); // what task_names_copy made; accept
 /* One row of a file, lent to the callback: text2 NULL where there is none, label NULL where the
  * file has none. line: where it begins. names: of the columns, in one's own files, else NULL. */
 struct task_row {
-    const char *path; size_t line; const char *text1, *text2, *label; const struct task_names *names;
+    const char              *path;
+    size_t                   line;
+    const char              *text1, *text2, *label;
+    const struct task_names *names;
     const char *known; // in one's own files: all names there are, as a sentence lists them
 };
 typedef int (*task_row_fn)(void *ctx, const struct task_row *row, struct err *err);
 
-/* Every row of a GLUE file, or of one's own, in order. Wrong number of columns, invalid UTF-8, a NUL
- * byte, an empty text, no row at all: a misuse sentence that names file and line. A non-zero return
- * of `row` stops and is passed on. most 0: all rows; what stands after the last row asked for is not
- * looked at. Empty lines are left out. Memory is the longest row's, which has at most 64 MiB. One's own: a
- * name asked for that the file does not have, and a delimiter that is not the one of the file's kind, are
- * refused, naming those that are there, and the one that would work. */
+/* Every row of a GLUE file, or of one's own, in order. Wrong number of columns, invalid UTF-8, a
+ * NUL byte, an empty text, no row at all: a misuse sentence that names file and line. A non-zero
+ * return of `row` stops and is passed on. most 0: all rows; what stands after the last row asked
+ * for is not looked at. Empty lines are left out. Memory is the longest row's, which has at most 64
+ * MiB. One's own: a name asked for that the file does not have, and a delimiter that is not the one
+ * of the file's kind, are refused, naming those that are there, and the one that would work. */
 int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row,
                    void *ctx, struct err *err);
 int task_read_own(const char *path, const struct task_names *names, uint64_t most, task_row_fn row,
@@ -81,12 +86,13 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
 
 int task_is_number(const char *text); // a decimal one that a float holds
 
-/* The task of one's own rows with these labels (borrowed), or (n 1) of values; its metric is accuracy,
- * or mse. */
+/* The task of one's own rows with these labels (borrowed), or (n 1) of values; its metric is
+ * accuracy, or mse. */
 struct task task_custom(const char *const *labels, size_t n);
 
 /* The task of one's own training file: reads it once for labels and kind. Every row must have a
- * label, and classification two different ones. regression: 1 asks for it. Freed by task_own_free. */
+ * label, and classification two different ones. regression: 1 asks for it. Freed by task_own_free.
+ */
 int  task_own(struct task **out, const char *path, const struct task_names *names, int regression,
               struct err *err);
 void task_own_free(struct task *t); // NULL is fine

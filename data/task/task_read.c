@@ -1,6 +1,6 @@
-/* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of one's own by
- * name; once the names are looked up, tables of both kinds are read by the same loop. JSON lines have no
- * header: the first object's names decide. */
+/* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of
+ * one's own by name; once the names are looked up, tables of both kinds are read by the same loop.
+ * JSON lines have no header: the first object's names decide. */
 #include "data/task/task.h"
 
 #include "data/base/json.h"
@@ -57,8 +57,8 @@ static size_t table_least(const struct task_columns *c)
 }
 
 /* One row of `width` columns; *row->text1 NULL where it is torn and left out. */
-static int table_row(const struct rows *r, const struct task_columns *c, size_t width, struct task_row *row,
-                     struct err *err)
+static int table_row(const struct rows *r, const struct task_columns *c, size_t width,
+                     struct task_row *row, struct err *err)
 {
     size_t n = rows_fields(r);
 
@@ -100,8 +100,8 @@ static int table_read(struct rows *r, const struct task_columns *c, size_t width
     return 0;
 }
 
-/* The header of a GLUE file says how many columns its rows have. A number in the label's place is a row: of a
- * file without a header, which is another task's. */
+/* The header of a GLUE file says how many columns its rows have. A number in the label's place is a
+ * row: of a file without a header, which is another task's. */
 static int glue_header(struct rows *r, const struct task_columns *c, size_t *width, struct err *err)
 {
     const char *label;
@@ -112,18 +112,21 @@ static int glue_header(struct rows *r, const struct task_columns *c, size_t *wid
     if (rc == 0)
         return err_misuse(err, "%s is empty", rows_path(r));
     if (rows_fields(r) < *width)
-        return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected", rows_path(r),
-                          rows_line(r), rows_fields(r), rows_fields(r) == 1 ? "" : "s", *width);
+        return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected",
+                          rows_path(r), rows_line(r), rows_fields(r),
+                          rows_fields(r) == 1 ? "" : "s", *width);
     *width = rows_fields(r);
     label = c->label == -1 ? "" : rows_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
     if (task_is_number(label))
-        return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names the label: is "
-                          "this file the task's?", rows_path(r), rows_line(r), label);
+        return err_misuse(err,
+                          "%s:%zu: a header is expected, but '%.40s' stands where it names the "
+                          "label: is this file the task's?",
+                          rows_path(r), rows_line(r), label);
     return 0;
 }
 
-int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row, void *ctx,
-                   struct err *err)
+int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row,
+                   void *ctx, struct err *err)
 {
     struct reading d = { .most = most, .row = row, .ctx = ctx };
     size_t         width = table_least(c);
@@ -203,8 +206,8 @@ static int is_number_of_row(const char *name)
     return 0;
 }
 
-/* The texts that nobody named: known names first, then the first one or two that are not called label, those
- * that number the rows only where there is no other. */
+/* The texts that nobody named: known names first, then the first one or two that are not called
+ * label, those that number the rows only where there is no other. */
 static void header_guess(struct task_columns *c, const struct header *h)
 {
     static const char *const known[][2] = { { "sentence1", "sentence2" },
@@ -245,17 +248,20 @@ static const char *header_choose(struct task_columns *c, const struct header *h,
     return c->text1 < 0 ? asked->text : asked->pair && c->text2 < 0 ? asked->pair : NULL;
 }
 
-/* The names of the columns that were chosen, which last as long as the reading; or what is missing. */
-static int header_names(struct task_names *out, const struct header *h, const struct task_columns *c,
-                        const char *missing, struct err *err)
+/* The names of the columns that were chosen, which last as long as the reading; or what is missing.
+ */
+static int header_names(struct task_names *out, const struct header *h,
+                        const struct task_columns *c, const char *missing, struct err *err)
 {
     struct task_names read;
 
     if (missing)
         return header_refuse(h, missing, err);
     if (c->text1 < 0)
-        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and sentence2, is "
-                          "expected, or the one that --text-column names", h->path);
+        return err_misuse(err,
+                          "%s has no text: a column named sentence, or sentence1 and sentence2, is "
+                          "expected, or the one that --text-column names",
+                          h->path);
     read = (struct task_names){ h->name[c->text1], c->text2 < 0 ? NULL : h->name[c->text2],
                                 c->label < 0 ? NULL : h->name[c->label] };
     return task_names_copy(out, &read, err);
@@ -270,9 +276,10 @@ static const struct delimiter { char c; const char *many, *works; } delimiters[]
     { '|', "vertical bars", NULL },
 };
 
-/* Columns of a line with this between them, not within double quotes (which are characters between tabs).
- * *found: one is called `name`. */
-static size_t delimiter_columns(const struct delimiter *d, const char *line, const char *name, int *found)
+/* Columns of a line with this between them, not within double quotes (which are characters between
+ * tabs). *found: one is called `name`. */
+static size_t delimiter_columns(const struct delimiter *d, const char *line, const char *name,
+                                int *found)
 {
     const char *from = line;
     size_t      n = 1;
@@ -294,8 +301,9 @@ static size_t delimiter_columns(const struct delimiter *d, const char *line, con
     }
 }
 
-/* Is the first line one of columns with another delimiter? Where the file's own one is not in it, any that
- * is; else one that gives a column `name`, which is missing. What cannot be read is said elsewhere. */
+/* Is the first line one of columns with another delimiter? Where the file's own one is not in it,
+ * any that is; else one that gives a column `name`, which is missing. What cannot be read is said
+ * elsewhere. */
 static int delimiter_check(const char *path, enum rows_kind kind, const char *name, struct err *err)
 {
     const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
@@ -320,15 +328,16 @@ static int delimiter_check(const char *path, enum rows_kind kind, const char *na
     rows_close(r);
     if (!other)
         return 0;
-    return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s", path,
-                      other->many, kind == ROWS_CSV ? "csv" : "tsv", used->many,
+    return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s",
+                      path, other->many, kind == ROWS_CSV ? "csv" : "tsv", used->many,
                       other->works ? other->works : "", other->works ? ", or " : "", used->many);
 }
 
 /* ---- tables of one's own ---- */
 
 static int own_header(struct rows *r, enum rows_kind kind, const struct task_names *asked,
-                      struct task_columns *c, struct task_names *read, struct reading *d, struct err *err)
+                      struct task_columns *c, struct task_names *read, struct reading *d,
+                      struct err *err)
 {
     const char   *name[ROWS_MAX_FIELDS], *missing;
     struct header h = { rows_path(r), name, 0 };
@@ -341,7 +350,8 @@ static int own_header(struct rows *r, enum rows_kind kind, const struct task_nam
     for (; h.n < rows_fields(r); h.n++) {
         name[h.n] = rows_field(r, h.n);
         if (header_find(&h, name[h.n]) >= 0)
-            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, rows_line(r), name[h.n]);
+            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, rows_line(r),
+                              name[h.n]);
     }
     header_list(&h, d->known, sizeof d->known);
     missing = header_choose(c, &h, asked);
@@ -383,8 +393,8 @@ static int json_names(struct task_names *out, json_t *object, const char *path,
     return header_names(out, &h, &c, header_choose(&c, &h, asked), err);
 }
 
-static int json_text(const char **out, const json_t *object, const char *name, const struct task_row *row,
-                     struct err *err)
+static int json_text(const char **out, const json_t *object, const char *name,
+                     const struct task_row *row, struct err *err)
 {
     const json_t *value = json_object_get(object, name);
 
@@ -395,7 +405,8 @@ static int json_text(const char **out, const json_t *object, const char *name, c
     return 0;
 }
 
-/* A label is a string or a number; null, or none, is none. *made: a number's text, the caller's to free. */
+/* A label is a string or a number; null, or none, is none. *made: a number's text, the caller's to
+ * free. */
 static int json_label(const char **out, char **made, const json_t *object, const char *name,
                       const struct task_row *row, struct err *err)
 {
@@ -409,7 +420,8 @@ static int json_label(const char **out, char **made, const json_t *object, const
         return 0;
     }
     if (!json_is_number(value))
-        return err_misuse(err, "%s:%zu: the label is neither a string nor a number", row->path, row->line);
+        return err_misuse(err, "%s:%zu: the label is neither a string nor a number", row->path,
+                          row->line);
     *out = *made = json_dumps(value, JSON_ENCODE_ANY);
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
@@ -417,7 +429,9 @@ static int json_label(const char **out, char **made, const json_t *object, const
 static int json_row(const struct rows *r, struct task_names *read, const struct task_names *asked,
                     struct reading *d, struct err *err)
 {
-    struct task_row row = { .path = rows_path(r), .line = rows_line(r), .names = read, .known = d->known };
+    struct task_row row = {
+        .path = rows_path(r), .line = rows_line(r), .names = read, .known = d->known
+    };
     const char     *text = rows_field(r, 0);
     char            what[512], *made = NULL;
     json_t         *object;
@@ -428,7 +442,8 @@ static int json_row(const struct rows *r, struct task_names *read, const struct 
     if (rc)
         return rc;
     if (!json_is_object(object))
-        rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path, row.line);
+        rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path,
+                        row.line);
     if (!rc && !read->text)
         rc = json_names(read, object, row.path, asked, d, err);
     if (!rc)
@@ -436,7 +451,8 @@ static int json_row(const struct rows *r, struct task_names *read, const struct 
     if (!rc && read->pair)
         rc = json_text(&row.text2, object, read->pair, &row, err);
     if (!rc)
-        rc = json_label(&row.label, &made, object, asked->label ? asked->label : "label", &row, err);
+        rc =
+            json_label(&row.label, &made, object, asked->label ? asked->label : "label", &row, err);
     if (!rc)
         rc = reading_row(d, &row, 0, err);
     free(made);
@@ -444,7 +460,8 @@ static int json_row(const struct rows *r, struct task_names *read, const struct 
     return rc;
 }
 
-static int own_read_json(struct rows *r, const struct task_names *asked, struct reading *d, struct err *err)
+static int own_read_json(struct rows *r, const struct task_names *asked, struct reading *d,
+                         struct err *err)
 {
     struct task_names read = { 0 };
     int               rc = 0;
@@ -467,8 +484,12 @@ static int own_read_json(struct rows *r, const struct task_names *asked, struct 
 /* How a file is read, by its name's end; negative: nobody knows. */
 static int own_kind(const char *path)
 {
-    static const struct { const char *end; enum rows_kind kind; } ends[] = {
-        { ".csv", ROWS_CSV }, { ".tsv", ROWS_TSV }, { ".json", ROWS_LINES }, { ".jsonl", ROWS_LINES },
+    static const struct { const char *end; enum rows_kind kind;
+    } ends[] = {
+        { ".csv", ROWS_CSV },
+        { ".tsv", ROWS_TSV },
+        { ".json", ROWS_LINES },
+        { ".jsonl", ROWS_LINES },
     };
     const char *dot = strrchr(path, '.');
 
@@ -487,8 +508,10 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
     int            kind = own_kind(path), rc;
 
     if (kind < 0)
-        return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which says "
-                          "how to read it", path);
+        return err_misuse(err,
+                          "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which "
+                          "says how to read it",
+                          path);
     rc = rows_open(&r, path, (enum rows_kind)kind, err);
     if (rc)
         return rc;

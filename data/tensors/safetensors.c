@@ -1,9 +1,10 @@
-/* safetensors.c: model files as Hugging Face keeps them, as they are read: a folder of one file or of shards.
+/* safetensors.c: model files as Hugging Face keeps them, as they are read: a folder of one file or
+ * of shards.
  *
- * Only headers are held in memory (safetensors_header.c reads them); tensors pass through one piece buffer.
- * Divisions of this file: a folder of shards; reading values; verifying.
- * Invariant: after safetensors_open `tensors` is sorted by name without duplicates. The host is
- * little-endian, as the format is. */
+ * Only headers are held in memory (safetensors_header.c reads them); tensors pass through one piece
+ * buffer. Divisions of this file: a folder of shards; reading values; verifying. Invariant: after
+ * safetensors_open `tensors` is sorted by name without duplicates. The host is little-endian, as
+ * the format is. */
 #include "data/tensors/safetensors_parts.h"
 
 #include "data/base/crc32c.h"
@@ -43,7 +44,8 @@ static int st_index_shards(const json_t *map, json_t *shards, const char *path, 
         const char *shard = json_string_value(v);
 
         if (!shard || !*shard || strchr(shard, '/'))
-            return err_misuse(err, "%s: tensor %s stands in no file of the same folder", path, name);
+            return err_misuse(err, "%s: tensor %s stands in no file of the same folder", path,
+                              name);
         if (json_object_get(shards, shard))
             continue;
         if (json_object_size(shards) == MAX_SHARDS)
@@ -85,7 +87,8 @@ static int st_compare(const void *a, const void *b)
     return strcmp(p->name, q->name);
 }
 
-/* Sort by name; refuse a tensor that two shards hold, and one that the index promises but its shard lacks. */
+/* Sort by name; refuse a tensor that two shards hold, and one that the index promises but its shard
+ * lacks. */
 static int st_finish(struct safetensors *s, const char *dir, const json_t *map, struct err *err)
 {
     const char *name;
@@ -96,8 +99,9 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
     qsort(s->tensors, s->n, sizeof *s->tensors, st_compare);
     for (size_t i = 1; i < s->n; i++)
         if (!strcmp(s->tensors[i].name, s->tensors[i - 1].name))
-            return err_misuse(err, "%s: tensor %s stands in two files, %s and %s", dir, s->tensors[i].name,
-                              s->files[s->tensors[i - 1].file].path, s->files[s->tensors[i].file].path);
+            return err_misuse(err, "%s: tensor %s stands in two files, %s and %s", dir,
+                              s->tensors[i].name, s->files[s->tensors[i - 1].file].path,
+                              s->files[s->tensors[i].file].path);
     json_object_foreach((json_t *)(uintptr_t)map, name, v) {
         const struct st_tensor *t = safetensors_find(s, name);
 
@@ -129,7 +133,8 @@ int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
     } else if (access(index, F_OK) == 0) {
         rc = st_open_index(s, dir, index, &root, err);
     } else {
-        rc = err_misuse(err, "%s has neither model.safetensors nor model.safetensors.index.json", dir);
+        rc = err_misuse(err, "%s has neither model.safetensors nor model.safetensors.index.json",
+                        dir);
     }
     if (!rc)
         rc = st_finish(s, dir, json_object_get(root, "weight_map"), err);
@@ -192,7 +197,8 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
         return file_pread(f->fd, out, 4 * n, t->offset + 4 * first, f->path, err);
     for (size_t done = 0; done < n;) {
         size_t part = n - done < PIECE / 2 ? n - done : PIECE / 2;
-        int    rc = file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * (first + done), f->path, err);
+        int    rc =
+            file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * (first + done), f->path, err);
 
         if (rc)
             return rc;
@@ -210,8 +216,8 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
 /* ---- verifying ---- */
 
 /* *read: bytes so far of all tensors. */
-static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t, const struct watch *watch,
-                            uint64_t *read, struct err *err)
+static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
+                            const struct watch *watch, uint64_t *read, struct err *err)
 {
     const struct st_file *f = &s->files[t->file];
     const char           *hex = json_string_value(json_object_get(f->sums, t->name));
@@ -285,7 +291,9 @@ int safetensors_verify(struct safetensors *s, const struct watch *watch, struct 
         }
     }
     for (size_t i = 0; i < s->n; i++) {
-        int rc = s->files[s->tensors[i].file].sums ? st_verify_tensor(s, &s->tensors[i], watch, &read, err) : 0;
+        int rc = s->files[s->tensors[i].file].sums
+                     ? st_verify_tensor(s, &s->tensors[i], watch, &read, err)
+                     : 0;
 
         if (rc)
             return rc;

@@ -32,7 +32,8 @@ int  safetensors_open(struct safetensors **out, const char *dir, struct err *err
 void safetensors_close(struct safetensors *s);
 size_t safetensors_count(const struct safetensors *s);
 const struct st_tensor *safetensors_at(const struct safetensors *s, size_t i);
-const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name); // NULL if absent
+const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name); // NULL if
+                                                                                         // absent
 
 /* Elements first..first+n of t as fp32. */
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,
@@ -56,7 +57,8 @@ int  safetensors_writer_open(struct safetensors_writer **out, const char *path, 
 int  safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
                                 const uint64_t *dims, struct err *err);
 /* The next n elements, in declared order. */
-int  safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n, struct err *err);
+int  safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n,
+                            struct err *err);
 int  safetensors_writer_commit(struct safetensors_writer *w, struct err *err);
 void safetensors_writer_close(struct safetensors_writer *w); // removes what was not committed
 

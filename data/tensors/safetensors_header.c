@@ -1,10 +1,10 @@
-/* safetensors_header.c: the header of one safetensors file: its length, its JSON, its tensors, and what
- * siTrain wrote beside them (checksums).
+/* safetensors_header.c: the header of one safetensors file: its length, its JSON, its tensors, and
+ * what siTrain wrote beside them (checksums).
  *
- * A header comes from anywhere, so nothing in it is believed: every length, offset and shape is checked
- * before it is used. Divisions: dtypes; tensors; __metadata__; the file.
- * Invariant: after st_file_open every tensor of a known dtype has count * size bytes inside its file,
- * overlapping no other of it. */
+ * A header comes from anywhere, so nothing in it is believed: every length, offset and shape is
+ * checked before it is used. Divisions: dtypes; tensors; __metadata__; the file. Invariant: after
+ * st_file_open every tensor of a known dtype has count * size bytes inside its file, overlapping no
+ * other of it. */
 #include "data/tensors/safetensors_parts.h"
 
 #include "data/base/crc32c.h"
@@ -47,7 +47,8 @@ static int st_shape(struct st_tensor *t, const json_t *shape)
     return 0;
 }
 
-/* Begin and end of the tensor's data, relative to the file's data; -1 if they are none inside it. */
+/* Begin and end of the tensor's data, relative to the file's data; -1 if they are none inside it.
+ */
 static int st_range(const json_t *offsets, uint64_t data_bytes, uint64_t range[2])
 {
     if (!json_is_array(offsets) || json_array_size(offsets) != 2)
@@ -62,8 +63,8 @@ static int st_range(const json_t *offsets, uint64_t data_bytes, uint64_t range[2
     return range[0] <= range[1] && range[1] <= data_bytes ? 0 : -1;
 }
 
-static int st_tensor_parse(struct st_tensor *t, const char *name, const json_t *v, const struct st_file *f,
-                           uint64_t range[2], struct err *err)
+static int st_tensor_parse(struct st_tensor *t, const char *name, const json_t *v,
+                           const struct st_file *f, uint64_t range[2], struct err *err)
 {
     const char *dtype = json_string_value(json_object_get(v, "dtype"));
     uint64_t    bytes;
@@ -80,7 +81,8 @@ static int st_tensor_parse(struct st_tensor *t, const char *name, const json_t *
         if (strcmp(dtype, st_dtypes[i].name))
             continue;
         t->dtype = st_dtypes[i].dtype;
-        if (__builtin_mul_overflow(t->count, st_dtypes[i].size, &bytes) || bytes != range[1] - range[0])
+        if (__builtin_mul_overflow(t->count, st_dtypes[i].size, &bytes) ||
+            bytes != range[1] - range[0])
             return err_misuse(err, "%s: tensor %s has %" PRIu64 " bytes of data, but its shape and "
                               "dtype %s take another number", f->path, name, range[1] - range[0],
                               dtype);
@@ -150,7 +152,8 @@ static int st_keys_check(const struct st_file *f, const json_t *meta, struct err
 }
 
 /* The header against its own checksum, if siTrain wrote one. Overwrites the digits in `text`. */
-static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta, struct err *err)
+static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta,
+                           struct err *err)
 {
     const char *recorded = json_string_value(json_object_get(meta, HEADER_KEY));
     char       *digits, found[9];
@@ -194,7 +197,7 @@ static int st_header_parse(struct safetensors *s, size_t file, json_t *root, str
     size_t          n = 0;
     const char     *name;
     json_t         *v;
-    int             rc = spans ? 0 : err_set(err, -ENOMEM, "no memory for the header of %s", f->path);
+    int rc = spans ? 0 : err_set(err, -ENOMEM, "no memory for the header of %s", f->path);
 
     if (!rc && !json_is_object(root))
         rc = err_misuse(err, "%s: the header is not a JSON object", f->path);
@@ -228,7 +231,8 @@ out:
     return rc;
 }
 
-int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name, struct err *err)
+int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name,
+                 struct err *err)
 {
     struct st_file *f = &s->files[file];
     uint64_t        size, header = 0;

@@ -1,6 +1,6 @@
-/* safetensors_parts.h: what the files of safetensors share, and private to them (safetensors.c, a folder as
- * it is read; safetensors_header.c, the header of one of its files; safetensors_writer.c, a file as it is
- * written). */
+/* safetensors_parts.h: what the files of safetensors share, and private to them (safetensors.c, a
+ * folder as it is read; safetensors_header.c, the header of one of its files; safetensors_writer.c,
+ * a file as it is written). */
 #ifndef DATA_TENSORS_SAFETENSORS_PARTS_H
 #define DATA_TENSORS_SAFETENSORS_PARTS_H
 
@@ -38,8 +38,9 @@ static inline size_t st_size(enum st_dtype dtype)
     return dtype == ST_F32 ? 4 : 2;
 }
 
-/* Open dir/name as s->files[file] and take in its tensors, checked; safetensors_close gives back what was
- * taken in, also after an error. */
-int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name, struct err *err);
+/* Open dir/name as s->files[file] and take in its tensors, checked; safetensors_close gives back
+ * what was taken in, also after an error. */
+int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name,
+                 struct err *err);
 
 #endif

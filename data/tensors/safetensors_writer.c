@@ -1,9 +1,9 @@
 /* safetensors_writer.c: one safetensors file, written in the order of its declarations.
  *
- * The header stands before the data and holds their checksums, which are known last: it is laid out with
- * room for them as the first values come (its length does not depend on them), and written again at commit.
- * Only the declarations and one piece are held in memory; the file has a temporary name until commit
- * (data/base/file.h). Divisions: opening and declaring; the header; values. */
+ * The header stands before the data and holds their checksums, which are known last: it is laid out
+ * with room for them as the first values come (its length does not depend on them), and written
+ * again at commit. Only the declarations and one piece are held in memory; the file has a temporary
+ * name until commit (data/base/file.h). Divisions: opening and declaring; the header; values. */
 #include "data/tensors/safetensors_parts.h"
 
 #include "data/base/crc32c.h"
@@ -80,7 +80,8 @@ int safetensors_writer_declare(struct safetensors_writer *w, const char *name, i
 /* ---- the header ---- */
 
 /* {"dtype", "shape", "data_offsets"} of one tensor whose data begin at *off, which moves on. */
-static json_t *st_entry(const struct safetensors_writer *w, const struct st_declared *t, uint64_t *off)
+static json_t *st_entry(const struct safetensors_writer *w, const struct st_declared *t,
+                        uint64_t *off)
 {
     json_t  *shape = json_array();
     uint64_t end = *off + t->count * st_size(w->dtype);
@@ -144,7 +145,8 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
     int      rc;
 
     if (!text)
-        return err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not UTF-8",
+        return err_set(err, -ENOMEM,
+                       "no memory for the header of %s, or a tensor's name is not UTF-8",
                        w->f.path);
     len = strlen(text);
     n = (len + 7) / 8 * 8;
@@ -166,7 +168,8 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
 /* ---- values ---- */
 
 /* Convert and write `n` elements (at most PIECE / 4) of the current tensor. */
-static int st_writer_piece(struct safetensors_writer *w, const float *values, size_t n, struct err *err)
+static int st_writer_piece(struct safetensors_writer *w, const float *values, size_t n,
+                           struct err *err)
 {
     struct st_declared *t = &w->tensors[w->current];
     size_t              bytes = n * st_size(w->dtype);
@@ -200,7 +203,8 @@ static void st_writer_advance(struct safetensors_writer *w)
     }
 }
 
-int safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n, struct err *err)
+int safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n,
+                           struct err *err)
 {
     int rc = w->data_off ? 0 : st_header_write(w, err);
 
@@ -212,7 +216,8 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
         if (n == 0)
             break;
         if (w->current == w->n)
-            return err_set(err, -EINVAL, "%s: more values than the declared tensors hold", w->f.path);
+            return err_set(err, -EINVAL, "%s: more values than the declared tensors hold",
+                           w->f.path);
         left = w->tensors[w->current].count - w->done;
         if (part > left)
             part = (size_t)left;
@@ -225,11 +230,12 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
 
 int safetensors_writer_commit(struct safetensors_writer *w, struct err *err)
 {
-    int rc = safetensors_writer_add(w, NULL, 0, err); // lays the header out if all tensors are empty
+    int rc = safetensors_writer_add(w, NULL, 0, err); // lays the header out if all tensors are
+                                                      // empty
 
     if (!rc && w->current < w->n)
-        rc = err_set(err, -EINVAL, "%s: tensor %s got %" PRIu64 " of its %" PRIu64 " values", w->f.path,
-                     w->tensors[w->current].name, w->done, w->tensors[w->current].count);
+        rc = err_set(err, -EINVAL, "%s: tensor %s got %" PRIu64 " of its %" PRIu64 " values",
+                     w->f.path, w->tensors[w->current].name, w->done, w->tensors[w->current].count);
     if (!rc)
         rc = st_header_write(w, err);
     if (!rc)

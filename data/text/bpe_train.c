@@ -73,13 +73,15 @@ static int grow(void *p, size_t *cap, size_t need, size_t size, struct err *err)
     memcpy(&old, p, sizeof old);
     fresh = realloc(old, more * size);
     if (!fresh)
-        return err_set(err, -ENOMEM, "no memory for %zu bytes of tables to train a tokenizer", more * size);
+        return err_set(err, -ENOMEM, "no memory for %zu bytes of tables to train a tokenizer",
+                       more * size);
     memcpy(p, &fresh, sizeof fresh);
     *cap = more;
     return 0;
 }
 
-/* A cleared slot table of at least 2 * n slots in place of *slots, if it has fewer; *fresh tells. */
+/* A cleared slot table of at least 2 * n slots in place of *slots, if it has fewer; *fresh tells.
+ */
 static int slots_grow(uint32_t **slots, size_t *n_slots, size_t n, int *fresh, struct err *err)
 {
     size_t    want = *n_slots ? *n_slots : 1024;
@@ -148,7 +150,8 @@ static int count_word(void *arg, const char *bytes, size_t n, int32_t special)
     if (special >= 0)
         return 0;
     if (n > (1u << 28) || b->n_types == UINT32_MAX - 1)
-        return err_misuse(b->err, "a word of %zu bytes, or %zu words, are more than training can count", n,
+        return err_misuse(b->err,
+                          "a word of %zu bytes, or %zu words, are more than training can count", n,
                           b->n_types);
     rc = types_rehash(b);
     if (rc)
@@ -288,7 +291,9 @@ static int pairs_add(struct bpe_train *b, uint32_t w, int sign)
             cap = p->cap ? 2 * (size_t)p->cap : 4;
             uint32_t *words = realloc(p->words, cap * sizeof *words);
 
-            rc = words ? 0 : err_set(b->err, -ENOMEM, "no memory for the pairs of %zu words", b->n_types);
+            rc = words
+                     ? 0
+                     : err_set(b->err, -ENOMEM, "no memory for the pairs of %zu words", b->n_types);
             if (rc)
                 return rc;
             p->words = words;
@@ -452,7 +457,8 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
     b->err = err;
     if (vocab < 257 || vocab > TOKENIZER_MAX_VOCAB)
         return err_misuse(err,
-                          "a vocabulary of %zu: from 257 (256 bytes and <|endoftext|>) to %zu are possible",
+                          "a vocabulary of %zu: from 257 (256 bytes and <|endoftext|>) to %zu are "
+                          "possible",
                           vocab, TOKENIZER_MAX_VOCAB);
     assert(!b->pairs);
     merges = malloc((n_merges + 1) * sizeof *merges);
@@ -463,7 +469,9 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
 
         if (found <= 0) {
             rc = found ? found
-                       : err_misuse(err, "the text yields a vocabulary of %zu, fewer than the %zu asked for",
+                       : err_misuse(err,
+                                    "the text yields a vocabulary of %zu, fewer than the %zu asked "
+                                    "for",
                                     257 + r, vocab);
             break;
         }

@@ -1,15 +1,16 @@
 /* pretoken.c: the regular expression of GPT-2, and where a text may be cut.
  *
- * Text is divided from the outside in: special tokens of the first turn, of the second, runs of valid UTF-8
- * (other bytes stand alone), pre-tokens. The expression has no look-behind, so cutting can go on from any end
- * of a pre-token. When more text is to follow, a pre-token is final if looking for it never touched the end
- * of what is there. It did not if at least two bytes follow it: greedy runs and the lookahead of \s+(?!\S)
- * stop at a code point that is there (a run of spaces that reaches the end is taken whole, so nothing follows
- * it), and a contraction ('re) that lacks a byte leaves "'" with one byte behind it.
+ * Text is divided from the outside in: special tokens of the first turn, of the second, runs of
+ * valid UTF-8 (other bytes stand alone), pre-tokens. The expression has no look-behind, so cutting
+ * can go on from any end of a pre-token. When more text is to follow, a pre-token is final if
+ * looking for it never touched the end of what is there. It did not if at least two bytes follow
+ * it: greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of
+ * spaces that reaches the end is taken whole, so nothing follows it), and a contraction ('re) that
+ * lacks a byte leaves "'" with one byte behind it.
  *
- * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are those of
- * Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids do not depend on the
- * library's version. */
+ * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are
+ * those of Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids
+ * do not depend on the library's version. */
 #include "data/text/pretoken.h"
 
 #include "data/base/utf8.h"
@@ -26,14 +27,19 @@
 
 #define SPACES "\\t-\\r\\x{20}\\x{85}\\x{a0}" \
     "\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define LETTERS "\\p{L}" \
-    "\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d65}" \
-    "\\x{10d6f}-\\x{10d85}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}\\x{11380}-\\x{11389}" \
-    "\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}" \
-    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}" \
-    "\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}" \
-    "\\x{16d40}-\\x{16d6c}\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{1e06d}" \
-    "\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"
+#define LETTERS                                                                                    \
+    "\\p{L}"                                                                                       \
+    "\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}\\x{10d4a}-"    \
+    "\\x{10d65}"                                                                                   \
+    "\\x{10d6f}-\\x{10d85}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}\\x{11380}-\\x{11389}"         \
+    "\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}"                      \
+    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}"                                         \
+    "\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{"     \
+    "1611d}"                                                                                       \
+    "\\x{16d40}-\\x{16d6c}\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{"      \
+    "1e06d}"                                                                                       \
+    "\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{"      \
+    "31350}-\\x{323af}"
 #define NUMBERS "\\p{N}" \
     "\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}" \
     "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}" \
@@ -69,7 +75,8 @@ int pretoken_open(struct pretoken **out, struct err *err)
     *out = NULL;
     if (!p)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
-    p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+    p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code,
+                            &at, NULL);
     if (p->code)
         p->match = pcre2_match_data_create(1, NULL);
     if (!p->match) {
@@ -77,10 +84,12 @@ int pretoken_open(struct pretoken **out, struct err *err)
 
         pretoken_close(p);
         return compiled ? err_set(err, -ENOMEM, "no memory for the pre-tokeniser")
-                        : err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
+                        : err_set(err, -ENOSYS,
+                                  "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
                                   code, (size_t)at);
     }
-    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // where it is not to be had, pcre2_match interprets
+    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // where it is not to be had, pcre2_match
+                                                    // interprets
     *out = p;
     return 0;
 }
@@ -121,10 +130,10 @@ int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t 
     return 0;
 }
 
-/* The next place in text[from..n) where a special token stands (*s), or may stand once more follows (*s
- * NULL); n if none. */
-static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n, int final,
-                           const struct special **s)
+/* The next place in text[from..n) where a special token stands (*s), or may stand once more follows
+ * (*s NULL); n if none. */
+static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n,
+                           int final, const struct special **s)
 {
     *s = NULL;
     for (size_t i = from; p->n && i < n; i++) {
@@ -160,8 +169,9 @@ static size_t special_find(const struct specials *p, const char *text, size_t fr
     return n;
 }
 
-/* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the expression must
- * be asked. Most of English is such words, and the expression takes several times as long to find them. */
+/* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the
+ * expression must be asked. Most of English is such words, and the expression takes several times
+ * as long to find them. */
 static size_t ascii_word(const char *text, size_t i, size_t n)
 {
     size_t first = i + (text[i] == ' '), end = first;
@@ -172,8 +182,8 @@ static size_t ascii_word(const char *text, size_t i, size_t n)
 }
 
 /* Valid UTF-8. `open`: more may follow; then *used is short of n. */
-static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg,
-                   size_t *used, struct err *err)
+static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn,
+                   void *arg, size_t *used, struct err *err)
 {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(p->match);
     size_t            i = 0;
@@ -200,8 +210,8 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pre
     return 0;
 }
 
-/* Length of the valid UTF-8 at the beginning of p[0..n); *why is what utf8_length said of what follows it (1:
- * nothing does). */
+/* Length of the valid UTF-8 at the beginning of p[0..n); *why is what utf8_length said of what
+ * follows it (1: nothing does). */
 static size_t valid_length(const char *text, size_t n, int *why)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -230,8 +240,8 @@ static size_t valid_length(const char *text, size_t n, int *why)
 }
 
 /* Text without special tokens. */
-static int segment_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn, void *arg,
-                       size_t *used, struct err *err)
+static int segment_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn,
+                       void *arg, size_t *used, struct err *err)
 {
     *used = 0;
     while (*used < n) {
@@ -254,8 +264,8 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
 }
 
 /* Text around the special tokens of turn `turn` and later ones. */
-static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final, pretoken_fn *fn,
-                    void *arg, size_t *used, struct err *err)
+static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
+                    pretoken_fn *fn, void *arg, size_t *used, struct err *err)
 {
     if (turn == TURNS)
         return segment_cut(p, text, n, !final, fn, arg, used, err);
@@ -279,8 +289,8 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
     return 0;
 }
 
-int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn, void *arg,
-                 size_t *used, struct err *err)
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn,
+                 void *arg, size_t *used, struct err *err)
 {
     return turn_cut(p, 0, text, n, final, fn, arg, used, err);
 }
@@ -304,8 +314,8 @@ static int stream_append(struct pretoken_stream *s, const char *text, size_t n, 
     return 0;
 }
 
-static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, pretoken_fn *fn, void *arg,
-                      struct err *err)
+static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, pretoken_fn *fn,
+                      void *arg, struct err *err)
 {
     size_t used;
     int    rc = pretoken_cut(p, s->buf, s->n, final, fn, arg, &used, err);
@@ -319,8 +329,8 @@ static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, 
     return 0;
 }
 
-int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n, pretoken_fn *fn,
-                  void *arg, struct err *err)
+int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n,
+                  pretoken_fn *fn, void *arg, struct err *err)
 {
     while (n > 0) {
         size_t part = n < 16 * STREAM_BYTES ? n : 16 * STREAM_BYTES;

@@ -1,5 +1,6 @@
-/* pretoken.h: cuts text into GPT-2's pre-tokens: by its regular expression, around special tokens. One cutter
- * serves the tokenizer and the training of one. Bytes that are not UTF-8 are a pre-token each. */
+/* pretoken.h: cuts text into GPT-2's pre-tokens: by its regular expression, around special tokens.
+ * One cutter serves the tokenizer and the training of one. Bytes that are not UTF-8 are a pre-token
+ * each. */
 #ifndef DATA_TEXT_PRETOKEN_H
 #define DATA_TEXT_PRETOKEN_H
 
@@ -10,16 +11,16 @@
 
 struct pretoken;
 
-/* Called for each pre-token in order: its bytes and -1, or a special token and its id. Non-zero stops and is
- * passed up. */
+/* Called for each pre-token in order: its bytes and -1, or a special token and its id. Non-zero
+ * stops and is passed up. */
 typedef int pretoken_fn(void *arg, const char *bytes, size_t n, int32_t special);
 
 int  pretoken_open(struct pretoken **out, struct err *err);
 void pretoken_close(struct pretoken *p);
 
-/* From now on the literal content[0..n), n > 0, is one special token (the longest of those that begin at a
- * place). Those of the second turn are looked for in what those of the first leave: Hugging Face's normalized
- * tokens. */
+/* From now on the literal content[0..n), n > 0, is one special token (the longest of those that
+ * begin at a place). Those of the second turn are looked for in what those of the first leave:
+ * Hugging Face's normalized tokens. */
 int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second,
                      struct err *err);
 
@@ -30,8 +31,8 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pret
 
 /* A text in pieces. The zero state is ready; finish makes it so again; release frees. */
 struct pretoken_stream { char *buf; size_t n, cap, next_try; };
-int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n, pretoken_fn *fn,
-                  void *arg, struct err *err);
+int  pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n,
+                   pretoken_fn *fn, void *arg, struct err *err);
 int pretoken_finish(struct pretoken *p, struct pretoken_stream *s, pretoken_fn *fn, void *arg,
                     struct err *err);
 void pretoken_stream_release(struct pretoken_stream *s);

@@ -48,7 +48,8 @@ void byte_map_make(struct byte_map *m)
     for (int printable = 1; printable >= 0; printable--)
         for (unsigned b = 0; b < 256; b++)
             if (printable == ((b >= 33 && b <= 126) || (b >= 161 && b != 173))) {
-                m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188); // 188 bytes are printable
+                m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188); // 188 bytes are
+                                                                              // printable
                 m->order[n++] = (unsigned char)b;
             }
 }
@@ -89,8 +90,8 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err 
     return 0;
 }
 
-int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what,
-                  struct err *err)
+int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
+                  const char *what, struct err *err)
 {
     struct token_entry *e = &t->entries[id];
 
@@ -109,7 +110,8 @@ int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, i
     return 0;
 }
 
-int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what, struct err *err)
+int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what,
+                        struct err *err)
 {
     size_t              id = (size_t)a->id, n = strlen(a->content);
     struct token_entry *e = &t->entries[id];
@@ -134,7 +136,8 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t pair)
     return &t->table[i];
 }
 
-void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right, uint32_t merged)
+void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right,
+                         uint32_t merged)
 {
     uint64_t pair = (uint64_t)left << 32 | right;
 
@@ -153,7 +156,8 @@ int tokenizer_complete(struct tokenizer *t, struct err *err)
     for (size_t i = 0; i < t->n; i++) {
         const struct token_entry *e = &t->entries[i];
 
-        if (e->bytes && e->n == 1 && (!e->raw || (e->special && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
+        if (e->bytes && e->n == 1 &&
+            (!e->raw || (e->special && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
             t->byte_id[(unsigned char)e->bytes[0]] = (int32_t)i;
     }
     for (size_t b = 0; b < 256; b++)
@@ -199,11 +203,13 @@ static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], si
         uint32_t a = merges[r][0], b = merges[r][1];
 
         if (a >= 256 + r || b >= 256 + r)
-            return err_misuse(err, "merge %zu joins the ids %u and %u, but only %zu exist before it", r, a, b,
-                              256 + r);
+            return err_misuse(err,
+                              "merge %zu joins the ids %u and %u, but only %zu exist before it", r,
+                              a, b, 256 + r);
         memcpy(bytes, t->entries[a].bytes, t->entries[a].n);
         memcpy(bytes + t->entries[a].n, t->entries[b].bytes, t->entries[b].n);
-        rc = tokenizer_set(t, 256 + r, bytes, (size_t)t->entries[a].n + t->entries[b].n, 0, "training", err);
+        rc = tokenizer_set(t, 256 + r, bytes, (size_t)t->entries[a].n + t->entries[b].n, 0,
+                           "training", err);
         if (!rc)
             tokenizer_set_merge(t, r, a, b, (uint32_t)(256 + r));
     }
@@ -220,8 +226,8 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
 
     *out = NULL;
     if (n_merges > TOKENIZER_MAX_VOCAB - 257)
-        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have", n_merges,
-                          TOKENIZER_MAX_VOCAB - 257);
+        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have",
+                          n_merges, TOKENIZER_MAX_VOCAB - 257);
     rc = tokenizer_new(&t, 257 + n_merges, n_merges, err);
     if (rc)
         return rc;
@@ -247,7 +253,8 @@ int32_t tokenizer_endoftext(const struct tokenizer *t)
     size_t n = strlen(END_OF_TEXT);
 
     for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
-        if (t->entries[i].special && t->entries[i].n == n && !memcmp(t->entries[i].bytes, END_OF_TEXT, n))
+        if (t->entries[i].special && t->entries[i].n == n &&
+            !memcmp(t->entries[i].bytes, END_OF_TEXT, n))
             return (int32_t)i;
     return -1;
 }
@@ -311,7 +318,9 @@ static int scratch_grow(struct bpe_scratch *s, size_t n, struct err *err)
         return 0;
     if (n >= (size_t)1 << 30)
         return err_misuse(err,
-                          "a word of %zu bytes without a break is too long to tokenise (less than 1 GiB)", n);
+                          "a word of %zu bytes without a break is too long to tokenise (less than "
+                          "1 GiB)",
+                          n);
     free(s->symbols);
     free(s->heap);
     s->cap = 0;
@@ -333,8 +342,8 @@ static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct e
         return rc;
     s->n_heap = 0;
     for (uint32_t i = 0; i < n; i++)
-        s->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK, i ? i - 1 : NOBODY,
-                                         i + 1 < n ? i + 1 : NOBODY };
+        s->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK,
+                                         i ? i - 1 : NOBODY, i + 1 < n ? i + 1 : NOBODY };
     for (uint32_t i = 0; i < n; i++)
         pair_queue(t, i);
     while (s->n_heap > 0) {
@@ -436,7 +445,8 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special)
     return 0;
 }
 
-int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out, struct err *err)
+int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
+                     struct err *err)
 {
     struct encoding e = { t, out, err };
     size_t          used;
@@ -457,8 +467,8 @@ int tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, st
     return 0;
 }
 
-int tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n, struct token_buf *out,
-                          struct err *err)
+int tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n,
+                          struct token_buf *out, struct err *err)
 {
     struct encoding e = { s->t, out, err };
 

@@ -1,7 +1,8 @@
-/* tokenizer.h: GPT-2's byte-level BPE (Radford et al. 2019): pre-tokens by its regular expression (PCRE2 for
- * \p{L} and \p{N}), bytes mapped to printable code points in the files, merges by rank. Reads tokenizer.json,
- * or vocab.json + merges.txt (or encoder.json + vocab.bpe), with the added tokens that these and the files
- * beside them name, and writes a folder that transformers loads. Gives Hugging Face's ids on any text. */
+/* tokenizer.h: GPT-2's byte-level BPE (Radford et al. 2019): pre-tokens by its regular expression
+ * (PCRE2 for \p{L} and \p{N}), bytes mapped to printable code points in the files, merges by rank.
+ * Reads tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe), with the added
+ * tokens that these and the files beside them name, and writes a folder that transformers loads.
+ * Gives Hugging Face's ids on any text. */
 #ifndef DATA_TEXT_TOKENIZER_H
 #define DATA_TEXT_TOKENIZER_H
 
@@ -14,18 +15,19 @@
 
 struct tokenizer;
 
-/* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and added_tokens.json
- * count as they do for transformers. What is not computed here (a normalizer, lstrip, ...) is refused.
- * Truncation and padding settings are ignored. */
+/* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and
+ * added_tokens.json count as they do for transformers. What is not computed here (a normalizer,
+ * lstrip, ...) is refused. Truncation and padding settings are ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
-/* From training: `n_merges` pairs of ids in order of rank; ids 0..255 are the bytes in GPT-2's order, id 256
+/* From training: `n_merges` pairs of ids in order of rank; ids 0..255 are the bytes in GPT-2's
+ * order, id 256
  * + r is merge r, the last id is <|endoftext|>. */
 int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
                           struct err *err);
 void tokenizer_close(struct tokenizer *t);
 
-/* Write tokenizer.json, vocab.json, merges.txt, tokenizer_config.json and special_tokens_map.json into dir
- * (made if missing), each under a temporary name and renamed. */
+/* Write tokenizer.json, vocab.json, merges.txt, tokenizer_config.json and special_tokens_map.json
+ * into dir (made if missing), each under a temporary name and renamed. */
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err);
 
 size_t tokenizer_vocab(const struct tokenizer *t);      // number of ids, added tokens included
@@ -33,12 +35,13 @@ int32_t tokenizer_endoftext(const struct tokenizer *t); // id of <|endoftext|>, 
 
 /* Ids of text[0..n) appended to a growing array. The literal <|endoftext|> is one id. */
 struct token_buf { int32_t *ids; size_t n, cap; };
-int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out, struct err *err);
+int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
+                      struct err *err);
 void token_buf_free(struct token_buf *b);
 
-/* A text in pieces of any size (a file larger than memory): feed them in order, then finish. The ids are
- * those of the whole text at once: a piece is cut only where no pre-token can span. Uses bounded memory
- * unless a single pre-token exceeds it. */
+/* A text in pieces of any size (a file larger than memory): feed them in order, then finish. The
+ * ids are those of the whole text at once: a piece is cut only where no pre-token can span. Uses
+ * bounded memory unless a single pre-token exceeds it. */
 struct tokenizer_stream;
 int  tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, struct err *err);
 int  tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n,

@@ -1,11 +1,12 @@
 /* tokenizer_added.c: which added tokens a folder has, and with what ids.
  *
- * Five files may name them: tokenizer.json (added_tokens), tokenizer_config.json (added_tokens_decoder, and
- * bos_token and its kin), special_tokens_map.json and added_tokens.json. This follows what transformers does
- * with them: the later one adds to the earlier; the two old files count only where tokenizer_config.json has
- * no added_tokens_decoder; what is named again takes the flags of its last naming. An id is never the file's:
- * a token of the vocabulary keeps its own, every other gets the next one. A file that says otherwise is
- * refused, since its model was trained with the ids that it says. */
+ * Five files may name them: tokenizer.json (added_tokens), tokenizer_config.json
+ * (added_tokens_decoder, and bos_token and its kin), special_tokens_map.json and added_tokens.json.
+ * This follows what transformers does with them: the later one adds to the earlier; the two old
+ * files count only where tokenizer_config.json has no added_tokens_decoder; what is named again
+ * takes the flags of its last naming. An id is never the file's: a token of the vocabulary keeps
+ * its own, every other gets the next one. A file that says otherwise is refused, since its model
+ * was trained with the ids that it says. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"
@@ -83,7 +84,8 @@ static int token_add(struct adding *s, const struct naming *what, struct err *er
     return 0;
 }
 
-/* A token as a string, or as an object with content and flags. `special`: it is one, whatever its flag says.
+/* A token as a string, or as an object with content and flags. `special`: it is one, whatever its
+ * flag says.
  */
 static int naming_read(const struct adding *s, struct naming *out, const json_t *v, int special,
                        struct err *err)
@@ -97,8 +99,8 @@ static int naming_read(const struct adding *s, struct naming *out, const json_t 
                             special || json_is_true(json_object_get(v, "special")) };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (json_is_true(json_object_get(v, unknown[i])))
-            return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here", s->path,
-                              out->content, unknown[i]);
+            return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here",
+                              s->path, out->content, unknown[i]);
     flag = json_object_get(v, "normalized");
     out->normalized = flag ? json_is_true(flag) : !out->special;
     return 0;
@@ -143,7 +145,8 @@ static int is_named(const json_t *named, const char *content)
         list = json_is_array(v) ? v : NULL;
         for (size_t i = 0; i < (list ? json_array_size(list) : 1); i++) {
             const json_t *one = list ? json_array_get(list, i) : v;
-            const char   *c = json_string_value(json_is_string(one) ? one : json_object_get(one, "content"));
+            const char   *c =
+                json_string_value(json_is_string(one) ? one : json_object_get(one, "content"));
 
             if (c && !strcmp(c, content))
                 return 1;
@@ -152,15 +155,15 @@ static int is_named(const json_t *named, const char *content)
     return 0;
 }
 
-/* Of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json, {"content": 50257}: in the
- * order of the ids. */
+/* Of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json, {"content":
+ * 50257}: in the order of the ids. */
 static int object_add(struct adding *s, const json_t *object, const json_t *named, struct err *err)
 {
     size_t         n = 0, size = json_object_size(object);
     struct naming *all = calloc(size ? size : 1, sizeof *all);
     const char    *key;
     const json_t  *v;
-    int            rc = all ? 0 : err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
+    int rc = all ? 0 : err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
 
     json_object_foreach((json_t *)object, key, v) {
         struct naming *what = all + n++;
@@ -209,7 +212,8 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
         const json_t *list = json_object_get(named, lists[k]);
 
         if (json_object_size(list))
-            return err_misuse(err, "%s: %s is an object: only a list of tokens is known", s->path, lists[k]);
+            return err_misuse(err, "%s: %s is an object: only a list of tokens is known", s->path,
+                              lists[k]);
         for (size_t i = 0; i < json_array_size(list) && !rc; i++)
             rc = special_add(s, json_array_get(list, i), err);
     }
@@ -219,7 +223,8 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 /* ---- the folder ---- */
 
 /* dir/name parsed, *path naming it (caller frees both); *out NULL where there is no such file. */
-static int optional_read(json_t **out, char **path, const char *dir, const char *name, struct err *err)
+static int optional_read(json_t **out, char **path, const char *dir, const char *name,
+                         struct err *err)
 {
     *out = NULL;
     if (asprintf(path, "%s/%s", dir, name) < 0) {

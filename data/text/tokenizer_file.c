@@ -33,8 +33,8 @@ struct loading {
 
 /* ---- names: tokens as they stand in the files ---- */
 
-/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of mapped
- * bytes. */
+/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of
+ * mapped bytes. */
 static long name_decode(const struct loading *l, const char *name, char *out)
 {
     const unsigned char *p = (const unsigned char *)name;
@@ -112,7 +112,8 @@ static size_t vocab_size(const struct loading *l, struct err *err)
     return n;
 }
 
-/* The tokens that are not there yet: added tokens come first, and stand in most vocabularies too. */
+/* The tokens that are not there yet: added tokens come first, and stand in most vocabularies too.
+ */
 static int vocab_load(struct loading *l, struct err *err)
 {
     const char *name;
@@ -131,8 +132,8 @@ static int vocab_load(struct loading *l, struct err *err)
             return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
                               TOKENIZER_MAX_BYTES);
         n = name_decode(l, name, bytes);
-        rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes, n < 0 ? len : (size_t)n, n < 0,
-                           l->path, err);
+        rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes, n < 0 ? len : (size_t)n,
+                           n < 0, l->path, err);
         if (rc)
             return rc;
     }
@@ -141,14 +142,15 @@ static int vocab_load(struct loading *l, struct err *err)
 
 /* ---- loading: merges ---- */
 
-static int merge_load(struct loading *l, size_t rank, const char *left, size_t n_left, const char *right,
-                      size_t n_right, struct err *err)
+static int merge_load(struct loading *l, size_t rank, const char *left, size_t n_left,
+                      const char *right, size_t n_right, struct err *err)
 {
     char       name[2 * TOKENIZER_MAX_BYTES + 1];
     json_int_t a, b, c;
 
     if (n_left > TOKENIZER_MAX_BYTES || n_right > TOKENIZER_MAX_BYTES)
-        return err_misuse(err, "%s: merge %zu is longer than %u bytes", l->path, rank, TOKENIZER_MAX_BYTES);
+        return err_misuse(err, "%s: merge %zu is longer than %u bytes", l->path, rank,
+                          TOKENIZER_MAX_BYTES);
     memcpy(name, left, n_left);
     name[n_left] = 0;
     a = id_of(json_object_get(l->vocab, name));
@@ -158,21 +160,24 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
     c = id_of(json_object_get(l->vocab, name));
     // a NUL is in no token
     if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0)
-        return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token",
+        return err_misuse(err,
+                          "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token",
                           l->path, rank, name);
     tokenizer_set_merge(l->t, rank, (uint32_t)a, (uint32_t)b, (uint32_t)c);
     return 0;
 }
 
 /* "left right" */
-static int merge_load_line(struct loading *l, size_t rank, const char *line, size_t n, struct err *err)
+static int merge_load_line(struct loading *l, size_t rank, const char *line, size_t n,
+                           struct err *err)
 {
     const char *space = memchr(line, ' ', n);
 
     if (!space)
-        return err_misuse(err, "%s: merge %zu (%.*s) is not two tokens with a space between", l->path, rank,
-                          n < 60 ? (int)n : 60, line);
-    return merge_load(l, rank, line, (size_t)(space - line), space + 1, n - 1 - (size_t)(space - line), err);
+        return err_misuse(err, "%s: merge %zu (%.*s) is not two tokens with a space between",
+                          l->path, rank, n < 60 ? (int)n : 60, line);
+    return merge_load(l, rank, line, (size_t)(space - line), space + 1,
+                      n - 1 - (size_t)(space - line), err);
 }
 
 static int merges_load_json(struct loading *l, const json_t *merges, struct err *err)
@@ -180,7 +185,8 @@ static int merges_load_json(struct loading *l, const json_t *merges, struct err 
     int rc = 0;
 
     for (size_t r = 0; !rc && r < json_array_size(merges); r++) {
-        const json_t *m = json_array_get(merges, r), *a = json_array_get(m, 0), *b = json_array_get(m, 1);
+        const json_t *m = json_array_get(merges, r), *a = json_array_get(m, 0),
+                     *b = json_array_get(m, 1);
 
         if (json_is_string(m))
             rc = merge_load_line(l, r, json_string_value(m), json_string_length(m), err);
@@ -214,10 +220,12 @@ static const char *merges_line(const char *text, size_t n, size_t *at, size_t *l
 /* Whether an optional setting is absent, null, false or "". */
 static int is_unset(const json_t *v)
 {
-    return !v || json_is_null(v) || json_is_false(v) || (json_is_string(v) && json_string_length(v) == 0);
+    return !v || json_is_null(v) || json_is_false(v) ||
+           (json_is_string(v) && json_string_length(v) == 0);
 }
 
-static int settings_check(const struct loading *l, const json_t *root, const json_t *model, struct err *err)
+static int settings_check(const struct loading *l, const json_t *root, const json_t *model,
+                          struct err *err)
 {
     static const char *const unset[] = { "dropout", "continuing_subword_prefix",
                                          "end_of_word_suffix", "byte_fallback", "ignore_merges" };
@@ -242,8 +250,8 @@ static int settings_check(const struct loading *l, const json_t *root, const jso
     return 0;
 }
 
-/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root: tokenizer.json,
- * or NULL. */
+/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root:
+ * tokenizer.json, or NULL. */
 static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, struct err *err)
 {
     size_t n = vocab_size(l, err);
@@ -294,7 +302,8 @@ static int merges_load_text(struct loading *l, const char *text, size_t n, struc
     return rc;
 }
 
-static int open_pair(struct loading *l, const char *vocab_path, const char *merges_path, struct err *err)
+static int open_pair(struct loading *l, const char *vocab_path, const char *merges_path,
+                     struct err *err)
 {
     char  *text = NULL;
     size_t n_text = 0, n_merges = 0, at = 0, len;
@@ -420,32 +429,31 @@ static json_t *added_make(const struct tokenizer *t, char **names)
 
         if (e->special)
             json_array_append_new(added,
-                                  json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
-                                            "content", names[i], "single_word", 0, "lstrip", 0, "rstrip", 0,
-                                            "normalized", e->normalized, "special", !e->word));
+                                  json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
+                                            (json_int_t)i, "content", names[i], "single_word", 0,
+                                            "lstrip", 0, "rstrip", 0, "normalized", e->normalized,
+                                            "special", !e->word));
     }
     return added;
 }
 
 /* tokenizer.json; takes over `vocab` and `merges`. */
-static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab, json_t *merges)
+static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab,
+                              json_t *merges)
 {
     json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:o, s:o}", "type", "BPE",
                               "dropout", "unk_token",
                               "continuing_subword_prefix", "", "end_of_word_suffix", "",
                               "fuse_unk", 0, "byte_fallback", 0, "vocab", vocab, "merges", merges);
 
-    return json_pack("{s:s, s:n, s:n, s:o, s:n,"
-                     " s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, s:o}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", added_make(t, names),
-                     "normalizer",
-                     "pre_tokenizer", "type", "ByteLevel",
-                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1,
-                     "post_processor", "type", "ByteLevel",
-                     "add_prefix_space", 1, "trim_offsets", 0, "use_regex", 1,
-                     "decoder", "type", "ByteLevel",
-                     "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
-                     "model", model);
+    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
+                     "s:{s:s, s:b, s:b, s:b}, s:o}",
+                     "version", "1.0", "truncation", "padding", "added_tokens",
+                     added_make(t, names), "normalizer", "pre_tokenizer", "type", "ByteLevel",
+                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "post_processor",
+                     "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 0, "use_regex", 1,
+                     "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1,
+                     "use_regex", 1, "model", model);
 }
 
 static int merges_write(const json_t *merges, const char *path, struct err *err)
@@ -482,12 +490,13 @@ static json_t *merges_make(const struct tokenizer *t, char **names)
     json_t *merges = json_array();
 
     for (size_t r = 0; r < t->n_merges; r++)
-        json_array_append_new(merges, json_sprintf("%s %s", names[t->merges[r][0]], names[t->merges[r][1]]));
+        json_array_append_new(merges, json_sprintf("%s %s", names[t->merges[r][0]],
+                                                   names[t->merges[r][1]]));
     return merges;
 }
 
-/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer asks
- * for. */
+/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer
+ * asks for. */
 static int names_write(const struct tokenizer *t, int config, const char *path, struct err *err)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };

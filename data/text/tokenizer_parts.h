@@ -1,5 +1,5 @@
-/* tokenizer_parts.h: what tokenizer.c (which encodes) and tokenizer_file.c (which loads and saves) share;
- * nobody else includes it. */
+/* tokenizer_parts.h: what tokenizer.c (which encodes) and tokenizer_file.c (which loads and saves)
+ * share; nobody else includes it. */
 #ifndef DATA_TEXT_TOKENIZER_PARTS_H
 #define DATA_TEXT_TOKENIZER_PARTS_H
 
@@ -14,10 +14,10 @@
 struct token_entry {
     char    *bytes; // NULL: no token has this id
     uint32_t n;
-    char     raw;        // its bytes stand in the files as they are, not mapped to printable code points
+    char     raw; // its bytes stand in the files as they are, not mapped to printable code points
     char     special;    // an added token: matched literally, before anything else
     char     normalized; // an added token that is looked for in what the others leave
-    char     word;       // an added token that Hugging Face does not call special: not skipped with those
+    char     word; // an added token that Hugging Face does not call special: not skipped with those
 };
 
 struct merge { uint64_t pair; uint32_t rank, id; }; // pair: left << 32 | right; id of their merge
@@ -40,23 +40,27 @@ struct tokenizer {
     struct bpe_scratch *scratch;
 };
 
-/* GPT-2's bytes in the order of their ids, and the code point that stands for each byte in the files. */
+/* GPT-2's bytes in the order of their ids, and the code point that stands for each byte in the
+ * files. */
 struct byte_map { unsigned char order[256]; uint16_t code_point[256]; };
 void byte_map_make(struct byte_map *m);
 
-/* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then complete
- * (a tokenizer that is not complete may only be closed). `what` names the file in a sentence. */
+/* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then
+ * complete (a tokenizer that is not complete may only be closed). `what` names the file in a
+ * sentence. */
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err);
-int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw, const char *what,
-                  struct err *err);
+int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
+                  const char *what, struct err *err);
 struct added_token { char *content; json_int_t id; int normalized, special; };
-int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what, struct err *err);
-void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right, uint32_t merged);
+int  tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what,
+                         struct err *err);
+void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right,
+                         uint32_t merged);
 int tokenizer_complete(struct tokenizer *t, struct err *err);
 
-/* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed from `path`;
- * NULL: the folder has the older pair of files) and by the files beside it. `vocab` is token -> id, all of
- * them ids. Caller frees, also after an error. */
+/* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed
+ * from `path`; NULL: the folder has the older pair of files) and by the files beside it. `vocab` is
+ * token -> id, all of them ids. Caller frees, also after an error. */
 struct added_tokens { struct added_token *list; size_t n; };
 int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
                       const json_t *vocab, struct err *err);

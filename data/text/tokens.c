@@ -44,7 +44,8 @@ struct tokens {
 
 static int32_t get_i32(const unsigned char *p)
 {
-    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+                     (uint32_t)p[3] << 24);
 }
 
 static void put_i32(unsigned char *p, uint32_t v)
@@ -112,7 +113,8 @@ static int tokens_is_llmc(int fd, uint64_t size, const char *path, int *llmc, st
     return rc;
 }
 
-int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch, struct err *err)
+int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
+                  struct err *err)
 {
     unsigned char *buf = NULL;
     uint64_t       size;
@@ -161,7 +163,9 @@ static int tokens_open_llmc(struct tokens *t, struct err *err)
         return err_misuse(err, "%s is an llm.c token file of version %d, but only version %d "
                           "(uint16 ids) is known", t->path, version, LLMC_VERSION);
     if (n < 0 || t->size != LLMC_HEADER_BYTES + 2 * (uint64_t)n)
-        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens, which take %" PRId64,
+        return err_misuse(err,
+                          "%s has %" PRIu64 " bytes, but its header says %d tokens, which take "
+                                            "%" PRId64,
                           t->path, t->size, n, (int64_t)LLMC_HEADER_BYTES + 2 * (int64_t)n);
     t->data_off = LLMC_HEADER_BYTES;
     t->count = (uint64_t)n;
@@ -335,7 +339,8 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
 }
 
 /* Bytes of the file: where sums are expected, only out of what was compared after it was read. */
-static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n, struct err *err)
+static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n,
+                        struct err *err)
 {
     if (!t->sums)
         return file_pread(t->fd, raw, n, off, t->path, err);
@@ -355,7 +360,8 @@ static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size
     return 0;
 }
 
-int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids, struct err *err)
+int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
+                struct err *err)
 {
     unsigned char raw[2 * PIECE_IDS];
     int           rc = 0;
@@ -370,9 +376,13 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
         for (size_t i = 0; !rc && i < part; i++) {
             ids[done + i] = raw[2 * i] | raw[2 * i + 1] << 8;
             if ((size_t)ids[done + i] >= vocab)
-                rc = err_misuse(err, "%s: id %d at position %" PRIu64 " is not below the vocabulary's %zu%s",
-                                t->path, ids[done + i], first + done + i, vocab, t->data_off ? "" :
-                                " (it is neither text nor has it llm.c's header: read as uint16 ids)");
+                rc = err_misuse(err,
+                                "%s: id %d at position %" PRIu64 " is not below the vocabulary's "
+                                                                 "%zu%s",
+                                t->path, ids[done + i], first + done + i, vocab,
+                                t->data_off ? ""
+                                            : " (it is neither text nor has it llm.c's header: "
+                                              "read as uint16 ids)");
         }
         done += part;
     }
@@ -417,8 +427,8 @@ static uint64_t tokens_permute(uint64_t i, uint64_t n, uint64_t seed, uint64_t e
     return i;
 }
 
-int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum, size_t vocab,
-                 int32_t *x, int32_t *y, struct err *err)
+int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
+                 size_t vocab, int32_t *x, int32_t *y, struct err *err)
 {
     uint64_t rows = t->count > 0 ? (t->count - 1) / o->seq : 0;
     uint64_t first = (step * o->grad_accum + accum) * o->batch;
@@ -471,7 +481,8 @@ int tokens_writer_open(struct tokens_writer **out, const char *path, struct err 
 
 static int tokens_writer_flush(struct tokens_writer *w, struct err *err)
 {
-    int rc = file_pwrite(w->f.fd, w->raw, 2 * w->pending, LLMC_HEADER_BYTES + 2 * w->count, w->f.path, err);
+    int rc = file_pwrite(w->f.fd, w->raw, 2 * w->pending, LLMC_HEADER_BYTES + 2 * w->count,
+                         w->f.path, err);
 
     if (!rc) {
         w->count += w->pending;
@@ -483,7 +494,8 @@ static int tokens_writer_flush(struct tokens_writer *w, struct err *err)
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
 {
     if (n > INT32_MAX - w->count - w->pending)
-        return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can count",
+        return err_misuse(err,
+                          "%s would hold more than the %d tokens that an llm.c header can count",
                           w->f.path, INT32_MAX);
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] > 65535)

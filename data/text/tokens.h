@@ -13,13 +13,16 @@
 
 enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
 
-/* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the whole
- * file is looked at, in pieces); else nanoGPT's, if its size is even. One sentence otherwise. */
-int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch, struct err *err);
+/* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the
+ * whole file is looked at, in pieces); else nanoGPT's, if its size is even. One sentence otherwise.
+ */
+int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
+                  struct err *err);
 
 struct tokens; // an open token file
 
-/* Opens a llm.c or nanoGPT file; a size that disagrees with the header is refused with both numbers. */
+/* Opens a llm.c or nanoGPT file; a size that disagrees with the header is refused with both
+ * numbers. */
 int      tokens_open(struct tokens **out, const char *path, struct err *err);
 void     tokens_close(struct tokens *t);
 uint64_t tokens_count(const struct tokens *t);
@@ -36,7 +39,8 @@ int    tokens_verify(struct tokens *t, size_t i, struct err *err);
 
 /* ids[0..n) from position `first`; an id >= vocab is refused, naming file and position.
  * Past the end is an error. */
-int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids, struct err *err);
+int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
+                struct err *err);
 
 /* Write a llm.c file under a temporary name in the same folder, renamed on commit; abort (or close
  * without commit) removes it. */
@@ -48,13 +52,12 @@ int  tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, st
 int  tokens_writer_commit(struct tokens_writer *w, uint64_t *count, struct err *err);
 void tokens_writer_close(struct tokens_writer *w);
 
-/* The rows of a training step: micro-batch a (0..accum) of step s, into x[rows*seq] and targets y[rows*seq].
- * Sequential: rows one after the other from ((s*accum + a)*batch)*seq, wrapping to 0 when
- * the next row does not fit.
- * Shuffled: rows of `seq` tokens at multiples of seq; each epoch a permutation by (seed, epoch) of
- * all floor((count-1)/seq) rows. */
+/* The rows of a training step: micro-batch a (0..accum) of step s, into x[rows*seq] and targets
+ * y[rows*seq]. Sequential: rows one after the other from ((s*accum + a)*batch)*seq, wrapping to 0
+ * when the next row does not fit. Shuffled: rows of `seq` tokens at multiples of seq; each epoch a
+ * permutation by (seed, epoch) of all floor((count-1)/seq) rows. */
 struct tokens_order { int shuffled; uint64_t seed; size_t batch, seq, grad_accum; };
-int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum, size_t vocab,
-                 int32_t *x, int32_t *y, struct err *err);
+int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
+                 size_t vocab, int32_t *x, int32_t *y, struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
-/* crash.c: power cuts, every one of them. A small run on a simulated machine (storage.h, threads.h) is cut at
- * each operation that changes a file; what was not durable is kept, lost or torn by seed; then the run is
- * opened again and trained to its end, perhaps cut a second time on the way. In the end everything there is,
- * losses, rows, states, versions, residuals, has to be that of a run that was never cut, bit for bit, and no
- * step that was reported as committed may have been lost.
+/* crash.c: power cuts, every one of them. A small run on a simulated machine (storage.h, threads.h)
+ * is cut at each operation that changes a file; what was not durable is kept, lost or torn by seed;
+ * then the run is opened again and trained to its end, perhaps cut a second time on the way. In the
+ * end everything there is, losses, rows, states, versions, residuals, has to be that of a run that
+ * was never cut, bit for bit, and no step that was reported as committed may have been lost.
  *
  *     crash                                          the short form: a part of the points, as TAP
  *     crash --all [--config NAME] [--schedules N]    every point, in N schedules (1), as a table
@@ -34,25 +34,56 @@ static const struct plan plans[] = {
     { .name = "su+o records", .mode = RUN_SUO, .sync = 1, .records = 4, .skip = 2 },
     { .name = "su+o+c", .mode = RUN_SUO, .compress = 0.05, .skip = NEVER },
     { .name = "su+o+c feedback", .mode = RUN_SUO, .compress = 0.05, .feedback = 1, .skip = 2 },
-    { .name = "su+o+c feedback ram", .mode = RUN_SUO, .compress = 0.05,
-      .feedback = 1, .in_ram = 1, .skip = NEVER },
+    { .name = "su+o+c feedback ram",
+      .mode = RUN_SUO,
+      .compress = 0.05,
+      .feedback = 1,
+      .in_ram = 1,
+      .skip = NEVER },
     { .name = "base speculate", .mode = RUN_BASE, .speculate = 1, .spares = 1, .skip = NEVER },
-    { .name = "su+o speculate", .mode = RUN_SUO, .speculate = 1, .spares = 1, .checkpoint = 16, .skip = 3 },
+    { .name = "su+o speculate",
+      .mode = RUN_SUO,
+      .speculate = 1,
+      .spares = 1,
+      .checkpoint = 16,
+      .skip = 3 },
     { .name = "su+o speculate few", .mode = RUN_SUO, .speculate = 1, .sync = 1, .skip = NEVER },
-    { .name = "su+o+c speculate feedback", .mode = RUN_SUO, .compress = 0.05,
-      .feedback = 1, .speculate = 1, .spares = 1, .skip = NEVER },
+    { .name = "su+o+c speculate feedback",
+      .mode = RUN_SUO,
+      .compress = 0.05,
+      .feedback = 1,
+      .speculate = 1,
+      .spares = 1,
+      .skip = NEVER },
     { .name = "mem", .mode = RUN_MEM, .commit_every = 1, .skip = 1 },
-    { .name = "mem every 2 feedback", .mode = RUN_MEM, .commit_every = 2,
-      .checkpoint = 4, .compress = 0.05, .feedback = 1, .skip = NEVER },
+    { .name = "mem every 2 feedback",
+      .mode = RUN_MEM,
+      .commit_every = 2,
+      .checkpoint = 4,
+      .compress = 0.05,
+      .feedback = 1,
+      .skip = NEVER },
     { .name = "reshard su+o", .mode = RUN_SUO, .sync = 1, .reshard = 1, .skip = NEVER },
-    { .name = "reshard feedback", .mode = RUN_SUO, .compress = 0.05,
-      .feedback = 1, .reshard = 1, .skip = NEVER },
+    { .name = "reshard feedback",
+      .mode = RUN_SUO,
+      .compress = 0.05,
+      .feedback = 1,
+      .reshard = 1,
+      .skip = NEVER },
     { .name = "create su+o", .mode = RUN_SUO, .sync = 1, .create = 1, .skip = NEVER },
     { .name = "create mem", .mode = RUN_MEM, .create = 1, .skip = NEVER },
     { .name = "su+o lying", .mode = RUN_SUO, .checkpoint = 16, .skip = NEVER, .storage = LYING },
     { .name = "mem lying", .mode = RUN_MEM, .commit_every = 1, .skip = NEVER, .storage = LYING },
-    { .name = "su+o none", .mode = RUN_SUO, .checkpoint = 16, .skip = NEVER, .storage = NO_FLUSHES },
-    { .name = "mem none", .mode = RUN_MEM, .commit_every = 1, .skip = NEVER, .storage = NO_FLUSHES },
+    { .name = "su+o none",
+      .mode = RUN_SUO,
+      .checkpoint = 16,
+      .skip = NEVER,
+      .storage = NO_FLUSHES },
+    { .name = "mem none",
+      .mode = RUN_MEM,
+      .commit_every = 1,
+      .skip = NEVER,
+      .storage = NO_FLUSHES },
 };
 enum { PLANS = sizeof plans / sizeof *plans };
 
@@ -146,8 +177,8 @@ static void reference_open(struct reference *r, const struct plan *p)
     r->begin = storage_save();
 }
 
-static enum outcome judge(const struct reference *r, const struct plan *p, struct witness *w, int rc,
-                          struct err *err)
+static enum outcome judge(const struct reference *r, const struct plan *p, struct witness *w,
+                          int rc, struct err *err)
 {
     struct state s;
 
@@ -177,7 +208,8 @@ static uint64_t second_cut(const struct reference *r, const struct point *at)
     return rng_bits(at->seed, 2, at->at) % (rng_bits(at->seed, 1, at->at) % 4 ? 80 : r->ops);
 }
 
-/* The machine as the cut left it: power on, perhaps a second cut during recovery, then to the end. */
+/* The machine as the cut left it: power on, perhaps a second cut during recovery, then to the end.
+ */
 static enum outcome recover(const struct reference *r, struct tally *t, const struct storage *left,
                             struct witness w, struct err *err)
 {
@@ -214,10 +246,10 @@ static int fine(const struct plan *p, enum outcome o)
     return o == IDENTICAL || (o == REFUSED && p->storage != HONEST);
 }
 
-/* Cut the run at `at` and try what may be left with the seeds [first, first + n). The number of outcomes that
- * may not be. */
-static int try_point(const struct reference *r, const struct plan *p, struct tally *t, uint64_t schedule,
-                     uint64_t at, uint64_t first, uint64_t n, int verbose)
+/* Cut the run at `at` and try what may be left with the seeds [first, first + n). The number of
+ * outcomes that may not be. */
+static int try_point(const struct reference *r, const struct plan *p, struct tally *t,
+                     uint64_t schedule, uint64_t at, uint64_t first, uint64_t n, int verbose)
 {
     struct witness  w = { 0 };
     struct storage *left;
@@ -247,7 +279,11 @@ static int try_point(const struct reference *r, const struct plan *p, struct tal
         t->outcomes[o]++;
         if (!fine(p, o) || verbose) {
             say_point(stdout);
-            printf(": %s: %s\n", o == IDENTICAL ? "identical" : o == REFUSED ? "refused" : "WRONG", err.text);
+            printf(": %s: %s\n",
+                   o == IDENTICAL ? "identical"
+                   : o == REFUSED ? "refused"
+                                  : "WRONG",
+                   err.text);
         }
         bad += !fine(p, o);
     }
@@ -257,8 +293,8 @@ static int try_point(const struct reference *r, const struct plan *p, struct tal
 
 /* ---- all of it ---- */
 
-/* points: of each schedule; 0: all. pairs: at one point in so many, recovery is cut at each of its first
- * `recovery` operations; 0: nowhere. */
+/* points: of each schedule; 0: all. pairs: at one point in so many, recovery is cut at each of its
+ * first `recovery` operations; 0: nowhere. */
 struct effort {
     uint64_t schedules, points, seeds, pairs, recovery;
 };
@@ -290,7 +326,8 @@ static int try_plan(const struct plan *p, const struct effort *e, struct tally *
             bad += try_point(&r, p, t, schedule, at, PAIRS, e->recovery, 0);
     }
     if (p->storage != HONEST && t->outcomes[REFUSED] + t->went_back == 0) {
-        printf("%s: nothing was lost by storage that keeps nothing: this proof proves nothing\n", p->name);
+        printf("%s: nothing was lost by storage that keeps nothing: this proof proves nothing\n",
+               p->name);
         bad++;
     }
     storage_free(r.begin);
@@ -302,8 +339,8 @@ static int try_all(const struct effort *e, int table, const char *only)
     int bad = 0;
 
     if (table)
-        printf("%-26s %7s %8s %8s %9s %8s %6s %6s %6s\n", "configuration", "points", "cuts", "second",
-               "identical", "refused", "wrong", "back", "loose");
+        printf("%-26s %7s %8s %8s %9s %8s %6s %6s %6s\n", "configuration", "points", "cuts",
+               "second", "identical", "refused", "wrong", "back", "loose");
     else
         printf("1..%d\n", PLANS);
     for (int i = 0; i < PLANS; i++) {
@@ -315,9 +352,10 @@ static int try_all(const struct effort *e, int table, const char *only)
         bad += wrong = try_plan(&plans[i], e, &t);
         if (table)
             printf("%-26s %7llu %8llu %8llu %9llu %8llu %6llu %6llu %6u\n", plans[i].name,
-                   (unsigned long long)t.points, (unsigned long long)t.cuts, (unsigned long long)t.second,
-                   (unsigned long long)t.outcomes[IDENTICAL], (unsigned long long)t.outcomes[REFUSED],
-                   (unsigned long long)t.outcomes[WRONG], (unsigned long long)t.went_back, t.most_loose);
+                   (unsigned long long)t.points, (unsigned long long)t.cuts,
+                   (unsigned long long)t.second, (unsigned long long)t.outcomes[IDENTICAL],
+                   (unsigned long long)t.outcomes[REFUSED], (unsigned long long)t.outcomes[WRONG],
+                   (unsigned long long)t.went_back, t.most_loose);
         else
             printf("%s %d - %s: %llu power cuts\n", wrong ? "not ok" : "ok", i + 1, plans[i].name,
                    (unsigned long long)t.cuts);

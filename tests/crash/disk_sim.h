@@ -1,5 +1,5 @@
-/* disk_sim.h: a disk on simulated storage (storage.h). Requests complete in any order, when the seed says
- * (threads.h); after the cut all fail. */
+/* disk_sim.h: a disk on simulated storage (storage.h). Requests complete in any order, when the
+ * seed says (threads.h); after the cut all fail. */
 #ifndef TESTS_CRASH_DISK_SIM_H
 #define TESTS_CRASH_DISK_SIM_H
 

@@ -1,5 +1,5 @@
-/* life.c: a run's life on the simulated machine: made, opened, trained, moved; and what is stored of it in
- * the end. */
+/* life.c: a run's life on the simulated machine: made, opened, trained, moved; and what is stored
+ * of it in the end. */
 #include "tests/crash/life.h"
 
 #include "csd/csd.h"
@@ -75,9 +75,10 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     };
 }
 
-/* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept there. */
-static int config_now(struct run_config *out, const struct plan *p, struct runlog *log, char layout[32],
-                      struct err *err)
+/* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept
+ * there. */
+static int config_now(struct run_config *out, const struct plan *p, struct runlog *log,
+                      char layout[32], struct err *err)
 {
     int rc = p->reshard ? runlog_get(log, "layout", layout, 32, err) : -ENOENT;
 
@@ -140,8 +141,8 @@ int life_make(const struct plan *p, struct err *err)
 }
 
 /* Train from where the run is to step `end`, or to the cut. */
-static int train(const struct plan *p, const struct run_config *cfg, uint64_t end, struct witness *w,
-                 struct err *err)
+static int train(const struct plan *p, const struct run_config *cfg, uint64_t end,
+                 struct witness *w, struct err *err)
 {
     struct stream *s = NULL;
     char           notice[512];
@@ -244,8 +245,8 @@ static int rows_read(struct runlog *log, struct state *out)
     sqlite3_stmt *st;
     int           n = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(log), "SELECT step, loss, skipped FROM steps ORDER BY step", -1, &st,
-                           NULL))
+    if (sqlite3_prepare_v2(runlog_db(log), "SELECT step, loss, skipped FROM steps ORDER BY step",
+                           -1, &st, NULL))
         return -1;
     while (sqlite3_step(st) == SQLITE_ROW && n < STEPS && sqlite3_column_int(st, 0) == n) {
         out->loss[n] = sqlite3_column_double(st, 1);
@@ -270,8 +271,10 @@ static uint32_t stored_sum(const char *path, uint64_t off, size_t n)
     return sum;
 }
 
-/* 0, or a sentence where what is stored is not what the journal says: what the next read would find. */
-static int devices_state(const struct run_config *cfg, int honest, struct state *out, struct err *found)
+/* 0, or a sentence where what is stored is not what the journal says: what the next read would
+ * find. */
+static int devices_state(const struct run_config *cfg, int honest, struct state *out,
+                         struct err *found)
 {
     struct store         st;
     struct journal      *j;
@@ -297,15 +300,17 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
                  cfg->layout ? cfg->layout : "");
         out->sub[i].version = subs[i].version;
         out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
-        out->sub[i].wire =
-            stored_sum(path, slot + store_state_bytes(&st, u->n_pad), store_wire_bytes(&st, u->n_pad));
-        if (honest) // of a step that is complete: nobody reads it again, and what is lost of it is not missed
+        out->sub[i].wire = stored_sum(path, slot + store_state_bytes(&st, u->n_pad),
+                                      store_wire_bytes(&st, u->n_pad));
+        if (honest) // of a step that is complete: nobody reads it again, and what is lost of it is
+                    // not missed
             out->sub[i].grad = grads[i].crc;
         if (cfg->error_feedback)
             out->sub[i].residual =
                 stored_sum(path, store_residual_off(u, js.applied), store_residual_bytes(u->n_pad));
         if (out->sub[i].states != subs[i].states_crc || out->sub[i].wire != subs[i].wire_crc)
-            rc = err_set(found, -EBADMSG, "the slot of subgroup %zu is damaged: its next reader finds it", i);
+            rc = err_set(found, -EBADMSG,
+                         "the slot of subgroup %zu is damaged: its next reader finds it", i);
     }
     store_release(&st);
     return rc;
@@ -356,15 +361,16 @@ int life_compare(const struct state *got, const struct state *want, struct err *
     for (int i = 0; i < STEPS; i++)
         if (memcmp(&got->loss[i], &want->loss[i], sizeof got->loss[i]) ||
             (got->skipped ^ want->skipped) >> i & 1)
-            return err_set(err, -1, "the row of step %d says loss %.17g, not %.17g", i, got->loss[i],
-                           want->loss[i]);
+            return err_set(err, -1, "the row of step %d says loss %.17g, not %.17g", i,
+                           got->loss[i], want->loss[i]);
     for (size_t i = 0; i < want->n; i++)
         if (memcmp(&got->sub[i], &want->sub[i], sizeof got->sub[i]))
             return err_set(err, -1,
-                           "subgroup %zu: version %llu states %08x wire %08x gradient %08x residual %08x, "
-                           "not %llu %08x %08x %08x %08x",
-                           i, (unsigned long long)got->sub[i].version, got->sub[i].states, got->sub[i].wire,
-                           got->sub[i].grad, got->sub[i].residual, (unsigned long long)want->sub[i].version,
-                           want->sub[i].states, want->sub[i].wire, want->sub[i].grad, want->sub[i].residual);
+                           "subgroup %zu: version %llu states %08x wire %08x gradient %08x "
+                           "residual %08x, not %llu %08x %08x %08x %08x",
+                           i, (unsigned long long)got->sub[i].version, got->sub[i].states,
+                           got->sub[i].wire, got->sub[i].grad, got->sub[i].residual,
+                           (unsigned long long)want->sub[i].version, want->sub[i].states,
+                           want->sub[i].wire, want->sub[i].grad, want->sub[i].residual);
     return 0;
 }

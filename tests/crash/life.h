@@ -1,6 +1,6 @@
-/* life.h: the run whose power is cut: how it is made, what a process does with it from its start to its end,
- * and what it is then. The model is the toy (toy.h), on two devices with several subgroups of each block, or
- * in images. */
+/* life.h: the run whose power is cut: how it is made, what a process does with it from its start to
+ * its end, and what it is then. The model is the toy (toy.h), on two devices with several subgroups
+ * of each block, or in images. */
 #ifndef TESTS_CRASH_LIFE_H
 #define TESTS_CRASH_LIFE_H
 
@@ -15,14 +15,15 @@ struct plan {
     const char   *name;
     enum run_mode mode;
     double        compress;
-    int           feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
+    int feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
     int           speculate, spares; // updates do not wait for the norm; on devices made for it
-    int           sync;             // csd/disk_sync.c on simulated files, instead of a simulated disk
+    int           sync; // csd/disk_sync.c on simulated files, instead of a simulated disk
     int           records;          // that a step leaves on the devices
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;
-    int checkpoint; // pages of run.db's log after which it is moved into run.db; 0: SQLite's own 1000
+    int checkpoint; // pages of run.db's log after which it is moved into run.db; 0: SQLite's own
+                    // 1000
     int skip;       // the step whose gradients are not finite; NEVER
     enum { HONEST, LYING, NO_FLUSHES } storage; // flushes that do nothing; --durability none
 };
@@ -55,11 +56,12 @@ void life_init(void);
 /* Make the run of p; the name of run.db comes last. */
 int life_make(const struct plan *p, struct err *err);
 
-/* A process: makes the run if the plan is to and it is not there, opens it, trains it to its end. 0 or -errno
- * with a sentence. */
+/* A process: makes the run if the plan is to and it is not there, opens it, trains it to its end. 0
+ * or -errno with a sentence. */
 int life(const struct plan *p, struct witness *w, struct err *err);
 
-/* What the run is. -EBADMSG with a sentence: something is damaged, and its next reader will say so. */
+/* What the run is. -EBADMSG with a sentence: something is damaged, and its next reader will say so.
+ */
 int life_state(const struct plan *p, struct state *out, struct err *err);
 
 /* The first thing in which a run differs from what it has to be: a sentence and -1; or 0. */

@@ -1,7 +1,7 @@
-/* posix.c: the calls of our own objects that name or move files, for names below /sim/ on simulated storage
- * (the Makefile's --wrap brings them here); every other name goes on to the system. A descriptor of a
- * simulated file is that of an empty real one, so that numbers are never given twice. A lock is held by the
- * descriptor that took it. */
+/* posix.c: the calls of our own objects that name or move files, for names below /sim/ on simulated
+ * storage (the Makefile's --wrap brings them here); every other name goes on to the system. A
+ * descriptor of a simulated file is that of an empty real one, so that numbers are never given
+ * twice. A lock is held by the descriptor that took it. */
 #include "tests/crash/posix.h"
 
 #include "tests/crash/storage.h"
@@ -171,12 +171,14 @@ int __wrap_fdatasync(int fd)
 /* Starts writing back; promises nothing. */
 int __wrap_sync_file_range(int fd, off_t off, off_t n, unsigned flags)
 {
-    return file_of(fd) < 0 ? __real_sync_file_range(fd, off, n, flags) : give(storage_is_cut() ? -EIO : 0);
+    return file_of(fd) < 0 ? __real_sync_file_range(fd, off, n, flags)
+                           : give(storage_is_cut() ? -EIO : 0);
 }
 
 int __wrap_ftruncate(int fd, off_t size)
 {
-    return file_of(fd) < 0 ? __real_ftruncate(fd, size) : give(storage_resize(file_of(fd), (uint64_t)size));
+    return file_of(fd) < 0 ? __real_ftruncate(fd, size)
+                           : give(storage_resize(file_of(fd), (uint64_t)size));
 }
 
 int __wrap_posix_fallocate(int fd, off_t off, off_t n)
@@ -185,7 +187,8 @@ int __wrap_posix_fallocate(int fd, off_t off, off_t n)
 
     if (file < 0)
         return __real_posix_fallocate(fd, off, n);
-    return (uint64_t)(off + n) > storage_size(file) ? -storage_resize(file, (uint64_t)(off + n)) : 0;
+    return (uint64_t)(off + n) > storage_size(file) ? -storage_resize(file, (uint64_t)(off + n))
+                                                    : 0;
 }
 
 int __wrap_flock(int fd, int how)
@@ -214,7 +217,8 @@ static int fill_stat(int file, struct stat *st)
 
 int __wrap_fstat(int fd, struct stat *st)
 {
-    return file_of(fd) < 0 ? __real_fstat(fd, st) : fill_stat(storage_is_cut() ? -EIO : file_of(fd), st);
+    return file_of(fd) < 0 ? __real_fstat(fd, st)
+                           : fill_stat(storage_is_cut() ? -EIO : file_of(fd), st);
 }
 
 int __wrap_stat(const char *path, struct stat *st)

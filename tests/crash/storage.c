@@ -1,5 +1,5 @@
-/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: bytes, the
- * machine, power, names, files. */
+/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: bytes,
+ * the machine, power, names, files. */
 #include "tests/crash/storage.h"
 
 #include "kernels/rng.h"
@@ -38,7 +38,8 @@ struct name {
     int  file;
 };
 
-/* A change of names: from goes away (if it is not empty), `to` stands for `file` (if it is not empty). */
+/* A change of names: from goes away (if it is not empty), `to` stands for `file` (if it is not
+ * empty). */
 struct name_change {
     char from[PATH_BYTES], to[PATH_BYTES];
     int  file;
@@ -257,7 +258,8 @@ static struct luck file_luck(struct dice *d)
 }
 
 /* The sectors of a write that reached the medium. */
-static void change_land(struct bytes *b, const struct change *c, const struct luck *l, struct dice *d)
+static void change_land(struct bytes *b, const struct change *c, const struct luck *l,
+                        struct dice *d)
 {
     int all = roll(d, 100) < l->percent;
 
@@ -269,8 +271,8 @@ static void change_land(struct bytes *b, const struct change *c, const struct lu
     }
 }
 
-/* What a file is after the cut: of the changes of its size some first part, of what was written any sectors;
- * where it grew and nothing arrived there is rubbish or nothing. */
+/* What a file is after the cut: of the changes of its size some first part, of what was written any
+ * sectors; where it grew and nothing arrived there is rubbish or nothing. */
 static void file_land(struct file *f, struct dice *d)
 {
     struct luck  l = file_luck(d);
@@ -555,8 +557,10 @@ size_t storage_read(int file, void *buf, size_t n, uint64_t off)
 static void check_overlap(const struct file *f, uint64_t off, size_t n)
 {
     for (size_t i = 0; i < f->n_changes; i++)
-        if (!f->changes[i].end && off < f->changes[i].off + f->changes[i].n && f->changes[i].off < off + n) {
-            fprintf(stderr, "two writes at once of bytes at offset %llu\n", (unsigned long long)off);
+        if (!f->changes[i].end && off < f->changes[i].off + f->changes[i].n &&
+            f->changes[i].off < off + n) {
+            fprintf(stderr, "two writes at once of bytes at offset %llu\n",
+                    (unsigned long long)off);
             abort();
         }
 }

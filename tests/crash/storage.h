@@ -1,10 +1,11 @@
-/* storage.h: the files of a simulated machine, in RAM, for the proof that a power cut loses nothing. Of every
- * file it knows what is durable and, apart from that, every change since: a cut keeps, loses or tears each of
- * those by seed. Names are the same: what was made, renamed or removed is durable when its folder was synced;
- * a cut keeps any first part of the rest.
+/* storage.h: the files of a simulated machine, in RAM, for the proof that a power cut loses
+ * nothing. Of every file it knows what is durable and, apart from that, every change since: a cut
+ * keeps, loses or tears each of those by seed. Names are the same: what was made, renamed or
+ * removed is durable when its folder was synced; a cut keeps any first part of the rest.
  *
- * One machine at a time. Every call that changes something is a point at which power may be cut: from the cut
- * on everything fails with -EIO and nothing changes. Threads: threads.h runs one at a time. */
+ * One machine at a time. Every call that changes something is a point at which power may be cut:
+ * from the cut on everything fails with -EIO and nothing changes. Threads: threads.h runs one at a
+ * time. */
 #ifndef TESTS_CRASH_STORAGE_H
 #define TESTS_CRASH_STORAGE_H
 
@@ -14,7 +15,8 @@
 /* The whole machine's storage, to be tried again from the same state. */
 struct storage;
 struct storage *storage_save(void);
-void storage_load(const struct storage *saved); // NULL: an empty machine; nothing cut, nothing armed
+void storage_load(const struct storage *saved); // NULL: an empty machine; nothing cut, nothing
+                                                // armed
 void storage_free(struct storage *saved);
 
 /* Cut the power instead of operation `at`, counted from here; UINT64_MAX: never. */
@@ -25,8 +27,8 @@ int      storage_is_cut(void);
 /* From here on flushes and syncs say that they are done, and are not. */
 void storage_lie(int lies);
 
-/* The power is back: what was not durable has been kept, lost or torn as this seed says. 0 loses all of it, 1
- * keeps all. */
+/* The power is back: what was not durable has been kept, lost or torn as this seed says. 0 loses
+ * all of it, 1 keeps all. */
 void storage_power_on(uint64_t seed);
 /* How many changes were not durable when the power went. */
 unsigned storage_loose(void);
@@ -48,9 +50,9 @@ size_t   storage_read(int file, void *buf, size_t n, uint64_t off); // what ther
 int      storage_write(int file, const void *buf, size_t n, uint64_t off);
 int      storage_sync(int file);
 
-/* The same for a disk: a write is loose from its start, seen by reads and covered by later flushes from its
- * end. It keeps buf. Programming errors of the one who writes stop the test: a buffer changed on its way, two
- * requests over the same bytes at once. */
+/* The same for a disk: a write is loose from its start, seen by reads and covered by later flushes
+ * from its end. It keeps buf. Programming errors of the one who writes stop the test: a buffer
+ * changed on its way, two requests over the same bytes at once. */
 int      storage_write_start(int file, const void *buf, size_t n, uint64_t off, uint64_t *id);
 void     storage_write_end(int file, uint64_t id);
 uint64_t storage_flush_start(void);

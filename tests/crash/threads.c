@@ -1,4 +1,5 @@
-/* threads.c: real threads with a baton: whoever holds it runs until it waits, ends, or passes it on. */
+/* threads.c: real threads with a baton: whoever holds it runs until it waits, ends, or passes it
+ * on. */
 #include "tests/crash/threads.h"
 
 #include "kernels/rng.h"
@@ -33,15 +34,18 @@ static struct thread threads[THREADS] = { { .state = READY } };
 static int           current;
 static uint64_t      seed_, rolls, now_ns = 1000000000;
 
-int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
 int __real_pthread_join(pthread_t t, void **value);
 int __real_pthread_mutex_unlock(pthread_mutex_t *m);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
 int __wrap_pthread_join(pthread_t t, void **value);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
+                                  const struct timespec *until);
 int __wrap_pthread_cond_signal(pthread_cond_t *c);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *c);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
@@ -203,9 +207,11 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
     return rc;
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
+int __wrap_pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
+                                  const struct timespec *until)
 {
-    uint64_t ns = until ? (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec : UINT64_MAX;
+    uint64_t ns =
+        until ? (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec : UINT64_MAX;
     int      woken;
 
     __wrap_pthread_mutex_unlock(m);
@@ -257,7 +263,8 @@ int __wrap_usleep(useconds_t us)
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *left)
 {
     (void)left;
-    threads_wait(&now_ns, now_ns + (uint64_t)pause->tv_sec * 1000000000u + (uint64_t)pause->tv_nsec);
+    threads_wait(&now_ns,
+                 now_ns + (uint64_t)pause->tv_sec * 1000000000u + (uint64_t)pause->tv_nsec);
     return 0;
 }
 

@@ -1,8 +1,8 @@
-/* threads.h: threads that run one at a time, in an order drawn from a seed: the same seed gives the same run,
- * to the last operation. The program is linked so that the calls of POSIX threads in our own objects come
- * here (the Makefile's --wrap); time passes by a microsecond whenever somebody looks at the clock, and jumps
- * when everybody sleeps. If nobody can go on, and nobody sleeps, that is a deadlock: it is said and stops the
- * test. */
+/* threads.h: threads that run one at a time, in an order drawn from a seed: the same seed gives the
+ * same run, to the last operation. The program is linked so that the calls of POSIX threads in our
+ * own objects come here (the Makefile's --wrap); time passes by a microsecond whenever somebody
+ * looks at the clock, and jumps when everybody sleeps. If nobody can go on, and nobody sleeps, that
+ * is a deadlock: it is said and stops the test. */
 #ifndef TESTS_CRASH_THREADS_H
 #define TESTS_CRASH_THREADS_H
 
@@ -17,8 +17,8 @@ uint64_t threads_roll(uint64_t sides);
 /* Perhaps let another thread go on first. */
 void threads_yield(void);
 
-/* Sleep until somebody wakes those who wait on `what`, or until the clock says `until_ns` (UINT64_MAX: no
- * end). Whether woken. */
+/* Sleep until somebody wakes those who wait on `what`, or until the clock says `until_ns`
+ * (UINT64_MAX: no end). Whether woken. */
 int  threads_wait(const void *what, uint64_t until_ns);
 void threads_wake(const void *what, int all);
 

@@ -1,7 +1,7 @@
-/* vfs_sim.c: the VFS. It does what SQLite's own for unix does where that matters for a cut: xSync is a flush
- * of that file, the first of a new log syncs its folder too; deleting syncs the folder only if asked to.
- * Locks are granted: one process at a time, one connection each (run.lock sees to that). Shared memory is
- * memory: it goes with the process. */
+/* vfs_sim.c: the VFS. It does what SQLite's own for unix does where that matters for a cut: xSync
+ * is a flush of that file, the first of a new log syncs its folder too; deleting syncs the folder
+ * only if asked to. Locks are granted: one process at a time, one connection each (run.lock sees to
+ * that). Shared memory is memory: it goes with the process. */
 #include "tests/crash/vfs_sim.h"
 
 #include "kernels/rng.h"
@@ -56,7 +56,8 @@ static int sim_read(sqlite3_file *f, void *buf, int n, sqlite3_int64 off)
 
 static int sim_write(sqlite3_file *f, const void *buf, int n, sqlite3_int64 off)
 {
-    return storage_write(of(f)->file, buf, (size_t)n, (uint64_t)off) ? SQLITE_IOERR_WRITE : SQLITE_OK;
+    return storage_write(of(f)->file, buf, (size_t)n, (uint64_t)off) ? SQLITE_IOERR_WRITE
+                                                                     : SQLITE_OK;
 }
 
 static int sim_truncate(sqlite3_file *f, sqlite3_int64 size)
@@ -176,7 +177,8 @@ static int sim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
 
     (void)vfs;
     memset(s, 0, sizeof *s);
-    assert(path && strncmp(path, "/sim/", 5) == 0 && strlen(path) < sizeof s->path); // no temporary files
+    assert(path && strncmp(path, "/sim/", 5) == 0 && strlen(path) < sizeof s->path); // no temporary
+                                                                                     // files
     s->file = storage_find(path);
     if (s->file == -ENOENT && (flags & SQLITE_OPEN_CREATE)) {
         s->file = storage_create(path, 0);

@@ -1,5 +1,5 @@
-/* vfs_sim.h: SQLite's files on simulated storage (storage.h): a VFS that becomes SQLite's default, so that
- * run.db, its log and its shared memory are part of the machine whose power is cut. */
+/* vfs_sim.h: SQLite's files on simulated storage (storage.h): a VFS that becomes SQLite's default,
+ * so that run.db, its log and its shared memory are part of the machine whose power is cut. */
 #ifndef TESTS_CRASH_VFS_SIM_H
 #define TESTS_CRASH_VFS_SIM_H
 

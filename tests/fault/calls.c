@@ -140,7 +140,8 @@ int __wrap_rename(const char *from, const char *to)
     return fails(CALLS_FILES) ? -1 : __real_rename(from, to);
 }
 
-/* ---- SQLite's: its calls that move bytes by its table of them, syncs by the methods of its files ---- */
+/* ---- SQLite's: its calls that move bytes by its table of them, syncs by the methods of its files
+ * ---- */
 
 static int sql_open(const char *path, int flags, int mode)
 {
@@ -204,16 +205,21 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int fla
 
 void calls_register(void)
 {
-    static const struct { const char *name; sqlite3_syscall_ptr call; } table[] = {
-        { "open", (sqlite3_syscall_ptr)sql_open }, { "pread", (sqlite3_syscall_ptr)sql_pread },
-        { "pread64", (sqlite3_syscall_ptr)sql_pread }, { "pwrite", (sqlite3_syscall_ptr)sql_pwrite },
-        { "pwrite64", (sqlite3_syscall_ptr)sql_pwrite }, { "ftruncate", (sqlite3_syscall_ptr)sql_ftruncate },
+    static const struct { const char *name; sqlite3_syscall_ptr call;
+    } table[] = {
+        { "open", (sqlite3_syscall_ptr)sql_open },
+        { "pread", (sqlite3_syscall_ptr)sql_pread },
+        { "pread64", (sqlite3_syscall_ptr)sql_pread },
+        { "pwrite", (sqlite3_syscall_ptr)sql_pwrite },
+        { "pwrite64", (sqlite3_syscall_ptr)sql_pwrite },
+        { "ftruncate", (sqlite3_syscall_ptr)sql_ftruncate },
     };
 
     sqlite3_initialize();
     real_vfs = sqlite3_vfs_find(NULL);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        real_vfs->xSetSystemCall(real_vfs, table[i].name, table[i].call); // one that it does not have stays away
+        real_vfs->xSetSystemCall(real_vfs, table[i].name, table[i].call); // one that it does not
+                                                                          // have stays away
     ours = *real_vfs;
     ours.zName = "faulty";
     ours.xOpen = vfs_open;
@@ -230,10 +236,12 @@ int __real_io_uring_submit(struct io_uring *ring);
 int __wrap_io_uring_submit(struct io_uring *ring);
 int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned n);
 int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned n);
-int __real_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned n,
-                                            struct __kernel_timespec *ts, sigset_t *mask);
-int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned n,
-                                            struct __kernel_timespec *ts, sigset_t *mask);
+int __real_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                            unsigned n, struct __kernel_timespec *ts,
+                                            sigset_t *mask);
+int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                            unsigned n, struct __kernel_timespec *ts,
+                                            sigset_t *mask);
 
 static void ring_look(struct io_uring *ring)
 {
@@ -274,8 +282,9 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
     return rc;
 }
 
-int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned n,
-                                            struct __kernel_timespec *ts, sigset_t *mask)
+int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                            unsigned n, struct __kernel_timespec *ts,
+                                            sigset_t *mask)
 {
     int rc = __real_io_uring_submit_and_wait_timeout(ring, cqe, n, ts, mask);
 
@@ -302,8 +311,10 @@ char *__wrap_strndup(const char *s, size_t n);
 char *__real_realpath(const char *path, char *out);
 char *__wrap_realpath(const char *path, char *out);
 int   __wrap_asprintf(char **out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int   __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
-int   __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int   __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+                            void *arg);
+int   __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+                            void *arg);
 
 void *__wrap_malloc(size_t n)
 {

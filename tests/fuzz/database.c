@@ -1,4 +1,5 @@
-/* database.c: changes to a run's database. SQL runs with the journal off, so that the file is all there is, and in bounded steps. */
+/* database.c: changes to a run's database. SQL runs with the journal off, so that the file is all
+ * there is, and in bounded steps. */
 #include "tests/fuzz/database.h"
 
 #include "data/base/crc32c.h"
@@ -22,7 +23,8 @@ static void sum_of(sqlite3_context *c, int n, sqlite3_value **v)
 
 static void sum_of_text(sqlite3_context *c, int n, sqlite3_value **v)
 {
-    const char *key = (const char *)sqlite3_value_text(v[0]), *value = (const char *)sqlite3_value_text(v[1]);
+    const char *key = (const char *)sqlite3_value_text(v[0]),
+               *value = (const char *)sqlite3_value_text(v[1]);
 
     (void)n;
     if (key && value)
@@ -35,11 +37,13 @@ static void sum_of_state(sqlite3_context *c, int n, sqlite3_value **v)
     const void   *blob = sqlite3_value_blob(v[2]);
 
     (void)n;
-    sqlite3_result_int64(c, crc32c(crc32c(0, head, sizeof head), blob ? blob : "", (size_t)sqlite3_value_bytes(v[2])));
+    sqlite3_result_int64(c, crc32c(crc32c(0, head, sizeof head), blob ? blob : "",
+                                   (size_t)sqlite3_value_bytes(v[2])));
 }
 
 /* Nothing outside the file. */
-static int authorise(void *ctx, int action, const char *a, const char *b, const char *c, const char *d)
+static int authorise(void *ctx, int action, const char *a, const char *b, const char *c,
+                     const char *d)
 {
     (void)ctx, (void)b, (void)c, (void)d;
     if (action == SQLITE_ATTACH || (action == SQLITE_PRAGMA && strcmp(a, "writable_schema")))
@@ -59,7 +63,8 @@ static void run_sql(const char *name, const struct fuzz_in *text)
     char     sql[4096];
 
     snprintf(sql, sizeof sql, "%.*s", (int)text->n, (const char *)text->p);
-    if (!sqlite3_open(fuzz_path(name), &db) && !sqlite3_exec(db, "PRAGMA locking_mode=EXCLUSIVE", NULL, NULL, NULL)) {
+    if (!sqlite3_open(fuzz_path(name), &db) &&
+        !sqlite3_exec(db, "PRAGMA locking_mode=EXCLUSIVE", NULL, NULL, NULL)) {
         sqlite3_create_function(db, "sum_of", -1, SQLITE_UTF8, NULL, sum_of, NULL, NULL);
         sqlite3_create_function(db, "sum_of_text", 2, SQLITE_UTF8, NULL, sum_of_text, NULL, NULL);
         sqlite3_create_function(db, "sum_of_state", 3, SQLITE_UTF8, NULL, sum_of_state, NULL, NULL);

@@ -1,6 +1,8 @@
-/* database.h: a hostile run.db from a valid one: what an input may do to it. An input is a list of changes, each a byte that says which:
- * bytes overwritten at a place, the file cut or lengthened, or SQL text (up to the next mark) that a stranger runs on it. The functions
- * sum_of(n, ...), sum_of_text(key, value) and sum_of_state(next_step, applied, optim) are there for rows whose checksums are right. */
+/* database.h: a hostile run.db from a valid one: what an input may do to it. An input is a list of
+ * changes, each a byte that says which: bytes overwritten at a place, the file cut or lengthened,
+ * or SQL text (up to the next mark) that a stranger runs on it. The functions sum_of(n, ...),
+ * sum_of_text(key, value) and sum_of_state(next_step, applied, optim) are there for rows whose
+ * checksums are right. */
 #ifndef TESTS_FUZZ_DATABASE_H
 #define TESTS_FUZZ_DATABASE_H
 

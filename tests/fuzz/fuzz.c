@@ -1,4 +1,5 @@
-/* fuzz.c: what targets share, and what is watched while one runs: memory by the sanitizers' hooks, descriptors by the lowest free one. */
+/* fuzz.c: what targets share, and what is watched while one runs: memory by the sanitizers' hooks,
+ * descriptors by the lowest free one. */
 #include "tests/fuzz/fuzz.h"
 
 #include "tests/tempdir.h"
@@ -11,8 +12,10 @@
 #include <unistd.h>
 
 const struct fuzz_target *const fuzz_targets[] = {
-    &fuzz_tokens, &fuzz_safetensors, &fuzz_tokenizer, &fuzz_encode, &fuzz_config, &fuzz_task, &fuzz_examples,
-    &fuzz_database, &fuzz_run, &fuzz_gradient, &fuzz_options, &fuzz_superblock, NULL,
+    &fuzz_tokens, &fuzz_safetensors, &fuzz_tokenizer, &fuzz_encode,
+    &fuzz_config, &fuzz_task,        &fuzz_examples,  &fuzz_database,
+    &fuzz_run,    &fuzz_gradient,    &fuzz_options,   &fuzz_superblock,
+    NULL,
 };
 
 const struct fuzz_target *fuzz_find(const char *name)
@@ -24,7 +27,8 @@ const struct fuzz_target *fuzz_find(const char *name)
 }
 
 /* Of the sanitizers' run-time, which both compilers have, while gcc lacks the header. */
-int    __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t), void (*on_free)(const volatile void *));
+int    __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+                                                 void (*on_free)(const volatile void *));
 size_t __sanitizer_get_allocated_size(const volatile void *p);
 
 /* Nothing here has to survive a power cut, and a disk would be most of the time. */
@@ -173,7 +177,8 @@ static atomic_long   blocks;
 
 static void on_malloc(const volatile void *p, size_t n)
 {
-    size_t now = atomic_fetch_add_explicit(&live, n, memory_order_relaxed) + n, before = atomic_load_explicit(&peak, memory_order_relaxed);
+    size_t now = atomic_fetch_add_explicit(&live, n, memory_order_relaxed) + n,
+           before = atomic_load_explicit(&peak, memory_order_relaxed);
 
     (void)p;
     atomic_fetch_add_explicit(&blocks, 1, memory_order_relaxed);
@@ -208,7 +213,8 @@ int fuzz_refused(int rc, const struct err *err)
     return 0;
 }
 
-/* Whether the input leaves blocks of memory behind. Libraries keep some at their first call, so it is asked again. */
+/* Whether the input leaves blocks of memory behind. Libraries keep some at their first call, so it
+ * is asked again. */
 static int leaks(const struct fuzz_target *t, const uint8_t *in, size_t n)
 {
     long before;
@@ -236,7 +242,8 @@ int fuzz_watch(const struct fuzz_target *t, const uint8_t *in, size_t n)
     atomic_store(&peak, from);
     accepted = t->one(in, n);
     if (atomic_load(&peak) - from > t->base + t->per_byte * n) {
-        dprintf(STDERR_FILENO, "%zu bytes of memory for an input of %zu\n", atomic_load(&peak) - from, n);
+        dprintf(STDERR_FILENO, "%zu bytes of memory for an input of %zu\n",
+                atomic_load(&peak) - from, n);
         fuzz_fail(t->name, 0, "memory within the bound of the input's size");
     }
     if (atomic_load(&blocks) != before && leaks(t, in, n))

@@ -1,5 +1,5 @@
-/* fuzz_config.c: a Hugging Face folder's config.json, with and without a model beside it. What a small one says is said again by the
- * folder that is exported from it. */
+/* fuzz_config.c: a Hugging Face folder's config.json, with and without a model beside it. What a
+ * small one says is said again by the folder that is exported from it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "model/hf.h"
@@ -25,12 +25,17 @@ static int zeros(void *ctx, size_t block, size_t first, size_t n, float *out, st
 /* Whether this model has few parameters, without computing with sizes that might overflow. */
 static int is_small(const struct gpt_config *g)
 {
-    return g->n_layer < 8 && g->n_embd < 64 && g->vocab < 256 && g->n_positions < 256 && g->n_labels < 64 && gpt_total(g) < SMALL;
+    return g->n_layer < 8 && g->n_embd < 64 && g->vocab < 256 && g->n_positions < 256 &&
+           g->n_labels < 64 && gpt_total(g) < SMALL;
 }
 
 static void round_trip(const struct gpt_config *g, const struct hf_labels *labels)
 {
-    struct hf_export  x = { .gpt = *g, .dtype = ST_F32, .source = { .read = zeros }, .endoftext = -1, .pad = -1,
+    struct hf_export  x = { .gpt = *g,
+                            .dtype = ST_F32,
+                            .source = { .read = zeros },
+                            .endoftext = -1,
+                            .pad = -1,
                             .labels = g->n_labels ? labels : NULL };
     struct gpt_config again;
     struct hf        *h;
@@ -60,7 +65,8 @@ static void open_model(void)
         struct params_source s = hf_source(h);
         size_t               size = gpt_block_size(hf_gpt(h), b);
 
-        FUZZ_CHECK(!s.read(s.ctx, b, 0, 1, &value, &err) && !s.read(s.ctx, b, size - 1, 1, &value, &err));
+        FUZZ_CHECK(!s.read(s.ctx, b, 0, 1, &value, &err) &&
+                   !s.read(s.ctx, b, size - 1, 1, &value, &err));
     }
     hf_close(h);
 }
@@ -99,8 +105,17 @@ static int one(const uint8_t *bytes, size_t n)
 /* What the project exports of a model of this many labels. */
 static void seed_of(size_t n_labels)
 {
-    struct hf_export x = { .gpt = { .n_layer = 1, .n_head = 2, .n_embd = 4, .vocab = 10, .n_positions = 8, .norm_eps = 1e-5f,
-                                    .n_labels = n_labels }, .dtype = ST_BF16, .source = { .read = zeros }, .endoftext = 3, .pad = 3 };
+    struct hf_export x = { .gpt = { .n_layer = 1,
+                                    .n_head = 2,
+                                    .n_embd = 4,
+                                    .vocab = 10,
+                                    .n_positions = 8,
+                                    .norm_eps = 1e-5f,
+                                    .n_labels = n_labels },
+                           .dtype = ST_BF16,
+                           .source = { .read = zeros },
+                           .endoftext = 3,
+                           .pad = 3 };
     struct fuzz_out  out = { 0 };
     struct err       err;
     const char      *files[] = { "w/config.json", "w/model.safetensors" };
@@ -122,12 +137,17 @@ static void seed_of(size_t n_labels)
 
 static void seeds(void)
 {
-    static const char gpt2[] = "{\"activation_function\": \"gelu_new\", \"architectures\": [\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1,"
-        "\"bos_token_id\": 50256, \"embd_pdrop\": 0.1, \"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", \"n_ctx\": 1024,"
-        "\"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": null, \"n_positions\": 1024, \"resid_pdrop\": 0.1,"
-        "\"vocab_size\": 50257, \"pad_token_id\": 50256}";
-    static const char labelled[] = "{\"architectures\": [\"GPT2ForSequenceClassification\"], \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 2,"
-        "\"vocab_size\": 4, \"n_ctx\": 3, \"num_labels\": 3, \"problem_type\": \"single_label_classification\"}";
+    static const char gpt2[] = "{\"activation_function\": \"gelu_new\", \"architectures\": "
+                               "[\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1,\"bos_token_id\": "
+                               "50256, \"embd_pdrop\": 0.1, \"layer_norm_epsilon\": 1e-05, "
+                               "\"model_type\": \"gpt2\", \"n_ctx\": 1024,\"n_embd\": 768, "
+                               "\"n_head\": 12, \"n_layer\": 12, \"n_inner\": null, "
+                               "\"n_positions\": 1024, \"resid_pdrop\": 0.1,\"vocab_size\": 50257, "
+                               "\"pad_token_id\": 50256}";
+    static const char labelled[] = "{\"architectures\": [\"GPT2ForSequenceClassification\"], "
+                                   "\"n_layer\": 1, \"n_head\": 1, \"n_embd\": 2,\"vocab_size\": "
+                                   "4, \"n_ctx\": 3, \"num_labels\": 3, \"problem_type\": "
+                                   "\"single_label_classification\"}";
 
     fuzz_seed(gpt2, sizeof gpt2 - 1);
     fuzz_seed(labelled, sizeof labelled - 1);

@@ -16,8 +16,13 @@ static const size_t    block_params[BLOCKS] = { 10, 20 };
 
 static struct run_config config(struct runlog *log)
 {
-    return (struct run_config){ .dir = fuzz_dir(), .log = log, .id = "0123", .mode = RUN_MEM, .n_blocks = BLOCKS,
-                                .block_params = block_params, .optim = OPTIM_ADAMW };
+    return (struct run_config){ .dir = fuzz_dir(),
+                                .log = log,
+                                .id = "0123",
+                                .mode = RUN_MEM,
+                                .n_blocks = BLOCKS,
+                                .block_params = block_params,
+                                .optim = OPTIM_ADAMW };
 }
 
 static int ones(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -30,10 +35,28 @@ static int ones(void *ctx, size_t block, size_t first, size_t n, float *out, str
 
 static int measure(struct runlog *log, uint64_t step, struct err *err)
 {
-    struct runlog_step    row = { .step = step, .tokens = 64, .loss = 3.5, .lr = 1e-3, .grad_norm = 1, .seconds = 0.5, .peak_rss = 1 << 20 };
-    struct runlog_span    span = { .step = step, .phase = PHASE_FORWARD, .block = 1, .device = -1, .start_ns = 5, .end_ns = 9, .bytes = 1 };
-    struct runlog_traffic traffic = { .step = step, .phase = PHASE_UPDATE, .link = "host", .device = 0, .cls = "states", .dir = "read",
-                                      .bytes = 4096, .padding_bytes = 96 };
+    struct runlog_step    row = { .step = step,
+                                  .tokens = 64,
+                                  .loss = 3.5,
+                                  .lr = 1e-3,
+                                  .grad_norm = 1,
+                                  .seconds = 0.5,
+                                  .peak_rss = 1 << 20 };
+    struct runlog_span    span = { .step = step,
+                                   .phase = PHASE_FORWARD,
+                                   .block = 1,
+                                   .device = -1,
+                                   .start_ns = 5,
+                                   .end_ns = 9,
+                                   .bytes = 1 };
+    struct runlog_traffic traffic = { .step = step,
+                                      .phase = PHASE_UPDATE,
+                                      .link = "host",
+                                      .device = 0,
+                                      .cls = "states",
+                                      .dir = "read",
+                                      .bytes = 4096,
+                                      .padding_bytes = 96 };
     int                   rc = runlog_step(log, &row, err);
 
     return rc ? rc : runlog_measure(log, step, &span, 1, &traffic, 1, err);
@@ -50,10 +73,13 @@ static void start(void)
 
     FUZZ_CHECK(!runlog_create(&log, fuzz_path("run.db"), 0, &err));
     cfg = config(log);
-    FUZZ_CHECK(!runlog_set(log, "id", "0123", &err) && !runlog_set(log, "option.mode", "mem", &err));
-    FUZZ_CHECK(!runlog_begin(log, &err) && !journal_format(log, SUBS, subs, &err) && !journal_format_residuals(log, SUBS, residuals, &err));
+    FUZZ_CHECK(!runlog_set(log, "id", "0123", &err) &&
+               !runlog_set(log, "option.mode", "mem", &err));
+    FUZZ_CHECK(!runlog_begin(log, &err) && !journal_format(log, SUBS, subs, &err) &&
+               !journal_format_residuals(log, SUBS, residuals, &err));
     FUZZ_CHECK(!runlog_commit(log, &err) && !image_format(&cfg, &init, &err));
-    FUZZ_CHECK(!measure(log, 0, &err) && !runlog_eval(log, 0, "loss", 3.25, &err) && !runlog_notice(log, "a notice", &err));
+    FUZZ_CHECK(!measure(log, 0, &err) && !runlog_eval(log, 0, "loss", 3.25, &err) &&
+               !runlog_notice(log, "a notice", &err));
     FUZZ_CHECK(!runlog_device(log, 0, "dev0/states", "emu", "uring", 4096, &err));
     runlog_close(log);
     fuzz_take("run.db", &base.p, &base.n);
@@ -68,9 +94,11 @@ static int row_seen(void *ctx, int n, const char **values, const char **names)
 
 static void tables_read(struct runlog *log)
 {
-    static const char *const queries[] = { "SELECT * FROM steps", "SELECT * FROM phase_seconds", "SELECT * FROM breakdown",
-                                           "SELECT * FROM phase_wall", "SELECT * FROM device_rate", "SELECT * FROM traffic_per_step",
-                                           "SELECT * FROM evals", "SELECT * FROM devices" };
+    static const char *const queries[] = {
+        "SELECT * FROM steps",      "SELECT * FROM phase_seconds", "SELECT * FROM breakdown",
+        "SELECT * FROM phase_wall", "SELECT * FROM device_rate",   "SELECT * FROM traffic_per_step",
+        "SELECT * FROM evals",      "SELECT * FROM devices"
+    };
 
     for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
         struct err err = { 0 };
@@ -175,20 +203,29 @@ static void seeds(void)
     database_seed_bytes(24, "\x01\x02\x03", 3);
     database_seed_bytes(4096 * 3, "\x0D\x00\x00\x00\x01", 5);
     database_seed_size(40960);
-    database_seed_sql("UPDATE runs SET value = 'x', crc = sum_of_text(key, 'x') WHERE key = 'option.mode'");
+    database_seed_sql("UPDATE runs SET value = 'x', crc = sum_of_text(key, 'x') WHERE key = "
+                      "'option.mode'");
     database_seed_sql("UPDATE runs SET key = NULL, value = x'00ff'");
-    database_seed_sql("UPDATE journal_subs SET slot = -1, sum = sum_of(sub, 4294967295, version, states_crc, wire_crc)");
-    database_seed_sql("UPDATE journal_state SET applied = 9, sum = sum_of_state(next_step, 9, optim); DELETE FROM journal_grads WHERE sub = 1");
-    database_seed_sql("UPDATE journal_image SET step = 'a', applied = 1.5, crc = NULL; INSERT INTO journal_image VALUES (1, 0, 5, 5, 0, 0)");
-    database_seed_sql("DROP TABLE runs; CREATE VIEW runs AS WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) "
-                      "SELECT x AS key, x AS value, x AS crc FROM r");
-    database_seed_sql("CREATE TRIGGER t AFTER INSERT ON steps BEGIN INSERT INTO notices (text) WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL "
-                      "SELECT x + 1 FROM r) SELECT x FROM r; END");
-    database_seed_sql("DROP VIEW breakdown; CREATE VIEW breakdown AS WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) "
-                      "SELECT max(x) AS step FROM r");
-    database_seed_sql("DROP TABLE steps; CREATE TABLE steps (step INTEGER PRIMARY KEY, tokens AS (zeroblob(900000000)), loss)");
-    database_seed_sql("DROP TABLE journal_subs; CREATE TABLE journal_subs (sub INTEGER PRIMARY KEY); INSERT INTO journal_subs VALUES (0), (1), (2)");
-    database_seed_sql("INSERT INTO spans VALUES (0, 'loss', 1, -1, -9, 9223372036854775807, NULL), ('x', x'00', 'y', 1e300, 'z', 2, 3)");
+    database_seed_sql("UPDATE journal_subs SET slot = -1, sum = sum_of(sub, 4294967295, version, "
+                      "states_crc, wire_crc)");
+    database_seed_sql("UPDATE journal_state SET applied = 9, sum = sum_of_state(next_step, 9, "
+                      "optim); DELETE FROM journal_grads WHERE sub = 1");
+    database_seed_sql("UPDATE journal_image SET step = 'a', applied = 1.5, crc = NULL; INSERT INTO "
+                      "journal_image VALUES (1, 0, 5, 5, 0, 0)");
+    database_seed_sql("DROP TABLE runs; CREATE VIEW runs AS WITH RECURSIVE r(x) AS (SELECT 1 UNION "
+                      "ALL SELECT x + 1 FROM r) SELECT x AS key, x AS value, x AS crc FROM r");
+    database_seed_sql("CREATE TRIGGER t AFTER INSERT ON steps BEGIN INSERT INTO notices (text) "
+                      "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT x "
+                      "FROM r; END");
+    database_seed_sql("DROP VIEW breakdown; CREATE VIEW breakdown AS WITH RECURSIVE r(x) AS "
+                      "(SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT max(x) AS step FROM r");
+    database_seed_sql("DROP TABLE steps; CREATE TABLE steps (step INTEGER PRIMARY KEY, tokens AS "
+                      "(zeroblob(900000000)), loss)");
+    database_seed_sql("DROP TABLE journal_subs; CREATE TABLE journal_subs (sub INTEGER PRIMARY "
+                      "KEY); INSERT INTO journal_subs VALUES (0), (1), (2)");
+    database_seed_sql("INSERT INTO spans VALUES (0, 'loss', 1, -1, -9, 9223372036854775807, NULL), "
+                      "('x', x'00', 'y', 1e300, 'z', 2, 3)");
 }
 
-const struct fuzz_target fuzz_database = { "database", start, one, seeds, (size_t)16 << 20, 4096, 150 };
+const struct fuzz_target fuzz_database = { "database",       start, one, seeds,
+                                           (size_t)16 << 20, 4096,  150 };

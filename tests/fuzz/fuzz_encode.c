@@ -1,5 +1,5 @@
-/* fuzz_encode.c: any bytes through a small tokenizer with added tokens of both turns, whole and in pieces: the ids are the same,
- * and their bytes are the text. */
+/* fuzz_encode.c: any bytes through a small tokenizer with added tokens of both turns, whole and in
+ * pieces: the ids are the same, and their bytes are the text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/text/tokenizer.h"
@@ -8,15 +8,18 @@
 
 static struct tokenizer *plain, *added;
 
-static const char added_json[] =
-    "{\"added_tokens_decoder\": {\"268\": {\"content\": \"<|endoftext|>\", \"special\": true},"
-    " \"269\": {\"content\": \"<|end\", \"special\": true}, \"270\": {\"content\": \"the the\", \"special\": false},"
-    " \"271\": {\"content\": \"<|endof<|\", \"special\": true, \"normalized\": true}, \"272\": {\"content\": \"\xC3\xA9\xC3\xA9\"}}}";
+static const char added_json[] = "{\"added_tokens_decoder\": {\"268\": {\"content\": "
+                                 "\"<|endoftext|>\", \"special\": true}, \"269\": {\"content\": "
+                                 "\"<|end\", \"special\": true}, \"270\": {\"content\": \"the "
+                                 "the\", \"special\": false}, \"271\": {\"content\": "
+                                 "\"<|endof<|\", \"special\": true, \"normalized\": true}, "
+                                 "\"272\": {\"content\": \"\xC3\xA9\xC3\xA9\"}}}";
 
 static void start(void)
 {
-    static const uint32_t merges[][2] = { { 83, 71 }, { 256, 68 }, { 220, 257 }, { 220, 64 }, { 128, 102 }, { 258, 258 },
-                                          { 15, 15 }, { 262, 262 }, { 263, 263 }, { 198, 198 }, { 220, 220 }, { 266, 266 } };
+    static const uint32_t merges[][2] = { { 83, 71 },   { 256, 68 },  { 220, 257 }, { 220, 64 },
+                                          { 128, 102 }, { 258, 258 }, { 15, 15 },   { 262, 262 },
+                                          { 263, 263 }, { 198, 198 }, { 220, 220 }, { 266, 266 } };
     struct err            err;
 
     FUZZ_CHECK(!tokenizer_from_merges(&plain, merges, sizeof merges / sizeof *merges, &err));
@@ -27,7 +30,8 @@ static void start(void)
         fuzz_fail(__FILE__, __LINE__, err.text);
 }
 
-static void pieces(struct tokenizer *t, const char *text, size_t n, size_t step, struct token_buf *out)
+static void pieces(struct tokenizer *t, const char *text, size_t n, size_t step,
+                   struct token_buf *out)
 {
     struct tokenizer_stream *s;
     struct err               err;
@@ -67,7 +71,8 @@ static int one(const uint8_t *in, size_t n)
         FUZZ_CHECK(!tokenizer_encode(t, text, n, &whole, &err));
         compare(t, &whole, text, n);
         pieces(t, text, n, step, &cut);
-        FUZZ_CHECK(cut.n == whole.n && (!cut.n || !memcmp(cut.ids, whole.ids, cut.n * sizeof *cut.ids)));
+        FUZZ_CHECK(cut.n == whole.n &&
+                   (!cut.n || !memcmp(cut.ids, whole.ids, cut.n * sizeof *cut.ids)));
         whole.n = cut.n = 0;
     }
     token_buf_free(&whole);
@@ -88,7 +93,8 @@ static void seeds(void)
 {
     seed_of(1, "the the other's 000000 of the<|endoftext|>they'll   go\n\n\n");
     seed_of(3, "<|endof<|endoftext|><|end|><|endof<|the the the\xC3\xA9\xC3\xA9 \xF0\x9F\x98\x80");
-    seed_of(63, "caf\xC3\xA9 \xE2\x80\x83\xE2\x82\xAC\xC2\xA0 12\xC2\xB2 \xFF\xFE\x80 'S'RE I'm\xE1\xA0\x8E");
+    seed_of(63, "caf\xC3\xA9 \xE2\x80\x83\xE2\x82\xAC\xC2\xA0 12\xC2\xB2 \xFF\xFE\x80 'S'RE "
+                "I'm\xE1\xA0\x8E");
 }
 
 const struct fuzz_target fuzz_encode = { "encode", start, one, seeds, 1 << 20, 512, 3000 };

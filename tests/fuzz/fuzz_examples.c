@@ -1,5 +1,6 @@
-/* fuzz_examples.c: the file of tokenised examples. Its checksums hide what lies behind them, so an input may ask for them to be made
- * right (the layout: data/task/examples.c). Rows that read are the same ones when they are written anew. */
+/* fuzz_examples.c: the file of tokenised examples. Its checksums hide what lies behind them, so an
+ * input may ask for them to be made right (the layout: data/task/examples.c). Rows that read are
+ * the same ones when they are written anew. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/crc32c.h"
@@ -88,8 +89,10 @@ static void compare(const struct examples *e)
 
     FUZZ_CHECK(!examples_open(&back, fuzz_path("copy"), &err));
     for (uint64_t i = 0; i < examples_count(back); i++) {
-        FUZZ_CHECK(!examples_read(e, i, a, MOST, &n, &x, &err) && !examples_read(back, i, b, MOST, &m, &y, &err));
-        FUZZ_CHECK(n == m && !memcmp(a, b, n * sizeof *a) && x.label == y.label && !memcmp(&x.value, &y.value, sizeof x.value));
+        FUZZ_CHECK(!examples_read(e, i, a, MOST, &n, &x, &err) &&
+                   !examples_read(back, i, b, MOST, &m, &y, &err));
+        FUZZ_CHECK(n == m && !memcmp(a, b, n * sizeof *a) && x.label == y.label &&
+                   !memcmp(&x.value, &y.value, sizeof x.value));
     }
     examples_close(back);
 }

@@ -1,5 +1,5 @@
-/* fuzz_gradient.c: the wire form of compressed gradients: what is accepted is what packing those pairs gives, and no index is used
- * that does not belong. */
+/* fuzz_gradient.c: the wire form of compressed gradients: what is accepted is what packing those
+ * pairs gives, and no index is used that does not belong. */
 #include "tests/fuzz/fuzz.h"
 
 #include "csd/grad_wire.h"
@@ -10,7 +10,8 @@
 enum { HEADED = 1, PIECEWISE = 2 };
 
 /* bytes[0..n), n a multiple of 4 KiB, into dense; 0 if taken. */
-static int scatter(struct grad_wire_reader *r, float *dense, const char *bytes, size_t n, int piecewise, struct err *err)
+static int scatter(struct grad_wire_reader *r, float *dense, const char *bytes, size_t n,
+                   int piecewise, struct err *err)
 {
     size_t step = piecewise ? GRAD_WIRE_ALIGN : n;
     int    rc = 0;
@@ -48,7 +49,8 @@ static int one(const uint8_t *in_bytes, size_t in_n)
 {
     struct fuzz_in          in = { in_bytes, in_n };
     int                     how = (int)fuzz_number(&in, 1), rc;
-    size_t                  n = 1 + (size_t)fuzz_number(&in, 2), pairs = (size_t)fuzz_number(&in, 2) % (n + 1), n_bytes = grad_wire_bytes(pairs);
+    size_t n = 1 + (size_t)fuzz_number(&in, 2), pairs = (size_t)fuzz_number(&in, 2) % (n + 1),
+           n_bytes = grad_wire_bytes(pairs);
     char                   *bytes = calloc(1, n_bytes);
     float                  *dense = calloc(n, sizeof *dense);
     struct grad_wire_reader r;

@@ -1,5 +1,6 @@
-/* fuzz_options.c: the command line, its arguments one a line, and behind a mark a file of options, which --config names. What is accepted
- * gives texts (opt_each) from which the same options come again (opt_set). `plan`, which only computes, goes on to do it. */
+/* fuzz_options.c: the command line, its arguments one a line, and behind a mark a file of options,
+ * which --config names. What is accepted gives texts (opt_each) from which the same options come
+ * again (opt_set). `plan`, which only computes, goes on to do it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "cmd/cmd.h"
@@ -10,9 +11,10 @@
 
 enum { MOST = 40, TEXT = 4096, CONFIG = 2 };
 
-static const struct opt_command *const commands[] = { &pretrain_command, &finetune_command, &eval_command, &generate_command,
-                                                      &prepare_command, &import_command, &export_command, &plan_command, &report_command,
-                                                      &devices_command };
+static const struct opt_command *const commands[] = {
+    &pretrain_command, &finetune_command, &eval_command, &generate_command, &prepare_command,
+    &import_command,   &export_command,   &plan_command, &report_command,   &devices_command
+};
 static const struct opt_command *command;
 
 /* Notices of aliases are of no interest here. */
@@ -24,7 +26,8 @@ static void start(void)
 
 struct again { void *options; const struct opt_given *given; struct fuzz_out texts; };
 
-/* Whether the option was on the command line; a default may be one that cannot be typed (0 for "not given"). */
+/* Whether the option was on the command line; a default may be one that cannot be typed (0 for "not
+ * given"). */
 static int is_given(const struct again *a, const char *name)
 {
     int row = opt_row_find(command, name, strlen(name));
@@ -54,7 +57,8 @@ static void round_trip(void *options, const struct opt_given *given, int argc, c
     FUZZ_CHECK(second && !opt_parse(command, argc, argv, second, NULL, &err));
     opt_each(command, options, set_again, &first);
     opt_each(command, second, set_again, &other);
-    FUZZ_CHECK(first.texts.n == other.texts.n && !memcmp(first.texts.p, other.texts.p, other.texts.n));
+    FUZZ_CHECK(first.texts.n == other.texts.n &&
+               !memcmp(first.texts.p, other.texts.p, other.texts.n));
     free(first.texts.p);
     free(other.texts.p);
     opt_release(command, second);
@@ -147,7 +151,11 @@ static void seed_names(unsigned which)
     fuzz_add_number(&out, which, 1);
     for (size_t i = 0; (r = opt_row_at(commands[which], i, NULL)); i++) {
         char line[128];
-        int  n = snprintf(line, sizeof line, "--%s\n%s%s", r->name, r->def ? r->def : r->words ? "" : "1", r->type == OPT_FLAG ? "" : "\n");
+        int  n = snprintf(line, sizeof line, "--%s\n%s%s", r->name,
+                         r->def     ? r->def
+                          : r->words ? ""
+                                     : "1",
+                         r->type == OPT_FLAG ? "" : "\n");
 
         fuzz_add(&out, line, (size_t)n);
     }
@@ -156,26 +164,36 @@ static void seed_names(unsigned which)
 
 static void seeds(void)
 {
-    seed_of(0, "--n-layer\n2\n--n-head\n2\n--n-embd=16\n--data\nx.txt\n--host-mem\n400M\n--device\na\n--device\nb\n--lr\n1e-3\n--warmup\n5%\n--run\nr");
-    seed_of(0, "--resume\nrun\n--steps\n10\n--compress\n2%\n--mode\nsu+o+c\n--error-feedback\n--csd-mem\n1.5G");
-    seed_of(1, "--model_name_or_path\ngpt2\n--task_name\nSST-2\n--do_train\n--do_eval\n--max_seq_length\n128\n--per_device_train_batch_size\n32\n"
-               "--learning_rate\n2e-5\n--num_train_epochs\n3.0\n--output_dir\nout\n--warmup_ratio=0.1\n--fp16\nFalse\n--optim\nadamw_torch");
-    seed_of(1, "--task\ncola\n--data\nd\n--init\nm\n--lr-scheduler-type\nlinear\n--seed=7\n--overwrite_output_dir\n--bf16\nTrue");
+    seed_of(0, "--n-layer\n2\n--n-head\n2\n--n-embd=16\n--data\nx.txt\n--host-mem\n400M\n--"
+               "device\na\n--device\nb\n--lr\n1e-3\n--warmup\n5%\n--run\nr");
+    seed_of(0, "--resume\nrun\n--steps\n10\n--compress\n2%\n--mode\nsu+o+c\n--error-feedback\n--"
+               "csd-mem\n1.5G");
+    seed_of(1, "--model_name_or_path\ngpt2\n--task_name\nSST-2\n--do_train\n--do_eval\n--max_seq_"
+               "length\n128\n--per_device_train_batch_size\n32\n"
+               "--learning_rate\n2e-5\n--num_train_epochs\n3.0\n--output_dir\nout\n--warmup_ratio="
+               "0.1\n--fp16\nFalse\n--optim\nadamw_torch");
+    seed_of(1, "--task\ncola\n--data\nd\n--init\nm\n--lr-scheduler-type\nlinear\n--seed=7\n--"
+               "overwrite_output_dir\n--bf16\nTrue");
     seed_of(2, "run\n--data\nx\n--seq\n64");
     seed_of(3, "run\n--prompt\nOnce\n--tokens\n10\n--temperature\n0.8\n--top-k\n5\n--help");
     seed_of(4, "a.txt\n--train-tokenizer\n--vocab\n8192\n--out\ntok");
     seed_of(5, "folder\nrun\n--mode\nmem");
     seed_of(6, "run\nfolder\n--dtype\nbf16\n--\n-x");
-    seed_of(7, "--n-layer\n2\n--n-head\n2\n--n-embd\n16\n--vocab\n300\n--host-mem\n64M\n--devices\n2\n--csd-mem\n1M\n--batch\n2\n--seq\n16\n--optimizer\nsgd");
+    seed_of(7, "--n-layer\n2\n--n-head\n2\n--n-embd\n16\n--vocab\n300\n--host-mem\n64M\n--"
+               "devices\n2\n--csd-mem\n1M\n--batch\n2\n--seq\n16\n--optimizer\nsgd");
     seed_of(7, "--model\ngpt2\n--mode\nmem\n--compress=0.02");
     seed_of(8, "run\n--json");
     seed_of(9, "--csv\n--");
     seed_with(0, "--run\nr\n--lr\n1e-3",
-              "# a model\nn-layer = 2\nn-head 2 # heads\n--n-embd=16\n\ndevice = a\ndevice = \"b #\\\"\\\\\"\nquiet\nkeep-best = 0\nlr = 1\n");
+              "# a model\nn-layer = 2\nn-head 2 # heads\n--n-embd=16\n\ndevice = a\ndevice = \"b "
+              "#\\\"\\\\\"\nquiet\nkeep-best = 0\nlr = 1\n");
     seed_with(1, "--output_dir\nr", "learning_rate = 2e-5\nfp16\ntask = cola\r\ndata = d\n");
-    seed_with(7, "--batch\n2", "n-layer = 2\nn-head = 2\nn-embd = 16\nvocab = 300\nhost-mem = 64M\nseq = 16\n");
+    seed_with(7, "--batch\n2",
+              "n-layer = 2\nn-head = 2\nn-embd = 16\nvocab = 300\nhost-mem = 64M\nseq = 16\n");
     for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
         seed_names(i);
 }
 
-const struct fuzz_target fuzz_options = { "options", start, one, seeds, (size_t)64 << 20, 4096, 2000 };
+const struct fuzz_target fuzz_options = {
+    "options", start, one, seeds, (size_t)64 << 20, 4096, 2000
+};

@@ -1,5 +1,6 @@
-/* fuzz_run.c: a small run whose run.db was changed by a stranger, as the commands open it: report, the reading of its parameters, and
- * where the journal says that a step is half done, the finishing of that step. The device's file is what it was. */
+/* fuzz_run.c: a small run whose run.db was changed by a stranger, as the commands open it: report,
+ * the reading of its parameters, and where the journal says that a step is half done, the finishing
+ * of that step. The device's file is what it was. */
 #include "tests/fuzz/database.h"
 
 #include "cmd/cmd.h"
@@ -16,10 +17,14 @@ static struct database base, device;
 static void start(void)
 {
     char  text[3000];
-    char *run = strdup(fuzz_path("r")), *data = strdup(fuzz_path("data.bin")), *log = strdup(fuzz_path("log"));
-    char *argv[] = { "pretrain", "--n-layer", "1", "--n-head", "1", "--n-embd", "8", "--vocab", "300", "--seq", "8", "--batch", "2", "--steps",
-                     "2", "--mode", "su+o", "--compress", "5%", "--csd-mem", "256K", "--durability", "none", "--disk", "sync", "--threads", "1", "--data", data,
-                     "--run", run, "--quiet", NULL };
+    char *run = strdup(fuzz_path("r")), *data = strdup(fuzz_path("data.bin")),
+         *log = strdup(fuzz_path("log"));
+    char *argv[] = { "pretrain", "--n-layer", "1",    "--n-head",     "1",    "--n-embd",
+                     "8",        "--vocab",   "300",  "--seq",        "8",    "--batch",
+                     "2",        "--steps",   "2",    "--mode",       "su+o", "--compress",
+                     "5%",       "--csd-mem", "256K", "--durability", "none", "--disk",
+                     "sync",     "--threads", "1",    "--data",       data,   "--run",
+                     run,        "--quiet",   NULL };
     FILE *shown = stderr;
 
     for (size_t i = 0; i < sizeof text; i++)
@@ -113,20 +118,42 @@ static void set(const char *key, const char *value)
 {
     char sql[512];
 
-    snprintf(sql, sizeof sql, "INSERT OR REPLACE INTO runs VALUES ('%s', '%s', sum_of_text('%s', '%s'))", key, value, key, value);
+    snprintf(sql, sizeof sql,
+             "INSERT OR REPLACE INTO runs VALUES ('%s', '%s', sum_of_text('%s', '%s'))", key, value,
+             key, value);
     database_seed_sql(sql);
 }
 
 static void seeds(void)
 {
-    static const char *const settings[][2] = {
-        { "config.n_layer", "65536" }, { "config.n_layer", "18446744073709551613" }, { "config.n_embd", "1048576" }, { "config.vocab", "2147483648" },
-        { "config.n_labels", "3" }, { "config.labels", "[\"a\", \"b\", 1]" }, { "config.norm_eps", "nan" }, { "config.drop_embd", "-1" },
-        { "option.mode", "su+o+c" }, { "option.mode", "mem" }, { "option.devices", "64" }, { "option.device", "/dev/null" },
-        { "option.csd-mem", "1" }, { "option.compress", "2%" }, { "option.error-feedback", "1" }, { "option.optimizer", "sgd" },
-        { "option.csd", "null" }, { "option.disk", "null" }, { "option.warmup", "5%" }, { "option.threads", "4096" },
-        { "data.path", "/dev/zero" }, { "data.path", "../../x" }, { "data.sums", "zz" }, { "task", "cola" }, { "task", "custom" },
-        { "id", "0123456789012345678901234567890123456789" }, { "frames", "99999999999999" }, { "train.sum", "x" } };
+    static const char *const settings[][2] = { { "config.n_layer", "65536" },
+                                               { "config.n_layer", "18446744073709551613" },
+                                               { "config.n_embd", "1048576" },
+                                               { "config.vocab", "2147483648" },
+                                               { "config.n_labels", "3" },
+                                               { "config.labels", "[\"a\", \"b\", 1]" },
+                                               { "config.norm_eps", "nan" },
+                                               { "config.drop_embd", "-1" },
+                                               { "option.mode", "su+o+c" },
+                                               { "option.mode", "mem" },
+                                               { "option.devices", "64" },
+                                               { "option.device", "/dev/null" },
+                                               { "option.csd-mem", "1" },
+                                               { "option.compress", "2%" },
+                                               { "option.error-feedback", "1" },
+                                               { "option.optimizer", "sgd" },
+                                               { "option.csd", "null" },
+                                               { "option.disk", "null" },
+                                               { "option.warmup", "5%" },
+                                               { "option.threads", "4096" },
+                                               { "data.path", "/dev/zero" },
+                                               { "data.path", "../../x" },
+                                               { "data.sums", "zz" },
+                                               { "task", "cola" },
+                                               { "task", "custom" },
+                                               { "id", "0123456789012345678901234567890123456789" },
+                                               { "frames", "99999999999999" },
+                                               { "train.sum", "x" } };
 
     fuzz_seed("", 0);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -137,17 +164,24 @@ static void seeds(void)
     database_seed_sql("UPDATE steps SET loss = 'inf', seconds = 1e308, tokens = 9e18");
     database_seed_sql("INSERT INTO evals VALUES (1, 'loss\n', 9e999), (1, x'ff', 'nan')");
     database_seed_sql("UPDATE devices SET path = x'ff', bytes = -1");
-    database_seed_sql("UPDATE journal_subs SET slot = 99, sum = sum_of(sub, 99, version, states_crc, wire_crc)");
-    database_seed_sql("UPDATE journal_subs SET version = 3, sum = sum_of(sub, slot, 3, states_crc, wire_crc)");
-    database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, wire_crc) WHERE sub = 1");
-    database_seed_sql("UPDATE journal_subs SET version = 1, slot = 5, sum = sum_of(sub, 5, 1, states_crc, wire_crc);"
-                      "UPDATE journal_grads SET pairs = 2305843009213693952, sum = sum_of(sub, crc, 2305843009213693952)");
-    database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, wire_crc);"
-                      "UPDATE journal_grads SET pairs = 1, crc = 7, sum = sum_of(sub, 7, 1); UPDATE journal_state SET next_step = 1, "
-                      "applied = 9223372036854775807, sum = sum_of_state(1, 9223372036854775807, optim)");
-    database_seed_sql("UPDATE journal_state SET optim = zeroblob(44), sum = sum_of_state(next_step, applied, zeroblob(44)) ");
+    database_seed_sql("UPDATE journal_subs SET slot = 99, sum = sum_of(sub, 99, version, "
+                      "states_crc, wire_crc)");
+    database_seed_sql("UPDATE journal_subs SET version = 3, sum = sum_of(sub, slot, 3, states_crc, "
+                      "wire_crc)");
+    database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, "
+                      "wire_crc) WHERE sub = 1");
+    database_seed_sql("UPDATE journal_subs SET version = 1, slot = 5, sum = sum_of(sub, 5, 1, "
+                      "states_crc, wire_crc);UPDATE journal_grads SET pairs = 2305843009213693952, "
+                      "sum = sum_of(sub, crc, 2305843009213693952)");
+    database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, "
+                      "wire_crc);UPDATE journal_grads SET pairs = 1, crc = 7, sum = sum_of(sub, 7, "
+                      "1); UPDATE journal_state SET next_step = 1, applied = 9223372036854775807, "
+                      "sum = sum_of_state(1, 9223372036854775807, optim)");
+    database_seed_sql("UPDATE journal_state SET optim = zeroblob(44), sum = "
+                      "sum_of_state(next_step, applied, zeroblob(44)) ");
     database_seed_sql("INSERT INTO notices (time, text) VALUES (NULL, x'ff'), ('\x1B[2J', 'x')");
 }
 
-/* The layout of a model of any size that is allowed: up to STORE_MAX_SUBGROUPS rows of some 150 bytes. */
+/* The layout of a model of any size that is allowed: up to STORE_MAX_SUBGROUPS rows of some 150
+ * bytes. */
 const struct fuzz_target fuzz_run = { "run", start, one, seeds, (size_t)768 << 20, 4096, 40 };

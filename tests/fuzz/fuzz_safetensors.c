@@ -1,4 +1,5 @@
-/* fuzz_safetensors.c: model files: one, or an index and two shards. Beside the folder stands a file that no index may reach. */
+/* fuzz_safetensors.c: model files: one, or an index and two shards. Beside the folder stands a file
+ * that no index may reach. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/tensors/safetensors.h"
@@ -11,7 +12,8 @@
 
 enum { PART = 300 };
 
-static const char *const shards[] = { "m/model.safetensors.index.json", "m/a.safetensors", "m/b.safetensors" };
+static const char *const shards[] = { "m/model.safetensors.index.json", "m/a.safetensors",
+                                      "m/b.safetensors" };
 
 static void write_model(const char *path, const char *const *names, size_t n, enum st_dtype dtype)
 {
@@ -68,7 +70,8 @@ static void round_trip(struct safetensors *s)
     size_t                     n = 0;
 
     fuzz_remove("copy");
-    FUZZ_CHECK(!mkdir(fuzz_path("copy"), 0700) && !safetensors_writer_open(&w, fuzz_path("copy/model.safetensors"), ST_F32, &err));
+    FUZZ_CHECK(!mkdir(fuzz_path("copy"), 0700) &&
+               !safetensors_writer_open(&w, fuzz_path("copy/model.safetensors"), ST_F32, &err));
     for (size_t i = 0; i < safetensors_count(s); i++) {
         const struct st_tensor *t = safetensors_at(s, i);
 
@@ -79,18 +82,22 @@ static void round_trip(struct safetensors *s)
         const struct st_tensor *t = safetensors_at(s, i);
 
         if (is_small(t))
-            FUZZ_CHECK(!safetensors_read(s, t, 0, t->count, values, &err) && !safetensors_writer_add(w, values, t->count, &err));
+            FUZZ_CHECK(!safetensors_read(s, t, 0, t->count, values, &err) &&
+                       !safetensors_writer_add(w, values, t->count, &err));
     }
     FUZZ_CHECK(!safetensors_writer_commit(w, &err));
     safetensors_writer_close(w);
     if (!n)
         return;
-    FUZZ_CHECK(!safetensors_open(&back, fuzz_path("copy"), &err) && !safetensors_verify(back, NULL, &err) && safetensors_count(back) == n);
+    FUZZ_CHECK(!safetensors_open(&back, fuzz_path("copy"), &err) &&
+               !safetensors_verify(back, NULL, &err) && safetensors_count(back) == n);
     for (size_t i = 0; i < n; i++) {
         const struct st_tensor *t = safetensors_at(back, i), *from = safetensors_find(s, t->name);
 
-        FUZZ_CHECK(from && from->count == t->count && !safetensors_read(back, t, 0, t->count, again, &err));
-        FUZZ_CHECK(!safetensors_read(s, from, 0, t->count, values, &err) && !memcmp(values, again, t->count * sizeof *values));
+        FUZZ_CHECK(from && from->count == t->count &&
+                   !safetensors_read(back, t, 0, t->count, again, &err));
+        FUZZ_CHECK(!safetensors_read(s, from, 0, t->count, values, &err) &&
+                   !memcmp(values, again, t->count * sizeof *values));
     }
     safetensors_close(back);
 }
@@ -155,8 +162,10 @@ static void seed_of(const char *const *files, size_t n, int selector)
 static void index_seed(const char *of_b)
 {
     char index[256];
-    int  n = snprintf(index, sizeof index, "{\"metadata\": {\"total_size\": 9}, \"weight_map\": {\"one\": \"a.safetensors\", "
-                      "\"two\": \"a.safetensors\", \"three\": \"%s\"}}", of_b);
+    int  n = snprintf(index, sizeof index,
+                      "{\"metadata\": {\"total_size\": 9}, \"weight_map\": {\"one\": "
+                       "\"a.safetensors\", \"two\": \"a.safetensors\", \"three\": \"%s\"}}",
+                      of_b);
 
     fuzz_put(shards[0], index, (size_t)n);
     write_model(fuzz_path(shards[1]), (const char *const[]){ "one", "two" }, 2, ST_F16);
@@ -179,14 +188,19 @@ static void raw_seed(const char *header, size_t data)
 static void seeds(void)
 {
     for (int d = ST_F32; d <= ST_BF16; d++) {
-        write_model(fuzz_path("m/model.safetensors"), (const char *const[]){ "wte.weight", "h.0.ln_1.bias" }, 2, (enum st_dtype)d);
+        write_model(fuzz_path("m/model.safetensors"),
+                    (const char *const[]){ "wte.weight", "h.0.ln_1.bias" }, 2, (enum st_dtype)d);
         seed_of((const char *const[]){ "m/model.safetensors" }, 1, 0);
     }
     index_seed("b.safetensors");
     index_seed("../secret.safetensors");
     index_seed("..");
-    raw_seed("{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},\"b\":{\"dtype\":\"I64\",\"shape\":[],"
-             "\"data_offsets\":[24,32]},\"c\":{\"dtype\":\"BF16\",\"shape\":[0],\"data_offsets\":[32,32]}}", 32);
+    raw_seed("{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},\"b\":{\"dtype\":"
+             "\"I64\",\"shape\":[],\"data_offsets\":[24,32]},\"c\":{\"dtype\":\"BF16\",\"shape\":["
+             "0],\"data_offsets\":[32,32]}}",
+             32);
 }
 
-const struct fuzz_target fuzz_safetensors = { "safetensors", start, one, seeds, 4 << 20, 256, 2000 };
+const struct fuzz_target fuzz_safetensors = {
+    "safetensors", start, one, seeds, 4 << 20, 256, 2000
+};

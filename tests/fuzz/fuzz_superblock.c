@@ -1,4 +1,5 @@
-/* fuzz_superblock.c: the first page of a device. Only the very page that this run wrote is taken. */
+/* fuzz_superblock.c: the first page of a device. Only the very page that this run wrote is taken.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/crc32c.h"
@@ -6,7 +7,9 @@
 
 #include <string.h>
 
-static const struct store_super want = { .id = "0123456789abcdef0123456789abcdef", .device = 1, .n_devices = 3, .bytes = 123456789 };
+static const struct store_super want = {
+    .id = "0123456789abcdef0123456789abcdef", .device = 1, .n_devices = 3, .bytes = 123456789
+};
 
 static int one(const uint8_t *bytes, size_t n)
 {

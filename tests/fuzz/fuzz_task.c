@@ -33,7 +33,7 @@ static int glue(size_t which, int test, uint64_t most)
     const struct task *t = &task_table[which % task_count];
     struct seen        s = { .task = t };
     struct err         err = { 0 };
-    int                rc = task_read_glue(fuzz_path("x.tsv"), test ? &t->test : &t->train, most, row, &s, &err);
+    int rc = task_read_glue(fuzz_path("x.tsv"), test ? &t->test : &t->train, most, row, &s, &err);
 
     FUZZ_CHECK(!most || s.rows <= most);
     return rc ? fuzz_refused(rc, &err) : 1;
@@ -50,7 +50,8 @@ static int own(const char *name, const struct task_names *names, int regression)
     if (rc)
         return fuzz_refused(rc, &err);
     s.task = t;
-    FUZZ_CHECK(!task_read_own(fuzz_path(name), names, 0, row, &s, &err) && s.rows > 0 && s.labelled == s.rows);
+    FUZZ_CHECK(!task_read_own(fuzz_path(name), names, 0, row, &s, &err) && s.rows > 0 &&
+               s.labelled == s.rows);
     task_own_free(t);
     return 1;
 }
@@ -82,26 +83,39 @@ static void seed_of(unsigned how, const char *text)
 
 static void seeds(void)
 {
-    static const char *const glue_rows[] = {
-        "gj04\t1\t\tThey drank.\ngj04\t0\t*\tHim ran.\n", "sentence\tlabel\na fine film\t1\na \"dull\" one\t0\n",
-        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\tHe said so.\tSo he said.\n",
-        "index\tgenre\tfilename\tyear\told\tsource1\tsource2\tsentence1\tsentence2\tscore\n0\tm\tn\t2\to\tnone\tnone\tA man.\tA boy.\t2.5\n",
-        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tHow?\t0\n5\t6\t7\ttorn\n8\t9\t10\t\tWho?\t1\n",
-        ("index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tgold_label\n"
-         "0\t1\t2\tf\tb\tb\tp\tp\tA.\tB.\tneutral\tneutral\n"),
-        "index\tquestion\tsentence\tlabel\n0\tWhen?\tNow.\tentailment\n", "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tnot_entailment\n",
-        "index\tsentence1\tsentence2\tlabel\r\n0\tA.\tB.\t1\r\n" };
+    static const char *const glue_rows[] = { "gj04\t1\t\tThey drank.\ngj04\t0\t*\tHim ran.\n",
+                                             "sentence\tlabel\na fine film\t1\na \"dull\" one\t0\n",
+                                             "Quality\t#1 ID\t#2 ID\t#1 String\t#2 "
+                                             "String\n1\t1\t2\tHe said so.\tSo he said.\n",
+                                             "index\tgenre\tfilename\tyear\told\tsource1\tsource2\t"
+                                             "sentence1\tsentence2\tscore\n0\tm\tn\t2\to\tnone\tnon"
+                                             "e\tA man.\tA boy.\t2.5\n",
+                                             "id\tqid1\tqid2\tquestion1\tquestion2\tis_"
+                                             "duplicate\n1\t2\t3\tWhy?\tHow?"
+                                             "\t0\n5\t6\t7\ttorn\n8\t9\t10\t\tWho?\t1\n",
+                                             ("index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsent"
+                                              "ence1\tsentence2\tlabel1\tgold_label\n"
+                                              "0\t1\t2\tf\tb\tb\tp\tp\tA.\tB.\tneutral\tneutral\n"),
+                                             "index\tquestion\tsentence\tlabel\n0\tWhen?\tNow."
+                                             "\tentailment\n",
+                                             "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tnot_"
+                                             "entailment\n",
+                                             "index\tsentence1\tsentence2\tlabel\r\n0\tA.\tB."
+                                             "\t1\r\n" };
 
     for (unsigned i = 0; i < sizeof glue_rows / sizeof *glue_rows; i++)
         seed_of(4 * i, glue_rows[i]);
     seed_of(1, "index\tsentence\n0\tBill ran.\n");
     seed_of(129, "\xEF\xBB\xBFsentence1\tsentence2\tlabel\nA\tB\tx\nC\tD\ty\n");
     seed_of(130, "label,sentence\n1,\"a, \"\"b\"\"\nc\"\n0,d\r\n");
-    seed_of(131, "{\"sentence\": \"a\", \"label\": 1}\n{\"sentence\": \"b\\u00e9\", \"label\": \"no\"}\n");
-    seed_of(131, "{\"text\": \"a\", \"other\": \"b\", \"label\": 1.5}\n\n{\"label\": 2, \"text\": \"c\", \"other\": \"d\"}\n");
+    seed_of(131, "{\"sentence\": \"a\", \"label\": 1}\n{\"sentence\": \"b\\u00e9\", \"label\": "
+                 "\"no\"}\n");
+    seed_of(131, "{\"text\": \"a\", \"other\": \"b\", \"label\": 1.5}\n\n{\"label\": 2, \"text\": "
+                 "\"c\", \"other\": \"d\"}\n");
     seed_of(129, "\tlabel\nA\tx\nB\ty\n"); // a first column without a name
     seed_of(139, "c,b,a\nx,y,z\ny,z,w\n");
-    seed_of(140, "{\"a\": \"x\", \"b\": \"y\", \"c\": 1}\n{\"a\": \"x\", \"b\": \"y\", \"c\": 2}\n");
+    seed_of(140, "{\"a\": \"x\", \"b\": \"y\", \"c\": 1}\n{\"a\": \"x\", \"b\": \"y\", \"c\": "
+                 "2}\n");
     seed_of(130, "sentence;label\nx;0\n\"y\";1\n");
     seed_of(134, "a,b,label\nx,y,0.5\nz,w,1e3\n");
 }

@@ -1,4 +1,5 @@
-/* fuzz_tokenizer.c: the files of a tokenizer's folder. What opens encodes any text without loss, and is the same tokenizer once saved. */
+/* fuzz_tokenizer.c: the files of a tokenizer's folder. What opens encodes any text without loss,
+ * and is the same tokenizer once saved. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/text/tokenizer.h"
@@ -7,11 +8,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const names[] = { "t/tokenizer.json", "t/vocab.json", "t/merges.txt", "t/encoder.json", "t/vocab.bpe",
-                                     "t/tokenizer_config.json", "t/special_tokens_map.json", "t/added_tokens.json" };
-enum { NAMES = sizeof names / sizeof *names, JSON = 1, PAIR = 6, OLD_PAIR = 24, CONFIG = 32, MAP = 64, ADDED = 128 };
+static const char *const names[] = { "t/tokenizer.json",
+                                     "t/vocab.json",
+                                     "t/merges.txt",
+                                     "t/encoder.json",
+                                     "t/vocab.bpe",
+                                     "t/tokenizer_config.json",
+                                     "t/special_tokens_map.json",
+                                     "t/added_tokens.json" };
+enum {
+    NAMES = sizeof names / sizeof *names,
+    JSON = 1,
+    PAIR = 6,
+    OLD_PAIR = 24,
+    CONFIG = 32,
+    MAP = 64,
+    ADDED = 128
+};
 
-static const char text[] = "The the theatre, caf\xC3\xA9 0000 'll I'm <|endoftext|><|pad|> \xF0\x9F\x98\x80\xFF\x80\n\n  x";
+static const char text[] = "The the theatre, caf\xC3\xA9 0000 'll I'm <|endoftext|><|pad|> "
+                           "\xF0\x9F\x98\x80\xFF\x80\n\n  x";
 
 static void start(void)
 {
@@ -27,7 +43,8 @@ static void encode(struct tokenizer *t, struct token_buf *ids)
     for (size_t i = 0; i < ids->n; i++) {
         size_t len;
 
-        FUZZ_CHECK(ids->ids[i] >= 0 && (size_t)ids->ids[i] < tokenizer_vocab(t) && tokenizer_bytes(t, ids->ids[i], &len));
+        FUZZ_CHECK(ids->ids[i] >= 0 && (size_t)ids->ids[i] < tokenizer_vocab(t) &&
+                   tokenizer_bytes(t, ids->ids[i], &len));
     }
     FUZZ_CHECK(tokenizer_endoftext(t) < (int32_t)tokenizer_vocab(t));
 }
@@ -53,7 +70,8 @@ static void round_trip(struct tokenizer *t, const struct token_buf *ids)
     struct token_buf  again = { 0 };
     struct err        err;
 
-    if (tokenizer_save(t, fuzz_path("copy"), &err) || tokenizer_open(&back, fuzz_path("copy"), &err))
+    if (tokenizer_save(t, fuzz_path("copy"), &err) ||
+        tokenizer_open(&back, fuzz_path("copy"), &err))
         fuzz_fail(__FILE__, __LINE__, err.text);
     encode(back, &again);
     FUZZ_CHECK(again.n == ids->n && !memcmp(again.ids, ids->ids, again.n * sizeof *again.ids));
@@ -94,7 +112,8 @@ static int one(const uint8_t *bytes, size_t n)
 /* The files of a folder that the project wrote, and others of this text. */
 static void seed_of(unsigned there, const char *config, const char *map, const char *more)
 {
-    const char *const from[] = { "w/tokenizer.json", "w/vocab.json", "w/merges.txt", "w/vocab.json", "w/merges.txt" };
+    const char *const from[] = { "w/tokenizer.json", "w/vocab.json", "w/merges.txt", "w/vocab.json",
+                                 "w/merges.txt" };
     const char *const texts[] = { config, map, more };
     struct fuzz_out   out = { 0 };
 
@@ -120,17 +139,22 @@ static void seed_of(unsigned there, const char *config, const char *map, const c
 
 static void seeds(void)
 {
-    static const uint32_t merges[][2] = { { 83, 71 }, { 256, 68 }, { 220, 257 }, { 15, 15 }, { 220, 64 } };
-    const char           *config = "{\"bos_token\": \"<|endoftext|>\", \"add_prefix_space\": false, \"added_tokens_decoder\": {"
-                                   "\"261\": {\"content\": \"<|endoftext|>\", \"special\": true, \"normalized\": false, \"lstrip\": false},"
-                                   "\"262\": {\"content\": \"<|pad|>\", \"special\": true}}}";
-    const char           *map = "{\"eos_token\": {\"content\": \"<|endoftext|>\"}, \"additional_special_tokens\": [\"<|a|>\", \"<|b|>\"]}";
+    static const uint32_t merges[][2] = {
+        { 83, 71 }, { 256, 68 }, { 220, 257 }, { 15, 15 }, { 220, 64 }
+    };
+    const char *config = "{\"bos_token\": \"<|endoftext|>\", \"add_prefix_space\": false, "
+                         "\"added_tokens_decoder\": {\"261\": {\"content\": \"<|endoftext|>\", "
+                         "\"special\": true, \"normalized\": false, \"lstrip\": false},\"262\": "
+                         "{\"content\": \"<|pad|>\", \"special\": true}}}";
+    const char *map = "{\"eos_token\": {\"content\": \"<|endoftext|>\"}, "
+                      "\"additional_special_tokens\": [\"<|a|>\", \"<|b|>\"]}";
     struct tokenizer     *t;
     struct err            err;
     uint8_t              *merges_text;
     size_t                n;
 
-    FUZZ_CHECK(!tokenizer_from_merges(&t, merges, sizeof merges / sizeof *merges, &err) && !tokenizer_save(t, fuzz_path("w"), &err));
+    FUZZ_CHECK(!tokenizer_from_merges(&t, merges, sizeof merges / sizeof *merges, &err) &&
+               !tokenizer_save(t, fuzz_path("w"), &err));
     tokenizer_close(t);
     fuzz_take("w/merges.txt", &merges_text, &n);
     fuzz_put("w/merges.txt", "h\0x e\n", 6); // a NUL, behind which nothing was looked at
@@ -145,5 +169,7 @@ static void seeds(void)
     seed_of(PAIR | MAP | ADDED, NULL, map, "{\"<|pad|>\": 262, \"<|c|>\": 263}");
 }
 
-/* Ids may go up to 2^20, of 24 bytes each, in however short a file; the cache of words takes 4 MiB. */
-const struct fuzz_target fuzz_tokenizer = { "tokenizer", start, one, seeds, (size_t)160 << 20, 512, 700 };
+/* Ids may go up to 2^20, of 24 bytes each, in however short a file; the cache of words takes 4 MiB.
+ */
+const struct fuzz_target fuzz_tokenizer = { "tokenizer",       start, one, seeds,
+                                            (size_t)160 << 20, 512,   700 };

@@ -17,7 +17,8 @@ static void round_trip(const int32_t *ids, size_t n)
     int32_t               back[IDS];
     uint64_t              count;
 
-    FUZZ_CHECK(!tokens_writer_open(&w, fuzz_path("copy"), &err) && !tokens_writer_add(w, ids, n, &err));
+    FUZZ_CHECK(!tokens_writer_open(&w, fuzz_path("copy"), &err) &&
+               !tokens_writer_add(w, ids, n, &err));
     FUZZ_CHECK(!tokens_writer_commit(w, &count, &err) && count == n);
     tokens_writer_close(w);
     FUZZ_CHECK(!tokens_open(&t, fuzz_path("copy"), &err) && tokens_count(t) == n);
@@ -32,7 +33,9 @@ static void batches(struct tokens *t)
 
     for (int shuffled = 0; shuffled < 2; shuffled++)
         for (uint64_t step = 0; step < 3; step++) {
-            struct tokens_order o = { .shuffled = shuffled, .seed = 7, .batch = 2, .seq = 7, .grad_accum = 1 };
+            struct tokens_order o = {
+                .shuffled = shuffled, .seed = 7, .batch = 2, .seq = 7, .grad_accum = 1
+            };
             int                 rc = tokens_batch(t, &o, step * 1000003, 0, 300, x, y, &err);
 
             if (rc)
@@ -98,7 +101,8 @@ static void seeds(void)
 
     for (int32_t i = 0; i < 60; i++)
         some[i] = i * 4;
-    FUZZ_CHECK(!tokens_writer_open(&w, fuzz_path("copy"), &err) && !tokens_writer_add(w, some, 60, &err));
+    FUZZ_CHECK(!tokens_writer_open(&w, fuzz_path("copy"), &err) &&
+               !tokens_writer_add(w, some, 60, &err));
     FUZZ_CHECK(!tokens_writer_commit(w, NULL, &err));
     tokens_writer_close(w);
     fuzz_take("copy", &file, &n);

@@ -1,4 +1,5 @@
-/* libfuzzer.c: the targets for libFuzzer. --target=NAME picks one; --seeds=DIR writes its seeds there and ends. */
+/* libfuzzer.c: the targets for libFuzzer. --target=NAME picks one; --seeds=DIR writes its seeds
+ * there and ends. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

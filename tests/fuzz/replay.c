@@ -1,6 +1,7 @@
-/* replay.c: the targets without libFuzzer: every seed, then mutations of seeds, the same ones each time. Without arguments all targets
- * in their short form, as TAP; `replay NAME RUNS [SEED]` goes on longer, `replay NAME FILE` runs one input. An input that fails is left
- * in the working folder as fuzz-NAME.input.
+/* replay.c: the targets without libFuzzer: every seed, then mutations of seeds, the same ones each
+ * time. Without arguments all targets in their short form, as TAP; `replay NAME RUNS [SEED]` goes
+ * on longer, `replay NAME FILE` runs one input. An input that fails is left in the working folder
+ * as fuzz-NAME.input.
  *
  * Each target runs in a process of its own: what dies is said by name, and the others still run. */
 #include "tests/fuzz/fuzz.h"
@@ -145,9 +146,23 @@ static void other_mix(void)
 /* A run of digits becomes another number. */
 static void number_change(void)
 {
-    static const char *const numbers[] = { "0", "-1", "1", "255", "65536", "2147483647", "2147483648", "4294967295", "1e400", "1.5",
-                                           "9223372036854775807", "9223372036854775808", "18446744073709551616", "-9223372036854775808",
-                                           "0.0000001", "nan", "inf" };
+    static const char *const numbers[] = { "0",
+                                           "-1",
+                                           "1",
+                                           "255",
+                                           "65536",
+                                           "2147483647",
+                                           "2147483648",
+                                           "4294967295",
+                                           "1e400",
+                                           "1.5",
+                                           "9223372036854775807",
+                                           "9223372036854775808",
+                                           "18446744073709551616",
+                                           "-9223372036854775808",
+                                           "0.0000001",
+                                           "nan",
+                                           "inf" };
     size_t at = below(input_n), n = 0;
     const char *number = numbers[below(sizeof numbers / sizeof *numbers)];
 
@@ -160,8 +175,20 @@ static void number_change(void)
 
 static void bytes_change(void)
 {
-    static const uint64_t edges[] = { 0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, INT64_MAX,
-                                      (uint64_t)INT64_MAX + 1, UINT64_MAX };
+    static const uint64_t edges[] = { 0,
+                                      1,
+                                      0x7F,
+                                      0x80,
+                                      0xFF,
+                                      0x7FFF,
+                                      0x8000,
+                                      0xFFFF,
+                                      0x7FFFFFFF,
+                                      0x80000000,
+                                      0xFFFFFFFF,
+                                      INT64_MAX,
+                                      (uint64_t)INT64_MAX + 1,
+                                      UINT64_MAX };
     size_t   width = (size_t)1 << below(4), at;
     uint64_t v = edges[below(sizeof edges / sizeof *edges)];
 
@@ -181,9 +208,18 @@ static void mutate_once(void)
     case 2: bytes_change(); break;
     case 3: number_change(); break;
     case 4: other_mix(); break;
-    case 5: n = 1 + below(below(4) ? 8 : input_n - at + 1); replace(at, n < input_n - at ? n : input_n - at, NULL, 0); break;
+    case 5:
+        n = 1 + below(below(4) ? 8 : input_n - at + 1);
+        replace(at, n < input_n - at ? n : input_n - at, NULL, 0);
+        break;
     case 6: replace(below(input_n + 1), 0, &(uint8_t[8]){ 0 }, 1 + below(8)); break;
-    case 7: if (n_words) { n = below(n_words); replace(at, below(2) && at + words[n].n <= input_n ? words[n].n : 0, words[n].p, words[n].n); } break;
+    case 7:
+        if (n_words) {
+            n = below(n_words);
+            replace(at, below(2) && at + words[n].n <= input_n ? words[n].n : 0, words[n].p,
+                    words[n].n);
+        }
+        break;
     case 8: if (!below(8)) input_n = at; break;
     default: break;
     }
@@ -256,12 +292,13 @@ static int target_fork(const struct fuzz_target *t)
 
     if (child == 0) {
         target_run(t, t->runs, SAMPLE_SEED);
-        fprintf(report, "# %s: %zu seeds and %u mutations, %llu accepted, %llu refused\n", t->name, n_seeds, t->runs,
-                (unsigned long long)accepted, (unsigned long long)refused);
+        fprintf(report, "# %s: %zu seeds and %u mutations, %llu accepted, %llu refused\n", t->name,
+                n_seeds, t->runs, (unsigned long long)accepted, (unsigned long long)refused);
         fflush(report);
         exit(0);
     }
-    return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status);
+    return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+           WEXITSTATUS(status);
 }
 
 int main(int argc, char **argv)
@@ -277,16 +314,18 @@ int main(int argc, char **argv)
         return file_run(t, argv[2]);
     output_part();
     if (t) {
-        target_run(t, strtoull(argv[2], NULL, 10), argc > 3 ? strtoull(argv[3], NULL, 10) : SAMPLE_SEED);
-        fprintf(report, "%s: %zu seeds, %llu accepted, %llu refused\n", t->name, n_seeds, (unsigned long long)accepted,
-                (unsigned long long)refused);
+        target_run(t, strtoull(argv[2], NULL, 10),
+                   argc > 3 ? strtoull(argv[3], NULL, 10) : SAMPLE_SEED);
+        fprintf(report, "%s: %zu seeds, %llu accepted, %llu refused\n", t->name, n_seeds,
+                (unsigned long long)accepted, (unsigned long long)refused);
         return fclose(report) != 0;
     }
     for (size_t i = 0; fuzz_targets[i]; i++) {
         int bad = target_fork(fuzz_targets[i]);
 
         failed |= bad;
-        fprintf(report, "%s %zu - hostile input: %s\n", bad ? "not ok" : "ok", i + 1, fuzz_targets[i]->name);
+        fprintf(report, "%s %zu - hostile input: %s\n", bad ? "not ok" : "ok", i + 1,
+                fuzz_targets[i]->name);
         fflush(report);
     }
     return failed;
