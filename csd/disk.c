@@ -11,14 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,71 +145,16 @@ int disk_list_take(struct disk_list *l, struct disk_req **out, int max)
 
 /* ---- files ---- */
 
-/* Make the name durable, not only the file. */
-static int folder_sync(const char *path)
-{
-    char *copy = strdup(path);
-    int   fd, rc;
-
-    if (!copy)
-        return -ENOMEM;
-    fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(copy);
-    if (fd < 0)
-        return -errno;
-    rc = fsync(fd) ? -errno : 0;
-    close(fd);
-    return rc == -EINVAL ? 0 : rc; // some file systems have nothing to do here
-}
-
-static int file_allocate(int fd, const struct disk_config *cfg, struct err *err)
-{
-    struct statvfs fs;
-    int            rc = 0;
-
-    while (cfg->bytes && (rc = posix_fallocate(fd, 0, (off_t)cfg->bytes)) == EINTR)
-        ; // a signal: who asked for this sees to it when the room is there
-    if (rc == ENOSPC && fstatvfs(fd, &fs) == 0) // what the failed attempt took is given back by the
-                                                // removal
-        return err_set(err, -rc,
-                       "%s needs %" PRIu64 " bytes, and its file system has about %" PRIu64 " left",
-                       cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
-    if (rc)
-        return err_set(err, -rc, "allocate %" PRIu64 " bytes for %s: %s", cfg->bytes, cfg->path,
-                       strerror(rc));
-    return 0;
-}
-
-/* Refuse early where the space is plainly not there: an attempt would fill the disk for everybody
- * first. */
-static int file_room(const struct disk_config *cfg, struct err *err)
-{
-    char          *copy = strdup(cfg->path);
-    struct statvfs fs;
-    int            rc = 0;
-
-    if (copy && statvfs(dirname(copy), &fs) == 0 &&
-        (uint64_t)fs.f_bavail * fs.f_frsize < cfg->bytes)
-        rc = err_set(err, -ENOSPC,
-                     "%s needs %" PRIu64 " bytes, and its file system has %" PRIu64 " free",
-                     cfg->path, cfg->bytes, (uint64_t)fs.f_bavail * fs.f_frsize);
-    free(copy);
-    return rc;
-}
-
 static int file_create(const struct disk_config *cfg, struct err *err)
 {
-    int fd, rc = file_room(cfg, err);
+    int rc, fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-    if (rc)
-        return rc;
-    fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(err, -errno, "create %s: %s", cfg->path, strerror(errno));
-    rc = file_allocate(fd, cfg, err);
+    rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
     close(fd);
-    if (rc == 0 && (rc = folder_sync(cfg->path)) != 0)
-        err_set(err, rc, "sync the folder of %s: %s", cfg->path, strerror(-rc));
+    if (!rc)
+        rc = file_sync_parent(cfg->path, err); // the name is durable, not only the file
     if (rc)
         unlink(cfg->path);
     return rc;
@@ -224,41 +167,20 @@ static int file_kind(const struct stat *st, const struct disk_config *cfg, struc
                : err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
 }
 
-/* Behind cfg->keep: as long as cfg->bytes, no holes; all or nothing. */
+/* Behind cfg->keep: as long as cfg->bytes, no holes. */
 static int file_fit(const struct disk_config *cfg, struct err *err)
 {
-    int fd = file_open_device(cfg->path, O_RDWR), rc = 0; // its own: allocating may be emulated
-    struct stat    st;
-    struct statvfs fs;
-    uint64_t       room, more;
+    int fd = file_open_device(cfg->path, O_RDWR), rc; // its own: allocating may be emulated
+    struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) || fstatvfs(fd, &fs)) {
+    if (fd < 0 || fstat(fd, &st)) {
         rc = fd < 0 ? fd : -errno;
-        err_set(err, rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes,
-                strerror(-rc));
-        goto out;
+        err_set(err, rc, "open %s: %s", cfg->path, strerror(-rc));
+    } else {
+        rc = S_ISREG(st.st_mode) && (uint64_t)st.st_size >= cfg->keep
+                 ? file_set_length(fd, cfg->path, cfg->keep, cfg->bytes, err)
+                 : 0;
     }
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < cfg->keep)
-        goto out;
-    room = (uint64_t)fs.f_bavail * fs.f_frsize;
-    more = cfg->bytes > (uint64_t)st.st_size ? cfg->bytes - (uint64_t)st.st_size : 0;
-    if ((uint64_t)st.st_size > cfg->bytes)
-        rc = ftruncate(fd, (off_t)cfg->bytes) ? errno : 0;
-    else if (more > room)
-        rc = ENOSPC;
-    while (!rc && cfg->bytes > cfg->keep &&
-           (rc = posix_fallocate(fd, (off_t)cfg->keep, (off_t)(cfg->bytes - cfg->keep))) == EINTR)
-        rc = 0;
-    if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
-        rc = errno;
-    if (rc == ENOSPC)
-        rc = err_set(err, -rc,
-                     "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
-                     cfg->path, more ? more : cfg->bytes - cfg->keep, room);
-    else if (rc)
-        rc = err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", cfg->path, cfg->bytes,
-                     strerror(rc));
-out:
     if (fd >= 0)
         close(fd);
     return rc;

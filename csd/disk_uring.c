@@ -13,6 +13,7 @@
 #include "csd/disk.h"
 #include "csd/disk_file.h"
 #include "data/base/clock.h"
+#include "data/base/round.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +64,7 @@ static int buffers_register(struct uring *d, const struct disk_config *cfg)
     unsigned n = 0;
 
     for (unsigned i = 0; i < cfg->n_buffers; i++)
-        n += (unsigned)((cfg->buffers[i].iov_len + BUFFER_MAX - 1) / BUFFER_MAX);
+        n += (unsigned)div_up(cfg->buffers[i].iov_len, BUFFER_MAX);
     if (n == 0)
         return 0;
     d->registered = calloc(n, sizeof *d->registered);

@@ -3,6 +3,8 @@
  * was compared. */
 #include "csd/grad_wire.h"
 
+#include "data/base/round.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -23,9 +25,7 @@ enum { NO_HEADER_YET = -2 }; // in `last`
 
 size_t grad_wire_bytes(size_t pairs)
 {
-    size_t bytes = GRAD_WIRE_HEADER + pairs * sizeof(struct topk_pair);
-
-    return (bytes + GRAD_WIRE_ALIGN - 1) / GRAD_WIRE_ALIGN * GRAD_WIRE_ALIGN;
+    return round_up(GRAD_WIRE_HEADER + pairs * sizeof(struct topk_pair), GRAD_WIRE_ALIGN);
 }
 
 void grad_wire_pack(void *out, const struct topk_pair *in, size_t pairs, size_t first, size_t n)

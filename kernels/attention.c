@@ -23,6 +23,7 @@
 #include <math.h>
 #include <omp.h>
 
+#include "data/base/round.h"
 #include "kernels/attention_form.h"
 #include "kernels/vexp.h"
 
@@ -40,16 +41,6 @@ struct head {
 };
 
 static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a tile");
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static size_t size_min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 static const void *element(const void *p, enum dtype dt, size_t i)
 {
@@ -348,7 +339,7 @@ void attention_forward_in(const struct attention_form *form, void *out, float *l
 {
     struct forward_tiles t;
     struct head all    = head_make(form, dt, T, C, H, drop);
-    size_t      span   = GROUP * TILE, groups = (T + span - 1) / span;
+    size_t      span   = GROUP * TILE, groups = div_up(T, span);
     size_t      stride = forward_layout(&t, NULL, all.width);
 
     // The longest groups of queries go first, so that the threads end together.

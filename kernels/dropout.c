@@ -17,6 +17,7 @@
 
 #include <assert.h>
 
+#include "data/base/round.h"
 #include "kernels/rng.h"
 #include "kernels/simd.h"
 
@@ -125,7 +126,7 @@ void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
                   const struct dropout *d)
 {
     struct mask m      = mask_make(d);
-    size_t      groups = (C + GROUP - 1) / GROUP;
+    size_t      groups = div_up(C, GROUP);
 
     #pragma omp parallel for schedule(static)
     for (size_t u = 0; u < n * groups; u++) {

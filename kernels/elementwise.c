@@ -2,6 +2,7 @@
  * threads share out; inside a chunk a plain loop of one dtype, which the compiler turns into
  * vectors. */
 #include "kernels/elementwise.h"
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <immintrin.h>
@@ -166,13 +167,13 @@ static void group_narrowed(float *restrict sum, bf16 *restrict out, const float 
 
 size_t colsum_scratch(size_t n, size_t C)
 {
-    return (n + COLSUM_ROWS - 1) / COLSUM_ROWS * C * sizeof(float);
+    return div_up(n, COLSUM_ROWS) * C * sizeof(float);
 }
 
 void colsum_finish(float *db, const float *part, size_t n, size_t C)
 {
     enum { COLUMNS = 256 };
-    size_t groups = (n + COLSUM_ROWS - 1) / COLSUM_ROWS;
+    size_t groups = div_up(n, COLSUM_ROWS);
 
 #pragma omp parallel for schedule(static)
     for (size_t j = 0; j < C; j += COLUMNS)

@@ -1,6 +1,7 @@
 /* embedding.c: forward looks rows up; backward adds rows where tokens repeat, so there the threads
  * share out the columns, and every element sees its sums in the order of (b, t). */
 #include "kernels/embedding.h"
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <omp.h>
@@ -49,7 +50,7 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
 
 #pragma omp parallel
     {
-        size_t lines = (C + LINE - 1) / LINE;
+        size_t lines = div_up(C, LINE);
         size_t threads = (size_t)omp_get_num_threads(), me = (size_t)omp_get_thread_num();
         size_t from = lines * me / threads * LINE, to = lines * (me + 1) / threads * LINE;
 

@@ -2,6 +2,7 @@
  * nothing where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', with u = k (x +
  * 0.044715 x^3). */
 #include "kernels/gelu.h"
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
@@ -90,7 +91,7 @@ void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
 void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt,
                    size_t n, size_t C, void *scratch)
 {
-    size_t groups = (n + COLSUM_ROWS - 1) / COLSUM_ROWS, across = (C + COLUMNS - 1) / COLUMNS;
+    size_t groups = div_up(n, COLSUM_ROWS), across = div_up(C, COLUMNS);
     float *part = scratch; // (groups, C)
 
 #pragma omp parallel for schedule(static)

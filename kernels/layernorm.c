@@ -2,6 +2,7 @@
  * the mean, the variance about it. The sums over rows, dw and db, are taken in groups of
  * LAYERNORM_ROWS consecutive rows, a partial sum a group, and the groups are added up in order. */
 #include "kernels/layernorm.h"
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <math.h>
@@ -169,7 +170,7 @@ static void add_to(float *restrict sum, const float *restrict part, size_t n)
 
 size_t layernorm_scratch(size_t n, size_t C)
 {
-    return (n + LAYERNORM_ROWS - 1) / LAYERNORM_ROWS * 2 * C * sizeof(float);
+    return div_up(n, LAYERNORM_ROWS) * 2 * C * sizeof(float);
 }
 
 void layernorm_backward(float *dx, float *dw, float *db, const float *dout, const float *x,
@@ -177,7 +178,7 @@ void layernorm_backward(float *dx, float *dw, float *db, const float *dout, cons
                         size_t n, size_t C, void *scratch)
 {
     enum { COLUMNS = 256 };
-    size_t groups = (n + LAYERNORM_ROWS - 1) / LAYERNORM_ROWS;
+    size_t groups = div_up(n, LAYERNORM_ROWS);
     float *part = scratch; // (groups, 2, C)
 
 #pragma omp parallel for schedule(static)

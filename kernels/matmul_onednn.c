@@ -11,6 +11,8 @@
  * Written to oneDNN 2 and to oneDNN 3; "the two interfaces" below has all that differs. */
 #include "kernels/matmul_engine.h"
 
+#include "data/base/round.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,11 +47,6 @@ struct dnnl_impl {
 static dnnl_data_type_t data_type(enum dtype d)
 {
     return d == DT_F32 ? dnnl_f32 : dnnl_bf16;
-}
-
-static size_t align_up(size_t n)
-{
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 /* ---- the two interfaces ----
@@ -365,7 +362,7 @@ static int onednn_open(struct matmul_impl **out, const struct matmul_shape *shap
         struct product            *p = &di->products[di->n_products++];
         dnnl_status_t              rc = product_make(p, di->engine, s);
         size_t                     bytes =
-            align_up(p->scratchpad_bytes) + (p->packed_by_caller ? 0 : align_up(p->pack.bytes));
+            round_up(p->scratchpad_bytes, ALIGN) + (p->packed_by_caller ? 0 : round_up(p->pack.bytes, ALIGN));
 
         if (rc)
             return onednn_refuse(di, s, rc, why, why_size);
@@ -397,7 +394,7 @@ static size_t onednn_packed(const struct matmul_impl *impl, size_t id)
 {
     const struct product *p = &((const struct dnnl_impl *)impl)->products[id];
 
-    return p->packed_by_caller ? align_up(p->pack.bytes) : 0;
+    return p->packed_by_caller ? round_up(p->pack.bytes, ALIGN) : 0;
 }
 
 static void onednn_pack(const struct matmul_impl *impl, size_t id, void *packed, const void *b)
@@ -419,7 +416,7 @@ static void onednn_run(const struct matmul_impl *impl, size_t id, void *c, const
     };
 
     if (p->pack.primitive && !p->packed_by_caller) {
-        void *packed = (char *)scratch + align_up(p->scratchpad_bytes);
+        void *packed = (char *)scratch + round_up(p->scratchpad_bytes, ALIGN);
 
         pack_run(&p->pack, di->stream, b, packed);
         b = packed;

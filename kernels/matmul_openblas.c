@@ -4,6 +4,7 @@
  * order, into C itself or an fp32 panel of it: at one number of threads the bits are always the
  * same. */
 #include "kernels/elementwise.h"
+#include "data/base/round.h"
 #include "kernels/matmul_engine.h"
 #include "kernels/simd.h"
 
@@ -19,11 +20,6 @@ struct blas_impl {
     struct matmul_impl   base;
     struct matmul_shape *shapes;
 };
-
-static size_t size_min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 // Bytes of widened panels of A, B and, if C is bf16, C.
 static size_t shape_scratch(const struct matmul_shape *s)

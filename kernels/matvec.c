@@ -3,6 +3,7 @@
  * and uses what it has read for all rows of a. AVX2 is enough, the memory is slower. */
 #include "kernels/matvec.h"
 
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <immintrin.h>
@@ -80,7 +81,7 @@ void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, cons
 #pragma omp parallel
     {
         size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
-        size_t share = ((n + threads - 1) / threads + WIDE - 1) / WIDE * WIDE;
+        size_t share = round_up(div_up(n, threads), WIDE);
         size_t j0 = t * share < n ? t * share : n, j1 = j0 + share < n ? j0 + share : n;
 
         if (dt == DT_BF16)

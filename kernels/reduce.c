@@ -2,6 +2,7 @@
  * separate partial sums, element i in lane i % LANES, the lanes are added in order, then the blocks
  * in order. */
 #include "kernels/reduce.h"
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <assert.h>
@@ -29,12 +30,12 @@ static double block_sumsq(const float *x, size_t n)
 
 size_t reduce_scratch(size_t n)
 {
-    return (n + REDUCE_BLOCK - 1) / REDUCE_BLOCK * sizeof(double);
+    return div_up(n, REDUCE_BLOCK) * sizeof(double);
 }
 
 double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
 {
-    size_t  n_blocks = (n + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    size_t  n_blocks = div_up(n, REDUCE_BLOCK);
     double *part = scratch, sum = 0.0;
 
 #pragma omp parallel for schedule(static)

@@ -17,6 +17,7 @@
  * No step's result depends on which thread did which block; the place of a block's candidates does,
  * and is looked up. */
 #include "kernels/topk.h"
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <assert.h>
@@ -94,7 +95,7 @@ static size_t candidate_cap(size_t n, size_t k)
 
 size_t topk_scratch(size_t n, size_t k)
 {
-    return (n + BLOCK - 1) / BLOCK * sizeof(struct block) +
+    return div_up(n, BLOCK) * sizeof(struct block) +
            candidate_cap(n, k) * sizeof(struct topk_pair) +
            (n < SAMPLE ? n : SAMPLE) * sizeof(float);
 }
@@ -103,7 +104,7 @@ static struct topk_space space_of(void *scratch, size_t n, size_t k)
 {
     struct topk_space s = {
         .blocks = scratch,
-        .n_blocks = (n + BLOCK - 1) / BLOCK,
+        .n_blocks = div_up(n, BLOCK),
         .n_sample = n < SAMPLE ? n : SAMPLE,
         .cap = candidate_cap(n, k),
     };

@@ -3,6 +3,7 @@
  * arena cannot disagree. */
 #include "model/acts.h"
 
+#include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/layernorm.h"
@@ -39,18 +40,13 @@ static void *take(struct cursor *c, size_t bytes)
 {
     void *p = c->base ? c->base + c->used : NULL;
 
-    c->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    c->used += round_up(bytes, ALIGN);
     return p;
 }
 
 static size_t tokens(const struct acts_options *o)
 {
     return o->batch * o->seq;
-}
-
-static size_t at_most(size_t n, size_t limit)
-{
-    return n < limit ? n : limit;
 }
 
 /* Of N tokens. */
@@ -105,7 +101,7 @@ static void lay_backward(struct cursor *c, struct acts_work *w, const struct act
 static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared,
                      const struct acts_options *o)
 {
-    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = at_most(N, CHUNK_ROWS);
+    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS);
 
     w->shape = take(c, o->grad_accum * sizeof *w->shape);
     w->x     = take(c, o->grad_accum * N * sizeof(int32_t));
@@ -127,9 +123,9 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
 
 static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
 {
-    size_t L = o->gpt.n_labels, R = L ? o->batch : at_most(tokens(o), HEAD_ROWS),
+    size_t L = o->gpt.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
            V = L ? L : o->gpt.vocab;
-    size_t C = o->gpt.n_embd, P = L ? R : at_most(R, LOGIT_ROWS);
+    size_t C = o->gpt.n_embd, P = L ? R : size_min(R, LOGIT_ROWS);
     int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
 
     if (L)
@@ -156,7 +152,7 @@ static uint64_t input_bytes(const struct acts_options *o)
 {
     uint64_t bytes = (uint64_t)o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float);
 
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return round_up(bytes, ALIGN);
 }
 
 /* Inputs that the arena holds whatever is kept. */

@@ -6,6 +6,7 @@
 #include "model/decode.h"
 
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -65,19 +66,14 @@ static void *take(char *base, uint64_t *used, uint64_t bytes)
 {
     void *p = base ? base + *used : NULL;
 
-    *used += (bytes + 63) / 64 * 64;
+    *used += round_up(bytes, 64);
     return p;
-}
-
-static size_t round_up(size_t rows)
-{
-    return (rows + UNIT - 1) / UNIT * UNIT;
 }
 
 /* Rows of a pass of one sequence, padding included. */
 static size_t decode_rows(const struct decode_options *o)
 {
-    return round_up(o->piece);
+    return round_up(o->piece, UNIT);
 }
 
 static int threads_of(const struct decode_options *o)
@@ -350,7 +346,7 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
 /* The chunk of a sequence's pass that begins at row i. */
 static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
 {
-    size_t left = d->now[b] - i, padded = products_rows(round_up(left), CHUNK_ROWS, UNIT);
+    size_t left = d->now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
 
     return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.gpt.n_embd,
                           left < padded ? left : padded, padded };
@@ -495,11 +491,11 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
 
     for (size_t b = 0; b < d->o.batch; b++) {
         assert(n[b] <= d->o.positions - d->length[b]);
-        passes = (n[b] + P - 1) / P > passes ? (n[b] + P - 1) / P : passes;
+        passes = size_max(passes, div_up(n[b], P));
     }
     for (size_t left = passes; !rc && left > 0; left--) {
         for (size_t b = 0; b < d->o.batch; b++) {
-            size_t own = (n[b] + P - 1) / P, from = own < left ? 0 : (own - left) * P;
+            size_t own = div_up(n[b], P), from = own < left ? 0 : (own - left) * P;
 
             d->now[b] = own < left ? 0 : n[b] - from < P ? n[b] - from : P;
             if (d->now[b])

@@ -8,6 +8,8 @@
  * micro-batch. */
 #include "model/products.h"
 
+#include "data/base/round.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -160,7 +162,7 @@ static void place_packed(struct products *p)
             p->packed_at[p->key[id].which] = *end;
             *end += matmul_packed(p->matmul, id);
         }
-    p->run_bytes = (matmul_scratch(p->matmul) + 63) / 64 * 64;
+    p->run_bytes = round_up(matmul_scratch(p->matmul), 64);
     p->packed_bytes = at[0] > at[1] ? at[0] : at[1];
 }
 

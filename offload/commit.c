@@ -6,16 +6,7 @@
 #include "offload/scheduler.h"
 
 #include "data/base/clock.h"
-
-#include <sys/resource.h>
-
-static uint64_t peak_rss(void)
-{
-    struct rusage u;
-
-    getrusage(RUSAGE_SELF, &u);
-    return (uint64_t)u.ru_maxrss * 1024;
-}
+#include "data/base/rss.h"
 
 /* A: all gradients of the step are on the devices (or it is skipped), and the step before is
  * committed. Of what was speculated on in vain nothing is out any more: it reads gradients that the
@@ -82,7 +73,7 @@ static int write_a(struct scheduler *s, int last, struct err *err)
     struct runlog_step row = s->asked.row;
     int rc;
 
-    row.peak_rss = peak_rss(); // so far: a skipped step has no B, a killed one none of its own
+    row.peak_rss = rss_peak(); // so far: a skipped step has no B, a killed one none of its own
     next.next_step = s->asked.row.step + 1;
     if (!s->asked.skip) {
         next.applied++;
@@ -125,7 +116,7 @@ static int write_b(struct scheduler *s, int last, struct err *err)
     if (!rc)
         rc = put_covered(s, err);
     if (!rc && last && !s->redo)
-        rc = runlog_step_done(log, step, s->asked.row.seconds, peak_rss(), err);
+        rc = runlog_step_done(log, step, s->asked.row.seconds, rss_peak(), err);
     if (!rc && last)
         rc = meter_flush(s->meter, step, log, err);
     if (!rc)

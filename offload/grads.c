@@ -3,6 +3,7 @@
 
 #include "csd/grad_wire.h"
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 
@@ -107,7 +108,7 @@ size_t grads_pack_bytes(const struct store *s, size_t first, size_t end)
         size_t bytes = topk_count(s->block_params[b], s->compress) * sizeof(struct topk_pair) +
                        subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN);
 
-        bytes = (bytes + GRAD_WIRE_ALIGN - 1) / GRAD_WIRE_ALIGN * GRAD_WIRE_ALIGN;
+        bytes = round_up(bytes, GRAD_WIRE_ALIGN);
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -12,6 +12,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,9 +23,7 @@ enum { UNIT = 4096 };
 /* Of a record of `bytes`, on each device. */
 static size_t part_bytes(size_t bytes, size_t n_devices)
 {
-    size_t each = n_devices ? (bytes + n_devices - 1) / n_devices : 0;
-
-    return (each + UNIT - 1) / UNIT * UNIT;
+    return n_devices ? round_up(div_up(bytes, n_devices), UNIT) : 0;
 }
 
 size_t records_buffer(const struct run_config *cfg)

@@ -3,16 +3,12 @@
 
 #include "csd/grad_wire.h"
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static size_t ceil_div(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
 
 /* The most parameters of a subgroup: twice into the device's memory, at most STORE_MAX_SUBGROUP. */
 static size_t sub_max(const struct store_config *cfg)
@@ -38,7 +34,7 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
                       size_t max)
 {
     size_t shard = end - begin;
-    size_t len = store_pad(ceil_div(shard, ceil_div(shard, max)));
+    size_t len = store_pad(div_up(shard, div_up(shard, max)));
     size_t class_ = class_find(s, device, len);
 
     for (size_t first = begin; first < end; first += len) {
@@ -67,7 +63,7 @@ static size_t blocks_cut(struct store *s, size_t max)
 
     for (size_t b = 0; b < s->n_blocks; b++) {
         size_t n = s->block_params[b];
-        size_t shard = store_pad(ceil_div(n, s->n_devices));
+        size_t shard = store_pad(div_up(n, s->n_devices));
 
         s->block_sub[b] = s->n_subs;
         for (size_t d = 0; d < s->n_devices && d * shard < n; d++) {
@@ -76,7 +72,7 @@ static size_t blocks_cut(struct store *s, size_t max)
             if (s->subs)
                 shard_cut(s, b, d, d * shard, end, max);
             else
-                count += ceil_div(here, store_pad(ceil_div(here, ceil_div(here, max))));
+                count += div_up(here, store_pad(div_up(here, div_up(here, max))));
         }
     }
     s->block_sub[s->n_blocks] = s->n_subs;
@@ -91,7 +87,7 @@ static void places(struct store *s)
         s->device_bytes[d] = STORE_SUPERBLOCK;
     for (size_t c = 0; c < s->n_classes; c++) {
         struct store_class *k = &s->classes[c];
-        size_t spares = ceil_div(k->subs, 2);
+        size_t spares = div_up(k->subs, 2);
 
         spares = spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES;
         k->slots = k->subs + spares + (s->spares ? k->outside : 0);

@@ -10,6 +10,7 @@
 
 #include "csd/csd.h"
 #include "data/base/err.h"
+#include "data/base/round.h"
 
 enum {
     STORE_SUPERBLOCK    = 4096,
@@ -97,7 +98,7 @@ static inline uint64_t store_residual_off(const struct store_sub *u, uint64_t ap
 
 static inline size_t store_pad(size_t n)
 {
-    return (n + CSD_ALIGN_PARAMS - 1) / CSD_ALIGN_PARAMS * CSD_ALIGN_PARAMS;
+    return round_up(n, CSD_ALIGN_PARAMS);
 }
 
 /* The superblock of a device: who it belongs to. layout: "" for the devices that the run was made

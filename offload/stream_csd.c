@@ -3,6 +3,7 @@
 #include "offload/scheduler.h"
 
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 
 #include <assert.h>
@@ -340,11 +341,6 @@ static struct meter *csd_meter(struct stream *stream)
 }
 
 /* ---- set-up */
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* Of one frame, gradient buffer, packed gradient and streamed residual for the blocks [first, end).
  */

@@ -13,6 +13,8 @@
 
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/round.h"
+#include "data/base/rss.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "kernels/topk.h"
@@ -26,7 +28,6 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -86,7 +87,7 @@ static struct stream_mem *of(struct stream *s)
 
 static size_t aligned(size_t bytes)
 {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return round_up(bytes, ALIGN);
 }
 
 static size_t states_bytes(const struct run_config *cfg, size_t block)
@@ -269,13 +270,11 @@ static int set_synchronous(struct stream_mem *m, const char *sql, struct err *er
 
 static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct err *err)
 {
-    struct rusage ru;
-    double        seconds = row->seconds + (double)(clock_ns() - m->update_ns) * 1e-9;
-    int           rc = runlog_step(m->cfg.log, row, err);
+    double seconds = row->seconds + (double)(clock_ns() - m->update_ns) * 1e-9;
+    int    rc = runlog_step(m->cfg.log, row, err);
 
-    getrusage(RUSAGE_SELF, &ru);
     if (!rc)
-        rc = runlog_step_done(m->cfg.log, row->step, seconds, (uint64_t)ru.ru_maxrss * 1024, err);
+        rc = runlog_step_done(m->cfg.log, row->step, seconds, rss_peak(), err);
     if (!rc)
         rc = meter_flush(m->meter, row->step, m->cfg.log, err);
     return rc;

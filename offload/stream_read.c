@@ -11,6 +11,7 @@
  * reader while it is `filling`, to the caller while it is claimed and ready. After an error the
  * reader ends, and acquire gives its sentence. */
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "offload/run.h"
 
@@ -282,7 +283,7 @@ static const struct stream_ops stream_read_ops = {
 
 static unsigned char *frame_alloc(const struct stream_read *r, size_t params)
 {
-    return aligned_alloc(ALIGN, (params * dtype_bytes(r->dt) + ALIGN - 1) / ALIGN * ALIGN);
+    return aligned_alloc(ALIGN, round_up(params * dtype_bytes(r->dt), ALIGN));
 }
 
 static int open_frames(struct stream_read *r, const size_t *block_params, struct err *err)

@@ -9,6 +9,7 @@
 #include "cmd/bench/bench.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
@@ -53,7 +54,7 @@ static void *take(struct call *c, size_t bytes, int reads, int writes)
 {
     void *p = c->at ? c->at + c->taken : NULL;
 
-    c->taken += (bytes + 4095) / 4096 * 4096;
+    c->taken += round_up(bytes, 4096);
     c->reads += reads ? (double)bytes : 0;
     c->writes += writes ? (double)bytes : 0;
     return p;

@@ -7,6 +7,7 @@
  */
 #include "cmd/bench/bench.h"
 
+#include "data/base/round.h"
 #include "model/products.h"
 
 #include <errno.h>
@@ -88,11 +89,6 @@ static void *map(size_t bytes)
     return p;
 }
 
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void operands_size(struct operands *x, const struct engine *e)
 {
     const struct matmul_shape *s;
@@ -100,13 +96,13 @@ static void operands_size(struct operands *x, const struct engine *e)
     size_t                     rows;
 
     for (size_t i = 0; e->products && (s = products_shape(e->products, i, &which, &rows)); i++) {
-        x->bytes[0] = most(x->bytes[0], s->m * s->k * dtype_bytes(s->ab_dt));
-        x->bytes[1] = most(x->bytes[1], s->k * s->n * dtype_bytes(s->ab_dt));
-        x->bytes[2] = most(x->bytes[2], s->m * s->n * dtype_bytes(s->c_dt));
-        x->bytes[3] = most(x->bytes[3], s->n * dtype_bytes(s->ab_dt));
+        x->bytes[0] = size_max(x->bytes[0], s->m * s->k * dtype_bytes(s->ab_dt));
+        x->bytes[1] = size_max(x->bytes[1], s->k * s->n * dtype_bytes(s->ab_dt));
+        x->bytes[2] = size_max(x->bytes[2], s->m * s->n * dtype_bytes(s->c_dt));
+        x->bytes[3] = size_max(x->bytes[3], s->n * dtype_bytes(s->ab_dt));
     }
     if (e->products)
-        x->bytes[4] = most(x->bytes[4], most(64, products_scratch(e->products)));
+        x->bytes[4] = size_max(x->bytes[4], size_max(64, products_scratch(e->products)));
 }
 
 static int operands_open(struct operands *x, struct err *err)

@@ -12,6 +12,8 @@
  * + u0, U + W + h). */
 #include "cmd/bench/bench.h"
 
+#include "data/base/round.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +103,7 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 static int measure(struct bench *b, json_t *runs, struct err *err)
 {
     const struct run_kind *used[KINDS];
-    size_t                 n = 0, visits = (b->o->train.steps + VISIT - 1) / VISIT;
+    size_t                 n = 0, visits = div_up(b->o->train.steps, VISIT);
     int                    rc = 0;
 
     for (size_t i = 0; i < KINDS && !rc; i++)

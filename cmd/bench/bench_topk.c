@@ -2,6 +2,7 @@
  * at the sizes of the model's blocks. */
 #include "cmd/bench/bench.h"
 
+#include "data/base/round.h"
 #include "kernels/rng.h"
 #include "kernels/topk.h"
 
@@ -40,7 +41,7 @@ static int gradient_open(struct gradient *g, size_t n, double ratio, struct err 
     g->k = topk_count(n, ratio);
     g->x = malloc(sizeof *g->x * n);
     g->pairs = malloc(sizeof *g->pairs * g->k);
-    g->scratch = aligned_alloc(64, (topk_scratch(n, g->k) + 63) / 64 * 64);
+    g->scratch = aligned_alloc(64, round_up(topk_scratch(n, g->k), 64));
     if (!g->x || !g->pairs || !g->scratch)
         return err_set(err, -ENOMEM, "out of memory for a gradient of %zu elements", n);
     rng_normal(g->x, n, 1, 1, 0, 0);

@@ -5,6 +5,7 @@
  */
 #include "cmd/bench/probe.h"
 
+#include "data/base/round.h"
 #include "kernels/matmul.h"
 #include "offload/devices.h"
 #include "offload/traffic.h"
@@ -23,11 +24,6 @@ enum { LAYERS = 2, LEAST_TOKENS = 32, TOKENS_STEP = 16, MOST_ARGS = 48 };
 
 /* ---- what is measured ---- */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* FLOPs of one layer for a token in a row of seq. */
 static double layer_flops(const struct gpt_config *g, double seq)
 {
@@ -42,7 +38,7 @@ static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const str
     double token, most;
 
     *g = s->gpt;
-    g->n_layer = smaller(g->n_layer, LAYERS);
+    g->n_layer = size_min(g->n_layer, LAYERS);
     g->n_labels = 0;
     token = (double)g->n_layer * layer_flops(g, (double)s->o.seq) +
             6 * (double)g->vocab * (double)g->n_embd;
@@ -50,9 +46,9 @@ static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const str
     *seq = s->o.seq;
     *batch = 1;
     if (most >= (double)s->o.seq)
-        *batch = smaller(s->o.batch, (size_t)(most / (double)s->o.seq));
+        *batch = size_min(s->o.batch, (size_t)(most / (double)s->o.seq));
     else
-        *seq = smaller(*seq, most < LEAST_TOKENS ? LEAST_TOKENS
+        *seq = size_min(*seq, most < LEAST_TOKENS ? LEAST_TOKENS
                                                  : (size_t)most / TOKENS_STEP * TOKENS_STEP);
     g->n_positions = *seq;
 }

@@ -3,6 +3,7 @@
 
 #include "cmd/say/progress.h"
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "kernels/reduce.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
         longest = len > longest ? len : longest;
     }
     b->rows = n;
-    b->seq = (longest + PAD_TO - 1) / PAD_TO * PAD_TO;
+    b->seq = round_up(longest, PAD_TO);
     b->seq = b->seq < most ? b->seq : most;
     for (size_t i = 0; i < n; i++) {
         size_t len = (size_t)b->last[i] + 1;

@@ -4,11 +4,11 @@
 #include "cmd/run/memory.h"
 
 #include "cmd/run/evaluate.h"
+#include "data/base/round.h"
+#include "data/base/rss.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -19,23 +19,6 @@ enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
 /* What is measured is rounded up to these, so that `plan` and the run come to the same. */
 enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
 
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-uint64_t memory_rss(void)
-{
-    FILE              *f = fopen("/proc/self/statm", "re");
-    unsigned long long pages = 0;
-
-    if (f && fscanf(f, "%*u %llu", &pages) != 1)
-        pages = 0;
-    if (f)
-        fclose(f);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 uint64_t memory_baseline(void)
 {
     // a second plan of the same process must not count what the first one's command has opened
@@ -43,16 +26,8 @@ uint64_t memory_baseline(void)
     static uint64_t first;
 
     if (!first)
-        first = memory_rss();
+        first = rss_now();
     return first;
-}
-
-uint64_t memory_rss_peak(void)
-{
-    struct rusage u;
-
-    getrusage(RUSAGE_SELF, &u);
-    return (uint64_t)u.ru_maxrss * 1024;
 }
 
 /* Scratch of the products, and the memory that their code takes. */
@@ -61,12 +36,12 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
     struct products_options o = r->decode ? decode_products(r->decode) : model_products(&r->model);
     struct products *p = NULL;
     static uint64_t  most; // code that was generated once is not generated again
-    uint64_t         before = memory_rss(), grown;
+    uint64_t         before = rss_now(), grown;
     int              rc = products_open(&p, &o, err);
 
     if (rc)
         return rc;
-    grown = memory_rss() > before ? memory_rss() - before : 0;
+    grown = rss_now() > before ? rss_now() - before : 0;
     most = grown > most ? grown : most;
     *out = products_scratch(p) +
            (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)

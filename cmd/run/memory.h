@@ -30,7 +30,4 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
  * it opens anything large. */
 uint64_t memory_baseline(void);
 
-uint64_t memory_rss(void);      // of this process, now
-uint64_t memory_rss_peak(void); // as getrusage sees it
-
 #endif

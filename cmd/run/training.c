@@ -11,6 +11,7 @@
 #include "cmd/run/wear.h"
 #include "cmd/run/exports.h"
 #include "data/base/clock.h"
+#include "data/base/rss.h"
 #include "kernels/attention.h"
 
 #include <errno.h>
@@ -550,7 +551,7 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
     if (r.balanced && !t->s->o.quiet)
         say_balance(t, step, &r);
-    progress_step(&t->progress, step, &r, hidden_share(t), memory_rss_peak());
+    progress_step(&t->progress, step, &r, hidden_share(t), rss_peak());
     rc = count_skipped(t, step, &r, err);
     if (rc)
         return rc;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,6 +62,34 @@ int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *pat
         n -= (size_t)put;
     }
     return 0;
+}
+
+int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, struct err *err)
+{
+    struct stat    st;
+    struct statvfs fs;
+    uint64_t       room, more;
+    int            rc = 0;
+
+    if (fstat(fd, &st) || fstatvfs(fd, &fs))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    more = bytes > (uint64_t)st.st_size ? bytes - (uint64_t)st.st_size : 0;
+    if ((uint64_t)st.st_size > bytes)
+        rc = ftruncate(fd, (off_t)bytes) ? errno : 0;
+    else if (more > room) // an attempt would fill the disk for everybody first
+        rc = ENOSPC;
+    while (!rc && bytes > keep &&
+           (rc = posix_fallocate(fd, (off_t)keep, (off_t)(bytes - keep))) == EINTR)
+        rc = 0; // a signal: who asked for this sees to it when the room is there
+    if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
+        rc = errno;
+    if (rc == ENOSPC)
+        return err_set(err, -rc,
+                       "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
+                       path, more ? more : bytes - keep, room);
+    return rc ? err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", path, bytes, strerror(rc))
+              : 0;
 }
 
 int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err)
@@ -131,7 +160,7 @@ int file_sync_dir(const char *dir, struct err *err)
 
     if (fd < 0)
         return err_set(err, -errno, "open folder %s: %s", dir, strerror(errno));
-    if (fsync(fd))
+    if (fsync(fd) && errno != EINVAL) // some file systems have nothing to do here
         rc = err_set(err, -errno, "fsync folder %s: %s", dir, strerror(errno));
     close(fd);
     return rc;

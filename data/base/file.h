@@ -17,6 +17,11 @@
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
+/* Make a regular file `bytes` long: shorter, or longer and without holes behind its first `keep`
+ * bytes, which are not touched. Where there is no room a sentence says how much there is, and the
+ * file is as long as it was. */
+int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, struct err *err);
+
 /* Open a regular file for reading; anything else is refused, and a pipe does not block. Links are
  * followed: people keep a model's files elsewhere. How much of *size is read is the caller's to
  * bound. Caller closes *fd. */

@@ -1,0 +1,27 @@
+/* round.h: sizes divided and rounded upwards, and compared. */
+#ifndef DATA_BASE_ROUND_H
+#define DATA_BASE_ROUND_H
+
+#include <stddef.h>
+
+static inline size_t div_up(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static inline size_t round_up(size_t n, size_t to)
+{
+    return div_up(n, to) * to;
+}
+
+static inline size_t size_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t size_max(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* test_base.c: lists, arenas and rounding. */
+#include "data/base/arena.h"
+#include "data/base/list.h"
+#include "data/base/round.h"
+#include "data/base/rss.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct item { int number; struct item *next; };
+
+static void test_list(void **state)
+{
+    struct item  item[4], *out[4];
+    struct list  l;
+
+    (void)state;
+    list_init(&l, offsetof(struct item, next));
+    assert_null(list_pop(&l));
+    for (int round = 0; round < 4; round++) { // the first, one within, the last, and then all
+        for (int i = 0; i < 4; i++)
+            list_push(&l, &item[i]);
+        if (round == 3)
+            for (int i = 0; i < 4; i++)
+                list_remove(&l, &item[i]);
+        else
+            list_remove(&l, &item[round == 2 ? 3 : round]);
+        if (round < 3) {
+            list_push(&l, &item[round == 2 ? 3 : round]);
+            assert_int_equal(list_take(&l, out, 2), 2);
+            assert_ptr_equal(out[0], &item[round == 0 ? 1 : 0]);
+            assert_int_equal(list_take(&l, out + 2, 4), 2);
+            assert_ptr_equal(out[3], &item[round == 2 ? 3 : round]);
+            assert_null(out[3]->next);
+        }
+        assert_null(list_pop(&l));
+    }
+    list_push(&l, &item[2]);
+    assert_ptr_equal(list_pop(&l), &item[2]);
+    assert_int_equal(list_take(&l, out, 4), 0);
+}
+
+struct buffers { char *a; float *b; char *none, *c; };
+
+static void lay(struct arena *a, struct buffers *b)
+{
+    b->a = arena_take(a, 1);
+    b->b = arena_take(a, 100 * sizeof *b->b);
+    b->none = arena_take(a, 0);
+    b->c = arena_take(a, 5000);
+}
+
+static void test_arena(void **state)
+{
+    static const size_t align[] = {0, ARENA_LINE, ARENA_IO};
+    struct err          err;
+    struct buffers      b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof align / sizeof align[0]; i++) {
+        size_t       to = align[i] ? align[i] : ARENA_LINE;
+        struct arena a = {.align = align[i]};
+
+        lay(&a, &b);
+        assert_null(b.c);
+        assert_int_equal(a.used, round_up(1, to) + round_up(400, to) + round_up(5000, to));
+        assert_int_equal(arena_map(&a, "buffers", &err), 0);
+        lay(&a, &b);
+        assert_int_equal(a.used, a.bytes);
+        assert_int_equal((uintptr_t)b.a % 4096, 0);
+        assert_int_equal((uintptr_t)b.b % to, 0);
+        assert_int_equal((char *)b.b - b.a, to);
+        assert_ptr_equal(b.none, b.c);
+        assert_int_equal(b.c[4999], 0);
+        memset(b.a, 1, a.bytes);
+        arena_free(&a);
+        assert_null(a.base);
+        arena_free(&a);
+        assert_int_equal(a.align, align[i]);
+    }
+}
+
+static void test_arena_refused(void **state)
+{
+    struct arena a = {0};
+    struct err   err;
+
+    (void)state;
+    assert_int_equal(arena_map(&a, "no buffers", &err), 0);
+    assert_null(arena_take(&a, 0));
+    a.used = SIZE_MAX / 2;
+    assert_true(arena_map(&a, "the buffers", &err) < 0);
+    assert_non_null(strstr(err.text, "out of memory: the buffers need "));
+    assert_null(a.base);
+    arena_free(&a);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    assert_int_equal(div_up(0, 4), 0);
+    assert_int_equal(div_up(5, 4), 2);
+    assert_int_equal(round_up(8, 4), 8);
+    assert_int_equal(round_up(9, 4), 12);
+    assert_int_equal(size_min(2, 3), 2);
+    assert_int_equal(size_max(2, 3), 3);
+    assert_true(rss_now() > 0);
+    assert_true(rss_peak() >= 4096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list), cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_arena_refused), cmocka_unit_test(test_sizes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
