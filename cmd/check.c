@@ -4,6 +4,7 @@
 #include "cmd/cmd.h"
 #include "cmd/run/labelled.h"
 #include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/run/session.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
@@ -146,13 +147,12 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
 
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
-    struct work   w;
-    struct verify v = {.mend = c->mend, .say = say_state, .ctx = c, .watch = &w.watch};
+    struct watch  w = work_begin(&say_events, "checking the states of %s", c->o->what);
+    struct verify v = {.mend = c->mend, .say = say_state, .ctx = c, .watch = &w};
     int           rc;
 
-    work_begin(&w, "checking the states of %s", c->o->what);
     rc = verify_run(&v, &c->s.run, err);
-    work_end(&w);
+    work_end(&say_events);
     for (size_t k = 0; k < VERIFY_KINDS; k++) {
         const struct verify_count *n = &v.count[k];
 
@@ -183,19 +183,19 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
     struct stat    st = {0};
     int            rc = session_open_tokens(&c->s, what, &t, err);
     uint64_t       found = c->damaged;
-    struct work    w;
+    struct watch    w;
 
     if (rc || !t)
         return rc;
-    work_begin(&w, "checking %s", tokens_path(t));
+    w = work_begin(&say_events, "checking %s", tokens_path(t));
     for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
         struct err why = {0};
 
         if (tokens_verify(t, i, &why))
             damage(c, why.text);
-        rc = watch_look(&w.watch, i + 1, tokens_sums(t), err);
+        rc = watch_look(&w, i + 1, tokens_sums(t), err);
     }
-    work_end(&w);
+    work_end(&say_events);
     stat(tokens_path(t), &st);
     line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", tokens_count(t), tokens_path(t),
          c->damaged > found ? ", damaged" : "");
@@ -210,13 +210,13 @@ static int check_examples(struct check *c, const char *name, struct err *err)
     int32_t         *ids;
     int              rc = labelled_open(&e, &c->s, name, err);
     uint64_t         found = c->damaged;
-    struct work      w;
+    struct watch      w;
 
     if (rc || !e)
         return rc;
     ids = malloc(examples_longest(e) * sizeof *ids);
     rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", examples_path(e));
-    work_begin(&w, "checking %s", examples_path(e));
+    w = work_begin(&say_events, "checking %s", examples_path(e));
     for (uint64_t i = 0; !rc && i < examples_count(e); i++) {
         struct example x;
         struct err     why = {0};
@@ -224,9 +224,9 @@ static int check_examples(struct check *c, const char *name, struct err *err)
 
         if (examples_read(e, i, ids, examples_longest(e), &n, &x, &why))
             damage(c, why.text);
-        rc = watch_look(&w.watch, i + 1, examples_count(e), err);
+        rc = watch_look(&w, i + 1, examples_count(e), err);
     }
-    work_end(&w);
+    work_end(&say_events);
     stat(examples_path(e), &st);
     line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e),
          examples_path(e), c->damaged > found ? ", damaged" : "");
@@ -360,7 +360,7 @@ static int check_past(struct check *c, int disk_given, struct err *err)
     int      rc;
 
     session_close(&c->s);
-    rc = session_open_past(&c->s, c->o->what, err);
+    rc = session_open_past(&c->s, c->o->what, &say_events, err);
     if (rc || !c->s.past) // damaged settings: without them nothing else can be found
         return rc == -ENOMEM ? rc : 0;
     if (disk_given)
@@ -374,8 +374,8 @@ static int check_past(struct check *c, int disk_given, struct err *err)
 
 static int check_run(struct check *c, int disk_given, struct err *err)
 {
-    int rc = c->o->repair ? session_open(&c->s, c->o->what, err)
-                          : session_open_reading(&c->s, c->o->what, err);
+    int rc = c->o->repair ? session_open(&c->s, c->o->what, &say_events, err)
+                          : session_open_reading(&c->s, c->o->what, &say_events, err);
 
     if (disk_given && !rc)
         c->s.run.disk = train_disk_names[c->o->disk];
@@ -395,12 +395,12 @@ static int check_folder(struct check *c, struct err *err)
 {
     struct hf          *hf = NULL;
     struct safetensors *st = NULL;
-    struct work         w;
+    struct watch         w;
     int                 rc;
 
-    work_begin(&w, "checking %s", c->o->what);
-    rc = hf_open(&hf, c->o->what, &w.watch, err); // verifies
-    work_end(&w);
+    w = work_begin(&say_events, "checking %s", c->o->what);
+    rc = hf_open(&hf, c->o->what, &w, err); // verifies
+    work_end(&say_events);
     if (!rc)
         rc = safetensors_open(&st, c->o->what, err);
     if (!rc)
@@ -412,9 +412,9 @@ static int check_folder(struct check *c, struct err *err)
     if (!rc) {
         struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};
 
-        work_begin(&w, "looking at the values of %s", c->o->what);
-        rc = finite_check(&all, &w.watch, err);
-        work_end(&w);
+        w = work_begin(&say_events, "looking at the values of %s", c->o->what);
+        rc = finite_check(&all, &w, err);
+        work_end(&say_events);
     }
     hf_close(hf);
     rc = part_over(c, rc, err);

@@ -5,6 +5,7 @@
 #include "cmd/eval_task.h"
 #include "cmd/run/evaluate.h"
 #include "cmd/run/model_folder.h"
+#include "cmd/say/say.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/train_opts.h"
@@ -88,7 +89,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     if (rc)
         goto out;
     snprintf(path, sizeof path, "%s/tokens.bin", scratch.temp);
-    rc = tokenise_files(tok, &o->data, 1, path, &count, err);
+    rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err);
     if (!rc && count <= row_seq(r, &o->read))
         rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", o->data,
                         (unsigned long long)count, row_seq(r, &o->read), row_seq(r, &o->read) + 1);
@@ -108,7 +109,7 @@ static int open_data(struct tokens **out, const struct model_folder *r, const st
 
     if (!o->data)
         return err_misuse(err, "--data FILE is missing: a token file or a text");
-    rc = tokenise_detect(o->data, &kind, err);
+    rc = tokenise_detect(o->data, &kind, &say_events, err);
     if (rc)
         return rc;
     return kind == TOKENS_TEXT ? open_text(out, r, o, err) : tokens_open(out, o->data, err);
@@ -124,7 +125,7 @@ static int run_eval(const struct model_folder *r, struct tokens *data, const str
                                             .dtype = (enum dtype)o->dtype,
                                             .engine = (enum matmul_engine)o->blas,
                                             .threads = (int)session_threads(o->threads) } };
-    struct evaluate  e = { t.model.batch, t.model.seq, 1, r->gpt.vocab };
+    struct evaluate  e = { t.model.batch, t.model.seq, 1, r->gpt.vocab, &say_events };
     struct stream   *stream = NULL;
     struct trainer  *trainer = NULL;
     double           loss = 0;
@@ -149,7 +150,7 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 {
     struct model_folder  r;
     struct tokens *data = NULL;
-    int            rc = model_folder_open(&r, o->model, train_disk_names[o->read.disk], err);
+    int            rc = model_folder_open(&r, o->model, train_disk_names[o->read.disk], &say_events, err);
 
     if (!dtype_given)
         o->read.dtype = model_folder_dtype(&r);

@@ -8,6 +8,7 @@
 #include "cmd/run/encode.h"
 #include "cmd/run/evaluate.h"
 #include "cmd/run/labelled.h"
+#include "cmd/say/say.h"
 #include "data/base/file.h"
 
 #include <errno.h>
@@ -108,7 +109,8 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
                           .own = !e->task,
                           .asked = v->columns,
                           .labels = labels,
-                          .most = labels ? e->max_eval : e->max_predict },
+                          .most = labels ? e->max_eval : e->max_predict,
+                          .events = &say_events },
                         split };
     if (snprintf(p->rows.path, sizeof p->rows.path, "%s%s%s", e->task ? e->data : "",
                  e->task ? "/" : "", file) >= (int)sizeof p->rows.path)
@@ -257,7 +259,7 @@ static int open_model(struct evaluation *v, struct stream **stream, const struct
 
     if (seq > positions)
         return err_misuse(err, "--max-seq %zu: the model has %zu positions", seq, positions);
-    v->sizes = (struct evaluate){ o->batch, seq, 1, v->r->gpt.vocab };
+    v->sizes = (struct evaluate){ o->batch, seq, 1, v->r->gpt.vocab, &say_events };
     v->o.model = (struct model_options){ .gpt = v->r->gpt,
                                          .batch = o->batch,
                                          .seq = seq,

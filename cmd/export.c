@@ -1,6 +1,6 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
-#include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/run/model_folder.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/exports.h"
@@ -58,7 +58,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
                                      .endoftext = -1 };
-    struct work                w;
+    struct watch               w;
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
@@ -74,11 +74,11 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
     x.pad = model_folder_pad(r, o->run, x.endoftext);
-    x.watch = &w.watch;
-    work_begin(&w, "writing %s", o->dir);
+    x.watch = &w;
+    w = work_begin(&say_events, "writing %s", o->dir);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
-    work_end(&w);
+    work_end(&say_events);
     if (!r->hf)
         rc = rc ? exports_explain(&r->run, rc, err) : record(r, o->dir, err);
     if (!rc && !x.tokenizer)
@@ -97,7 +97,7 @@ int cmd_export(int argc, char **argv)
     if (code >= 0)
         return code;
     stop_catch();
-    rc = model_folder_open(&r, o.run, NULL, &err);
+    rc = model_folder_open(&r, o.run, NULL, &say_events, &err);
     if (!rc)
         rc = write_folder(&r, &o, &err);
     if (!rc)

@@ -9,6 +9,7 @@
 #include "cmd/run/newrun.h"
 #include "cmd/run/finetune_results.h"
 #include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/run/model_folder.h"
 #include "cmd/run_glue.h"
 #include "cmd/say/stop.h"
@@ -16,6 +17,7 @@
 #include "cmd/run/training.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +122,8 @@ static int add_file(struct material *m, const char *name, const char *dir, const
                           .own = m->own != NULL,
                           .asked = e == m->file ? m->columns : m->file[0].read,
                           .labels = labels,
-                          .most = most };
+                          .most = most,
+                          .events = &say_events };
     if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >=
         (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", path);
@@ -301,7 +304,7 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     if (!rc)
         rc = find_task(m, o, err);
     if (!rc)
-        rc = model_folder_open(&m->init, o->init, NULL, err);
+        rc = model_folder_open(&m->init, o->init, NULL, &say_events, err);
     if (rc)
         return rc;
     rc = take_head(m, o->init, err);
@@ -369,7 +372,8 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
                                  .o = &o->train,
                                  .recipe = { &finetune_command, given, o, NULL },
                                  .argc = argc,
-                                 .argv = argv } };
+                                 .argv = argv,
+                                 .events = &say_events } };
     int             rc = gather(&m, o, given, err);
 
     if (!rc)
@@ -436,7 +440,7 @@ static int resume_options(struct session *s, const struct finetune_opts *o,
 static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
                     struct err *err)
 {
-    int   rc = session_open(s, o->resume ? o->resume : o->run, err);
+    int   rc = session_open(s, o->resume ? o->resume : o->run, &say_events, err);
     char *task = rc ? NULL : session_get(s, "task");
 
     if (!rc && !task)
@@ -449,11 +453,30 @@ static int open_run(struct session *s, const struct finetune_opts *o, const stru
         return rc;
     rc = resume_options(s, o, given, err);
     if (!rc)
-        training_say_schedule(s);
+        training_tell_schedule(s);
     return rc;
 }
 
 /* ---- both ---- */
+
+static void print_table(const struct finetune_results *o)
+{
+    static const char *const names[TASK_SPLITS] = { "dev", "dev_mm" };
+    const struct results    *r = &o->results;
+    const struct task       *t = r->task;
+
+    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", o->file ? o->file : t->title,
+           o->step + 1, r->max_steps, "", "rows");
+    for (size_t k = 0; k < t->n_metrics; k++)
+        printf("  %20s", metric_names[t->metric[k]]);
+    printf("  %10s\n", "loss");
+    for (size_t i = 0; i < r->n_evals; i++) {
+        printf("%-8s %8" PRIu64, names[i], r->eval[i].samples);
+        for (size_t k = 0; k < t->n_metrics; k++)
+            printf("  %20.6f", r->eval[i].metric[k]);
+        printf("  %10.6f\n", r->eval[i].loss);
+    }
+}
 
 static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
                     int *code, struct err *err)
@@ -461,6 +484,7 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
     struct session s = { 0 };
     struct finetune_results after = { 0 };
     uint64_t       before, applied;
+    struct training_end end;
     int            rc;
 
     memory_baseline();
@@ -471,10 +495,16 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
         rc = open_run(&s, o, given, err);
     if (!rc)
         rc = run_position(&s.run, &before, &applied, err);
+    progress_quiet(s.o.quiet);
+    stop_catch_pipe();
     if (!rc)
-        rc = training_run(&s, code, err);
+        rc = training_run(&s, &end, err);
+    if (!rc)
+        *code = say_training_end(&s, &end);
     if (!rc && *code == 0)
         rc = finetune_results_write(&after, &s, before, err);
+    if (!rc && *code == 0 && after.results.n_evals)
+        print_table(&after);
     session_close(&s);
     if (!rc && *code == 0)
         rc = finetune_results_predict(&after, err); // with the run closed: it is read like any
@@ -488,14 +518,16 @@ int cmd_finetune(int argc, char **argv)
     struct finetune_opts o;
     struct opt_given     given;
     struct err           err = { 0 };
-    int                  code = opt_start(&finetune_command, argc, argv, &o, &given);
+    int                  rc, code = opt_start(&finetune_command, argc, argv, &o, &given);
 
     if (code >= 0)
         return code;
     stop_catch();
     progress_quiet(o.train.quiet);
     code = 0;
-    if (finetune(&o, &given, argc, argv, &code, &err))
+    rc = finetune(&o, &given, argc, argv, &code, &err);
+    progress_make_way();
+    if (rc)
         code = opt_fail("finetune", &err);
     opt_release(&finetune_command, &o);
     return code;

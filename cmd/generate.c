@@ -4,6 +4,7 @@
 #include "cmd/cmd.h"
 #include "cmd/run/generator.h"
 #include "cmd/prompts.h"
+#include "cmd/say/say.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -235,7 +236,7 @@ static int generate(const struct generate_opts *o, int *code, struct err *err)
 
     signal(SIGPIPE, SIG_IGN);
     if (!rc)
-        rc = generator_open(&g, o, err);
+        rc = generator_open(&g, o, &say_events, err);
     if (!rc)
         rc = o->chat ? chat_run(&g, code, err) : generate_prompts(&g, err);
     generator_close(&g);

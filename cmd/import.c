@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/run/newrun.h"
 #include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "model/hf.h"
@@ -48,7 +49,7 @@ static int import(struct import_opts *o, const struct opt_given *given, int argc
     struct newrun    n = { .dir = o->run, .o = &o->train, .init = o->dir,
                            .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
                            .recipe = { &import_command, given, o, o->dir },
-                           .argc = argc, .argv = argv };
+                           .argc = argc, .argv = argv, .events = &say_events };
     struct hf_labels labels = { 0 };
     int              rc = train_opts_check(&o->train, err);
 

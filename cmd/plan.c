@@ -8,6 +8,7 @@
 #include "cmd/bench/probe.h"
 #include "cmd/run/training.h"
 #include "cmd/run/wear.h"
+#include "cmd/say/say.h"
 #include "data/task/task.h"
 #include "offload/traffic.h"
 
@@ -135,14 +136,31 @@ static int print_storage(const struct session *s, struct err *err)
     return rc;
 }
 
+/* What is written, and how much of a drive's life that is where --endurance says it. */
 static int print_wear(const struct session *s, struct err *err)
 {
+    double      steps = (double)s->o.steps, endurance = (double)s->o.endurance, total;
     struct wear w;
+    char        text[32];
     int         rc = wear_computed(&w, &s->run, err);
 
-    if (!rc)
-        wear_print(&w, s->o.steps, (double)s->o.endurance);
-    return rc;
+    if (rc)
+        return rc;
+    total = wear_device(&w);
+    printf("\nWritten to each device in a step (computed, the mean of all)\n");
+    for (int k = 0; k < LINK_CLASSES; k++)
+        if (w.device[k] > 0)
+            printf("  %-10s %18.0f bytes\n", link_class_names[k], w.device[k]);
+    printf("  %-10s %18.0f bytes: %s in %.0f steps\n", "all", total,
+           opt_size_text(text, sizeof text, total * steps), steps);
+    if (w.journal > 0)
+        printf("  and about %s in a step to the drive of RUN, for run.db\n",
+               opt_size_text(text, sizeof text, w.journal));
+    if (endurance > 0)
+        printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n",
+               opt_size_text(text, sizeof text, endurance), endurance / total / 1e6,
+               100 * total * steps / endurance);
+    return 0;
 }
 
 enum { FINETUNE_BATCH = 32, PROBE_ON = 0 };
@@ -204,7 +222,8 @@ static int plan_steps(struct plan_opts *o, const struct opt_given *given, const 
                         .own = o->train_file != NULL,
                         .labels = 1,
                         .most = o->max_train,
-                        .asked = o->columns };
+                        .asked = o->columns,
+                        .events = &say_events };
     int           rc;
 
     if (opt_was_given(&plan_command, given, "steps") || !(o->train_file || o->data))
@@ -225,7 +244,7 @@ static int dev_rows(uint64_t *most, const struct task *task, const char *data, s
     int rc = 0;
 
     for (size_t i = 0; i < TASK_SPLITS && task->dev[i] && !rc; i++) {
-        struct encode e = { .task = task, .labels = 1 };
+        struct encode e = { .task = task, .labels = 1, .events = &say_events };
 
         if (snprintf(e.path, sizeof e.path, "%s/%s", data, task->dev[i]) >= (int)sizeof e.path)
             return err_misuse(err, "%s: the path is too long", data);

@@ -1,6 +1,6 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
-#include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "data/text/bpe_train.h"
@@ -66,24 +66,24 @@ static int train_tokenizer(const struct prepare_opts *o, struct err *err)
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    struct work       w;
+    struct watch      w;
     int               rc = check_folder(o->out, err);
 
     if (!rc)
-        rc = tokenise_check_texts(o->files.item, o->files.n, err);
+        rc = tokenise_check_texts(o->files.item, o->files.n, &say_events, err);
     if (!rc)
         rc = bpe_train_open(&b, err);
     for (size_t i = 0; i < o->files.n && !rc; i++) {
-        work_begin(&w, "reading %s", o->files.item[i]);
-        bpe_train_watch(b, &w.watch);
+        w = work_begin(&say_events, "reading %s", o->files.item[i]);
+        bpe_train_watch(b, &w);
         rc = bpe_train_file(b, o->files.item[i], err);
-        work_end(&w);
+        work_end(&say_events);
     }
     if (!rc) {
-        work_begin(&w, "training a tokenizer");
-        bpe_train_watch(b, &w.watch);
+        w = work_begin(&say_events, "training a tokenizer");
+        bpe_train_watch(b, &w);
         rc = bpe_train_finish(b, o->vocab, &tok, err);
-        work_end(&w);
+        work_end(&say_events);
     }
     if (!rc)
         rc = tokenizer_save(tok, o->out, err);
@@ -103,7 +103,7 @@ static int write_tokens(const struct prepare_opts *o, struct err *err)
     if (!rc)
         rc = tokenizer_open(&tok, o->tokenizer, err);
     if (!rc)
-        rc = tokenise_files(tok, o->files.item, o->files.n, o->out, &count, err);
+        rc = tokenise_files(tok, o->files.item, o->files.n, o->out, &count, &say_events, err);
     if (!rc)
         printf("%s: %llu tokens\n", o->out, (unsigned long long)count);
     tokenizer_close(tok);

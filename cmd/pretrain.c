@@ -4,6 +4,7 @@
 #include "cmd/run/newrun.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/training.h"
 
@@ -64,7 +65,8 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
                         .eval_data = o->eval_data,
                         .recipe = { &pretrain_command, given, o, NULL },
                         .argc = argc,
-                        .argv = argv };
+                        .argv = argv,
+                        .events = &say_events };
     int           rc;
 
     if (!o->data)
@@ -181,7 +183,7 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
                     struct err *err)
 {
     const char *dir = o->resume ? o->resume : o->run;
-    int         rc = session_open(s, dir, err);
+    int         rc = session_open(s, dir, &say_events, err);
 
     if (!rc)
         rc = check_kind(s, dir, err);
@@ -193,15 +195,16 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     if (!rc)
         rc = resume_data(s, "eval", o->eval_data, err);
     if (!rc)
-        training_say_schedule(s);
+        training_tell_schedule(s);
     return rc;
 }
 
 static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv,
                     int *code, struct err *err)
 {
-    struct session s = { 0 };
-    int            rc;
+    struct session      s = { 0 };
+    struct training_end end;
+    int                 rc;
 
     memory_baseline();
     if (!o->run == !o->resume)
@@ -211,8 +214,12 @@ static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int 
         rc = make_run(o, given, argc, argv, err);
     if (!rc)
         rc = open_run(&s, o, given, err);
+    progress_quiet(s.o.quiet);
+    stop_catch_pipe();
     if (!rc)
-        rc = training_run(&s, code, err);
+        rc = training_run(&s, &end, err);
+    if (!rc)
+        *code = say_training_end(&s, &end);
     session_close(&s);
     return rc;
 }
@@ -222,13 +229,15 @@ int cmd_pretrain(int argc, char **argv)
     struct pretrain_opts o;
     struct opt_given     given;
     struct err           err = { 0 };
-    int                  code = opt_start(&pretrain_command, argc, argv, &o, &given);
+    int                  rc, code = opt_start(&pretrain_command, argc, argv, &o, &given);
 
     if (code >= 0)
         return code;
     stop_catch();
     progress_quiet(o.train.quiet);
-    if (pretrain(&o, &given, argc, argv, &code, &err))
+    rc = pretrain(&o, &given, argc, argv, &code, &err);
+    progress_make_way();
+    if (rc)
         code = opt_fail("pretrain", &err);
     opt_release(&pretrain_command, &o);
     return code;

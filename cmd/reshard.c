@@ -2,6 +2,7 @@
  * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
 #include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "cmd/run/session.h"
 #include "cmd/say/stop.h"
 #include "data/base/clock.h"
@@ -112,7 +113,7 @@ static int move_run(struct moving *m, struct err *err)
 {
     const struct reshard_opts *o = m->o;
     struct session            *s = m->s;
-    struct work                work;
+    struct watch               watch;
     struct reshard             r = { .from = s->run, .to = s->run, .settings = settings,
                                      .ctx = m };
     char                       notice[512] = "", size[32];
@@ -125,15 +126,15 @@ static int move_run(struct moving *m, struct err *err)
     r.to.force_device = o->force_device;
     r.to.device_in_ram = o->device_in_ram;
     r.to.layout = m->layout;
-    r.watch = &work.watch;
-    work_begin(&work, "moving the states of %s", o->run);
+    r.watch = &watch;
+    watch = work_begin(&say_events, "moving the states of %s", o->run);
     rc = reshard_run(&r, err);
     if (rc == -EBUSY) { // a step is half done: it is finished where its gradients are
         rc = session_recover(s, err);
         if (!rc)
             rc = reshard_run(&r, err);
     }
-    work_end(&work);
+    work_end(&say_events);
     if (!rc)
         rc = reshard_clean(&r.to, notice, sizeof notice, err);
     if (!rc && *notice)
@@ -154,7 +155,7 @@ static int reshard(const struct reshard_opts *o, struct err *err)
     if (!o->device.n == !o->devices)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
-    rc = session_open(&s, o->run, err);
+    rc = session_open(&s, o->run, &say_events, err);
     if (!rc)
         rc = make_layout(&m, err);
     if (!rc)

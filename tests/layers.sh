@@ -10,7 +10,7 @@ law='
 cmd            cmd/bench cmd/report cmd/say cmd/run cmd/opt model offload csd kernels data
 cmd/bench      cmd/say cmd/run cmd/opt model offload csd kernels data
 cmd/report     cmd/say cmd/run cmd/opt model offload csd kernels data
-cmd/say        cmd/opt model offload csd kernels data
+cmd/say        cmd/run cmd/opt model offload csd kernels data
 cmd/run        cmd/opt model offload csd kernels data
 cmd/opt        data/base
 model          offload csd kernels data

@@ -4,6 +4,8 @@
 
 #include "cmd/run/newrun.h"
 #include "cmd/run/training.h"
+#include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "data/base/clock.h"
 #include "kernels/elementwise.h"
 #include "kernels/rng.h"
@@ -162,23 +164,25 @@ static int run_open(struct session *s, const struct bench *b, const char *folder
     int      rc = places(b, folder, dir, tokens, err);
 
     if (!rc)
-        rc = session_open(s, dir, err);
+        rc = session_open(s, dir, &say_events, err);
     s->o.quiet = 1;
+    progress_quiet(1);
     return rc ? rc : run_position(&s->run, next, &applied, err);
 }
 
 int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out,
                     struct err *err)
 {
-    struct session s = {0};
-    uint64_t       next = 0;
-    int            code = 0, rc = run_open(&s, b, folder, &next, err);
+    struct session      s = {0};
+    struct training_end end;
+    uint64_t            next = 0;
+    int                 rc = run_open(&s, b, folder, &next, err);
 
     if (!rc) {
         s.o.steps = next + 1 + steps;
-        rc = training_run(&s, &code, err);
+        rc = training_run(&s, &end, err);
     }
-    if (!rc && code)
+    if (!rc && end.how == TRAINING_STOPPED)
         rc = err_set(err, -EINTR, "interrupted");
     if (!rc)
         rc = read_parts(&s, next + 1, next + 1 + steps, out, err);

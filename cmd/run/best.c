@@ -1,7 +1,6 @@
 /* best.c: makes RUN/best, beside the one that is there, and exchanges the two. */
 #include "cmd/run/best.h"
 
-#include "cmd/say/progress.h"
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
 #include "data/text/tokenizer.h"
@@ -143,18 +142,18 @@ static int write_next(struct session *s, const struct params_source *source, str
     };
     struct hf_labels labels = { 0 };
     char             next[BEST_PATH], tokenizer[BEST_PATH];
-    struct work      w;
+    struct watch     w;
     int              rc = session_labels(s, &labels, err);
 
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;
     x.tokenizer = tokenise_has_files(tokenizer) ? tokenizer : NULL;
-    x.watch = &w.watch;
-    work_begin(&w, "writing the best model");
+    x.watch = &w;
+    w = work_begin(s->events, "writing the best model");
     if (!rc)
         rc = hf_export(next, &x, err);
-    work_end(&w);
+    work_end(s->events);
     hf_labels_free(&labels);
     return rc;
 }

@@ -1,7 +1,6 @@
 /* encode.c: rows of a task to ids. */
 #include "cmd/run/encode.h"
 
-#include "cmd/say/progress.h"
 #include "data/task/examples.h"
 
 #include <stdio.h>
@@ -15,7 +14,7 @@ struct encode_run {
     size_t               max_seq;
     long                 pad;
     uint64_t             rows; // so far
-    struct work          work;
+    struct watch         watch;
 };
 
 static int row_label(const struct encode *e, const struct task_row *row, struct example *x,
@@ -38,7 +37,7 @@ static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct 
 }
 
 /* Counts the rows of a file. */
-struct checking { struct encode *e; struct work work; };
+struct checking { struct encode *e; struct watch watch; };
 
 static int check_row(void *ctx, const struct task_row *row, struct err *err)
 {
@@ -53,17 +52,14 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     e->words[1] |= row->text2 && !task_is_number(row->text2);
     if (!rc)
         rc = row_label(e, row, &x, err);
-    return rc ? rc : watch_look(&c->work.watch, e->rows, 0, err);
+    return rc ? rc : watch_look(&c->watch, e->rows, 0, err);
 }
 
 int encode_check(struct encode *e, struct err *err)
 {
-    struct checking c = { .e = e };
-    int             rc;
-
-    work_begin(&c.work, "reading %s", e->path);
-    rc = read_rows(e, check_row, &c, err);
-    work_end(&c.work);
+    struct checking c = { e, work_begin(e->events, "reading %s", e->path) };
+    int             rc = read_rows(e, check_row, &c, err);
+    work_end(e->events);
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }
 
@@ -114,7 +110,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     }
     if (!rc)
         rc = examples_new_add(w->out, w->ids.ids, kept_ids(w), &x, err);
-    return rc ? rc : watch_look(&w->work.watch, ++w->rows, w->e->rows, err);
+    return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 
 int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad,
@@ -126,9 +122,9 @@ int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, l
 
     if (rc)
         return rc;
-    work_begin(&w.work, "tokenising %s", e->path);
+    w.watch = work_begin(e->events, "tokenising %s", e->path);
     rc = read_rows(e, encode_row, &w, err);
-    work_end(&w.work);
+    work_end(e->events);
     if (rc)
         examples_new_abort(w.out);
     else

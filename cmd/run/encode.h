@@ -3,6 +3,7 @@
 #ifndef CMD_RUN_ENCODE_H
 #define CMD_RUN_ENCODE_H
 
+#include "cmd/run/events.h"
 #include "data/task/task.h"
 #include "data/text/tokenizer.h"
 
@@ -18,6 +19,7 @@ struct encode {
     struct task_names  asked;   // its columns, borrowed; all NULL: as their names suggest
     int                labels;  // rows without one are refused; else a label is not looked at
     uint64_t           most;    // rows; 0: all
+    const struct events *events;
     // what encode_check found
     uint64_t           rows;
     int                pairs;   // there is one at least

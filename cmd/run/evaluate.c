@@ -1,7 +1,6 @@
 /* evaluate.c: batches of a file in order, through eval_step. */
 #include "cmd/run/evaluate.h"
 
-#include "cmd/say/progress.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/reduce.h"
@@ -54,7 +53,7 @@ int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *d
     struct rows f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
     struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
-    struct work         w;
+    struct watch        w;
     int                 rc = 0;
 
     if (!f.row)
@@ -62,17 +61,17 @@ int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *d
     if (!f.rows)
         rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", tokens_path(data),
                         (unsigned long long)tokens_count(data), e->seq, e->seq + 1);
-    work_begin(&w, "evaluating");
+    w = work_begin(e->events, "evaluating");
     for (uint64_t done = 0, pass = 0; done < f.rows && !rc; pass++) {
         uint64_t left = f.rows - done, micros = (left + e->batch - 1) / e->batch;
 
         micros = micros < e->grad_accum ? micros : e->grad_accum;
-        rc = watch_look(&w.watch, done, f.rows, err);
+        rc = watch_look(&w, done, f.rows, err);
         if (!rc)
             rc = eval_step(t, step, &source, pass, micros, NULL, &sum, err);
         done += micros * e->batch;
     }
-    work_end(&w);
+    work_end(e->events);
     *loss = sum.tokens ? sum.loss_sum / (double)sum.tokens : 0;
     *tokens = sum.tokens;
     free(f.row);
@@ -194,25 +193,25 @@ int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *
     struct predicting   p = { .e = e, .x = x, .out = out };
     struct batch_source source = { predicting_batch, &p };
     struct eval_result  sum = { 0 };
-    struct work         w;
+    struct watch        w;
     size_t              per_pass = e->batch * e->grad_accum;
     float              *logits = malloc(per_pass * n_labels * sizeof *logits);
     int                 rc = predictions_open(out, examples_count(x), n_labels, err);
 
     if (!rc && !logits)
         rc = err_set(err, -ENOMEM, "out of memory for the logits of %zu rows", per_pass);
-    work_begin(&w, "evaluating");
+    w = work_begin(e->events, "evaluating");
     for (size_t first = 0, pass = 0; !rc && first < out->n; first += per_pass, pass++) {
         size_t left = out->n - first, rows = left < per_pass ? left : per_pass;
 
-        rc = watch_look(&w.watch, first, out->n, err);
+        rc = watch_look(&w, first, out->n, err);
         if (!rc)
             rc = eval_step(t, step, &source, pass, (rows + e->batch - 1) / e->batch, logits, &sum,
                            err);
         if (!rc)
             take_logits(out, logits, first, rows, n_labels);
     }
-    work_end(&w);
+    work_end(e->events);
     *loss_sum = sum.loss_sum;
     free(logits);
     return rc;

@@ -4,13 +4,15 @@
 #ifndef CMD_RUN_EVALUATE_H
 #define CMD_RUN_EVALUATE_H
 
+#include "cmd/run/events.h"
 #include "data/task/examples.h"
 #include "data/task/results.h"
 #include "data/text/tokens.h"
 #include "model/step.h"
 
 struct evaluate {
-    size_t batch, seq, grad_accum, vocab; // the trainer's
+    size_t               batch, seq, grad_accum, vocab; // the trainer's
+    const struct events *events;
 };
 
 /* Rows that a file has. */

@@ -2,7 +2,6 @@
 #include "cmd/run/exports.h"
 
 #include "cmd/run/best.h"
-#include "cmd/say/progress.h"
 #include "data/tensors/safetensors.h"
 
 #include <errno.h>
@@ -71,16 +70,15 @@ static int is_ours(struct session *s, int which, const struct safetensors *st)
 }
 
 /* Every byte of an export in dir; *st, open or NULL, is the caller's to close. */
-static int read_export(struct safetensors **st, const char *dir, struct err *err)
+static int read_export(struct safetensors **st, const char *dir, const struct events *events,
+                       struct err *err)
 {
-    struct work w;
-    int         rc;
+    struct watch w = work_begin(events, "checking %s", dir);
+    int          rc = safetensors_open(st, dir, err);
 
-    work_begin(&w, "checking %s", dir);
-    rc = safetensors_open(st, dir, err);
     if (!rc)
-        rc = safetensors_verify(*st, &w.watch, err);
-    work_end(&w);
+        rc = safetensors_verify(*st, &w, err);
+    work_end(events);
     return rc;
 }
 
@@ -96,7 +94,7 @@ int exports_look(struct exported *w, struct session *s, int which)
     snprintf(file, sizeof file, "%s/model.safetensors", w->path);
     if (access(file, F_OK))
         return 1;
-    rc = read_export(&st, w->path, &w->why);
+    rc = read_export(&st, w->path, s->events, &w->why);
     if (st)
         w->bytes = safetensors_bytes(st);
     w->state = rc ? EXPORTS_DAMAGED : is_ours(s, which, st) ? EXPORTS_INTACT : EXPORTS_OTHER;
@@ -148,7 +146,7 @@ void exports_say(struct session *s, struct err *err)
 }
 
 /* run.db, which knows what was exported, says nothing any more: RUN/best is where it always is. */
-static void best_say(const char *dir, struct err *err)
+static void best_say(const char *dir, const struct events *events, struct err *err)
 {
     struct safetensors *st = NULL;
     struct err          why = {0};
@@ -156,7 +154,7 @@ static void best_say(const char *dir, struct err *err)
     int                 rc;
 
     snprintf(best, sizeof best, "%s/best", dir);
-    rc = read_export(&st, best, &why);
+    rc = read_export(&st, best, events, &why);
     safetensors_close(st);
     if (why.stopped)
         return;
@@ -173,7 +171,7 @@ static void best_say(const char *dir, struct err *err)
                 err->text, best);
 }
 
-int exports_explain_open(const char *dir, int rc, struct err *err)
+int exports_explain_open(const char *dir, int rc, const struct events *events, struct err *err)
 {
     struct session s = { 0 };
     struct err     why;
@@ -182,7 +180,7 @@ int exports_explain_open(const char *dir, int rc, struct err *err)
 
     if (rc != -EBADMSG)
         return rc;
-    past = session_open_past(&s, dir, &why);
+    past = session_open_past(&s, dir, events, &why);
     if (!past)
         past = run_position(&s.run, &next, &applied, &why);
     if (!past && s.past)
@@ -192,7 +190,7 @@ int exports_explain_open(const char *dir, int rc, struct err *err)
                                                               "--repair goes back to it",
                 err->text, next, dir);
     if (past)
-        best_say(dir, err);
+        best_say(dir, events, err);
     else
         exports_say(&s, err);
     session_close(&s);

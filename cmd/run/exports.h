@@ -37,6 +37,6 @@ int exports_explain(struct session *s, int rc, struct err *err);
 
 /* The same of a run that could not even be opened: its log (run.db-wal) is damaged, or run.db
  * itself. */
-int exports_explain_open(const char *dir, int rc, struct err *err);
+int exports_explain_open(const char *dir, int rc, const struct events *events, struct err *err);
 
 #endif

@@ -109,7 +109,8 @@ int feed_examples_open(struct feed **out, struct session *s, struct err *err)
     if (!f)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     f->feed.ops = &examples_ops;
-    f->sizes = (struct evaluate){ s->o.batch, s->o.seq, s->o.grad_accum, s->gpt.vocab };
+    f->sizes = (struct evaluate){ s->o.batch, s->o.seq, s->o.grad_accum, s->gpt.vocab,
+                                   s->events };
     f->seed = s->o.seed;
     f->shuffled = s->o.order == TRAIN_SHUFFLED;
     rc = labelled_load(&f->labelled, s, err);

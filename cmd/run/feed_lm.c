@@ -14,6 +14,7 @@ struct feed_lm {
     struct tokens      *data, *eval; // eval NULL: none
     struct tokens_order order;
     size_t              vocab;
+    const struct events *events;
 };
 
 static int lm_batch(struct feed *f, uint64_t step, size_t micro, struct batch *b, struct err *err)
@@ -27,7 +28,7 @@ static int lm_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct 
                        struct err *err)
 {
     struct feed_lm *l = (struct feed_lm *)f;
-    struct evaluate e = { l->order.batch, l->order.seq, l->order.grad_accum, l->vocab };
+    struct evaluate e = { l->order.batch, l->order.seq, l->order.grad_accum, l->vocab, l->events };
     uint64_t        start_ns = clock_ns();
     double          loss;
     int             rc;
@@ -66,6 +67,7 @@ int feed_lm_open(struct feed **out, struct session *s, struct err *err)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     l->feed.ops = &lm_ops;
     l->vocab = s->gpt.vocab;
+    l->events = s->events;
     l->order = (struct tokens_order){ .shuffled = s->o.order == TRAIN_SHUFFLED,
                                       .seed = s->o.seed,
                                       .batch = s->o.batch,

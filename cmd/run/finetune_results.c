@@ -1,5 +1,5 @@
 /* finetune_results.c: the last evaluation's rows of run.db (with --keep-best the best one's) as
- * files and as a table; predictions. */
+ * files; predictions. */
 #include "cmd/run/finetune_results.h"
 
 #include "cmd/run/best.h"
@@ -85,24 +85,6 @@ static double get_seconds(struct session *s, const char *name)
     return v;
 }
 
-/* file: the rows of one's own that were evaluated; NULL: a task's, which has a name. */
-static void print_table(const struct results *r, const char *file, uint64_t step)
-{
-    const struct task *t = r->task;
-
-    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", file ? file : t->title, step + 1,
-           r->max_steps, "", "rows");
-    for (size_t k = 0; k < t->n_metrics; k++)
-        printf("  %20s", metric_names[t->metric[k]]);
-    printf("  %10s\n", "loss");
-    for (size_t i = 0; i < r->n_evals; i++) {
-        printf("%-8s %8" PRIu64, dev_names[i], r->eval[i].samples);
-        for (size_t k = 0; k < t->n_metrics; k++)
-            printf("  %20.6f", r->eval[i].metric[k]);
-        printf("  %10.6f\n", r->eval[i].loss);
-    }
-}
-
 /* steps: that are done; a resume may have named an earlier end. */
 static int write_results(struct finetune_results *out, struct session *s, uint64_t steps,
                          const struct best *best, struct err *err)
@@ -110,31 +92,30 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     const struct task *task = &out->labelled.task;
     const struct gpt_config *g = &s->gpt;
     double   seconds[TASK_SPLITS] = { get_seconds(s, "dev"), get_seconds(s, "dev_mm") };
-    uint64_t rows = labelled_rows(s, "train"), step = best->any ? best->step : steps - 1;
-    struct results r = { .task = task,
-                         .train_samples = rows,
-                         .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
-                         .max_steps = steps,
-                         .train_batch = s->o.batch,
-                         .logging_steps = s->o.log_every,
-                         .eval_steps = s->o.eval_every ? s->o.eval_every : steps,
-                         .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
-                         .flops_per_token = 6.0 * (double)(gpt_total(g) - gpt_block_size(g, 0)),
-                         .best_checkpoint = best->any ? out->model : NULL,
-                         .best_step = best->step,
-                         .best_metric = best->value };
+    uint64_t rows = labelled_rows(s, "train");
     int      rc;
 
-    r.epochs = (r.max_steps + r.steps_per_epoch - 1) / r.steps_per_epoch;
-    rc = take_evals(&r, s, step, best->any ? best->seconds : seconds, err);
+    out->step = best->any ? best->step : steps - 1;
+    out->results = (struct results){
+        .task = task,
+        .train_samples = rows,
+        .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
+        .max_steps = steps,
+        .train_batch = s->o.batch,
+        .logging_steps = s->o.log_every,
+        .eval_steps = s->o.eval_every ? s->o.eval_every : steps,
+        .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
+        .flops_per_token = 6.0 * (double)(gpt_total(g) - gpt_block_size(g, 0)),
+        .best_checkpoint = best->any ? out->model : NULL,
+        .best_step = best->step,
+        .best_metric = best->value,
+    };
+    out->results.epochs = (steps + out->results.steps_per_epoch - 1) / out->results.steps_per_epoch;
+    rc = take_evals(&out->results, s, out->step, best->any ? best->seconds : seconds, err);
     if (!rc)
-        rc = results_write(s->dir, s->log, &r, err);
-    if (!rc && r.n_evals) {
-        char *file = task_find(task->name) ? NULL : session_get(s, "dev.file");
-
-        print_table(&r, file, step);
-        free(file);
-    }
+        rc = results_write(s->dir, s->log, &out->results, err);
+    if (!rc && !task_find(task->name))
+        out->file = session_get(s, "dev.file");
     return rc;
 }
 
@@ -174,6 +155,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     if (best.any)
         best_path(s, out->model, sizeof out->model);
     out->o = s->o;
+    out->events = s->events;
     out->gpt = s->gpt;
     out->test_rows = labelled_most_rows(s, "test");
     for (size_t i = 0; i < TASK_SPLITS; i++) {
@@ -191,12 +173,13 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
 void finetune_results_release(struct finetune_results *o)
 {
     labelled_release(&o->labelled);
+    free(o->file);
 }
 
 static int predict_split(const struct finetune_results *o, size_t split, struct trainer *t,
                          struct err *err)
 {
-    struct evaluate    e = { o->o.batch, o->o.seq, 1, o->gpt.vocab };
+    struct evaluate    e = { o->o.batch, o->o.seq, 1, o->gpt.vocab, o->events };
     struct examples   *x = NULL;
     struct predictions p = { 0 };
     char               path[OUTCOME_PATH];
@@ -232,7 +215,7 @@ int finetune_results_predict(const struct finetune_results *o, struct err *err)
 
     if (!o->test[0] && !o->test[1])
         return 0;
-    rc = model_folder_open(&r, o->model, NULL, err);
+    rc = model_folder_open(&r, o->model, NULL, o->events, err);
     if (!rc)
         rc = model_folder_stream(&stream, &r, &t.model, o->test_rows, o->o.host_mem, err);
     if (!rc)

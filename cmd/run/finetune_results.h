@@ -1,6 +1,5 @@
 /* finetune_results.h: what a finished fine-tuning leaves beside its run: the results' files
- * (data/task/results.h), a table on stdout, predictions of the test rows. Made from the run alone.
- */
+ * (data/task/results.h), predictions of the test rows. Made from the run alone. */
 #ifndef CMD_RUN_FINETUNE_RESULTS_H
 #define CMD_RUN_FINETUNE_RESULTS_H
 
@@ -15,9 +14,13 @@ struct finetune_results {
     int test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
     uint32_t          sum[TASK_SPLITS];
     uint64_t          test_rows; // of the larger of them
+    struct results    results;   // as written; n_evals 0: there was no evaluation,
+    uint64_t          step;      // which was after this step,
+    char             *file;      // of these rows of one's own; NULL: a task's, or not known
+    const struct events *events;
 };
 
-/* Results' files and table of a run that is at its end. before: steps that were done when the
+/* Results' files of a run that is at its end. before: steps that were done when the
  * command began; where more have been since, predictions that are there are of older parameters. */
 int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
                             struct err *err);

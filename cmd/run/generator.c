@@ -11,13 +11,15 @@
 
 enum { LEAST_PIECE = 64 };
 
-int generator_open(struct generator *g, const struct generate_opts *o, struct err *err)
+int generator_open(struct generator *g, const struct generate_opts *o,
+                   const struct events *events, struct err *err)
 {
     int rc;
 
     memset(g, 0, sizeof *g);
     g->o = o;
-    rc = model_folder_open(&g->reader, o->model, train_disk_names[o->read.disk], err);
+    g->events = events;
+    rc = model_folder_open(&g->reader, o->model, train_disk_names[o->read.disk], events, err);
     if (rc)
         return rc;
     if (g->reader.gpt.n_labels)
@@ -102,7 +104,7 @@ static size_t layers_streamed(size_t layers, size_t frames)
 
 /* Bytes over time: what one pass reads again, at the rate at which `passes` of them were read just
  * now. */
-static void say_speed(const struct generator *g, size_t passes)
+static void tell_speed(const struct generator *g, size_t passes)
 {
     const struct gpt_config *gpt = &g->reader.gpt;
     double   wire = (double)dtype_bytes(dtype_of(g));
@@ -110,15 +112,10 @@ static void say_speed(const struct generator *g, size_t passes)
     double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
     double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
     double   seconds = (double)meter_total(stream_meter(g->stream), 0, PHASE_PARAM_READ) / 1e9;
-    char     bytes[32], rate[32];
 
-    if (!streamed || !(seconds > 0))
-        return;
-    fprintf(stderr,
-            "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
-            "parameters, at the %s/s just measured %.3g s a token\n",
-            streamed, gpt->n_layer, opt_size_text(bytes, sizeof bytes, again),
-            opt_size_text(rate, sizeof rate, all / seconds), again / (all / seconds));
+    if (streamed && seconds > 0 && g->events && g->events->streaming)
+        g->events->streaming(g->events->ctx, &(struct streaming){ gpt->n_layer, streamed, again,
+                                                                  all / seconds });
 }
 
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
@@ -132,7 +129,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     for (size_t b = 0; b < g->batch; b++)
         passes =
             (n[b] + g->piece - 1) / g->piece > passes ? (n[b] + g->piece - 1) / g->piece : passes;
-    say_speed(g, passes);
+    tell_speed(g, passes);
     g->timed = 1;
     return 0;
 }

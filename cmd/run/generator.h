@@ -20,6 +20,7 @@ struct generate_opts {
 
 struct generator {
     const struct generate_opts *o;
+    const struct events *events;
     struct model_folder     reader;
     struct tokenizer *tok;
     struct stream    *stream;
@@ -32,7 +33,8 @@ struct generator {
 };
 
 /* The model and its tokenizer. Closed by generator_close also after a failure. */
-int  generator_open(struct generator *g, const struct generate_opts *o, struct err *err);
+int  generator_open(struct generator *g, const struct generate_opts *o,
+                    const struct events *events, struct err *err);
 /* Plan the memory for `batch` sequences of at most `positions` tokens, and open what computes.
  * longest: of the first texts that it will be fed; where there is not room for it, it goes in
  * pieces. */
@@ -40,8 +42,8 @@ int  generator_start(struct generator *g, size_t batch, size_t positions, size_t
                      struct err *err);
 void generator_close(struct generator *g);
 
-/* decode_feed. The first call of a model that does not stay in memory says on stderr how long a
- * token will take. */
+/* decode_feed. The first call of a model that does not stay in memory tells how long a token
+ * will take. */
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
                    const float **logits, struct err *err);
 

@@ -1,7 +1,6 @@
 /* model_folder.c: two kinds of folders behind one params_source. */
 #include "cmd/run/model_folder.h"
 
-#include "cmd/say/progress.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/exports.h"
 
@@ -10,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int open_hf(struct model_folder *r, const char *path, struct err *err)
+static int open_hf(struct model_folder *r, const char *path, const struct events *events,
+                   struct err *err)
 {
-    struct work w;
-    int         rc;
+    struct watch w = work_begin(events, "checking %s", path);
+    int          rc = hf_open(&r->hf, path, &w, err);
 
-    work_begin(&w, "checking %s", path);
-    rc = hf_open(&r->hf, path, &w.watch, err);
-    work_end(&w);
+    work_end(events);
     if (rc)
         return rc;
     r->gpt = *hf_gpt(r->hf);
@@ -28,21 +26,21 @@ static int open_hf(struct model_folder *r, const char *path, struct err *err)
 
 static int open_masters(struct model_folder *r, struct err *err)
 {
-    struct work w;
-    int         rc;
+    struct watch w = work_begin(r->run.events, "checking %s", r->run.dir);
+    int          rc;
 
-    work_begin(&w, "checking %s", r->run.dir);
-    r->run.run.watch = &w.watch;
+    r->run.run.watch = &w;
     rc = run_reader(&r->masters, &r->source, &r->run.run, err);
     r->run.run.watch = NULL;
-    work_end(&w);
+    work_end(r->run.events);
     return rc;
 }
 
-static int open_run(struct model_folder *r, const char *path, const char *disk, struct err *err)
+static int open_run(struct model_folder *r, const char *path, const char *disk,
+                    const struct events *events, struct err *err)
 {
     struct run_memory m;
-    int               rc = session_open_either(&r->run, path, err);
+    int               rc = session_open_either(&r->run, path, events, err);
 
     if (rc)
         return rc;
@@ -64,7 +62,8 @@ static int open_run(struct model_folder *r, const char *path, const char *disk, 
     return exports_explain(&r->run, rc, err);
 }
 
-int model_folder_open(struct model_folder *r, const char *path, const char *disk, struct err *err)
+int model_folder_open(struct model_folder *r, const char *path, const char *disk,
+                      const struct events *events, struct err *err)
 {
     char hint[HF_HINT];
     int  rc;
@@ -72,9 +71,9 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     memset(r, 0, sizeof *r);
     memory_baseline();
     if (session_is_run(path))
-        rc = open_run(r, path, disk, err);
+        rc = open_run(r, path, disk, events, err);
     else if (hf_is_folder(path))
-        rc = open_hf(r, path, err);
+        rc = open_hf(r, path, events, err);
     else
         rc = err_misuse(err,
                         "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "

@@ -23,7 +23,8 @@ struct model_folder {
 
 /* A run is first brought to its last commit where a crash left a step half done. disk: NULL for the
  * run's own. Closed by model_folder_close also after a failure. */
-int  model_folder_open(struct model_folder *r, const char *path, const char *disk, struct err *err);
+int  model_folder_open(struct model_folder *r, const char *path, const char *disk,
+                       const struct events *events, struct err *err);
 void model_folder_close(struct model_folder *r);
 
 /* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */

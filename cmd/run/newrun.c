@@ -6,8 +6,6 @@
 
 #include "cmd/run/columns.h"
 #include "cmd/run/labelled.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
 #include "data/base/version.h"
@@ -36,25 +34,24 @@ enum { CHECK_IDS = 1 << 15 };
 /* Every id of a token file against the vocabulary, and its length against a row. of: the user's
  * file, which the tokens are those of. */
 static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq,
-                        struct err *err)
+                        const struct events *events, struct err *err)
 {
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
     int rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
     uint64_t       count = rc ? 0 : tokens_count(t);
-    struct work    w;
+    struct watch   w = work_begin(events, "reading %s", path);
 
     if (!rc && count < seq + 1)
         rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
                         of, count, seq, seq + 1);
-    work_begin(&w, "reading %s", path);
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
         rc = tokens_read(t, at, n, vocab, ids, err);
         if (!rc)
-            rc = watch_look(&w.watch, at + n, count, err);
+            rc = watch_look(&w, at + n, count, err);
     }
-    work_end(&w);
+    work_end(events);
     if (rc && err)
         err->misuse = 1;
     tokens_close(t);
@@ -63,7 +60,7 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
 }
 
 static int check_data(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
-                      struct err *err)
+                      const struct events *events, struct err *err)
 {
     enum tokens_kind  kind;
     struct tokenizer *tok = NULL;
@@ -72,11 +69,11 @@ static int check_data(const char *path, const char *tokenizer, size_t vocab, uin
 
     if (stat(path, &st))
         return err_misuse(err, "%s: %s: a token file or a text is expected", path, strerror(errno));
-    rc = tokenise_detect(path, &kind, err);
+    rc = tokenise_detect(path, &kind, events, err);
     if (rc)
         return rc;
     if (kind != TOKENS_TEXT)
-        return check_tokens(path, path, vocab, seq, err);
+        return check_tokens(path, path, vocab, seq, events, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
         return err_misuse(err,
                           "%s is text: --tokenizer DIR is needed (siTrain prepare "
@@ -101,9 +98,9 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
     int               rc;
 
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
-    rc = check_data(path, dir, s->gpt.vocab, s->o.seq, err);
+    rc = check_data(path, dir, s->gpt.vocab, s->o.seq, s->events, err);
     if (!rc)
-        rc = tokenise_detect(path, &kind, err);
+        rc = tokenise_detect(path, &kind, s->events, err);
     if (!rc && !(full = realpath(path, NULL)))
         rc = err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (!rc && kind == TOKENS_TEXT) {
@@ -111,11 +108,11 @@ int newrun_add_data(struct session *s, const char *what, const char *path, struc
         snprintf(key, sizeof key, "%s.text", what);
         rc = tokenizer_open(&tok, dir, err);
         if (!rc)
-            rc = tokenise_files(tok, (const char *const[]){ full }, 1, out, &count, err);
+            rc = tokenise_files(tok, (const char *const[]){ full }, 1, out, &count, s->events, err);
         if (!rc)
             rc = session_set(s, key, full, err);
         if (!rc)
-            rc = check_tokens(out, path, s->gpt.vocab, s->o.seq, err);
+            rc = check_tokens(out, path, s->gpt.vocab, s->o.seq, s->events, err);
     }
     if (!rc)
         rc = session_store_tokens(s, what, kind == TOKENS_TEXT ? out : full, err);
@@ -271,9 +268,9 @@ int newrun_check(const struct newrun *n, struct err *err)
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
     if (!rc && n->data)
-        rc = check_data(n->data, n->tokenizer, n->gpt.vocab, n->o->seq, err);
+        rc = check_data(n->data, n->tokenizer, n->gpt.vocab, n->o->seq, n->events, err);
     if (!rc && n->eval_data)
-        rc = check_data(n->eval_data, n->tokenizer, n->gpt.vocab, n->o->seq, err);
+        rc = check_data(n->eval_data, n->tokenizer, n->gpt.vocab, n->o->seq, n->events, err);
     return rc;
 }
 
@@ -369,14 +366,14 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct new_head      head = { s, source };
     struct hf           *hf = NULL;
     struct finite        init;
-    struct work          w;
+    struct watch         w;
     size_t               labels = n->source_labels;
     int                  rc = 0;
 
     if (n->init) {
-        work_begin(&w, "checking %s", n->init);
-        rc = hf_open(&hf, n->init, &w.watch, err);
-        work_end(&w);
+        w = work_begin(n->events, "checking %s", n->init);
+        rc = hf_open(&hf, n->init, &w, err);
+        work_end(n->events);
         if (!rc) {
             init = (struct finite){ hf_source(hf), hf_gpt(hf), n->init };
             source = head.body = finite_source(&init);
@@ -385,12 +382,12 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     }
     if ((n->init || n->source) && labels != s->gpt.n_labels)
         source = (struct params_source){ new_head_read, &head };
-    work_begin(&w, "making the states of %s", n->dir);
-    s->run.watch = &w.watch;
+    w = work_begin(n->events, "making the states of %s", n->dir);
+    s->run.watch = &w;
     if (!rc)
         rc = run_format(&s->run, &source, err);
     s->run.watch = NULL;
-    work_end(&w);
+    work_end(n->events);
     hf_close(hf);
     return rc;
 }
@@ -586,10 +583,10 @@ static int claim_folder(struct session *s, const char *dir, int *made, struct er
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // options stay the caller's: has_opts is 0
-    struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate };
+    struct session s = { .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate, .events = n->events };
     int            made = 0, claimed = 0, rc = newrun_check(n, err);
 
-    stop_then("leaves %s half made, which a new run of that name clears", n->dir);
+    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears", n->dir);
     if (!rc)
         rc = make_id(s.id, err);
     if (!rc)
@@ -605,7 +602,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     for (size_t i = 0; rc && claimed && i < s.run.n_devices && s.run.device_paths; i++)
         clear_device(s.run.device_paths[i], s.id, i);
     session_close(&s);
-    stop_then(NULL);
+    events_kill_costs(n->events, NULL);
     if (rc && claimed)
         clear_folder(n->dir, 1);
     if (rc && made) {

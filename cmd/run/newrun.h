@@ -30,6 +30,7 @@ struct newrun {
     struct recipe     recipe;         // the same as options
     int               argc;
     char            **argv;
+    const struct events *events;
 };
 
 /* Refusals that need no folder: data that is neither tokens nor text, text without a tokenizer, ids

@@ -3,7 +3,6 @@
  */
 #include "cmd/run/session.h"
 
-#include "cmd/say/progress.h"
 #include "cmd/run/exports.h"
 #include "data/base/file.h"
 #include "data/base/json.h"
@@ -52,8 +51,7 @@ int session_set(struct session *s, const char *key, const char *value, struct er
 
 int session_notice(struct session *s, const char *text, struct err *err)
 {
-    progress_make_way();
-    fprintf(stderr, "siTrain: %s\n", text);
+    events_notice(s->events, "%s", text);
     return runlog_notice(s->log, text, err);
 }
 
@@ -514,12 +512,13 @@ static int clean(struct session *s, struct err *err)
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
-static int open_as(struct session *s, const char *dir, enum opening how, struct err *err)
+static int open_as(struct session *s, const char *dir, enum opening how,
+                   const struct events *events, struct err *err)
 {
     char *full = realpath(dir, NULL), spares[8] = "";
     int   rc;
 
-    memset(s, 0, sizeof *s);
+    *s = (struct session){ .events = events };
     if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full)) {
         free(full);
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
@@ -545,26 +544,29 @@ static int open_as(struct session *s, const char *dir, enum opening how, struct 
     return rc || s->read_only ? rc : clean(s, err);
 }
 
-static int open_explained(struct session *s, const char *dir, enum opening how, struct err *err)
+static int open_explained(struct session *s, const char *dir, enum opening how,
+                          const struct events *events, struct err *err)
 {
-    int rc = open_as(s, dir, how, err);
+    int rc = open_as(s, dir, how, events, err);
 
-    return s->log ? exports_explain(s, rc, err) : exports_explain_open(dir, rc, err);
+    return s->log ? exports_explain(s, rc, err) : exports_explain_open(dir, rc, events, err);
 }
 
-int session_open(struct session *s, const char *dir, struct err *err)
+int session_open(struct session *s, const char *dir, const struct events *events, struct err *err)
 {
-    return open_explained(s, dir, WRITING, err);
+    return open_explained(s, dir, WRITING, events, err);
 }
 
-int session_open_reading(struct session *s, const char *dir, struct err *err)
+int session_open_reading(struct session *s, const char *dir, const struct events *events,
+                         struct err *err)
 {
-    return open_explained(s, dir, READING, err);
+    return open_explained(s, dir, READING, events, err);
 }
 
-int session_open_past(struct session *s, const char *dir, struct err *err)
+int session_open_past(struct session *s, const char *dir, const struct events *events,
+                      struct err *err)
 {
-    return open_as(s, dir, PAST, err);
+    return open_as(s, dir, PAST, events, err);
 }
 
 int session_cannot_write(int rc)
@@ -573,14 +575,15 @@ int session_cannot_write(int rc)
            rc == -EFBIG;
 }
 
-int session_open_either(struct session *s, const char *dir, struct err *err)
+int session_open_either(struct session *s, const char *dir, const struct events *events,
+                        struct err *err)
 {
-    int rc = session_open(s, dir, err);
+    int rc = session_open(s, dir, events, err);
 
     if (!session_cannot_write(rc))
         return rc;
     session_close(s);
-    return session_open_reading(s, dir, err);
+    return session_open_reading(s, dir, events, err);
 }
 
 void session_close(struct session *s)
@@ -625,24 +628,23 @@ uint64_t session_threads(uint64_t asked)
 /* ---- token files ---- */
 
 /* The checksums of a token file, as they are stored; malloced. */
-static int tokens_hex(char **out, const char *path, struct err *err)
+static int tokens_hex(char **out, const char *path, const struct events *events, struct err *err)
 {
     struct tokens *t = NULL;
     uint32_t      *sums = NULL;
     size_t         n = 0;
-    struct work    w;
+    struct watch   w = work_begin(events, "reading %s", path);
     int            rc = tokens_open(&t, path, err);
 
     *out = NULL;
-    work_begin(&w, "reading %s", path);
     if (!rc) {
         n = tokens_sums(t);
         sums = malloc((n + 1) * sizeof *sums);
         *out = malloc(n * 8 + 1);
-        rc = sums && *out ? tokens_hash(t, sums, &w.watch, err)
+        rc = sums && *out ? tokens_hash(t, sums, &w, err)
                           : err_set(err, -ENOMEM, "%s: out of memory", path);
     }
-    work_end(&w);
+    work_end(events);
     if (!rc)
         **out = '\0';
     for (size_t i = 0; i < n && !rc; i++)
@@ -666,7 +668,7 @@ static int store_tokens_path(struct session *s, const char *what, const char *pa
 int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
 {
     char *hex, key[32];
-    int   rc = tokens_hex(&hex, path, err);
+    int   rc = tokens_hex(&hex, path, s->events, err);
 
     snprintf(key, sizeof key, "%s.sums", what);
     if (!rc)
@@ -685,7 +687,7 @@ int session_found_tokens(struct session *s, const char *what, const char *path, 
 
     snprintf(key, sizeof key, "%s.sums", what);
     known = session_get(s, key);
-    same = known && !tokens_hex(&hex, path, &ignored) && !strcmp(hex, known);
+    same = known && !tokens_hex(&hex, path, s->events, &ignored) && !strcmp(hex, known);
     free(known);
     free(hex);
     return same ? store_tokens_path(s, what, path, err) : -ENOENT;

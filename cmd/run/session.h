@@ -15,6 +15,7 @@
 #ifndef CMD_RUN_SESSION_H
 #define CMD_RUN_SESSION_H
 
+#include "cmd/run/events.h"
 #include "cmd/run/train_opts.h"
 #include "data/text/tokens.h"
 #include "model/gpt.h"
@@ -35,25 +36,29 @@ struct session {
     struct train_opts o;            // as stored
     int               has_opts;
     struct runlog    *log;
+    const struct events *events;    // borrowed; NULL: nobody is told
     size_t           *block_params; // (gpt_blocks)
     struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c
 };
 
 /* Open RUN for writing (the lock is taken), load what is stored. Closed by
  * session_close also after a failure. Where run.db is damaged, the sentence says what is whole. */
-int  session_open(struct session *s, const char *dir, struct err *err);
+int  session_open(struct session *s, const char *dir, const struct events *events, struct err *err);
 void session_close(struct session *s);
 
 /* The same for looking at a run that cannot be written to; a process that writes is kept away
  * where run.lock can be read. */
-int  session_open_reading(struct session *s, const char *dir, struct err *err);
+int  session_open_reading(struct session *s, const char *dir, const struct events *events,
+                          struct err *err);
 
 /* The same of a run whose log (run.db-wal) is damaged, as far as it is whole (runlog_open_past). */
-int  session_open_past(struct session *s, const char *dir, struct err *err);
+int  session_open_past(struct session *s, const char *dir, const struct events *events,
+                       struct err *err);
 
 /* session_open where that is allowed and the disk is not full, else session_open_reading
  * (s->read_only): for commands that read, and write only what a kill left. */
-int  session_open_either(struct session *s, const char *dir, struct err *err);
+int  session_open_either(struct session *s, const char *dir, const struct events *events,
+                         struct err *err);
 
 /* Does rc say that nothing can be written there: read-only, another user's, full? */
 int  session_cannot_write(int rc);
@@ -65,7 +70,7 @@ int  session_config(struct session *s, struct err *err);
 /* A value of the database, malloced; NULL if there is none. */
 char *session_get(const struct session *s, const char *key);
 int   session_set(struct session *s, const char *key, const char *value, struct err *err);
-/* In the database, and a line on stderr. */
+/* Told, and kept in the database. */
 int   session_notice(struct session *s, const char *text, struct err *err);
 
 /* Options that were given on cmd's line (whose train_opts part is *o) over the stored ones: those

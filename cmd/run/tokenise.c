@@ -3,7 +3,6 @@
  * which prepare, pretrain and eval share. */
 #include "cmd/run/tokenise.h"
 
-#include "cmd/say/progress.h"
 #include "data/base/file.h"
 #include "data/text/tokens.h"
 
@@ -16,6 +15,7 @@
 enum { PIECE_BYTES = 1 << 20 };
 
 struct tokenise {
+    const struct events     *events;
     struct tokenizer_stream *stream;
     struct tokens_writer    *writer;
     struct token_buf         ids;
@@ -44,13 +44,13 @@ static int write_ids(struct tokenise *t, struct err *err)
 
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
-    struct work w;
-    uint64_t    size, done = 0;
-    int         fd, rc = file_open_read(path, &fd, &size, err);
+    struct watch w;
+    uint64_t     size, done = 0;
+    int          fd, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
-    work_begin(&w, "tokenising %s", path);
+    w = work_begin(t->events, "tokenising %s", path);
     while (!rc) {
         ssize_t got = read(fd, t->piece, PIECE_BYTES);
 
@@ -64,31 +64,30 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
         if (!rc)
             rc = write_ids(t, err);
         if (!rc)
-            rc = watch_look(&w.watch, done += (uint64_t)got, size, err);
+            rc = watch_look(&w, done += (uint64_t)got, size, err);
     }
-    work_end(&w);
+    work_end(t->events);
     close(fd);
     if (!rc)
         rc = tokenizer_stream_finish(t->stream, &t->ids, err);
     return rc ? rc : write_ids(t, err);
 }
 
-int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err)
+int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
+                    struct err *err)
 {
-    struct work w;
-    int         rc;
-
-    work_begin(&w, "looking at %s", path);
-    rc = tokens_detect(path, kind, &w.watch, err);
-    work_end(&w);
+    struct watch w = work_begin(events, "looking at %s", path);
+    int          rc = tokens_detect(path, kind, &w, err);
+    work_end(events);
     return rc;
 }
 
-int tokenise_check_texts(const char *const *texts, size_t n, struct err *err)
+int tokenise_check_texts(const char *const *texts, size_t n, const struct events *events,
+                         struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
         enum tokens_kind kind;
-        int              rc = tokenise_detect(texts[i], &kind, err);
+        int              rc = tokenise_detect(texts[i], &kind, events, err);
 
         if (rc)
             return rc;
@@ -99,7 +98,8 @@ int tokenise_check_texts(const char *const *texts, size_t n, struct err *err)
     return 0;
 }
 
-static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n, struct err *err)
+static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n,
+                        const struct events *events, struct err *err)
 {
     if (tokenizer_vocab(tok) > 65536)
         return err_misuse(err,
@@ -107,14 +107,14 @@ static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t 
                           tokenizer_vocab(tok));
     if (n > 1 && tokenizer_endoftext(tok) < 0)
         return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
-    return tokenise_check_texts(texts, n, err);
+    return tokenise_check_texts(texts, n, events, err);
 }
 
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                   uint64_t *count, struct err *err)
+                   uint64_t *count, const struct events *events, struct err *err)
 {
-    struct tokenise t = { .piece = malloc(PIECE_BYTES) };
-    int             rc = t.piece ? check_inputs(tok, texts, n, err)
+    struct tokenise t = { .events = events, .piece = malloc(PIECE_BYTES) };
+    int             rc = t.piece ? check_inputs(tok, texts, n, events, err)
                                  : err_set(err, -ENOMEM, "%s: out of memory", out);
 
     if (!rc)

@@ -3,7 +3,7 @@
 #ifndef CMD_RUN_TOKENISE_H
 #define CMD_RUN_TOKENISE_H
 
-#include "data/base/err.h"
+#include "cmd/run/events.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 
@@ -14,13 +14,15 @@
  * after a text, one <|endoftext|> between two. In pieces: memory does not grow with the files.
  * *count gets the number of tokens. */
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                   uint64_t *count, struct err *err);
+                   uint64_t *count, const struct events *events, struct err *err);
 
 /* tokens_detect, with its progress. */
-int tokenise_detect(const char *path, enum tokens_kind *kind, struct err *err);
+int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
+                    struct err *err);
 
 /* 0, or misuse: the first of texts[0..n) that is not text. */
-int tokenise_check_texts(const char *const *texts, size_t n, struct err *err);
+int tokenise_check_texts(const char *const *texts, size_t n, const struct events *events,
+                         struct err *err);
 
 /* A folder with a tokenizer's files? */
 int tokenise_has_files(const char *dir);

@@ -1,13 +1,11 @@
 /* training.c: the loop over steps. Everything is opened before the first one; a step allocates
- * nothing. SIGINT, SIGTERM and SIGPIPE let the step finish and commit; a second one ends the
- * process at once (stop.h), which a resume survives as it survives any kill. */
+ * nothing. Who wants the end (events.h) lets the step finish and commit; a kill is survived by a
+ * resume. */
 #include "cmd/run/training.h"
 
 #include "cmd/run/best.h"
 #include "cmd/run/feed.h"
 #include "cmd/run/labelled.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/exports.h"
 #include "data/base/clock.h"
@@ -34,7 +32,6 @@ struct training {
     uint64_t        first;    // the first step of this process,
     uint64_t        begun_ns; // when it began
     double          step_seconds; // that the latest one took; 0: there was none
-    struct progress progress;
 };
 
 /* ---- opening ---- */
@@ -154,15 +151,16 @@ int training_overlay(struct session *s, const struct opt_command *cmd,
     return session_overlay(s, cmd, &which, opts, first, err);
 }
 
-void training_say_schedule(const struct session *s)
+void training_tell_schedule(const struct session *s)
 {
     const struct train_opts *o = &s->o;
 
     if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        fprintf(stderr,
-                "siTrain: the schedule ends at step %llu: from there to step %llu the learning "
-                "rate is --min-lr, %g\n",
-                (unsigned long long)o->schedule_steps, (unsigned long long)o->steps, o->min_lr);
+        events_notice(s->events,
+                      "the schedule ends at step %llu: from there to step %llu the learning rate "
+                      "is --min-lr, %g",
+                      (unsigned long long)o->schedule_steps, (unsigned long long)o->steps,
+                      o->min_lr);
 }
 
 /* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in
@@ -249,18 +247,17 @@ static int record_options(const struct training *t, struct err *err)
 /* What a crash left is done then: the database is ours until the first step. */
 static int open_stream(struct training *t, char *notice, size_t size, struct err *err)
 {
-    struct work w;
-    int         rc;
+    struct watch w = work_begin(t->s->events, "opening %s", t->s->dir);
+    int          rc;
 
-    work_begin(&w, "opening %s", t->s->dir);
-    t->s->run.watch = &w.watch;
+    t->s->run.watch = &w;
     rc = run_train(&t->stream, &t->s->run, notice, size, err);
     t->s->run.watch = NULL;
     if (!rc)
         rc = stream_drain(t->stream, err);
     if (!rc)
-        rc = watch_look(&w.watch, 0, 0, err);
-    work_end(&w);
+        rc = watch_look(&w, 0, 0, err);
+    work_end(t->s->events);
     return rc;
 }
 
@@ -347,16 +344,15 @@ static int store_values(struct training *t, uint64_t step, const struct feed_val
     return rc;
 }
 
-static void say_values(struct training *t, uint64_t step, const struct feed_values *v, int best)
+static void tell_values(struct training *t, uint64_t step, const struct feed_values *v, int best)
 {
-    char   text[512];
-    size_t at = 0;
+    const struct events       *e = t->s->events;
+    struct training_evaluation told = { .n = v->n, .step = step, .count = v->count,
+                                        .counts = t->feed->ops->counts, .best = best };
 
-    for (size_t i = 0; i < v->n && at < sizeof text; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", v->value[i].name,
-                               v->value[i].value);
-    progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)step + 1, text,
-                  (unsigned long long)v->count, t->feed->ops->counts, best ? "  best so far" : "");
+    memcpy(told.value, v->value, sizeof told.value);
+    if (e && e->evaluation)
+        e->evaluation(e->ctx, &told);
 }
 
 /* The evaluation of the parameters after step `step`. */
@@ -365,7 +361,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     struct feed_values v;
     int                best = 0, rc;
 
-    stop_then("--resume evaluates again");
+    events_kill_costs(t->s->events, "--resume evaluates again");
     rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
     // The database is the stream's until it is drained; in mem it is this thread's, and a drain is
     // an image.
@@ -377,9 +373,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     }
     if (!rc)
         rc = store_values(t, step, &v, best, err);
-    if (!rc && !t->s->o.quiet)
-        say_values(t, step, &v, best);
-    progress_pause(&t->progress, step);
+    if (!rc)
+        tell_values(t, step, &v, best);
     return rc;
 }
 
@@ -499,7 +494,7 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
     if (!rc && next >= WEAR_STEPS)
         rc = runlog_query(t->s->log, sql, number_row, &us, err);
     if (!rc)
-        wear_warn(&t->wear, (double)us * 1e-6, (double)t->s->o.endurance);
+        wear_warn(&t->wear, t->s->events, (double)us * 1e-6, (double)t->s->o.endurance);
     t->begun_ns = clock_ns();
     return rc;
 }
@@ -508,50 +503,42 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
 static void wear_after(struct training *t, uint64_t done)
 {
     if (done == WEAR_STEPS)
-        wear_warn(&t->wear, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
+        wear_warn(&t->wear, t->s->events, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
                   (double)t->s->o.endurance);
-}
-
-static void say_balance(struct training *t, uint64_t step, const struct step_result *r)
-{
-    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took "
-                  "%.3g s, recomputing a layer %.3g s of it; the devices were busy for %.3g s, a "
-                  "layer would take them %.3g s more)",
-                  (unsigned long long)step + 1, r->offloaded, t->s->gpt.n_layer, r->balance.step,
-                  r->balance.recompute, r->balance.busy, r->balance.carry);
 }
 
 /* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all
  * steps since the last image. */
-static void say_what_a_stop_does(const struct training *t, uint64_t step)
+static void tell_what_a_stop_does(const struct training *t, uint64_t step)
 {
+    const struct events *e = t->s->events;
     uint64_t image = step - (step - t->first) % t->s->o.commit_every;
 
-    stop_waits("when step %llu is done and committed", (unsigned long long)step + 1);
+    events_stop_waits(e, t->step_seconds, "when step %llu is done and committed",
+                      (unsigned long long)step + 1);
     if (t->s->run.mode == RUN_MEM)
-        stop_then("--resume goes on after step %llu, the last one in an image",
-                  (unsigned long long)image);
+        events_kill_costs(e, "--resume goes on after step %llu, the last one in an image",
+                          (unsigned long long)image);
     else
-        stop_then("--resume computes this step again");
-    stop_expects(t->step_seconds);
+        events_kill_costs(e, "--resume computes this step again");
 }
 
 /* A step and what follows it. */
 static int one_step(struct training *t, uint64_t step, struct err *err)
 {
-    struct batch_source data = { read_batch, t };
-    struct step_result  r;
-    uint64_t            start_ns = clock_ns();
-    int                 rc;
+    struct batch_source  data = { read_batch, t };
+    const struct events *e = t->s->events;
+    struct step_result   r;
+    uint64_t             start_ns = clock_ns();
+    int                  rc;
 
-    say_what_a_stop_does(t, step);
+    tell_what_a_stop_does(t, step);
     rc = train_step(t->trainer, step, &data, &r, err);
     if (rc)
         return rc;
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    if (r.balanced && !t->s->o.quiet)
-        say_balance(t, step, &r);
-    progress_step(&t->progress, step, &r, hidden_share(t), rss_peak());
+    if (e && e->step)
+        e->step(e->ctx, &(struct training_step){ step, &r, hidden_share(t), rss_peak() });
     rc = count_skipped(t, step, &r, err);
     if (rc)
         return rc;
@@ -560,66 +547,45 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     return t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : 0;
 }
 
-/* Steps from t->first; before them the evaluation after the one before, where it is missing. *code:
- * 130 if it was stopped before the last step and its evaluation. */
-static int train_steps(struct training *t, int missing, int *code, struct err *err)
+/* Steps from t->first; before them the evaluation after the one before, where it is missing. */
+static int train_steps(struct training *t, int missing, struct training_end *end, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
     uint64_t                 step = t->first;
     int                      rc, stopped;
 
-    progress_begin(&t->progress, step, o->steps, o->log_every);
     rc = skipped_before(t, step, err);
     if (!rc)
         rc = wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
-    for (; step < o->steps && !stop_asked() && !rc; step++)
+    for (; step < o->steps && !events_asked_to_stop(t->s->events) && !rc; step++)
         rc = one_step(t, step, err);
     stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
-    stop_waits("when step %llu is committed", (unsigned long long)step);
-    stop_then("--resume goes on from the last commit");
+    events_stop_waits(t->s->events, 0, "when step %llu is committed", (unsigned long long)step);
+    events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
-    progress_make_way();
-    if (!rc && (stopped || step < o->steps)) {
-        *code = 130;
-        fprintf(stderr, "siTrain: stopped after step %llu of %llu%s; go on with --resume %s\n",
-                (unsigned long long)step, (unsigned long long)o->steps,
-                stopped ? ", within its evaluation" : "", t->s->dir);
-    }
+    *end = (struct training_end){ stopped || step < o->steps ? TRAINING_STOPPED : TRAINING_DONE,
+                                  step, o->steps, stopped };
     return rc;
 }
 
-static void say_what_runs(const struct training *t)
+static void tell_begin(const struct training *t)
 {
     const struct session *s = t->s;
-    char                  total[32], limit[32], arenas[32], beside[64] = "";
+    struct training_begins b = { &s->o, &s->gpt, &t->plan, trainer_engine(t->trainer), t->first };
 
-    if (s->o.quiet)
-        return;
-    if (t->plan.arenas)
-        snprintf(beside, sizeof beside, " and %s of emulated devices",
-                 opt_size_text(arenas, sizeof arenas, (double)t->plan.arenas));
-    fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
-            "planned%s, %zu of %zu layers kept\n",
-            (double)gpt_total(&s->gpt) / 1e6, train_mode_names[s->o.mode],
-            s->o.compress > 0 ? " with compressed gradients" : "",
-            (unsigned long long)(s->o.batch * s->o.seq * s->o.grad_accum),
-            s->o.dtype == DT_BF16 ? "bf16" : "fp32", trainer_engine(t->trainer),
-            opt_size_text(total, sizeof total, (double)t->plan.total),
-            opt_size_text(limit, sizeof limit, (double)t->plan.limit), beside, t->plan.kept,
-            s->gpt.n_layer);
+    if (s->events && s->events->training)
+        s->events->training(s->events->ctx, &b);
 }
 
-int training_run(struct session *s, int *code, struct err *err)
+int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas };
     uint64_t        next, applied;
     int             missing, rc = run_position(&s->run, &next, &applied, err);
 
-    *code = 0;
     if (rc)
         return rc;
     keep_engine(s);
@@ -632,20 +598,16 @@ int training_run(struct session *s, int *code, struct err *err)
         rc = session_recover(s, err);
         if (!rc)
             rc = record_options(&t, err);
-        if (!rc)
-            printf("%s is finished: its %llu step%s done; --steps N goes further\n", s->dir,
-                   (unsigned long long)next, next == 1 ? " is" : "s are");
+        *end = (struct training_end){ TRAINING_NOTHING_LEFT, next, next, 0 };
         return rc;
     }
-    stop_catch_pipe();
-    stop_then("--resume goes on from the last commit");
-    progress_quiet(s->o.quiet);
+    events_kill_costs(s->events, "--resume goes on from the last commit");
     rc = training_open(&t, err);
     if (!rc) {
         t.first = next;
-        say_what_a_stop_does(&t, next);
-        say_what_runs(&t);
-        rc = train_steps(&t, missing, code, err);
+        tell_what_a_stop_does(&t, next);
+        tell_begin(&t);
+        rc = train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {
         err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);
     }

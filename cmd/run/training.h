@@ -26,11 +26,17 @@ int training_overlay(struct session *s, const struct opt_command *cmd,
                      const struct opt_given *given, const void *opts, struct train_opts *train,
                      int first, struct err *err);
 
-/* A later end does not stretch the schedule: said, since steps at a rate of 0 change nothing. */
-void training_say_schedule(const struct session *s);
+/* A later end does not stretch the schedule: told, since steps at a rate of 0 change nothing. */
+void training_tell_schedule(const struct session *s);
 
-/* Train from the last commit to s->o.steps, evaluating where there is eval data. *code: 0, or 130
- * if a signal ended it after a clean stop. */
-int training_run(struct session *s, int *code, struct err *err);
+/* How a training ended that did not fail. */
+struct training_end {
+    enum { TRAINING_DONE, TRAINING_STOPPED, TRAINING_NOTHING_LEFT } how;
+    uint64_t step, steps;       // done; the run's end
+    int      within_evaluation; // stopped there: it is made again
+};
+
+/* Train from the last commit to s->o.steps, evaluating where there is eval data. */
+int training_run(struct session *s, struct training_end *end, struct err *err);
 
 #endif

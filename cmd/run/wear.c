@@ -8,8 +8,6 @@
 #include "offload/devices.h"
 #include "offload/traffic.h"
 
-#include <stdio.h>
-
 enum { JOURNAL_STEP = 96 << 10, JOURNAL_SUB = 1200, DAY = 86400 };
 
 /* An image every commit_every steps; there are two, one after the other. */
@@ -64,27 +62,8 @@ double wear_years(double step_bytes, double step_seconds, double endurance)
     return endurance / wear_day(step_bytes, step_seconds) / 365.25;
 }
 
-void wear_print(const struct wear *w, uint64_t steps, double endurance)
-{
-    double total = wear_device(w);
-    char   text[32], all[32];
-
-    printf("\nWritten to each device in a step (computed, the mean of all)\n");
-    for (int k = 0; k < LINK_CLASSES; k++)
-        if (w->device[k] > 0)
-            printf("  %-10s %18.0f bytes\n", link_class_names[k], w->device[k]);
-    printf("  %-10s %18.0f bytes: %s in %llu steps\n", "all", total,
-           opt_size_text(text, sizeof text, total * (double)steps), (unsigned long long)steps);
-    if (w->journal > 0)
-        printf("  and about %s in a step to the drive of RUN, for run.db\n",
-               opt_size_text(text, sizeof text, w->journal));
-    if (endurance > 0)
-        printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n",
-               opt_size_text(all, sizeof all, endurance), endurance / total / 1e6,
-               100 * total * (double)steps / endurance);
-}
-
-void wear_warn(const struct wear *w, double step_seconds, double endurance)
+void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
+               double endurance)
 {
     double total = wear_device(w), years;
     char   a[32], b[32];
@@ -93,8 +72,9 @@ void wear_warn(const struct wear *w, double step_seconds, double endurance)
         return;
     years = wear_years(total, step_seconds, endurance);
     if (years < 1)
-        fprintf(stderr, "siTrain: warning: at %.3g s a step each device is written %s a day: a "
-                "drive of --endurance %s is worn out in %.3g days\n", step_seconds,
-                opt_size_text(a, sizeof a, wear_day(total, step_seconds)),
-                opt_size_text(b, sizeof b, endurance), years * 365.25);
+        events_notice(events,
+                      "warning: at %.3g s a step each device is written %s a day: a drive of "
+                      "--endurance %s is worn out in %.3g days",
+                      step_seconds, opt_size_text(a, sizeof a, wear_day(total, step_seconds)),
+                      opt_size_text(b, sizeof b, endurance), years * 365.25);
 }

@@ -2,6 +2,7 @@
 #ifndef CMD_RUN_WEAR_H
 #define CMD_RUN_WEAR_H
 
+#include "cmd/run/events.h"
 #include "csd/link.h"
 #include "offload/run.h"
 
@@ -21,10 +22,8 @@ double wear_device(const struct wear *w);
 double wear_day(double step_bytes, double step_seconds);
 double wear_years(double step_bytes, double step_seconds, double endurance);
 
-/* For plan, on stdout. endurance: 0 if it was not said. */
-void wear_print(const struct wear *w, uint64_t steps, double endurance);
-
-/* One line on stderr if drives of this endurance last less than a year. */
-void wear_warn(const struct wear *w, double step_seconds, double endurance);
+/* Tells it if drives of this endurance (0: not known) last less than a year. */
+void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
+               double endurance);
 
 #endif

@@ -28,6 +28,11 @@ void progress_quiet(int quiet)
     silent = quiet;
 }
 
+int progress_is_quiet(void)
+{
+    return silent;
+}
+
 void progress_make_way(void)
 {
     if (line == LINE_BAR) {
@@ -77,26 +82,33 @@ static const char *time_text(char *buf, size_t size, double seconds)
 
 /* ---- training ---- */
 
-void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every)
+static struct {
+    uint64_t first, steps, every; // steps [first, steps) are this command's
+    int      terminal;
+    uint64_t start_ns, last_ns, last_step;
+} bar;
+
+void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
 {
-    *p = (struct progress){ .first = first, .steps = steps, .log_every = log_every ? log_every : 1,
-                            .terminal = isatty(STDOUT_FILENO), .start_ns = clock_ns(),
-                            .last_step = first };
-    p->last_ns = p->start_ns;
+    bar.first = bar.last_step = first;
+    bar.steps = steps;
+    bar.every = every ? every : 1;
+    bar.terminal = isatty(STDOUT_FILENO);
+    bar.start_ns = bar.last_ns = clock_ns();
 }
 
 /* What is said of a step, a text each. */
 enum { LOSS, RATE, LEFT, LR, NORM, HIDDEN, RSS, FIELDS };
 typedef char fields[FIELDS][64];
 
-static void describe(fields f, const struct progress *p, uint64_t step, const struct step_result *r,
-                     double hidden, uint64_t rss)
+static void describe(fields f, const struct training_step *s)
 {
-    uint64_t now = clock_ns(), done = step + 1 - p->first;
-    double   seconds = (double)(now - p->last_ns) / 1e9;
-    double   each = (double)(now - p->start_ns) / 1e9 / (double)done;
-    double rate = seconds > 0 ? (double)r->tokens * (double)(step + 1 - p->last_step) / seconds : 0;
-    char     text[32];
+    const struct step_result *r = s->result;
+    uint64_t                  now = clock_ns();
+    double seconds = (double)(now - bar.last_ns) / 1e9, steps = (double)(s->step + 1 - bar.last_step);
+    double each = (double)(now - bar.start_ns) / 1e9 / (double)(s->step + 1 - bar.first);
+    double rate = seconds > 0 ? (double)r->tokens * steps / seconds : 0;
+    char   text[32];
 
     // neither loss nor norm is negative, and a NaN has no sign
     snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", fabs(r->loss));
@@ -105,23 +117,24 @@ static void describe(fields f, const struct progress *p, uint64_t step, const st
              r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "");
     snprintf(f[RATE], sizeof f[RATE], "%.0f tok/s", rate);
     *f[HIDDEN] = '\0';
-    if (hidden >= 0)
-        snprintf(f[HIDDEN], sizeof f[HIDDEN], "I/O hidden %.0f%%", 100 * hidden);
-    snprintf(f[RSS], sizeof f[RSS], "RSS %s", opt_size_text(text, sizeof text, (double)rss));
+    if (s->hidden >= 0)
+        snprintf(f[HIDDEN], sizeof f[HIDDEN], "I/O hidden %.0f%%", 100 * s->hidden);
+    snprintf(f[RSS], sizeof f[RSS], "RSS %s",
+             opt_size_text(text, sizeof text, (double)s->rss_peak));
     snprintf(f[LEFT], sizeof f[LEFT], "left %s",
-             time_text(text, sizeof text, each * (double)(p->steps - step - 1)));
+             time_text(text, sizeof text, each * (double)(bar.steps - s->step - 1)));
 }
 
 /* One terminal line, the most wanted first: of what does not fit the last are left out, and the
  * cells take what is left of it. Less wanted than cells is what comes after the rate: they would
  * come and go with the length of the norm. */
-static void draw_bar(const struct progress *p, uint64_t step, fields f)
+static void draw_bar(uint64_t step, fields f)
 {
     static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
     char             text[LINE_BYTES], cells[BAR_CELLS + 3];
     int              width = columns(STDOUT_FILENO);
     int n = snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)step + 1,
-                     (unsigned long long)p->steps);
+                     (unsigned long long)bar.steps);
 
     for (int i = 0; i < FIELDS; i++) {
         int bytes = (int)strlen(f[order[i]]), most = i > 2 ? width - LEAST_CELLS - 3 : width;
@@ -131,7 +144,7 @@ static void draw_bar(const struct progress *p, uint64_t step, fields f)
         if (bytes)
             n += snprintf(text + n, sizeof text - (size_t)n, "  %s", f[order[i]]);
     }
-    cells_text(cells, sizeof cells, width - n - 1, (double)(step + 1) / (double)p->steps);
+    cells_text(cells, sizeof cells, width - n - 1, (double)(step + 1) / (double)bar.steps);
     if (line == LINE_BAR)
         fputs("\r\033[K", stdout);
     else
@@ -141,11 +154,11 @@ static void draw_bar(const struct progress *p, uint64_t step, fields f)
     line = LINE_BAR;
 }
 
-static void print_line(const struct progress *p, uint64_t step, fields f)
+static void print_line(uint64_t step, fields f)
 {
     static const int order[FIELDS] = { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT };
 
-    printf("step %llu/%llu", (unsigned long long)step + 1, (unsigned long long)p->steps);
+    printf("step %llu/%llu", (unsigned long long)step + 1, (unsigned long long)bar.steps);
     for (int i = 0; i < FIELDS; i++)
         if (*f[order[i]])
             printf("  %s", f[order[i]]);
@@ -153,28 +166,27 @@ static void print_line(const struct progress *p, uint64_t step, fields f)
     fflush(stdout);
 }
 
-void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden,
-                   uint64_t rss)
+void progress_step(const struct training_step *s)
 {
     fields f;
-    int    due = (step + 1) % p->log_every == 0 || step + 1 == p->steps;
+    int    due = (s->step + 1) % bar.every == 0 || s->step + 1 == bar.steps;
 
-    if (silent || (!due && !p->terminal))
+    if (silent || (!due && !bar.terminal))
         return;
-    describe(f, p, step, r, hidden, rss);
-    if (p->terminal)
-        draw_bar(p, step, f);
+    describe(f, s);
+    if (bar.terminal)
+        draw_bar(s->step, f);
     else
-        print_line(p, step, f);
-    if (due && p->log_every > 1)
+        print_line(s->step, f);
+    if (due && bar.every > 1)
         progress_make_way(); // the bar of this step stays
-    progress_pause(p, step);
+    progress_pause(s->step);
 }
 
-void progress_pause(struct progress *p, uint64_t step)
+void progress_pause(uint64_t step)
 {
-    p->last_ns = clock_ns();
-    p->last_step = step + 1;
+    bar.last_ns = clock_ns();
+    bar.last_step = step + 1;
 }
 
 void progress_line(const char *fmt, ...)
@@ -191,9 +203,14 @@ void progress_line(const char *fmt, ...)
 
 /* ---- anything else that lasts ---- */
 
-static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_t total)
+static struct {
+    char     what[256];
+    uint64_t start_ns, drawn_ns, looked_ns;
+} work;
+
+static void work_draw(uint64_t now, uint64_t done, uint64_t total)
 {
-    double seconds = (double)(now - w->start_ns) * 1e-9,
+    double seconds = (double)(now - work.start_ns) * 1e-9,
            part = total ? (double)done / (double)total : 0;
     int    width = columns(STDERR_FILENO), n;
     int    room = width > REST_BYTES ? width - REST_BYTES : 0;
@@ -201,10 +218,10 @@ static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_
 
     part = part < 1 ? part : 1;
     if (part > 0)
-        n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, w->what, 100 * part,
+        n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, work.what, 100 * part,
                      time_text(time, sizeof time, seconds / part - seconds));
     else
-        n = snprintf(text, sizeof text, "%.*s  for %s", room, w->what,
+        n = snprintf(text, sizeof text, "%.*s  for %s", room, work.what,
                      time_text(time, sizeof time, seconds));
     if (part > 0)
         cells_text(cells, sizeof cells, width - n - 2, part);
@@ -217,41 +234,35 @@ static void work_draw(const struct work *w, uint64_t now, uint64_t done, uint64_
     line = LINE_WORK;
 }
 
-static int work_look(void *ctx, uint64_t done, uint64_t total)
+void progress_work_begins(void *ctx, const char *what)
 {
-    struct work *w = ctx;
-    uint64_t     now = clock_ns();
-
-    if (stop_asked())
-        return 1;
-    stop_expects((double)(now - w->looked_ns) * 1e-9); // as long as the piece before
-    w->looked_ns = now;
-
-    if (!silent && now - w->start_ns > WORK_SHOWN_NS && now - w->drawn_ns > WORK_DRAWN_NS &&
-        isatty(STDERR_FILENO)) {
-        work_draw(w, now, done, total);
-        w->drawn_ns = now;
-    }
-    return 0;
-}
-
-void work_begin(struct work *w, const char *fmt, ...)
-{
-    va_list ap;
-
-    *w = (struct work){ .watch = { work_look, w }, .start_ns = clock_ns() };
-    w->looked_ns = w->start_ns;
-    va_start(ap, fmt);
-    vsnprintf(w->what, sizeof w->what, fmt, ap);
-    va_end(ap);
-    for (char *p = w->what; *p; p++) // a file's name may speak to the terminal
+    (void)ctx;
+    snprintf(work.what, sizeof work.what, "%s", what);
+    for (char *p = work.what; *p; p++) // a file's name may speak to the terminal
         *p = (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
-    stop_waits("in the middle of %s, after the piece under way", w->what);
+    work.start_ns = work.looked_ns = clock_ns();
+    work.drawn_ns = 0;
+    stop_waits("in the middle of %s, after the piece under way", work.what);
 }
 
-void work_end(struct work *w)
+void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total)
 {
-    if (w->drawn_ns && line == LINE_WORK)
+    uint64_t now = clock_ns();
+
+    (void)ctx;
+    stop_expects((double)(now - work.looked_ns) * 1e-9); // as long as the piece before
+    work.looked_ns = now;
+    if (!silent && now - work.start_ns > WORK_SHOWN_NS && now - work.drawn_ns > WORK_DRAWN_NS &&
+        isatty(STDERR_FILENO)) {
+        work_draw(now, done, total);
+        work.drawn_ns = now;
+    }
+}
+
+void progress_work_ends(void *ctx)
+{
+    (void)ctx;
+    if (work.drawn_ns && line == LINE_WORK)
         progress_make_way();
     stop_waits(NULL);
 }

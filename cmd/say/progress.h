@@ -5,50 +5,30 @@
 #ifndef CMD_SAY_PROGRESS_H
 #define CMD_SAY_PROGRESS_H
 
-#include "data/base/watch.h"
-#include "model/step.h"
-
-#include <stdint.h>
+#include "cmd/run/events.h"
 
 /* --quiet: nothing of this is shown. */
 void progress_quiet(int quiet);
+int  progress_is_quiet(void);
 
 /* A line of another kind is about to be printed: the bar's last state stays, other work's line is
  * wiped. */
 void progress_make_way(void);
 
-/* ---- training ---- */
-
-struct progress {
-    uint64_t first, steps, log_every; // steps [first, steps) are this command's
-    int      terminal;
-    uint64_t start_ns, last_ns, last_step;
-};
-
-void progress_begin(struct progress *p, uint64_t first, uint64_t steps, uint64_t log_every);
-
-/* A step is over. hidden: share of the I/O's time that computing did not wait for, 0..1, or
- * negative where there was none. */
-void progress_step(struct progress *p, uint64_t step, const struct step_result *r, double hidden,
-                   uint64_t rss);
-
-/* Something else took time (an evaluation): the next rate begins here. */
-void progress_pause(struct progress *p, uint64_t step);
-
 /* Another line on stdout, the bar out of the way. */
 void progress_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- anything else that lasts ---- */
+/* ---- training: steps [first, steps), of which every `every`-th has a line ---- */
 
-/* Begun and ended by a command; its watch is handed to who works: it draws "WHAT  34%  left 0:42"
- * on stderr, and says when a person has asked for the end (stop.h), whose answer names WHAT. */
-struct work {
-    struct watch watch; // points at this: a work is not copied
-    char         what[256];
-    uint64_t     start_ns, drawn_ns, looked_ns;
-};
+void progress_begin(uint64_t first, uint64_t steps, uint64_t every);
+void progress_step(const struct training_step *s);
+/* Something else took time (an evaluation) after this step: the next rate begins here. */
+void progress_pause(uint64_t step);
 
-void work_begin(struct work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void work_end(struct work *w);
+/* ---- anything else that lasts: "WHAT  34%  left 0:42" on stderr; members of struct events ---- */
+
+void progress_work_begins(void *ctx, const char *what);
+void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total);
+void progress_work_ends(void *ctx);
 
 #endif

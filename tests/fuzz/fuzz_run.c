@@ -105,7 +105,7 @@ static int one(const uint8_t *bytes, size_t n)
     report(NULL);
     report("--json");
     report("--csv");
-    rc = session_open(&s, fuzz_path("r"), &err);
+    rc = session_open(&s, fuzz_path("r"), NULL, &err);
     if (rc)
         fuzz_refused(rc, &err);
     else

@@ -1,0 +1,133 @@
+/* say.c: the sentences and lines that all commands have for what happens to a run. */
+#include "cmd/say/say.h"
+
+#include "cmd/say/progress.h"
+#include "cmd/say/stop.h"
+#include "cmd/run/train_opts.h"
+
+#include <stdio.h>
+
+static void say_notice(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    progress_make_way();
+    fprintf(stderr, "siTrain: %s\n", sentence);
+}
+
+static size_t layers; // of the run that is trained
+
+static void say_training(void *ctx, const struct training_begins *t)
+{
+    const struct train_opts *o = t->o;
+    char                     total[32], limit[32], arenas[32], beside[64] = "";
+
+    (void)ctx;
+    layers = t->gpt->n_layer;
+    progress_begin(t->first, o->steps, o->log_every);
+    if (progress_is_quiet())
+        return;
+    if (t->plan->arenas)
+        snprintf(beside, sizeof beside, " and %s of emulated devices",
+                 opt_size_text(arenas, sizeof arenas, (double)t->plan->arenas));
+    fprintf(stderr,
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
+            "planned%s, %zu of %zu layers kept\n",
+            (double)gpt_total(t->gpt) / 1e6, train_mode_names[o->mode],
+            o->compress > 0 ? " with compressed gradients" : "",
+            (unsigned long long)(o->batch * o->seq * o->grad_accum),
+            o->dtype == DT_BF16 ? "bf16" : "fp32", t->engine,
+            opt_size_text(total, sizeof total, (double)t->plan->total),
+            opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, t->plan->kept,
+            layers);
+}
+
+static void say_balance(uint64_t step, const struct step_result *r)
+{
+    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took "
+                  "%.3g s, recomputing a layer %.3g s of it; the devices were busy for %.3g s, a "
+                  "layer would take them %.3g s more)",
+                  (unsigned long long)step + 1, r->offloaded, layers, r->balance.step,
+                  r->balance.recompute, r->balance.busy, r->balance.carry);
+}
+
+static void say_step(void *ctx, const struct training_step *s)
+{
+    (void)ctx;
+    if (s->result->balanced && !progress_is_quiet())
+        say_balance(s->step, s->result);
+    progress_step(s);
+}
+
+static void say_evaluation(void *ctx, const struct training_evaluation *e)
+{
+    char   text[512];
+    size_t at = 0;
+
+    (void)ctx;
+    for (size_t i = 0; i < e->n && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", e->value[i].name,
+                               e->value[i].value);
+    if (!progress_is_quiet())
+        progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
+                      (unsigned long long)e->count, e->counts, e->best ? "  best so far" : "");
+    progress_pause(e->step);
+}
+
+/* Bytes over time. */
+static void say_streaming(void *ctx, const struct streaming *s)
+{
+    char bytes[32], rate[32];
+
+    (void)ctx;
+    fprintf(stderr,
+            "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
+            "parameters, at the %s/s just measured %.3g s a token\n",
+            s->streamed, s->layers, opt_size_text(bytes, sizeof bytes, s->token_bytes),
+            opt_size_text(rate, sizeof rate, s->byte_second), s->token_bytes / s->byte_second);
+}
+
+static int say_asked_to_stop(void *ctx)
+{
+    (void)ctx;
+    return stop_asked();
+}
+
+static void say_stop_waits(void *ctx, const char *until, double seconds)
+{
+    (void)ctx;
+    stop_waits("%s", until);
+    stop_expects(seconds);
+}
+
+static void say_kill_costs(void *ctx, const char *what)
+{
+    (void)ctx;
+    stop_then("%s", what ? what : "");
+}
+
+const struct events say_events = { .notice = say_notice,
+                                   .training = say_training,
+                                   .step = say_step,
+                                   .evaluation = say_evaluation,
+                                   .streaming = say_streaming,
+                                   .work_begins = progress_work_begins,
+                                   .work_goes_on = progress_work_goes_on,
+                                   .work_ends = progress_work_ends,
+                                   .asked_to_stop = say_asked_to_stop,
+                                   .stop_waits = say_stop_waits,
+                                   .kill_costs = say_kill_costs };
+
+int say_training_end(const struct session *s, const struct training_end *end)
+{
+    unsigned long long step = end->step, steps = end->steps;
+
+    progress_make_way();
+    if (end->how == TRAINING_NOTHING_LEFT)
+        printf("%s is finished: its %llu step%s done; --steps N goes further\n", s->dir, step,
+               step == 1 ? " is" : "s are");
+    if (end->how != TRAINING_STOPPED)
+        return 0;
+    fprintf(stderr, "siTrain: stopped after step %llu of %llu%s; go on with --resume %s\n", step,
+            steps, end->within_evaluation ? ", within its evaluation" : "", s->dir);
+    return 130;
+}
