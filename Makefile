@@ -66,7 +66,8 @@ demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show 
 	@sh tests/demo.sh
 
 # tests/run.py runs them side by side, those that take longest first.
-TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) $(BUILD)/tests/test_stream_csd
+TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) \
+              $(patsubst %,$(BUILD)/tests/test_stream_%,csd compress fault)
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.sh $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" $(PYTHON) tests/run.py
@@ -83,7 +84,7 @@ check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 
 # The same sources under sanitizers, each in a build folder of its own. `make check` runs the part of them that is quick.
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
-TSAN_NAMES := csd stream_csd stream_read disk meter
+TSAN_NAMES := csd stream_csd stream_compress stream_order stream_fault stream_read disk meter
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
 ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens tokenizer safetensors task examples csd grad_wire runlog)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)

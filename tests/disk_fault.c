@@ -203,3 +203,21 @@ const struct disk_ops disk_fault = {.name = "fault",
                                     .wake = fault_wake,
                                     .close = fault_close,
                                     .abandon = fault_abandon};
+
+static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+                       struct err *err)
+{
+    struct csd_config c = *cfg;
+
+    c.disk_ops = &disk_fault;
+    return csd_emu.open(out, &c, notice, size, err);
+}
+
+const struct csd_ops *disk_fault_csd(void)
+{
+    static struct csd_ops faulty;
+
+    faulty = csd_emu;
+    faulty.open = faulty_open;
+    return &faulty;
+}

@@ -3,6 +3,7 @@
 #ifndef TESTS_DISK_FAULT_H
 #define TESTS_DISK_FAULT_H
 
+#include "csd/csd.h"
 #include "csd/disk.h"
 
 /* Each request of `ops` (bits 1 << enum disk_op) inside [from, to) meets one of these with the
@@ -26,5 +27,8 @@ unsigned disk_fault_count(void);                             // faults met since
 uint64_t disk_fault_requests(void);                          // requests seen since
 
 extern const struct disk_ops disk_fault;
+
+/* Emulated devices on such disks. */
+const struct csd_ops *disk_fault_csd(void);
 
 #endif

@@ -297,11 +297,11 @@ static void test_forged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_sum, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_refused, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_damage, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_forged, tempdir_set_up, tempdir_tear_down),
+        IN_TEMPDIR(test_round_trip),
+        IN_TEMPDIR(test_sum),
+        IN_TEMPDIR(test_refused),
+        IN_TEMPDIR(test_damage),
+        IN_TEMPDIR(test_forged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

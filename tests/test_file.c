@@ -155,9 +155,8 @@ static void test_what_the_dead_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_what_is_written_is_our_own, tempdir_set_up,
-                                        tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_what_the_dead_left, tempdir_set_up, tempdir_tear_down),
+        IN_TEMPDIR(test_what_is_written_is_our_own),
+        IN_TEMPDIR(test_what_the_dead_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,11 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/crc32c.h"
 #include "offload/devices.h"
 #include "offload/reshard.h"
-#include "tests/tempdir.h"
-#include "tests/toy.h"
+#include "tests/toy_run.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,86 +35,34 @@ struct variant {
     struct place   at, to;
 };
 
-struct toy {
-    struct run_config cfg;
-    char              dir[256], layout[STORE_LAYOUT];
-    struct err        err;
-};
-
-static int must(struct toy *t, int rc)
+/* The devices that t is on from here on. */
+static void stands_at(struct toy *t, struct place at, const char *layout)
 {
-    if (rc)
-        print_message("%s\n", t->err.text);
-    assert_int_equal(rc, 0);
-    return rc;
+    t->cfg.n_devices = at.devices;
+    t->cfg.csd_mem = at.csd_mem;
+    t->cfg.layout = layout;
 }
 
-static void toy_config(struct toy *t, const struct variant *v, struct place at, const char *layout)
+static void variant_make(struct toy *t, const struct variant *v)
 {
-    struct runlog *log = t->cfg.log;
+    struct run_config cfg = toy_config(NULL, v->mode, sizes, BLOCKS);
 
-    snprintf(t->layout, sizeof t->layout, "%s", layout);
-    t->cfg = (struct run_config){
-        .dir = t->dir,
-        .log = log,
-        .id = "00112233445566778899aabbccddeeff",
-        .mode = v->mode,
-        .n_blocks = BLOCKS,
-        .block_params = sizes,
-        .decay = toy_decay,
-        .wire_dt = v->dt,
-        .optim = OPTIM_ADAMW,
-        .compress = v->compress,
-        .error_feedback = v->feedback,
-        .n_devices = at.devices,
-        .csd = &csd_emu,
-        .disk = "sync",
-        .csd_mem = at.csd_mem,
-        .layout = t->layout,
-        .frames = 2,
-        .grad_buffers = 1,
-    };
-}
-
-static void toy_open(struct toy *t)
-{
-    char path[300];
-
-    snprintf(path, sizeof path, "%s/run.db", t->dir);
-    must(t, runlog_open(&t->cfg.log, path, 0, 0, &t->err));
-}
-
-static void toy_create(struct toy *t, const struct variant *v, const char *dir)
-{
-    char path[300];
-
-    *t = (struct toy){ 0 };
-    snprintf(t->dir, sizeof t->dir, "%s", dir);
-    snprintf(path, sizeof path, "%s/run.db", dir);
-    must(t, runlog_create(&t->cfg.log, path, 0, &t->err));
-    toy_config(t, v, v->at, "");
-    must(t, run_format(&t->cfg, &toy_init, &t->err));
+    cfg.wire_dt = v->dt;
+    cfg.compress = v->compress;
+    cfg.error_feedback = v->feedback;
+    cfg.n_devices = v->at.devices;
+    cfg.csd_mem = v->at.csd_mem;
+    toy_make(t, &cfg);
 }
 
 /* Steps [from, to), the losses into loss. */
-static void toy_train(struct toy *t, uint64_t from, uint64_t to, double *loss)
+static void train(struct toy *t, uint64_t from, uint64_t to, double *loss)
 {
-    struct stream *s;
-    char           notice[512];
+    struct stream *s = toy_open(t);
 
-    must(t, run_train(&s, &t->cfg, notice, sizeof notice, &t->err));
     for (uint64_t step = from; step < to; step++)
-        must(t, toy_step(&t->cfg, s, step, 0, 0, &loss[step], &t->err));
-    must(t, stream_drain(s, &t->err));
-    stream_close(s);
-}
-
-static uint32_t params_sum(struct toy *t)
-{
-    uint32_t sum = 0;
-
-    must(t, toy_params_sum(&t->cfg, &sum, &t->err));
-    return sum;
+        loss[step] = toy_train(t, s, step);
+    toy_close(t, s);
 }
 
 /* Device files in the run's folder, wherever they are. */
@@ -125,7 +71,7 @@ static size_t files(const struct toy *t)
     size_t n = 0;
 
     for (size_t i = 0; i < 16; i++) {
-        char           path[300];
+        char           path[4096];
         DIR           *d;
         struct dirent *e;
 
@@ -187,29 +133,33 @@ static void toy_clean(struct toy *t)
     assert_string_equal(notice, "");
 }
 
-struct finetune_results { double loss[STEPS]; uint32_t params; };
-
-static struct finetune_results run_through(const struct variant *v, int move)
+/* Moved, and nothing but the new devices left. */
+static void move_and_clean(struct toy *t, const struct variant *v, const char *layout)
 {
-    char          *dir = tempdir_new();
+    must(t, toy_move(t, v, layout, NULL, 0));
+    stands_at(t, v->to, layout);
+    toy_clean(t);
+    assert_int_equal(files(t), v->to.devices);
+}
+
+struct trained { double loss[STEPS]; uint32_t params; };
+
+static struct trained run_through(const struct variant *v, int move)
+{
     struct toy     t;
-    struct finetune_results out;
+    struct trained out;
 
-    toy_create(&t, v, dir);
-    toy_train(&t, 0, MOVE_AT, out.loss);
+    variant_make(&t, v);
+    train(&t, 0, MOVE_AT, out.loss);
     if (move) {
-        uint32_t before = params_sum(&t);
+        uint32_t before = toy_sum(&t);
 
-        must(&t, toy_move(&t, v, "aaaa", NULL, 0));
-        toy_config(&t, v, v->to, "aaaa");
-        toy_clean(&t);
-        assert_int_equal(files(&t), v->to.devices);
-        assert_int_equal(params_sum(&t), before);
+        move_and_clean(&t, v, "aaaa");
+        assert_int_equal(toy_sum(&t), before);
     }
-    toy_train(&t, MOVE_AT, STEPS, out.loss);
-    out.params = params_sum(&t);
-    runlog_close(t.cfg.log);
-    tempdir_remove(dir);
+    train(&t, MOVE_AT, STEPS, out.loss);
+    out.params = toy_sum(&t);
+    toy_remove(&t);
     return out;
 }
 
@@ -228,8 +178,7 @@ static void test_moved_is_the_same(void **state)
 {
     (void)state;
     for (size_t i = 0; i < VARIANTS; i++) {
-        struct finetune_results stayed = run_through(&variants[i], 0),
-                                moved = run_through(&variants[i], 1);
+        struct trained stayed = run_through(&variants[i], 0), moved = run_through(&variants[i], 1);
 
         assert_memory_equal(stayed.loss, moved.loss, sizeof stayed.loss);
         assert_int_equal(stayed.params, moved.params);
@@ -238,15 +187,16 @@ static void test_moved_is_the_same(void **state)
 
 /* ---- what may come between */
 
-/* Where run.db says that the run is. */
-static void toy_find(struct toy *t, const struct variant *v)
+/* Open run.db again; the run is where it says. layout is kept by t. */
+static void toy_find(struct toy *t, const struct variant *v, char layout[STORE_LAYOUT])
 {
-    char layout[STORE_LAYOUT] = "";
+    char path[4096];
 
-    t->cfg.log = NULL;
-    toy_open(t);
-    runlog_get(t->cfg.log, "layout", layout, sizeof layout, &t->err);
-    toy_config(t, v, *layout ? v->to : v->at, layout);
+    snprintf(path, sizeof path, "%s/run.db", t->dir);
+    must(t, runlog_open(&t->cfg.log, path, 0, 0, &t->err));
+    *layout = '\0';
+    runlog_get(t->cfg.log, "layout", layout, STORE_LAYOUT, &t->err);
+    stands_at(t, *layout ? v->to : v->at, layout);
 }
 
 /* Killed in the copy after each subgroup, and after the switch: whole, without leftovers, and the
@@ -254,81 +204,71 @@ static void toy_find(struct toy *t, const struct variant *v)
 static void test_killed(void **state)
 {
     const struct variant *v = &variants[4];
-    struct finetune_results        want = run_through(v, 0);
-    size_t                n;
+    struct trained        want = run_through(v, 0);
     struct store          st;
 
     (void)state;
     for (size_t after = 1, subs = 1; after <= subs + 1; after++) {
-        char          *dir = tempdir_new(), layout[STORE_LAYOUT];
-        struct finetune_results got;
+        char           layout[STORE_LAYOUT], next[STORE_LAYOUT];
+        struct trained got;
         struct toy     t;
         uint32_t       before;
         int            status;
         pid_t          pid;
 
-        toy_create(&t, v, dir);
-        toy_train(&t, 0, MOVE_AT, got.loss);
-        before = params_sum(&t);
+        variant_make(&t, v);
+        train(&t, 0, MOVE_AT, got.loss);
+        before = toy_sum(&t);
         runlog_close(t.cfg.log);
         pid = fork();
-        if (pid == 0) {
-            toy_find(&t, v);
-            _exit(toy_move(&t, v, "bbbb", kill_self, after) ? 1 : 9); // without cleaning, without
-                                                                      // closing
+        if (pid == 0) { // without cleaning, without closing
+            toy_find(&t, v, layout);
+            _exit(toy_move(&t, v, "bbbb", kill_self, after) ? 1 : 9);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
 
-        toy_find(&t, v);
-        n = files(&t);
-        assert_int_equal(n, v->at.devices + v->to.devices); // both sets, the one or the other valid
+        toy_find(&t, v, layout); // both sets are there, the one or the other valid
+        assert_int_equal(files(&t), v->at.devices + v->to.devices);
         toy_clean(&t);
         assert_int_equal(files(&t), t.cfg.n_devices);
-        assert_string_equal(t.layout, after > subs ? "bbbb" : "");
-        assert_int_equal(params_sum(&t), before);
-        snprintf(layout, sizeof layout, "cccc%zu", after);
-        if (!*t.layout) {
-            must(&t, toy_move(&t, v, layout, NULL, 0));
-            toy_config(&t, v, v->to, layout);
-            toy_clean(&t);
-            assert_int_equal(files(&t), v->to.devices);
-        }
-        toy_train(&t, MOVE_AT, STEPS, got.loss);
+        assert_string_equal(layout, after > subs ? "bbbb" : "");
+        assert_int_equal(toy_sum(&t), before);
+        snprintf(next, sizeof next, "cccc%zu", after);
+        if (!*layout)
+            move_and_clean(&t, v, next);
+        train(&t, MOVE_AT, STEPS, got.loss);
         assert_memory_equal(want.loss, got.loss, sizeof want.loss);
-        assert_int_equal(want.params, params_sum(&t));
+        assert_int_equal(want.params, toy_sum(&t));
         must(&t, devices_layout(&st, &t.cfg, &t.err));
         subs = st.n_subs;
         store_release(&st);
-        runlog_close(t.cfg.log);
-        tempdir_remove(dir);
+        toy_remove(&t);
     }
 }
 
 static void test_stopped(void **state)
 {
     const struct variant *v = &variants[0];
-    char                 *dir = tempdir_new();
     struct toy            t;
     double                loss[STEPS];
     uint32_t              before;
 
     (void)state;
-    toy_create(&t, v, dir);
-    toy_train(&t, 0, 2, loss);
-    before = params_sum(&t);
+    variant_make(&t, v);
+    train(&t, 0, 2, loss);
+    before = toy_sum(&t);
     assert_int_equal(toy_move(&t, v, "dddd", quit, 3), -EINTR);
     assert_int_equal(files(&t), v->at.devices);
-    assert_int_equal(params_sum(&t), before);
-    toy_train(&t, 2, 3, loss);
-    runlog_close(t.cfg.log);
-    tempdir_remove(dir);
+    assert_int_equal(toy_sum(&t), before);
+    train(&t, 2, 3, loss);
+    toy_remove(&t);
 }
 
 /* A byte of a master or a residual: named, and nothing is moved. */
 static void flip(const struct toy *t, size_t device, uint64_t off)
 {
-    char          path[300];
+    char          path[4096];
     unsigned char byte;
     int           fd;
 
@@ -344,15 +284,14 @@ static void flip(const struct toy *t, size_t device, uint64_t off)
 static void test_damaged(void **state)
 {
     const struct variant *v = &variants[4];
-    char                 *dir = tempdir_new();
     struct toy            t;
     struct store          st;
     double                loss[STEPS];
     uint64_t              off;
 
     (void)state;
-    toy_create(&t, v, dir);
-    toy_train(&t, 0, 2, loss);
+    variant_make(&t, v);
+    train(&t, 0, 2, loss);
     must(&t, devices_layout(&st, &t.cfg, &t.err));
     off = store_residual_off(&st.subs[st.n_subs - 1], 2) + 100;
     flip(&t, st.subs[st.n_subs - 1].device, off);
@@ -362,21 +301,19 @@ static void test_damaged(void **state)
     flip(&t, st.subs[st.n_subs - 1].device, off);
     must(&t, toy_move(&t, v, "ffff", NULL, 0));
     store_release(&st);
-    runlog_close(t.cfg.log);
-    tempdir_remove(dir);
+    toy_remove(&t);
 }
 
 /* The new devices must fit beside the old ones. */
 static void test_no_room(void **state)
 {
     struct variant v = variants[0];
-    char          *dir = tempdir_new();
     struct toy     t;
-    static size_t  huge[BLOCKS] = { (size_t)1 << 42, 7000, 7000, 7000, 77 }; // tens of terabytes of
-                                                                             // states
+    // tens of terabytes of states
+    static size_t  huge[BLOCKS] = { (size_t)1 << 42, 7000, 7000, 7000, 77 };
 
     (void)state;
-    toy_create(&t, &v, dir);
+    variant_make(&t, &v);
     v.to.csd_mem = (size_t)4 << 30;
     t.cfg.block_params = huge;
     v.to.devices = 1;
@@ -384,26 +321,25 @@ static void test_no_room(void **state)
     assert_non_null(strstr(t.err.text, "bytes free; the devices up to"));
     t.cfg.block_params = sizes;
     assert_int_equal(files(&t), v.at.devices);
-    runlog_close(t.cfg.log);
-    tempdir_remove(dir);
+    toy_remove(&t);
 }
 
 /* A file that is listed but is another's stays; a device of the layout before is refused. */
 static void test_strangers(void **state)
 {
     const struct variant *v = &variants[0];
-    char                 *dir = tempdir_new(), path[300], listed[400], notice[512];
+    char                  path[4096], listed[8300], notice[512];
     struct toy            t;
     struct devices        d;
     const char           *paths[3];
     FILE                 *f;
 
     (void)state;
-    toy_create(&t, v, dir);
+    variant_make(&t, v);
     must(&t, toy_move(&t, v, "hhhh", NULL, 0)); // the old ones are listed still
-    toy_config(&t, v, v->to, "hhhh");
+    stands_at(&t, v->to, "hhhh");
 
-    snprintf(path, sizeof path, "%s/dev0/states", dir);
+    snprintf(path, sizeof path, "%s/dev0/states", t.dir);
     paths[0] = paths[1] = paths[2] = path;
     t.cfg.device_paths = paths;
     assert_int_equal(devices_open(&d, &t.cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, &t.err),
@@ -424,7 +360,7 @@ static void test_strangers(void **state)
 
     // a run.db of somebody else's lists what it likes: what is empty, or all zeros, says nothing of
     // itself
-    snprintf(path, sizeof path, "%s/dev0/victim", dir);
+    snprintf(path, sizeof path, "%s/dev0/victim", t.dir);
     for (int zeros = 0; zeros < 2; zeros++) {
         f = fopen(path, "w");
         assert_non_null(f);
@@ -439,8 +375,7 @@ static void test_strangers(void **state)
                                        "is: nothing in it says"));
         assert_int_equal(access(path, F_OK), 0);
     }
-    runlog_close(t.cfg.log);
-    tempdir_remove(dir);
+    toy_remove(&t);
 }
 
 int main(void)

@@ -17,49 +17,29 @@
 #include <string.h>
 #include <unistd.h>
 
-static char      *dir;
 static struct err err;
-
-static int setup(void **state)
-{
-    (void)state;
-    memset(&err, 0, sizeof err);
-    dir = tempdir_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tempdir_remove(dir);
-    return 0;
-}
-
-static const char *at(const char *name)
-{
-    static char path[4096];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
 
 static void read_text(const char *name, char *buf, size_t size)
 {
-    FILE *f = fopen(at(name), "r");
+    FILE *f = fopen(tempdir_at(name), "r");
 
     assert_non_null(f);
     buf[fread(buf, 1, size - 1, f)] = '\0';
     fclose(f);
 }
 
-/* The file says what `want` does, and has its keys in order. */
+/* The file says what `want` does, which has ' for ", and has its keys in order. */
 static void check_json(const char *name, const char *want)
 {
     json_t *found, *expected;
-    char   *text;
+    char   *text = strdup(want);
 
-    assert_int_equal(json_read(&found, at(name), 1 << 20, &err), 0);
-    assert_int_equal(json_parse(&expected, want, strlen(want), "expected", &err), 0);
+    assert_non_null(text);
+    for (char *quote = text; (quote = strchr(quote, '\''));)
+        *quote = '"';
+    assert_int_equal(json_read(&found, tempdir_at(name), 1 << 20, &err), 0);
+    assert_int_equal(json_parse(&expected, text, strlen(text), "expected", &err), 0);
+    free(text);
     text = json_dumps(found, JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
     if (!json_equal(found, expected))
         fail_msg("%s has %s", name, text);
@@ -75,7 +55,7 @@ static struct runlog *trained(void)
     static const double losses[] = { 0.9, 0.7, NAN, 0.5, 0.3 };
     struct runlog *log;
 
-    assert_int_equal(runlog_create(&log, at("run.db"), 0, &err), 0);
+    assert_int_equal(runlog_create(&log, tempdir_at("run.db"), 0, &err), 0);
     for (uint64_t s = 0; s < 5; s++) {
         struct runlog_step row = { .step = s,
                                    .tokens = 100,
@@ -93,79 +73,73 @@ static struct runlog *trained(void)
 static void a_training(void **state)
 {
     struct runlog *log = trained();
-    struct results r = { .task = task_find("mrpc"),
-                         .train_samples = 7,
-                         .steps_per_epoch = 2,
-                         .epochs = 3,
-                         .max_steps = 5,
-                         .train_batch = 4,
-                         .logging_steps = 2,
-                         .eval_steps = 2,
-                         .save_steps = 1,
-                         .flops_per_token = 60,
-                         .best_checkpoint = "run/best",
-                         .best_step = 1,
-                         .best_metric = 0.8,
-                         .n_evals = 1,
-                         .eval = { { .loss = 0.4,
-                                     .metric = { 0.75, 0.85 },
-                                     .seconds = 2,
-                                     .samples = 9,
-                                     .batches = 3 } } };
+    struct results r = {
+        .task = task_find("mrpc"),
+        .train_samples = 7,
+        .steps_per_epoch = 2,
+        .epochs = 3,
+        .max_steps = 5,
+        .train_batch = 4,
+        .logging_steps = 2,
+        .eval_steps = 2,
+        .save_steps = 1,
+        .flops_per_token = 60,
+        .best_checkpoint = "run/best",
+        .best_step = 1,
+        .best_metric = 0.8,
+        .n_evals = 1,
+        .eval = { { .loss = 0.4, .seconds = 2, .samples = 9, .batches = 3 } },
+    };
     char text[4096];
-    const char    *train = "{\"epoch\": 2.5, \"total_flos\": 30000.0, \"train_loss\": 0.6, "
-                           "\"train_runtime\": 2.5, \"train_samples\": 7, "
-                           "\"train_samples_per_second\": 7.0, \"train_steps_per_second\": 2.0}";
+    int  f1;
 
     (void)state;
     assert_ptr_not_equal(r.task, NULL);
-    r.eval[0].metric[0] = r.task->metric[0] == METRIC_F1 ? 0.85 : 0.75; // whatever the table's
-                                                                        // order is
-    r.eval[0].metric[1] = r.task->metric[0] == METRIC_F1 ? 0.75 : 0.85;
+    f1 = r.task->metric[1] == METRIC_F1; // whatever the table's order is
+    r.eval[0].metric[f1] = 0.85;
+    r.eval[0].metric[!f1] = 0.75;
     assert_int_equal(runlog_eval(log, 1, "loss", 0.6, &err), 0);
     assert_int_equal(runlog_eval(log, 1, "accuracy", 0.8, &err), 0);
     assert_int_equal(runlog_eval(log, 4, "loss", NAN, &err), 0);
-    assert_int_equal(results_write(dir, log, &r, &err), 0);
+    assert_int_equal(results_write(tempdir, log, &r, &err), 0);
     runlog_close(log);
-    check_json("train_results.json", train);
-    check_json("eval_results.json", "{\"epoch\": 2.5, \"eval_accuracy\": 0.75, "
-                                    "\"eval_combined_score\": 0.8, \"eval_f1\": 0.85, "
-                                    "\"eval_loss\": 0.4, \"eval_runtime\": 2.0, \"eval_samples\": "
-                                    "9, \"eval_samples_per_second\": 4.5, "
-                                    "\"eval_steps_per_second\": 1.5}");
-    check_json("all_results.json", "{\"epoch\": 2.5, \"eval_accuracy\": 0.75, "
-                                   "\"eval_combined_score\": 0.8, \"eval_f1\": 0.85, "
-                                   "\"eval_loss\": 0.4, \"eval_runtime\": 2.0, \"eval_samples\": "
-                                   "9, \"eval_samples_per_second\": 4.5, "
-                                   "\"eval_steps_per_second\": 1.5, \"total_flos\": 30000.0, "
-                                   "\"train_loss\": 0.6, \"train_runtime\": 2.5, "
-                                   "\"train_samples\": 7, \"train_samples_per_second\": 7.0, "
-                                   "\"train_steps_per_second\": 2.0}");
-    check_json("trainer_state.json", "{\"best_global_step\": 2, \"best_metric\": 0.8, "
-                                     "\"best_model_checkpoint\": \"run/best\", \"epoch\": 2.5, "
-                                     "\"eval_steps\": 2, \"global_step\": 5, "
-                                     "\"is_hyper_param_search\": false, \"is_local_process_zero\": "
-                                     "true, \"is_world_process_zero\": true, \"log_history\": [  "
-                                     "{\"epoch\": 1.0, \"grad_norm\": 2.5, \"learning_rate\": "
-                                     "0.0004, \"loss\": 0.8, \"step\": 2},  {\"epoch\": 1.0, "
-                                     "\"eval_accuracy\": 0.8, \"eval_loss\": 0.6, \"step\": 2},  "
-                                     "{\"epoch\": 2.0, \"grad_norm\": null, \"learning_rate\": "
-                                     "0.0002, \"loss\": 0.5, \"step\": 4},  {\"epoch\": 2.5, "
-                                     "\"eval_loss\": null, \"step\": 5},  {\"epoch\": 2.5, "
-                                     "\"step\": 5, \"total_flos\": 30000.0, \"train_loss\": 0.6, "
-                                     "\"train_runtime\": 2.5,   \"train_samples_per_second\": 7.0, "
-                                     "\"train_steps_per_second\": 2.0}], \"logging_steps\": 2, "
-                                     "\"max_steps\": 5, \"num_input_tokens_seen\": 500, "
-                                     "\"num_train_epochs\": 3, \"save_steps\": 1, "
-                                     "\"stateful_callbacks\": {}, \"total_flos\": 30000.0, "
-                                     "\"train_batch_size\": 4, \"trial_name\": null, "
-                                     "\"trial_params\": null}");
-    read_text("train_results.json", text, sizeof text); // as json.dump(indent=4, sort_keys=True)
-                                                        // writes it
-    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n    "
-                              "\"train_loss\": 0.6,\n"
-                              "    \"train_runtime\": 2.5,\n    \"train_samples\": 7,\n    "
-                              "\"train_samples_per_second\": 7.0,\n"
+    check_json("train_results.json",
+               "{'epoch': 2.5, 'total_flos': 30000.0, 'train_loss': 0.6, 'train_runtime': 2.5,"
+               " 'train_samples': 7, 'train_samples_per_second': 7.0,"
+               " 'train_steps_per_second': 2.0}");
+    check_json("eval_results.json",
+               "{'epoch': 2.5, 'eval_accuracy': 0.75, 'eval_combined_score': 0.8, 'eval_f1': 0.85,"
+               " 'eval_loss': 0.4, 'eval_runtime': 2.0, 'eval_samples': 9,"
+               " 'eval_samples_per_second': 4.5, 'eval_steps_per_second': 1.5}");
+    check_json("all_results.json",
+               "{'epoch': 2.5, 'eval_accuracy': 0.75, 'eval_combined_score': 0.8, 'eval_f1': 0.85,"
+               " 'eval_loss': 0.4, 'eval_runtime': 2.0, 'eval_samples': 9,"
+               " 'eval_samples_per_second': 4.5, 'eval_steps_per_second': 1.5,"
+               " 'total_flos': 30000.0, 'train_loss': 0.6, 'train_runtime': 2.5,"
+               " 'train_samples': 7, 'train_samples_per_second': 7.0,"
+               " 'train_steps_per_second': 2.0}");
+    check_json("trainer_state.json",
+               "{'best_global_step': 2, 'best_metric': 0.8, 'best_model_checkpoint': 'run/best',"
+               " 'epoch': 2.5, 'eval_steps': 2, 'global_step': 5,"
+               " 'is_hyper_param_search': false, 'is_local_process_zero': true,"
+               " 'is_world_process_zero': true, 'log_history': ["
+               " {'epoch': 1.0, 'grad_norm': 2.5, 'learning_rate': 0.0004, 'loss': 0.8, 'step': 2},"
+               " {'epoch': 1.0, 'eval_accuracy': 0.8, 'eval_loss': 0.6, 'step': 2},"
+               " {'epoch': 2.0, 'grad_norm': null, 'learning_rate': 0.0002, 'loss': 0.5,"
+               " 'step': 4},"
+               " {'epoch': 2.5, 'eval_loss': null, 'step': 5},"
+               " {'epoch': 2.5, 'step': 5, 'total_flos': 30000.0, 'train_loss': 0.6,"
+               " 'train_runtime': 2.5, 'train_samples_per_second': 7.0,"
+               " 'train_steps_per_second': 2.0}], 'logging_steps': 2,"
+               " 'max_steps': 5, 'num_input_tokens_seen': 500, 'num_train_epochs': 3,"
+               " 'save_steps': 1, 'stateful_callbacks': {}, 'total_flos': 30000.0,"
+               " 'train_batch_size': 4, 'trial_name': null, 'trial_params': null}");
+    // as json.dump(indent=4, sort_keys=True) writes it
+    read_text("train_results.json", text, sizeof text);
+    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n"
+                              "    \"train_loss\": 0.6,\n    \"train_runtime\": 2.5,\n"
+                              "    \"train_samples\": 7,\n"
+                              "    \"train_samples_per_second\": 7.0,\n"
                               "    \"train_steps_per_second\": 2.0\n}\n");
 }
 
@@ -177,30 +151,27 @@ static void two_parts_and_nothing_trained(void **state)
         .eval = { { .loss = 0.5, .metric = { 0.7 }, .seconds = 0.5, .samples = 10, .batches = 2 },
                   { .loss = NAN, .metric = { 0.6 }, .seconds = 0, .samples = 8, .batches = 1 } }
     };
-    const char *want = "{\"eval_accuracy\": 0.7, \"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, "
-                       "\"eval_loss_mm\": null, \"eval_runtime\": 0.5, \"eval_runtime_mm\": 0.0, "
-                       "\"eval_samples\": 10, \"eval_samples_mm\": 8, \"eval_samples_per_second\": "
-                       "20.0, \"eval_steps_per_second\": 4.0}";
+    const char *want = "{'eval_accuracy': 0.7, 'eval_accuracy_mm': 0.6, 'eval_loss': 0.5,"
+                       " 'eval_loss_mm': null, 'eval_runtime': 0.5, 'eval_runtime_mm': 0.0,"
+                       " 'eval_samples': 10, 'eval_samples_mm': 8,"
+                       " 'eval_samples_per_second': 20.0, 'eval_steps_per_second': 4.0}";
+    struct runlog *log;
 
     (void)state;
-    assert_int_equal(results_write(dir, NULL, &r, &err), 0);
+    assert_int_equal(results_write(tempdir, NULL, &r, &err), 0);
     check_json("eval_results.json", want);
     check_json("all_results.json", want);
-    assert_int_not_equal(access(at("train_results.json"), F_OK), 0);
-    assert_int_not_equal(access(at("trainer_state.json"), F_OK), 0);
+    assert_int_not_equal(access(tempdir_at("train_results.json"), F_OK), 0);
+    assert_int_not_equal(access(tempdir_at("trainer_state.json"), F_OK), 0);
     r.steps_per_epoch = 10; // the epoch has the suffix, too
-    {
-        struct runlog *log = trained();
-
-        assert_int_equal(results_write(dir, log, &r, &err), 0);
-        runlog_close(log);
-    }
-    check_json("eval_results.json", "{\"epoch\": 0.5, \"epoch_mm\": 0.5, \"eval_accuracy\": 0.7, "
-                                    "\"eval_accuracy_mm\": 0.6, \"eval_loss\": 0.5, "
-                                    "\"eval_loss_mm\": null, \"eval_runtime\": 0.5, "
-                                    "\"eval_runtime_mm\": 0.0, \"eval_samples\": 10, "
-                                    "\"eval_samples_mm\": 8, \"eval_samples_per_second\": 20.0, "
-                                    "\"eval_steps_per_second\": 4.0}");
+    log = trained();
+    assert_int_equal(results_write(tempdir, log, &r, &err), 0);
+    runlog_close(log);
+    check_json("eval_results.json",
+               "{'epoch': 0.5, 'epoch_mm': 0.5, 'eval_accuracy': 0.7, 'eval_accuracy_mm': 0.6,"
+               " 'eval_loss': 0.5, 'eval_loss_mm': null, 'eval_runtime': 0.5,"
+               " 'eval_runtime_mm': 0.0, 'eval_samples': 10, 'eval_samples_mm': 8,"
+               " 'eval_samples_per_second': 20.0, 'eval_steps_per_second': 4.0}");
 }
 
 static const char *named(const struct task *task, size_t split)
@@ -208,14 +179,14 @@ static const char *named(const struct task *task, size_t split)
     char name[64];
 
     results_predictions_name(name, sizeof name, task, split);
-    return at(name);
+    return tempdir_at(name);
 }
 
 static void predictions(void **state)
 {
     static const char *const names[] = { "no", "yes, sir" };
-    const int32_t     classes[] = { 1, 0, 1 };
-    const float       values[] = { 3.14159f, -0.0004f, NAN };
+    const int32_t            classes[] = { 1, 0, 1 };
+    const float              values[] = { 3.14159f, -0.0004f, NAN };
     const struct task        own = { .name = "custom", .n_labels = 2, .labels = names },
                       regression = { .name = "stsb", .n_labels = 1 },
                       pair = { .name = "mnli", .n_labels = 2, .labels = names };
@@ -228,9 +199,8 @@ static void predictions(void **state)
     assert_int_equal(results_predictions(named(&regression, 0), &regression, NULL, values, 3, &err),
                      0);
     read_text("predict_results_stsb.txt", text, sizeof text);
-    assert_string_equal(text, "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n"); // Python's
-                                                                                   // '%3.3f' says
-                                                                                   // so, too
+    // Python's '%3.3f' says so, too
+    assert_string_equal(text, "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n");
     assert_int_equal(results_predictions(named(&pair, 1), &pair, classes, NULL, 0, &err), 0);
     read_text("predict_results_mnli-mm.txt", text, sizeof text);
     assert_string_equal(text, "index\tprediction\n");
@@ -243,9 +213,9 @@ static void nowhere(void **state)
     const float       value = 1;
 
     (void)state;
-    assert_int_not_equal(results_write(at("absent"), NULL, &r, &err), 0);
+    assert_int_not_equal(results_write(tempdir_at("absent"), NULL, &r, &err), 0);
     assert_non_null(strstr(err.text, "absent/all_results.json"));
-    assert_int_not_equal(results_predictions(at("absent/predictions"), &task, NULL, &value, 1,
+    assert_int_not_equal(results_predictions(tempdir_at("absent/predictions"), &task, NULL, &value, 1,
                                              &err),
                          0);
     assert_non_null(strstr(err.text, "absent/predictions"));
@@ -254,10 +224,10 @@ static void nowhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_training, setup, teardown),
-        cmocka_unit_test_setup_teardown(two_parts_and_nothing_trained, setup, teardown),
-        cmocka_unit_test_setup_teardown(predictions, setup, teardown),
-        cmocka_unit_test_setup_teardown(nowhere, setup, teardown),
+        IN_TEMPDIR(a_training),
+        IN_TEMPDIR(two_parts_and_nothing_trained),
+        IN_TEMPDIR(predictions),
+        IN_TEMPDIR(nowhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -366,7 +366,7 @@ static void test_folder_is_not_left(void **state)
     }
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
+#define T(f) IN_TEMPDIR(f)
 
 /* Python's whole numbers have no end: those beyond an int64 are real ones, and nothing else is
  * changed. */

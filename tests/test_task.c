@@ -551,20 +551,20 @@ static void test_own_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_layouts, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_mnli_train, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_table, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_bad_rows, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_stops, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_long_rows, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_labels, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_csv, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_columns, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_asked_columns, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_delimiters, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_json, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_own, tempdir_set_up, tempdir_tear_down),
-        cmocka_unit_test_setup_teardown(test_own_labels, tempdir_set_up, tempdir_tear_down),
+        IN_TEMPDIR(test_layouts),
+        IN_TEMPDIR(test_mnli_train),
+        IN_TEMPDIR(test_table),
+        IN_TEMPDIR(test_bad_rows),
+        IN_TEMPDIR(test_stops),
+        IN_TEMPDIR(test_long_rows),
+        IN_TEMPDIR(test_labels),
+        IN_TEMPDIR(test_csv),
+        IN_TEMPDIR(test_columns),
+        IN_TEMPDIR(test_asked_columns),
+        IN_TEMPDIR(test_delimiters),
+        IN_TEMPDIR(test_json),
+        IN_TEMPDIR(test_own),
+        IN_TEMPDIR(test_own_labels),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -295,7 +295,7 @@ static void test_json(void **state)
     assert_null(v);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
+#define T(f) IN_TEMPDIR(f)
 
 int main(void)
 {

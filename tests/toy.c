@@ -33,6 +33,26 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
     }
 }
 
+struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *sizes, size_t n)
+{
+    return (struct run_config){
+        .dir = dir,
+        .id = "00112233445566778899aabbccddeeff",
+        .mode = mode,
+        .n_blocks = n,
+        .block_params = sizes,
+        .decay = toy_decay,
+        .wire_dt = DT_BF16,
+        .optim = OPTIM_ADAMW,
+        .n_devices = 1,
+        .csd = &csd_emu,
+        .disk = "sync",
+        .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0),
+        .frames = 2,
+        .grad_buffers = 1,
+    };
+}
+
 /* Layers leave their records in forward, each the same number, and find them in backward. */
 static size_t records_of(const struct run_config *cfg, uint64_t step, size_t block)
 {

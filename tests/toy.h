@@ -15,6 +15,10 @@ void toy_decay(void *ctx, size_t block, size_t first, size_t n,
                void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
                void *ectx);
 
+/* A run of the toy in `dir` as most tests want it: bf16, AdamW, one emulated device that is just
+ * large enough to update 2,048 parameters. No log is open; what a test wants otherwise, it sets. */
+struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *sizes, size_t n);
+
 /* The way forward: *loss is a sum over all wire parameters as seen. The head's blocks stay
  * acquired. */
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
