@@ -51,14 +51,6 @@ void csd_keep(void *memory)
         ;
 }
 
-void csd_free(void *memory, int silent)
-{
-    if (silent)
-        csd_keep(memory);
-    else
-        free(memory);
-}
-
 /* ---- the bell ---- */
 
 void csd_bell_init(struct csd_bell *b)

@@ -130,9 +130,6 @@ const struct csd_ops *csd_find(const char *name); // NULL if there is none
 
 /* Memory that requests given up point into: it stays for ever, and here it is known. */
 void csd_keep(void *memory);
-/* free, or csd_keep where a device that jobs with this memory went to is silent (what its close
- * returned). */
-void csd_free(void *memory, int silent);
 
 /* Bytes of accelerator memory that updates of n_pad parameters need in each mode (naive one set,
  * else two). */

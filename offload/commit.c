@@ -79,7 +79,7 @@ static int write_a(struct scheduler *s, int last, struct err *err)
         next.applied++;
         next.optim = s->asked.optim;
     }
-    rc = devices_present(&s->dev, &s->cfg, err);
+    rc = devices_present(&s->dev, err);
     if (!rc)
         rc = runlog_begin(log, err);
     for (size_t i = 0; !rc && !s->asked.skip && i < s->dev.store.n_subs; i++)
@@ -109,7 +109,7 @@ static int write_b(struct scheduler *s, int last, struct err *err)
 {
     struct runlog *log = s->cfg.log;
     uint64_t step = s->state.next_step - 1;
-    int rc = devices_present(&s->dev, &s->cfg, err);
+    int rc = devices_present(&s->dev, err);
 
     if (!rc)
         rc = runlog_begin(log, err);

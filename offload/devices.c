@@ -31,10 +31,15 @@ static const char *layout_of(const struct run_config *cfg)
     return cfg->layout ? cfg->layout : "";
 }
 
-static void super_name(struct store_super *s, const struct run_config *cfg)
+/* What device i's superblock has to say. */
+static struct store_super super_of(const struct devices *d, size_t i)
 {
-    snprintf(s->id, sizeof s->id, "%s", cfg->id);
-    snprintf(s->layout, sizeof s->layout, "%s", layout_of(cfg));
+    struct store_super s = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
+                             .bytes = d->store.device_bytes[i] };
+
+    snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
+    snprintf(s.layout, sizeof s.layout, "%s", layout_of(&d->cfg));
+    return s;
 }
 
 /* RUN/devN/states. */
@@ -115,8 +120,10 @@ static int is_block_device(const char *path)
     return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
 }
 
-static int links_open(struct devices *d, const struct run_config *cfg, struct err *err)
+static int links_open(struct devices *d, struct err *err)
 {
+    const struct run_config *cfg = &d->cfg;
+
     if (cfg->link_bw > 0) {
         d->host_link = link_new((double[LINK_DIRS]){ cfg->link_bw, cfg->link_bw }, NULL);
         if (!d->host_link)
@@ -131,20 +138,14 @@ static int links_open(struct devices *d, const struct run_config *cfg, struct er
     return 0;
 }
 
-static void job_done_or_wait(struct devices *d, size_t i, uint64_t *seen)
-{
-    struct csd_job *done;
-
-    while (d->csd[i]->ops->reap(d->csd[i], &done, 1) == 0)
-        *seen = csd_bell_wait(&d->bell, *seen, 1000000000u);
-}
-
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err)
 {
-    uint64_t seen = 0;
+    struct csd_job *done;
+    uint64_t        seen = 0;
 
     d->csd[i]->ops->submit(d->csd[i], job);
-    job_done_or_wait(d, i, &seen);
+    while (d->csd[i]->ops->reap(d->csd[i], &done, 1) == 0)
+        seen = csd_bell_wait(&d->bell, seen, 1000000000u);
     d->silent |= job->status == -ETIMEDOUT;
     return job->status ? err_set(err, job->status, "%s", job->why) : 0;
 }
@@ -157,53 +158,89 @@ int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job 
                : 0;
 }
 
-int devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err)
+/* ---- buffers */
+
+/* Of what `lay` says, and registered with the devices; of `bytes` where it is NULL. */
+static struct arena *buffer_add(struct devices *d, const struct devices_more *more, size_t bytes,
+                                struct err *err)
 {
-    struct store_super super = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
-                                 .bytes = d->store.device_bytes[i] };
+    struct arena *grown = realloc(d->buffers, (d->n_buffers + 1) * sizeof *grown), *a;
+
+    if (!grown) {
+        err_set(err, -ENOMEM, "out of memory for a buffer of devices");
+        return NULL;
+    }
+    d->buffers = grown;
+    a = &grown[d->n_buffers];
+    *a = (struct arena){ .align = ARENA_IO };
+    if (more)
+        more->lay(more->ctx, &d->store, a);
+    else
+        arena_take(a, bytes);
+    if (arena_map(a, "frames and gradient buffers", err))
+        return NULL;
+    if (more)
+        more->lay(more->ctx, &d->store, a);
+    d->n_buffers++;
+    return a;
+}
+
+void *devices_buffer(struct devices *d, size_t bytes)
+{
+    struct err    ignored;
+    struct arena *a = buffer_add(d, NULL, bytes, &ignored);
+
+    return a ? a->base : NULL;
+}
+
+void devices_buffer_end(struct devices *d, void *buffer)
+{
+    for (size_t i = 0; buffer && !d->silent && i < d->n_buffers; i++)
+        if (d->buffers[i].base == buffer)
+            arena_free(&d->buffers[i]); // its row stays, and is empty
+}
+
+/* ---- superblocks */
+
+int devices_super_write(struct devices *d, size_t i, struct err *err)
+{
+    struct store_super super = super_of(d, i);
     struct csd_job     job = { .kind = CSD_WRITE, .cls = CLASS_STATES,
                                .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
 
-    super_name(&super, cfg);
     store_super_pack(d->page, &super);
     return devices_run(d, i, &job, err);
 }
 
 /* A superblock tells whose device this is; on a block device about to be taken, that it is
  * nobody's. */
-static int superblock(struct devices *d, const struct run_config *cfg, size_t i, int create,
-                      struct err *err)
+static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
-    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
-                                .bytes = d->store.device_bytes[i] };
+    struct store_super want = super_of(d, i);
     struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES,
                                .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
     int                rc;
 
-    if (devices_fake(cfg))
+    if (devices_fake(&d->cfg))
         return 0;
-    super_name(&want, cfg);
     if (!create || is_block_device(d->paths[i])) {
         rc = devices_run(d, i, &job, err);
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->paths[i], err);
-        if (store_super_present(d->page) && !cfg->force_device)
+        if (store_super_present(d->page) && !d->cfg.force_device)
             return err_misuse(err, "%s already holds the states of a siTrain run; "
                               "--force-device takes it for this one", d->paths[i]);
     }
-    return devices_super_write(d, cfg, i, err);
+    return devices_super_write(d, i, err);
 }
 
 /* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it
  * could not be read; -errno with a sentence: another's. */
-static int superblock_found(struct devices *d, const struct run_config *cfg, size_t i,
-                            struct err *err)
+static int superblock_found(struct devices *d, size_t i, struct err *err)
 {
-    struct store_super want = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
-                                .bytes = d->store.device_bytes[i] };
+    struct store_super want = super_of(d, i);
     int                fd = file_open_device(d->paths[i], O_RDONLY), found = 0;
 
-    super_name(&want, cfg);
     if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {
         found = store_super_check(d->page, &want, d->paths[i], err);
         found = found ? found : 1;
@@ -214,20 +251,7 @@ static int superblock_found(struct devices *d, const struct run_config *cfg, siz
     return found;
 }
 
-/* One that cannot be opened as it should: if it is another's, that is said instead of what it
- * lacks. */
-static int whose_is(struct devices *d, const struct run_config *cfg, size_t i, int rc,
-                    struct err *err)
-{
-    struct err why = { 0 };
-    int        found = superblock_found(d, cfg, i, &why);
-
-    if (found >= 0)
-        return rc;
-    if (err)
-        *err = why;
-    return found;
-}
+/* ---- files */
 
 static void file_remember(struct devices *d, size_t i)
 {
@@ -237,9 +261,9 @@ static void file_remember(struct devices *d, size_t i)
         d->files[i] = (struct devices_file){ .dev = st.st_dev, .ino = st.st_ino };
 }
 
-int devices_present(const struct devices *d, const struct run_config *cfg, struct err *err)
+int devices_present(const struct devices *d, struct err *err)
 {
-    for (size_t i = 0; i < d->n && !devices_fake(cfg); i++) {
+    for (size_t i = 0; i < d->n && !devices_fake(&d->cfg); i++) {
         struct stat st;
 
         if (stat(d->paths[i], &st))
@@ -300,33 +324,41 @@ int devices_place_check(const char *place, int is_device, int in_ram, struct err
     return rc;
 }
 
-static int device_open(struct devices *d, const struct run_config *cfg, size_t i,
-                       enum devices_how how, const struct iovec *buffers, unsigned n_buffers,
-                       char *notice, size_t notice_size, struct err *err)
+/* Where device i is to be, and whether it may be there. */
+static int place_find(struct devices *d, size_t i, int create, struct err *err)
 {
-    struct err why;
-    int create = how == DEVICES_CREATE;
-    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
-    int         rc =
-        create && !devices_fake(cfg)
-                    ? devices_place_check(given ? given : cfg->dir, given != NULL,
-                                          cfg->device_in_ram, err)
-                    : 0;
+    const struct run_config *cfg = &d->cfg;
+    const char              *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    int                      real = create && !devices_fake(cfg), rc = 0;
 
+    if (real)
+        rc = devices_place_check(given ? given : cfg->dir, given != NULL, cfg->device_in_ram, err);
     if (!rc)
         rc = devices_path(&d->paths[i], cfg, i, create, err);
+    if (!rc && real && !cfg->force_device)
+        rc = disk_probe(d->paths[i], err);
+    return rc;
+}
+
+static int device_open(struct devices *d, size_t i, enum devices_how how,
+                       const struct devices_more *more, struct err *err)
+{
+    const struct run_config *cfg = &d->cfg;
+    struct iovec             buffers = { 0 };
+    struct err               why = { 0 };
+    char                     said[512] = "";
+    int                      create = how == DEVICES_CREATE, found = 0;
+    int                      rc = place_find(d, i, create, err);
+
     if (rc)
         return rc;
-    if (create && !cfg->force_device && !devices_fake(cfg)) {
-        rc = disk_probe(d->paths[i], err);
-        if (rc)
-            return rc;
-    }
+    if (more->lay)
+        buffers = (struct iovec){ d->buffers->base, d->buffers->bytes };
     struct csd_config c = {
         .id = (int)i, .path = d->paths[i],
         .bytes = d->store.device_bytes[i] + (how == DEVICES_READ ? 0 : records_device(cfg)),
         // room for records comes and goes behind the states, where they are this run's
-        .keep = how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, cfg, i, &why) == 1
+        .keep = how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1
                     ? d->store.device_bytes[i] : 0,
         .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
         .disk = cfg->disk, .mem = cfg->csd_mem,
@@ -334,19 +366,25 @@ static int device_open(struct devices *d, const struct run_config *cfg, size_t i
         .update_params = how == DEVICES_TRAIN ? d->store.max_pad : CSD_ALIGN_PARAMS,
         .moments = d->store.moments, .wire_dt = cfg->wire_dt,
         .naive = cfg->mode == RUN_SU, .update_on_host = cfg->mode == RUN_BASE, .host = d->host_link,
-        .internal = d->internal[i], .buffers = buffers, .n_buffers = n_buffers, .bell = &d->bell,
-        .timeout_ns = cfg->io_timeout_ns,
+        .internal = d->internal[i], .buffers = &buffers, .n_buffers = buffers.iov_len > 0,
+        .bell = &d->bell, .timeout_ns = cfg->io_timeout_ns,
     };
-    rc = cfg->csd->open(&d->csd[i], &c, notice, notice_size, err);
+    rc = cfg->csd->open(&d->csd[i], &c, said, sizeof said, err);
+    if (said[0] && more->notice_size)
+        snprintf(more->notice, more->notice_size, "%s", said);
     if (rc == -ENOSPC && cfg->records.n) {
         why = *err;
         err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)",
                 why.text);
     }
+    if (rc == -EINVAL && !create) // if it is another's, that is said instead of what it lacks
+        found = superblock_found(d, i, &why);
+    if (found < 0 && err)
+        *err = why;
     if (rc)
-        return create || rc != -EINVAL ? rc : whose_is(d, cfg, i, rc, err);
+        return found < 0 ? found : rc;
     file_remember(d, i);
-    return superblock(d, cfg, i, create, err);
+    return superblock(d, i, create, err);
 }
 
 /* Remove RUN/devN, if nothing is in it. */
@@ -367,71 +405,58 @@ static void device_forget(struct devices *d, size_t i)
     d->csd[i] = NULL;
 }
 
-/* each: NULL, or where what is wrong with a device goes instead of ending it all. */
-static int open_all(struct devices *d, const struct run_config *cfg, enum devices_how how,
-                    const struct iovec *buffers, unsigned n_buffers, char *notice,
-                    size_t notice_size, struct err *each, struct err *err)
+static int tables_open(struct devices *d, struct err *err)
 {
-    size_t opened = 0;
-    int    rc;
-
-    *d = (struct devices){ .n = cfg->n_devices };
-    if (notice_size)
-        notice[0] = '\0';
-    csd_bell_init(&d->bell);
-    rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
-    if (!rc)
-        rc = devices_layout(&d->store, cfg, err);
-    if (rc)
-        goto out;
     d->internal = calloc(d->n, sizeof *d->internal);
     d->csd = calloc(d->n, sizeof *d->csd);
     d->paths = calloc(d->n, sizeof *d->paths);
     d->files = calloc(d->n, sizeof *d->files);
-    d->page = aligned_alloc(STORE_SUPERBLOCK, STORE_SUPERBLOCK);
-    if (!d->internal || !d->csd || !d->paths || !d->files || !d->page) {
-        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
-        goto out;
-    }
-    memset(d->page, 0, STORE_SUPERBLOCK);
-    rc = links_open(d, cfg, err);
-    for (; !rc && opened < d->n; opened++) {
-        char said[512] = "";
+    if (!d->internal || !d->csd || !d->paths || !d->files)
+        return err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
+    return 0;
+}
 
-        rc = device_open(d, cfg, opened, how, buffers, n_buffers, said, sizeof said, err);
-        if (said[0] && notice_size)
-            snprintf(notice, notice_size, "%s", said);
-        if (rc && rc != -EBUSY && each) { // who uses a device has not damaged it
-            each[opened] = *err;
+int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
+                 const struct devices_more *more, struct err *err)
+{
+    static const struct devices_more none;
+    size_t                           opened = 0;
+    int                              rc;
+
+    *d = (struct devices){ .cfg = *cfg, .n = cfg->n_devices };
+    more = more ? more : &none;
+    if (more->notice_size)
+        more->notice[0] = '\0';
+    csd_bell_init(&d->bell);
+    rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
+    if (!rc)
+        rc = devices_layout(&d->store, cfg, err);
+    if (!rc)
+        rc = tables_open(d, err);
+    if (!rc && more->lay && !buffer_add(d, more, 0, err))
+        rc = -ENOMEM;
+    if (!rc && !(d->page = devices_buffer(d, STORE_SUPERBLOCK)))
+        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
+    if (!rc)
+        rc = links_open(d, err);
+    for (; !rc && opened < d->n; opened++) {
+        rc = device_open(d, opened, how, more, err);
+        if (rc && rc != -EBUSY && more->each) { // who uses a device has not damaged it
+            more->each[opened] = *err;
             device_forget(d, opened);
             rc = 0;
         }
     }
-
-out:
-    if (rc) {
-        // one that failed removes what it made itself, unless it was open
-        for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) {
-            if (d->csd[i] && !is_block_device(d->paths[i]) && !devices_fake(cfg))
-                unlink(d->paths[i]);
-            folder_remove(cfg, i);
-        }
-        devices_close(d);
+    if (!rc)
+        return 0;
+    // one that failed removes what it made itself, unless it was open
+    for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) {
+        if (d->csd[i] && !is_block_device(d->paths[i]) && !devices_fake(cfg))
+            unlink(d->paths[i]);
+        folder_remove(cfg, i);
     }
+    devices_close(d);
     return rc;
-}
-
-int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
-                 const struct iovec *buffers, unsigned n_buffers, char *notice, size_t notice_size,
-                 struct err *err)
-{
-    return open_all(d, cfg, how, buffers, n_buffers, notice, notice_size, NULL, err);
-}
-
-int devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how,
-                      struct err *each, struct err *err)
-{
-    return open_all(d, cfg, how, NULL, 0, NULL, 0, each, err);
 }
 
 void devices_remove(const struct run_config *cfg)
@@ -446,25 +471,25 @@ void devices_remove(const struct run_config *cfg)
     }
 }
 
-int devices_close(struct devices *d)
+void devices_close(struct devices *d)
 {
-    int silent = d->silent;
-
     for (size_t i = 0; d->csd && i < d->n; i++)
         if (d->csd[i])
-            silent |= d->csd[i]->ops->close(d->csd[i]);
+            d->silent |= d->csd[i]->ops->close(d->csd[i]);
     for (size_t i = 0; d->internal && i < d->n; i++)
         link_free(d->internal[i]);
     link_free(d->host_link);
     for (size_t i = 0; d->paths && i < d->n; i++)
         free(d->paths[i]);
+    for (size_t i = 0; !d->silent && i < d->n_buffers; i++)
+        arena_free(&d->buffers[i]);
+    free(d->buffers);
     free(d->csd);
     free(d->internal);
     free(d->paths);
     free(d->files);
-    csd_free(d->page, silent);
     store_release(&d->store);
-    csd_bell_release(&d->bell);
+    if (d->n)
+        csd_bell_release(&d->bell);
     *d = (struct devices){ 0 };
-    return silent;
 }

@@ -3,25 +3,44 @@
 #ifndef OFFLOAD_DEVICES_H
 #define OFFLOAD_DEVICES_H
 
+#include "data/base/arena.h"
 #include "offload/run.h"
 #include "offload/store.h"
 
+/* What a path named when it was opened. */
+struct devices_file { uint64_t dev, ino; };
+
 struct devices {
-    struct store     store;
-    struct csd_bell  bell;
-    struct link     *host_link;
-    struct link    **internal; // (n)
-    struct csd     **csd;      // (n)
-    char           **paths;    // (n) of files or block devices
-    struct devices_file {
-        uint64_t dev, ino;
-    } * files; // (n) what the paths named when they were opened
-    size_t           n;
-    void            *page;     // 4 KiB for superblocks
-    int              silent; // a device gave requests up: what jobs pointed into must not be freed
+    struct run_config    cfg;      // what it points to is the opener's
+    struct store         store;
+    struct csd_bell      bell;
+    struct link         *host_link;
+    struct link        **internal; // (n)
+    struct csd         **csd;      // (n)
+    char               **paths;    // (n) of files or block devices
+    struct devices_file *files;    // (n)
+    size_t               n;
+    struct arena        *buffers;  // (n_buffers) what jobs point into; the first is registered
+    size_t               n_buffers;
+    void                *page;     // 4 KiB for superblocks
+    int                  silent;   // a device gave requests up, and may answer them still
 };
 
 enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
+
+/* What some openers want; all of it may be left out. */
+struct devices_more {
+    /* Says by arena_take what jobs will point into (called twice, data/base/arena.h). It is
+     * registered with the devices, and theirs. */
+    void      (*lay)(void *ctx, const struct store *st, struct arena *a);
+    void       *ctx;
+    char       *notice; // a sentence where a fall-back was taken, else ""
+    size_t      notice_size;
+    /* (n_devices) for `siTrain check`: a device that cannot be opened, or is not this run's, stays
+     * closed (csd[i] NULL), and one whose superblock is damaged stays open; each[i] gets the
+     * sentence, or none. One that is in use ends it all the same: -EBUSY. */
+    struct err *each;
+};
 
 /* Of the records (run.h): a buffer that one passes through, and what all take behind each device's
  * states, in bytes (records.c). */
@@ -29,21 +48,18 @@ size_t   records_buffer(const struct run_config *cfg);
 uint64_t records_device(const struct run_config *cfg);
 size_t   records_tables(const struct run_config *cfg); // in memory
 
-/* Lay out, open, and (unless creating) check the superblocks. buffers: host memory that jobs will
- * point into. After a failure nothing is open, and what DEVICES_CREATE made is removed. */
+/* Lay out, open, and (unless creating) check the superblocks. more may be NULL. After a failure
+ * nothing is open, and what DEVICES_CREATE made is removed. */
 int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
-                  const struct iovec *buffers, unsigned n_buffers, char *notice, size_t notice_size,
-                  struct err *err);
-/* Accepts the zero state. 1 if requests were given up that may still be answered: memory that jobs
- * pointed into must stay for ever. */
-int  devices_close(struct devices *d);
+                  const struct devices_more *more, struct err *err);
+/* Waits for what is in flight; accepts the zero state. Where a device is silent the buffers stay
+ * for ever. */
+void devices_close(struct devices *d);
 
-/* As devices_open with DEVICES_READ (or DEVICES_TRAIN, to mend), for `siTrain check`: a device that
- * cannot be opened, or is not this run's, stays closed (csd[i] NULL), and one whose superblock is
- * damaged stays open; each[i] (n_devices) gets the sentence, or none. One that is in use ends it:
- * -EBUSY. */
-int  devices_open_each(struct devices *d, const struct run_config *cfg, enum devices_how how,
-                       struct err *each, struct err *err);
+/* One more buffer for jobs, zeroed and aligned to 4 KiB, until devices_buffer_end or devices_close;
+ * NULL: out of memory. */
+void *devices_buffer(struct devices *d, size_t bytes);
+void  devices_buffer_end(struct devices *d, void *buffer); // NULL is fine
 
 /* The file or block device behind device i, malloced: a folder that was given has a file named
  * after the run. create: it need not be there, and its folder in RUN is made. */
@@ -57,10 +73,10 @@ int devices_place_check(const char *place, int is_device, int in_ram, struct err
 
 /* Whether every path still names what was opened, as large as it must be: what is written to a file
  * that was removed is lost when the process ends, and nothing else would tell. */
-int devices_present(const struct devices *d, const struct run_config *cfg, struct err *err);
+int devices_present(const struct devices *d, struct err *err);
 
 /* Write device i's superblock anew. */
-int devices_super_write(struct devices *d, const struct run_config *cfg, size_t i, struct err *err);
+int devices_super_write(struct devices *d, size_t i, struct err *err);
 
 /* Whether nothing is stored behind cfg (the null CSD or the null disk): what is read back means
  * nothing and is not compared. */

@@ -17,7 +17,7 @@ int master_reader_open(struct master_reader *m, struct devices *dev, struct err 
 {
     *m = (struct master_reader){ .dev = dev, .held = SIZE_MAX };
     m->subs = calloc(dev->store.n_subs, sizeof *m->subs);
-    m->buf = aligned_alloc(4096, store_state_bytes(&dev->store, dev->store.max_pad));
+    m->buf = devices_buffer(dev, store_state_bytes(&dev->store, dev->store.max_pad));
     if (m->subs && m->buf)
         return 0;
     master_reader_close(m);
@@ -28,7 +28,8 @@ int master_reader_open(struct master_reader *m, struct devices *dev, struct err 
 void master_reader_close(struct master_reader *m)
 {
     free(m->subs);
-    csd_free(m->buf, m->dev && m->dev->silent);
+    if (m->dev)
+        devices_buffer_end(m->dev, m->buf);
     *m = (struct master_reader){ 0 };
 }
 

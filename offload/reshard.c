@@ -351,12 +351,12 @@ static int buffers_open(struct move *m, struct err *err)
     int                 missing = 0;
 
     m->held = SIZE_MAX;
-    m->old_buf = aligned_alloc(4096, old);
+    m->old_buf = devices_buffer(&m->old, old);
     m->new_subs = calloc(n->n_subs, sizeof *m->new_subs);
     m->new_residuals = calloc(n->n_subs, sizeof *m->new_residuals);
     m->next_slot = calloc(n->n_classes, sizeof *m->next_slot);
     for (size_t i = 0; i < OUTS; i++)
-        missing |= !(m->out[i].buf = aligned_alloc(4096, new_));
+        missing |= !(m->out[i].buf = devices_buffer(&m->new_, new_));
     return missing || !m->old_buf || !m->new_subs || !m->new_residuals || !m->next_slot
                ? err_set(err, -ENOMEM,
                          "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad,
@@ -553,16 +553,15 @@ static int switch_over(struct move *m, char *const *old_paths, struct err *err)
 static int move_run(struct move *m, char *const *old_paths, struct err *err)
 {
     struct run_config from = m->r->from, to = m->r->to;
-    char              notice[512];
     int               rc;
 
     from.link_bw = from.csd_read_bw = from.csd_write_bw = 0; // the drives' own speed
     to.link_bw = to.csd_read_bw = to.csd_write_bw = 0;
-    rc = devices_open(&m->old, &from, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+    rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
     if (!rc)
         rc = old_map(m, err);
     if (!rc)
-        rc = devices_open(&m->new_, &to, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+        rc = devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
     if (!rc)
         rc = buffers_open(m, err);
     if (!rc)
@@ -574,12 +573,8 @@ static int move_run(struct move *m, char *const *old_paths, struct err *err)
 
 static void move_close(struct move *m)
 {
-    int silent = devices_close(&m->new_); // waits for what is in flight
-
-    silent |= devices_close(&m->old);
-    for (size_t i = 0; i < OUTS; i++)
-        csd_free(m->out[i].buf, silent);
-    csd_free(m->old_buf, silent);
+    devices_close(&m->new_); // waits for what is in flight
+    devices_close(&m->old);
     free(m->old_subs);
     free(m->old_residuals);
     free(m->new_subs);

@@ -17,14 +17,12 @@
 /* ---- creation on devices */
 
 /* A buffer for the largest slot: [master, moments, wire]. */
-static void *slot_buffer(const struct store *st, struct err *err)
+static void *slot_buffer(struct devices *d)
 {
-    void *p =
-        aligned_alloc(4096, store_state_bytes(st, st->max_pad) + store_wire_bytes(st, st->max_pad));
+    const struct store *st = &d->store;
+    size_t              states = store_state_bytes(st, st->max_pad);
 
-    if (!p)
-        err_set(err, -ENOMEM, "out of memory for a subgroup of %zu parameters", st->max_pad);
-    return p;
+    return devices_buffer(d, states + store_wire_bytes(st, st->max_pad));
 }
 
 /* Nothing is owed yet. */
@@ -70,7 +68,7 @@ static int all_format(struct devices *d, const struct params_source *init, struc
                       const struct watch *watch, struct err *err)
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
-    char     *buf = slot_buffer(&d->store, err);
+    char     *buf = slot_buffer(d);
     int       rc = 0;
 
     if (!buf || !next)
@@ -90,7 +88,6 @@ static int all_format(struct devices *d, const struct params_source *init, struc
         rc = devices_run(d, i, &flush, err);
     }
     free(next);
-    csd_free(buf, d->silent);
     return rc;
 }
 
@@ -119,8 +116,7 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 {
     struct devices     d;
     struct format_rows rows;
-    char               notice[512];
-    int rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, 0, notice, sizeof notice, err);
+    int                rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, err);
 
     if (rc)
         return rc;
@@ -153,13 +149,12 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
     struct journal      *journal = NULL;
     struct journal_state state;
     struct journal_grad *grads = NULL;
-    char                 notice[512];
     int                  rc;
 
     if (devices_fake(cfg))
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
                           "so there are no parameters to read", cfg->dir);
-    rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+    rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, err);
     if (rc)
         return rc;
     rc = master_reader_open(&r->masters, &r->dev, err);

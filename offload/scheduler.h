@@ -146,8 +146,6 @@ struct scheduler {
     struct master_reader    masters; // while they are lent the thread is not there
     struct meter     *meter;
     size_t            n_layer;
-    void             *arena; // frames, gradients, packed gradients
-    size_t            arena_bytes;
     void             *scratch;
     struct csd_segment *segments;
     pthread_t         thread;

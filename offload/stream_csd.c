@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { MAX_SPANS = 16384 };
 
@@ -371,65 +370,29 @@ static size_t residual_ram_bytes(const struct run_config *cfg)
     return bytes;
 }
 
-static size_t arena_bytes(const struct run_config *cfg, const struct store *st)
+/* Frames and gradient buffers (layers', then the embeddings', then the final norm's), records'
+ * buffers and residuals. */
+static void buffers_lay(void *ctx, const struct store *st, struct arena *a)
 {
-    size_t L = cfg->n_blocks - 2;
-    struct buffer_sizes e = buffers_of(cfg, st, 0, 1);
-    struct buffer_sizes l = buffers_of(cfg, st, 1, L + 1);
-    struct buffer_sizes f = buffers_of(cfg, st, L + 1, L + 2);
-
-    return e.wire + e.grad + e.pack + e.residual + f.wire + f.grad + f.pack + f.residual +
-           cfg->frames * l.wire + cfg->grad_buffers * (l.grad + l.pack + l.residual) +
-           (cfg->records.n ? cfg->records.buffers * records_buffer(cfg) : 0) +
-           (cfg->residual_in_ram ? residual_ram_bytes(cfg) : 0);
-}
-
-static void *carve(char **at, size_t bytes)
-{
-    void *p = *at;
-
-    *at += bytes;
-    return p;
-}
-
-/* One arena, cut into frames and gradient buffers (layers', then the embeddings', then the final
- * norm's), records' buffers and residuals. */
-static int arena_open(struct scheduler *s, struct err *err)
-{
+    struct scheduler        *s = ctx;
     const struct run_config *cfg = &s->cfg;
-    struct store            *st = &s->dev.store;
     size_t                   L = s->n_layer;
     struct buffer_sizes kind[3] = { buffers_of(cfg, st, 1, L + 1), buffers_of(cfg, st, 0, 1),
                                     buffers_of(cfg, st, L + 1, L + 2) };
-    char *at;
 
-    s->arena =
-        mmap(NULL, s->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (s->arena == MAP_FAILED) {
-        s->arena = NULL;
-        return err_set(err, -ENOMEM, "out of memory for %zu bytes of frames and gradient buffers",
-                       s->arena_bytes);
-    }
-    madvise(s->arena, s->arena_bytes, MADV_HUGEPAGE);
-    at = s->arena;
-    for (size_t i = 0; i < s->n_frames + 2; i++) {
-        const struct buffer_sizes *k = &kind[i < s->n_frames ? 0 : i - s->n_frames + 1];
-
-        s->frames[i] = (struct frame){ .wire = carve(&at, k->wire), .block = SIZE_MAX,
-                                       .shards = s->shard_reads + i * st->n_devices };
-    }
+    for (size_t i = 0; i < s->n_frames + 2; i++)
+        s->frames[i].wire = arena_take(a, kind[i < s->n_frames ? 0 : i - s->n_frames + 1].wire);
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         const struct buffer_sizes *k = &kind[i < s->n_gbufs ? 0 : i - s->n_gbufs + 1];
 
-        s->gbufs[i].grad = carve(&at, k->grad);
-        s->gbufs[i].pack = carve(&at, k->pack);
-        s->gbufs[i].residual = k->residual ? carve(&at, k->residual) : NULL;
+        s->gbufs[i].grad = arena_take(a, k->grad);
+        s->gbufs[i].pack = arena_take(a, k->pack);
+        s->gbufs[i].residual = arena_take(a, k->residual);
     }
     for (size_t i = 0; i < s->records.n_buffers; i++)
-        s->records.buffers[i].values = carve(&at, records_buffer(cfg));
+        s->records.buffers[i].values = arena_take(a, records_buffer(cfg));
     for (size_t b = 0; s->residuals && b < cfg->n_blocks; b++)
-        s->residuals[b].values = carve(&at, store_residual_bytes(store_pad(cfg->block_params[b])));
-    return 0;
+        s->residuals[b].values = arena_take(a, store_residual_bytes(store_pad(cfg->block_params[b])));
 }
 
 static size_t slots_total(const struct store *st)
@@ -453,9 +416,8 @@ static size_t tables_bytes(const struct store *st)
            st->n_blocks * st->n_devices * sizeof(struct shard_read);
 }
 
-static int tables_open(struct scheduler *s, struct err *err)
+static int tables_open(struct scheduler *s, const struct store *st, struct err *err)
 {
-    const struct store *st = &s->dev.store;
     size_t              slots = slots_total(st), most_subs = 0;
 
     for (size_t b = 0; b < st->n_blocks; b++) {
@@ -482,6 +444,10 @@ static int tables_open(struct scheduler *s, struct err *err)
         !s->free_slots || !s->queue || !s->queue_first || !s->queue_next || !s->updating ||
         !s->flushes || !s->scratch || !s->meter || (s->cfg.residual_in_ram && !s->residuals))
         return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
+    for (size_t i = 0; i < s->n_frames + 2; i++) {
+        s->frames[i].block = SIZE_MAX;
+        s->frames[i].shards = s->shard_reads + i * st->n_devices;
+    }
     for (size_t i = 0; i < s->n_gbufs + 2; i++) {
         s->gbufs[i].parts = calloc(most_subs, sizeof *s->gbufs[i].parts);
         if (!s->gbufs[i].parts)
@@ -624,17 +590,14 @@ static void redo_begin(struct scheduler *s)
 static void csd_close(struct stream *stream)
 {
     struct scheduler *s = of(stream);
-    int               silent;
 
     thread_stop(s);
     master_reader_close(&s->masters);
-    silent = devices_close(&s->dev); // waits for jobs in flight: their buffers go after it
+    devices_close(&s->dev); // waits for jobs in flight
     journal_close(s->journal);
     meter_free(s->meter);
     for (size_t i = 0; s->gbufs && i < s->n_gbufs + 2; i++)
         free(s->gbufs[i].parts);
-    if (s->arena && !silent)
-        munmap(s->arena, s->arena_bytes);
     free(s->scratch);
     free(s->segments);
     free(s->uses);
@@ -681,7 +644,9 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
                     size_t notice_size, struct err *err)
 {
     struct scheduler *s = calloc(1, sizeof *s);
-    struct iovec      buffers;
+    struct store      st = { 0 };
+    struct devices_more more = { .lay = buffers_lay, .ctx = s, .notice = notice,
+                                 .notice_size = notice_size };
     int               rc;
 
     if (!s)
@@ -695,18 +660,11 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
 
-    rc = devices_layout(&s->dev.store, cfg, err);
-    if (rc)
-        goto out;
-    s->arena_bytes = arena_bytes(&s->cfg, &s->dev.store);
-    rc = tables_open(s, err);
+    rc = devices_layout(&st, cfg, err);
     if (!rc)
-        rc = arena_open(s, err);
-    if (rc)
-        goto out;
-    store_release(&s->dev.store); // devices_open lays out anew
-    buffers = (struct iovec){ .iov_base = s->arena, .iov_len = s->arena_bytes };
-    rc = devices_open(&s->dev, cfg, DEVICES_TRAIN, &buffers, 1, notice, notice_size, err);
+        rc = tables_open(s, &st, err);
+    if (!rc)
+        rc = devices_open(&s->dev, cfg, DEVICES_TRAIN, &more, err);
     if (!rc)
         rc = segments_fill(s, err);
     if (!rc)
@@ -720,6 +678,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     rc = thread_start(s, err);
 
 out:
+    store_release(&st);
     if (rc)
         csd_close(&s->base);
     else

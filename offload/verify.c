@@ -332,7 +332,7 @@ static int map_read(struct check *c, struct runlog *log, struct err *err)
 static int lanes_open(struct check *c, struct err *err)
 {
     c->lanes = calloc(c->dev.n, sizeof *c->lanes);
-    c->bufs = aligned_alloc(4096, c->dev.n * PIECES * PIECE_BYTES);
+    c->bufs = devices_buffer(&c->dev, c->dev.n * PIECES * PIECE_BYTES);
     if (!c->lanes || !c->bufs)
         return err_set(err, -ENOMEM, "out of memory for %zu devices", c->dev.n);
     for (size_t d = 0; d < c->dev.n; d++) {
@@ -396,39 +396,36 @@ static int wires_mend(struct check *c, struct err *err)
 {
     const struct store *st = &c->dev.store;
     struct master_reader      m;
-    void               *wire = aligned_alloc(4096, store_wire_bytes(st, st->max_pad));
+    void               *wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
     int                       rc = wire ? master_reader_open(&m, &c->dev, err)
                                         : err_set(err, -ENOMEM, "out of memory for a wire shard");
 
-    if (rc) {
-        free(wire);
+    if (rc)
         return rc;
-    }
     memcpy(m.subs, c->subs, st->n_subs * sizeof *m.subs);
     for (size_t i = 0; i < st->n_subs && !rc; i++)
         if (c->bad[i] == BAD_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
     master_reader_close(&m);
-    csd_free(wire, c->dev.silent);
     return rc;
 }
 
-static int supers_mend(struct check *c, const struct run_config *cfg, struct err *err)
+static int supers_mend(struct check *c, struct err *err)
 {
     int rc = 0;
 
     for (size_t d = 0; d < c->dev.n && !rc; d++) {
         if (!*c->each[d].text || !c->dev.csd[d] || c->lanes[d].sentences)
             continue;
-        rc = devices_super_write(&c->dev, cfg, d, err);
+        rc = devices_super_write(&c->dev, d, err);
         c->v->count[VERIFY_SUPERBLOCK].mended += !rc;
     }
     return rc;
 }
 
-static int devices_mend(struct check *c, const struct run_config *cfg, struct err *err)
+static int devices_mend(struct check *c, struct err *err)
 {
-    int rc = supers_mend(c, cfg, err);
+    int rc = supers_mend(c, err);
 
     if (!rc)
         rc = wires_mend(c, err);
@@ -447,11 +444,11 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
 {
     struct run_config plain = *cfg; // at the drives' own speed
     struct check      c = {.v = v, .each = calloc(cfg->n_devices, sizeof *c.each)};
-    int               silent, rc;
+    struct devices_more more = { .each = c.each };
+    int               rc;
 
     plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
-    rc = c.each ? devices_open_each(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, c.each,
-                                    err)
+    rc = c.each ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
                 : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
     if (rc)
         goto out;
@@ -466,13 +463,12 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     map_check(&c);
     rc = lanes_run(&c, err);
     if (!rc && v->mend)
-        rc = devices_mend(&c, &plain, err);
+        rc = devices_mend(&c, err);
 
 out:
-    silent = devices_close(&c.dev);
+    devices_close(&c.dev);
     free(c.each);
-    csd_free(c.lanes, silent);
-    csd_free(c.bufs, silent);
+    free(c.lanes);
     free(c.subs);
     free(c.grads);
     free(c.residuals);

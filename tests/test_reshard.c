@@ -342,8 +342,7 @@ static void test_strangers(void **state)
     snprintf(path, sizeof path, "%s/dev0/states", t.dir);
     paths[0] = paths[1] = paths[2] = path;
     t.cfg.device_paths = paths;
-    assert_int_equal(devices_open(&d, &t.cfg, DEVICES_READ, NULL, 0, notice, sizeof notice, &t.err),
-                     -EBADMSG);
+    assert_int_equal(devices_open(&d, &t.cfg, DEVICES_READ, NULL, &t.err), -EBADMSG);
     assert_non_null(strstr(t.err.text, "was device 0 of 1 of this run at another time"));
     t.cfg.device_paths = NULL;
 

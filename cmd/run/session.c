@@ -343,7 +343,6 @@ int session_store_devices(struct session *s, struct err *err)
 static int devices_found(struct session *s, size_t had, struct err *err)
 {
     struct devices d;
-    char           notice[512];
     int            rc;
 
     if (s->o.device.n != had)
@@ -352,7 +351,7 @@ static int devices_found(struct session *s, size_t had, struct err *err)
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     rc = session_config(s, err);
     if (!rc)
-        rc = devices_open(&d, &s->run, DEVICES_READ, NULL, 0, notice, sizeof notice, err);
+        rc = devices_open(&d, &s->run, DEVICES_READ, NULL, err);
     if (rc)
         return rc;
     rc = runlog_begin(s->log, err);
