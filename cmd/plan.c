@@ -98,13 +98,12 @@ static void print_model(const struct session *s)
 
 static void print_traffic(const struct session *s)
 {
-    struct traffic_config c = traffic_of_run(&s->run);
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     // rows of varying length, or layers that the run chooses
     int                   any = 0, at_most = s->gpt.n_labels || s->o.activations == TRAIN_AUTO;
 
-    traffic_computed(&m, &c);
+    traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)

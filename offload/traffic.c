@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-static uint64_t params_total(const struct traffic_config *c)
+static uint64_t params_total(const struct run_config *c)
 {
     uint64_t n = 0;
 
@@ -18,7 +18,7 @@ static uint64_t params_total(const struct traffic_config *c)
 }
 
 /* As sent: dense fp32, or the pairs of each block. */
-static uint64_t gradient_bytes(const struct traffic_config *c)
+static uint64_t gradient_bytes(const struct run_config *c)
 {
     uint64_t bytes = 0;
 
@@ -32,7 +32,7 @@ static uint64_t gradient_bytes(const struct traffic_config *c)
 /* Embeddings and final norm have frames of their own and are read once. A layer is read in
  * forward and in backward, but those that forward used last are still in their frames when
  * backward begins. */
-static uint64_t wire_read_bytes(const struct traffic_config *c)
+static uint64_t wire_read_bytes(const struct run_config *c)
 {
     size_t   layers = c->n_blocks - 2, kept = c->frames < layers ? c->frames : layers;
     uint64_t params = c->block_params[0] + c->block_params[c->n_blocks - 1];
@@ -42,33 +42,17 @@ static uint64_t wire_read_bytes(const struct traffic_config *c)
     return params * dtype_bytes(c->wire_dt);
 }
 
-struct traffic_config traffic_of_run(const struct run_config *run)
+void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
-    return (struct traffic_config){ .on_host = run->mode == RUN_BASE,
-                                    .in_memory = run->mode == RUN_MEM,
-                                    .n_blocks = run->n_blocks,
-                                    .block_params = run->block_params,
-                                    .frames = run->frames,
-                                    .wire_dt = run->wire_dt,
-                                    .moments = optim_moments(run->optim),
-                                    .compress = run->compress,
-                                    .error_feedback = run->error_feedback,
-                                    .residual_in_ram = run->residual_in_ram,
-                                    .records = run->records };
-}
-
-void traffic_computed(struct link_meter *out, const struct traffic_config *c)
-{
-    enum link_kind update = c->on_host ? LINK_HOST : LINK_INTERNAL; // which link the update's data
-                                                                    // cross
+    enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // its data cross this
     uint64_t       params, states, offloaded = 0;
 
     assert(c->n_blocks >= 2);
     memset(out, 0, sizeof *out);
-    if (c->in_memory)
+    if (c->mode == RUN_MEM)
         return;
     params = params_total(c);
-    states = params * (uint64_t)(1 + c->moments) * sizeof(float);
+    states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient_bytes(c);
     out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] = wire_read_bytes(c);
     if (c->error_feedback) {

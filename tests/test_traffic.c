@@ -12,21 +12,22 @@
 
 static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all
 
-static struct traffic_config small(void)
+static struct run_config small(void)
 {
-    return (struct traffic_config){
-        .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16, .moments = 2
+    return (struct run_config){
+        .mode = RUN_SUO, .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16,
+        .optim = OPTIM_ADAMW,
     };
 }
 
 static void test_base(void **state)
 {
-    struct traffic_config c = small();
-    struct link_meter     m;
-    uint64_t            (*host)[LINK_DIRS] = m.bytes[LINK_HOST];
+    struct run_config c = small();
+    struct link_meter m;
+    uint64_t        (*host)[LINK_DIRS] = m.bytes[LINK_HOST];
 
     (void)state;
-    c.on_host = 1;
+    c.mode = RUN_BASE;
     traffic_computed(&m, &c);
     assert_int_equal(host[CLASS_STATES][LINK_READ], 12 * 2220);
     assert_int_equal(host[CLASS_STATES][LINK_WRITE], 12 * 2220);
@@ -40,8 +41,8 @@ static void test_base(void **state)
 
 static void test_su(void **state)
 {
-    struct traffic_config c = small();
-    struct link_meter     m;
+    struct run_config c = small();
+    struct link_meter m;
 
     (void)state;
     traffic_computed(&m, &c);
@@ -60,15 +61,15 @@ static void test_su(void **state)
 /* 2% of the bytes: 10, 3, 3, 3, 3 pairs, and one where 1% is less than one. */
 static void test_compressed(void **state)
 {
-    struct traffic_config c = small();
-    struct link_meter     m;
+    struct run_config c = small();
+    struct link_meter m;
 
     (void)state;
     c.compress = 0.02;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE], 8 * 23);
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_GRADIENT][LINK_READ], 8 * 23);
-    c.on_host = 1;
+    c.mode = RUN_BASE;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE], 8 * 23);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_GRADIENT][LINK_READ], 8 * 23);
@@ -77,8 +78,8 @@ static void test_compressed(void **state)
 /* The last records stay in memory. */
 static void test_records(void **state)
 {
-    struct traffic_config c = small();
-    struct link_meter     m;
+    struct run_config c = small();
+    struct link_meter m;
 
     (void)state;
     c.records.n = 8;
@@ -95,8 +96,8 @@ static void test_records(void **state)
 
 static void test_error_feedback(void **state)
 {
-    struct traffic_config c = small();
-    struct link_meter     m, without;
+    struct run_config c = small();
+    struct link_meter m, without;
 
     (void)state;
     c.compress = 0.02;
@@ -114,18 +115,18 @@ static void test_error_feedback(void **state)
 
 static void test_frames_and_formats(void **state)
 {
-    struct traffic_config c = small();
-    struct link_meter     m;
+    struct run_config c = small();
+    struct link_meter m;
 
     (void)state;
     c.wire_dt = DT_F32;
-    c.moments = 1;
+    c.optim = OPTIM_SGD;
     c.frames = 9; // more than layers: everything is read once
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_WIRE][LINK_READ], 4 * 2220);
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_WIRE][LINK_WRITE], 4 * 2220);
     assert_int_equal(m.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 8 * 2220);
-    c.in_memory = 1;
+    c.mode = RUN_MEM;
     traffic_computed(&m, &c);
     assert_int_equal(link_meter_total(&m), 0);
 }

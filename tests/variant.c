@@ -65,23 +65,12 @@ static int traffic_row(void *ctx, int n, const char **v, const char **names)
 
 void variant_traffic(struct toy *t, uint64_t step)
 {
-    struct traffic_config c = {
-        .on_host = t->cfg.mode == RUN_BASE,
-        .n_blocks = BLOCKS,
-        .block_params = sizes,
-        .frames = t->cfg.frames,
-        .wire_dt = t->cfg.wire_dt,
-        .moments = optim_moments(t->cfg.optim),
-        .compress = t->cfg.compress,
-        .error_feedback = t->cfg.error_feedback,
-        .residual_in_ram = t->cfg.residual_in_ram,
-        .records = { .n = toy_records(&t->cfg, step),
-                     .bytes = toy_record_bytes(&t->cfg, step),
-                     .buffers = t->cfg.records.buffers },
-    };
+    struct run_config c = t->cfg;
     struct link_meter want, got = { 0 };
     char              sql[128];
 
+    c.records.n = toy_records(&t->cfg, step);
+    c.records.bytes = toy_record_bytes(&t->cfg, step);
     traffic_computed(&want, &c);
     snprintf(sql, sizeof sql,
              "SELECT link, class, direction, bytes FROM traffic_per_step WHERE step = %llu",

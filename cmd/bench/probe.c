@@ -171,11 +171,10 @@ static int child_run(json_t **out, struct args *a, struct err *err)
 
 static double host_bytes(const struct session *s)
 {
-    struct traffic_config c = traffic_of_run(&s->run);
     struct link_meter     m;
     double                sum = 0;
 
-    traffic_computed(&m, &c);
+    traffic_computed(&m, &s->run);
     for (int k = 0; k < LINK_CLASSES; k++)
         for (int d = 0; d < LINK_DIRS; d++)
             if (k != CLASS_STATES &&

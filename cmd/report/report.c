@@ -147,7 +147,7 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
 {
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
     struct gpt_config     g = { .norm_eps = 1e-5f }; // of no matter here
-    struct traffic_config c = { 0 };
+    struct run_config     c = { 0 };
     size_t               *sizes, feedback = 0, in_ram = 0;
     int                   kind;
 
@@ -170,13 +170,12 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
         return 0;
     for (size_t b = 0; b < gpt_blocks(&g); b++)
         sizes[b] = gpt_block_size(&g, b);
-    c.on_host = !strcmp(mode, "base");
-    c.in_memory = !strcmp(mode, "mem");
+    c.mode = !strcmp(mode, "base") ? RUN_BASE : !strcmp(mode, "mem") ? RUN_MEM : RUN_SUO;
     c.n_blocks = gpt_blocks(&g);
     c.block_params = sizes;
-    *frames_known = setting_number(log, "frames", &c.frames) || c.in_memory;
+    *frames_known = setting_number(log, "frames", &c.frames) || c.mode == RUN_MEM;
     c.wire_dt = strcmp(dtype, "fp32") ? DT_BF16 : DT_F32;
-    c.moments = optim_moments((enum optim_kind)kind);
+    c.optim = (enum optim_kind)kind;
     c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
     // read or not: the plan's choice, as the frames
     c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram;

@@ -23,7 +23,6 @@ static int of_images(struct wear *w, const struct run_config *run, struct err *e
 
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
 {
-    struct traffic_config c = traffic_of_run(run);
     struct link_meter     m;
     struct store          layout;
     int                   rc;
@@ -31,7 +30,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
     *w = (struct wear){ 0 };
     if (run->mode == RUN_MEM)
         return of_images(w, run, err);
-    traffic_computed(&m, &c);
+    traffic_computed(&m, run);
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             w->device[k] += (double)m.bytes[l][k][LINK_WRITE] / (double)run->n_devices;
