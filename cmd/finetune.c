@@ -1,7 +1,7 @@
 /* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A
  * new run is made complete, with its rows tokenised, then opened and trained like any other; what
- * comes after training, results and predictions, is made from the run alone (outcome.c), so that it
- * can be made again. */
+ * comes after training, results and predictions, is made from the run alone
+ * (cmd/run/finetune_results.c), so that it can be made again. */
 #include "cmd/run/classes.h"
 #include "cmd/cmd.h"
 #include "cmd/run/columns.h"

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""layers.py: the rooms and their law (docs/design.md). A room uses only itself and rooms below it, by
+what it includes and by what it calls; units stand in no circle, by neither; sqlite3.h is known to one
+room; and every file that a comment or a page of docs names is there. TAP.
+
+A unit is NAME.c with NAME.h; a header without a .c belongs to the unit that its name begins with. A
+circle may hide behind one header that declares what several units define, so calls count, too: those
+that the objects in the build folder (BUILD, else build) leave to the linker. Calls, not data: a table
+may name those that call the table's unit, as csd.c names the devices.
+"""
+import graphlib
+import os
+import re
+import subprocess
+
+from tap import ROOT, ROOMS, done, report, sources
+
+# room: what it may use beside itself
+LAW = {
+    "cmd": "cmd/bench cmd/report cmd/say cmd/run cmd/opt model offload csd kernels data",
+    "cmd/bench": "cmd/say cmd/run cmd/opt model offload csd kernels data",
+    "cmd/report": "cmd/say cmd/run cmd/opt model offload csd kernels data",
+    "cmd/say": "cmd/run cmd/opt model offload csd kernels data",
+    "cmd/run": "cmd/opt model offload csd kernels data",
+    "cmd/opt": "data/base",
+    "model": "offload csd kernels data",
+    "offload": "csd kernels data",
+    "csd": "kernels data/base",
+    "kernels": "data/base",
+    "data/task": "data/db data/text data/base",
+    "data/text": "data/base",
+    "data/tensors": "data/base",
+    "data/db": "data/base",
+    "data/base": "",
+}
+# Named in words, but not ours: programs of others, and what a reader is asked to fill in.
+OTHERS = {"llm.c", "llama2.c", "run_glue.py", "NAME.c", "NAME.h"}
+
+
+def room(file):
+    return os.path.dirname(file)
+
+
+def allowed(user, used):
+    """Whether a file of the room `user` may use one of the room `used`; "data" means all below it."""
+    below = LAW.get(user, "").split()
+    return used == user or used in below or os.path.dirname(used) == "data" and "data" in below
+
+
+def unlawful(edges):
+    return [f"{a} {b}" for a, b in sorted(edges) if not allowed(room(a), room(b))]
+
+
+def unit(file, files):
+    """The unit that a file is of: the .c that bears its name, or the longest beginning of it."""
+    name = file[:-2]
+    while name + ".c" not in files and "_" in os.path.basename(name):
+        name = name[:name.rindex("_")]
+    return name if name + ".c" in files else file[:-2]
+
+
+def circles(edges):
+    """Circles "a -> b -> a", one at a time: each is cut at an edge before the next is looked for."""
+    edges, found = {(a, b) for a, b in edges if a != b}, []
+    while True:
+        graph = {}
+        for a, b in sorted(edges):
+            graph.setdefault(a, []).append(b)
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+            return found
+        except graphlib.CycleError as error:
+            circle = error.args[1][::-1]  # each is used by the one before it
+            found.append(" -> ".join(circle))
+            edges.remove((circle[0], circle[1]))
+
+
+def includes(files):
+    """(file, file that it includes) of ours."""
+    return {(f, used) for f in files
+            for used in re.findall(r'^#include "([^"]*)"', (ROOT / f).read_text(encoding="utf-8"), re.M)}
+
+
+def calls(files, build):
+    """(file, file that defines a function which it uses); None where the objects are not there, or
+    older than their source."""
+    objects = {}
+    for f in files:
+        object_ = ROOT / build / (f[:-2] + ".o")
+        if f.endswith(".c") and object_.exists() and object_.stat().st_mtime >= (ROOT / f).stat().st_mtime:
+            objects[str(object_)] = f
+        elif f.endswith(".c") and "onednn" not in f:  # one of two stands for the other
+            return None
+    symbols = subprocess.run(["nm", "-AP", *objects], capture_output=True, text=True, check=True).stdout
+    rows = [(objects[where.rstrip(":")], name, kind)
+            for where, name, kind in (line.split()[:3] for line in symbols.splitlines())]
+    defines = {name: f for f, name, kind in rows if kind in "TWi"}
+    return {(f, defines[name]) for f, name, kind in rows if kind == "U" and name in defines}
+
+
+def named_but_absent():
+    """Files that words name and nobody has: in pages, and in comments of sources."""
+    every = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not every:
+        return
+    paths, names = set(every), {os.path.basename(f) for f in every}
+    comment = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+    for f in every:
+        if not f.endswith((".md", ".c", ".h")) or not (ROOT / f).exists():
+            continue
+        text = (ROOT / f).read_text(encoding="utf-8")
+        words = [text] if f.endswith(".md") else comment.findall(text)
+        for name in re.findall(r"(?<![\w./<-])[\w/-]+\.(?:c|h|sh|py)\b", "\n".join(words)):
+            there = {name, os.path.normpath(os.path.join(room(f), name))} & paths if "/" in name \
+                else name in names
+            if not there and os.path.basename(name) not in OTHERS \
+                    and not os.path.exists(f"/usr/include/{name}"):
+                yield f"{f}: {name}"
+
+
+def sees():
+    """What is seen and what is not in a few made up edges."""
+    files = {"csd/a.c", "csd/a.h", "csd/b.c", "csd/a_parts.h"}
+    lawful = [("cmd/x.c", "cmd/run/y.h"), ("cmd/run/y.c", "data/db/z.h"), ("csd/a.c", "data/base/z.h"),
+              ("data/task/a.c", "data/db/a.h"), ("kernels/a.c", "kernels/b.h")]
+    against = [("cmd/run/y.c", "cmd/say/z.h"), ("csd/a.c", "offload/b.h"), ("csd/a.c", "data/db/b.h"),
+               ("data/db/a.c", "data/task/b.h"), ("cmd/opt/a.c", "cmd/cmd.h"), ("nowhere/a.c", "csd/b.h")]
+    if unlawful(lawful):
+        yield f"what is lawful: {unlawful(lawful)}"
+    if len(unlawful(against)) != len(against):
+        yield f"of what is against the law only {unlawful(against)}"
+    if circles([("a", "b"), ("b", "c"), ("a", "c"), ("a", "a")]):
+        yield "a circle where there is none"
+    if circles([("a", "b"), ("b", "a")]) != ["a -> b -> a"] or \
+            len(circles([("a", "b"), ("b", "c"), ("c", "a"), ("d", "e"), ("e", "d")])) != 2:
+        yield "circles are not seen"
+    if unit("csd/a_parts.h", files) != "csd/a" or unit("csd/b.c", files) != "csd/b":
+        yield "a file's unit is not found"
+
+
+report("offenders are seen, and nothing else", list(sees()))
+all_files = sources(*ROOMS)
+known = set(all_files)
+used = includes(all_files)
+called = calls(all_files, os.environ.get("BUILD", "build"))
+
+report("every room stands in the law", sorted({room(f) for f in all_files} - set(LAW)))
+report("a room includes only what is below it", unlawful(used))
+report("sqlite3.h is known to data/db alone",
+       [f for f in all_files if room(f) != "data/db" and "#include <sqlite3.h>" in (ROOT / f).read_text()])
+report("no circle of units, by what they include",
+       circles({(unit(a, known), unit(b, known)) for a, b in used}))
+for name, offenders in (("a room calls only what is below it", unlawful(called or [])),
+                        ("no circle of units, by what they call", circles(called or []))):
+    if called is None:
+        print(f"ok - {name} # SKIP the objects of all sources are not built")
+    else:
+        report(name, offenders)
+report("every file that words name is there", list(named_but_absent()))
+done()
