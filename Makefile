@@ -263,11 +263,14 @@ crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs
 FAULT_WRAP := open pread pwrite fsync fdatasync ftruncate posix_fallocate mkdir rename malloc calloc realloc aligned_alloc mmap strdup strndup \
               realpath asprintf pthread_create io_uring_queue_init io_uring_submit io_uring_submit_and_wait io_uring_submit_and_wait_timeout
 
-$(BUILD)/tests/test_fault: override LDFLAGS += $(FAULT_WRAP:%=-Wl,--wrap=%)
-$(BUILD)/tests/test_fault: $(BUILD)/tests/fault/calls.o $(filter-out %/main.o,$(CMD_OBJ))
+FAULT_BIN  := $(BUILD)/tests/test_fault $(BUILD)/tests/test_fault_calls
 
-prove-faults: $(BUILD)/tests/test_fault ## every request, system call and allocation of short runs fails once
-	@$(BUILD)/tests/test_fault all
+$(FAULT_BIN): $(BUILD)/tests/fault/trial.o
+$(BUILD)/tests/test_fault_calls: override LDFLAGS += $(FAULT_WRAP:%=-Wl,--wrap=%)
+$(BUILD)/tests/test_fault_calls: $(BUILD)/tests/fault/calls.o $(filter-out %/main.o,$(CMD_OBJ))
+
+prove-faults: $(FAULT_BIN) ## every request, system call and allocation of short runs fails once
+	@for t in $(FAULT_BIN); do $$t all || exit 1; done
 
 test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas ## build the test programs only
 

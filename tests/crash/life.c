@@ -48,31 +48,20 @@ void life_init(void)
 
 static struct run_config config_of(const struct plan *p, struct runlog *log)
 {
-    return (struct run_config){
-        .dir = DIR,
-        .log = log,
-        .id = "00112233445566778899aabbccddeeff",
-        .mode = p->mode,
-        .n_blocks = BLOCKS,
-        .block_params = sizes,
-        .decay = toy_decay,
-        .wire_dt = DT_BF16,
-        .optim = OPTIM_ADAMW,
-        .compress = p->compress,
-        .error_feedback = p->feedback,
-        .residual_in_ram = p->in_ram,
-        .speculate = p->speculate,
-        .spares = p->spares,
-        .n_devices = 2,
-        .csd = p->sync ? &csd_emu : &csd_sim,
-        .disk = "sync",
-        .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0),
-        .frames = 2,
-        .grad_buffers = 1,
-        .durable = p->storage != NO_FLUSHES,
-        .commit_every = p->commit_every,
-        .records = { .n = (size_t)p->records, .bytes = 5000, .buffers = 2 },
-    };
+    struct run_config cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
+
+    cfg.log = log;
+    cfg.compress = p->compress;
+    cfg.error_feedback = p->feedback;
+    cfg.residual_in_ram = p->in_ram;
+    cfg.speculate = p->speculate;
+    cfg.spares = p->spares;
+    cfg.n_devices = 2;
+    cfg.csd = p->sync ? &csd_emu : &csd_sim;
+    cfg.durable = p->storage != NO_FLUSHES;
+    cfg.commit_every = p->commit_every;
+    cfg.records = (struct run_records){ .n = (size_t)p->records, .bytes = 5000, .buffers = 2 };
+    return cfg;
 }
 
 /* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept

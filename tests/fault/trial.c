@@ -1,0 +1,219 @@
+/* trial.c: see trial.h. */
+#include "tests/fault/trial.h"
+
+#include "tests/disk_fault.h"
+#include "tests/tempdir.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const size_t sizes[BLOCKS] = { 5011, 3000, 3000, 77 };
+
+int trial_all;
+
+/* ---- a run ---- */
+
+char *trial_folder(int direct)
+{
+    char path[] = "/dev/shm/sitrain-fault-XXXXXX";
+
+    return !direct && mkdtemp(path) ? strdup(path) : tempdir_new();
+}
+
+void trial_begin(struct trial *t, const struct plan *p)
+{
+    *t = (struct trial){ .dir = trial_folder(!strcmp(p->disk, "uring")) };
+    snprintf(t->db, sizeof t->db, "%s/run.db", t->dir);
+    t->cfg = toy_config(t->dir, p->mode, sizes, BLOCKS);
+    t->cfg.compress = p->compress;
+    t->cfg.error_feedback = p->feedback;
+    t->cfg.residual_in_ram = p->in_ram;
+    t->cfg.spares = p->speculate;
+    t->cfg.speculate = p->speculate;
+    if (!strcmp(p->disk, "fault"))
+        t->cfg.csd = disk_fault_csd();
+    else
+        t->cfg.disk = p->disk;
+    t->cfg.durable = 1;
+    t->cfg.device_in_ram = 1;
+    t->cfg.commit_every = 1;
+    t->cfg.records = (struct run_records){ .n = (size_t)p->records, .bytes = 5000, .buffers = 1 };
+}
+
+void trial_end(struct trial *t)
+{
+    tempdir_remove(t->dir);
+}
+
+static void close_log(struct trial *t)
+{
+    runlog_close(t->cfg.log);
+    t->cfg.log = NULL;
+}
+
+int trial_make(struct trial *t)
+{
+    int rc = runlog_create(&t->cfg.log, t->db, 1, &t->err);
+
+    if (rc)
+        return rc;
+    rc = run_format(&t->cfg, &toy_init, &t->err);
+    close_log(t);
+    if (rc)
+        unlink(t->db);
+    return rc;
+}
+
+int trial_train(struct trial *t)
+{
+    struct stream *s = NULL;
+    char           notice[512];
+    uint64_t       step = 0, applied;
+    int            rc = runlog_open(&t->cfg.log, t->db, 0, 1, &t->err);
+
+    if (!rc)
+        rc = run_train(&s, &t->cfg, notice, sizeof notice, &t->err);
+    if (!rc)
+        rc = stream_drain(s, &t->err);
+    if (!rc)
+        rc = run_position(&t->cfg, &step, &applied, &t->err);
+    for (; !rc && step < STEPS; step++)
+        rc = toy_step(&t->cfg, s, step, 0, 0, &t->loss[step], &t->err);
+    if (!rc)
+        rc = stream_drain(s, &t->err);
+    stream_close(s);
+    close_log(t);
+    return rc;
+}
+
+int trial_read(struct trial *t)
+{
+    int rc = runlog_open(&t->cfg.log, t->db, 1, 1, &t->err);
+
+    t->params = 0;
+    if (!rc)
+        rc = toy_params_sum(&t->cfg, &t->params, &t->err);
+    close_log(t);
+    return rc;
+}
+
+struct stream *trial_open(struct trial *t)
+{
+    struct stream *s = NULL;
+    char           notice[512];
+
+    if (runlog_open(&t->cfg.log, t->db, 0, 1, &t->err) ||
+        run_train(&s, &t->cfg, notice, sizeof notice, &t->err))
+        fail_msg("%s", t->err.text);
+    return s;
+}
+
+void trial_close(struct trial *t, struct stream *s)
+{
+    stream_close(s);
+    close_log(t);
+}
+
+int trial_entries(const char *path)
+{
+    DIR           *d = opendir(path);
+    struct dirent *e;
+    int            n = 0;
+
+    while (d && (e = readdir(d)))
+        n += *e->d_name != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+void trial_nothing_left(const struct trial *t)
+{
+    DIR           *d = opendir(t->dir);
+    struct dirent *e;
+
+    while ((e = readdir(d)))
+        if (*e->d_name != '.' && strcmp(e->d_name, "run.lock"))
+            fail_msg("a failed creation (%s) left %s", t->err.text, e->d_name);
+    closedir(d);
+}
+
+struct trial trial_whole(const struct plan *p)
+{
+    struct trial t;
+
+    trial_begin(&t, p);
+    if (trial_make(&t) || trial_train(&t) || trial_read(&t))
+        fail_msg("%s: %s", p->name, t.err.text);
+    trial_end(&t);
+    return t;
+}
+
+/* ---- what every failure must be ---- */
+
+static int threads_before, files_before;
+
+void trial_watch(void)
+{
+    alarm(WATCHDOG);
+    threads_before = trial_entries("/proc/self/task");
+    files_before = trial_entries("/proc/self/fd");
+}
+
+/* A thread that was joined may stand in /proc for another moment. */
+void trial_nothing_runs(const char *text)
+{
+    for (int i = 0; i < 200 && trial_entries("/proc/self/task") > threads_before; i++)
+        usleep(1000);
+    if (trial_entries("/proc/self/task") > threads_before ||
+        trial_entries("/proc/self/fd") > files_before)
+        fail_msg("%s: %d threads and %d files were open before, %d and %d are now", text,
+                 threads_before, files_before, trial_entries("/proc/self/task"),
+                 trial_entries("/proc/self/fd"));
+}
+
+void trial_is_sentence(const struct trial *t, int rc, const char *what, uint64_t k)
+{
+    assert_true(rc < 0);
+    if (strlen(t->err.text) < 12 || strchr(t->err.text, '\n'))
+        fail_msg("%s at %llu: %s", what, (unsigned long long)k, t->err.text);
+}
+
+void trial_goes_on(struct trial *t, const struct trial *want, const char *what, uint64_t k)
+{
+    if (trial_train(t) || trial_read(t))
+        fail_msg("%s at %llu: it does not go on: %s", what, (unsigned long long)k, t->err.text);
+    if (t->params != want->params || memcmp(t->loss, want->loss, sizeof t->loss))
+        fail_msg("%s at %llu: not the same bits", what, (unsigned long long)k);
+}
+
+/* ---- a program ---- */
+
+static void on_alarm(int signal)
+{
+    static const char text[] = "the watchdog: it hangs\n";
+
+    (void)signal;
+    if (write(2, text, sizeof text - 1) < 0)
+        _exit(2);
+    abort();
+}
+
+void trial_set_up(int argc, char **argv)
+{
+    trial_all = argc > 1 && !strcmp(argv[1], "all");
+    signal(SIGALRM, on_alarm);
+    omp_set_num_threads(1);
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+}

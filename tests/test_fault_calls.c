@@ -1,0 +1,272 @@
+/* test_fault_calls.c: every call of the system that can fail does, once, at every place: ours,
+ * SQLite's, what io_uring answers, memory; in the life of a run, and in its creation as the commands
+ * do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make prove-faults) takes
+ * every place; without it, some. */
+#include "tests/fault/trial.h"
+#include "cmd/run/newrun.h"
+#include "model/step.h"
+#include "tests/disk_fault.h"
+#include "tests/fault/calls.h"
+#include "tests/stream_plain.h"
+#include "tests/tempdir.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- calls of the system ---- */
+
+/* Let call k of a kind go wrong, in the life of a run; 0 when there are fewer. */
+static int call_fails(const struct plan *p, const struct trial *want, enum calls_kind kind,
+                      uint64_t k, int how, int *survived)
+{
+    struct trial t;
+    int        made, rc, met;
+
+    trial_watch();
+    trial_begin(&t, p);
+    calls_arm(kind, k, how);
+    rc = trial_make(&t);
+    made = !rc;
+    if (made)
+        rc = trial_train(&t);
+    calls_disarm();
+    met = calls_met();
+    if (met && rc) {
+        trial_is_sentence(&t, rc, p->name, k);
+        if (kind == CALLS_SQLITE && how == ENOSPC && strstr(t.err.text, "is missing"))
+            fail_msg("%s at %llu: what could not be read is not missing: %s", p->name,
+                     (unsigned long long)k, t.err.text);
+        if (!made)
+            trial_nothing_left(&t);
+    }
+    *survived += met && !rc;
+    if (!made && trial_make(&t))
+        fail_msg("%s", t.err.text);
+    if (met)
+        trial_goes_on(&t, want, p->name, k);
+    trial_nothing_runs(t.err.text);
+    trial_end(&t);
+    return met;
+}
+
+static void calls_fail(const struct plan *p, enum calls_kind kind, const char *name, uint64_t some)
+{
+    static const struct { const char *name; int how, harmless; } ways[] = {
+        { "EIO", EIO, 0 },       { "ENOSPC", ENOSPC, 0 },     { "EINTR", EINTR, 1 },
+        { "EAGAIN", EAGAIN, 1 }, { "short", CALLS_SHORT, 1 },
+    };
+    struct trial want;
+
+    want = trial_whole(p);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        uint64_t k = 1 + w, n = 0;
+        int      survived = 0;
+
+        for (; call_fails(p, &want, kind, k, ways[w].how, &survived); n++)
+            k += trial_all ? 1 : some;
+        print_message("%s: %s at %llu of %llu calls (%s); %d were mended on the way\n", p->name,
+                      ways[w].name, (unsigned long long)n, (unsigned long long)k, name, survived);
+        assert_true(n > 2);
+        if (ways[w].harmless && kind == CALLS_RING)
+            assert_true(survived > 0);
+    }
+}
+
+static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 },
+                         in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 },
+                         on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0, 0, 4 },
+                         faulty = { "su", RUN_SU, "fault", 0, 0, 0, 0, 0 };
+
+static void file_calls_fail(void **state)
+{
+    (void)state;
+    calls_fail(&on_sync, CALLS_FILES, "of files", 53);
+    calls_fail(&in_mem, CALLS_FILES, "of files", 7);
+}
+
+static void database_calls_fail(void **state)
+{
+    (void)state;
+    calls_fail(&on_sync, CALLS_SQLITE, "of SQLite", 29);
+    calls_fail(&in_mem, CALLS_SQLITE, "of SQLite", 29);
+}
+
+static void ring_answers_fail(void **state)
+{
+    (void)state;
+    calls_fail(&on_uring, CALLS_RING, "of io_uring", 41);
+}
+
+/* ---- memory ---- */
+
+static void memory_fails(void **state)
+{
+    (void)state;
+    static const struct plan *const plans[] = { &on_sync, &on_uring, &in_mem, &faulty };
+
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        struct trial want;
+        uint64_t   k = 1, n = 0;
+        int        survived = 0;
+
+        disk_fault_set(&(struct disk_fault_plan){ .inner = &disk_sync });
+        want = trial_whole(plans[i]);
+        for (; call_fails(plans[i], &want, CALLS_MEMORY, k, ENOMEM, &survived); n++)
+            k += trial_all ? 1 : plans[i] == &on_uring ? 13 : 3;
+        print_message("%s: %llu of %llu allocations failed, one at a time; %d could be done "
+                      "without\n",
+                      plans[i]->name, (unsigned long long)n, (unsigned long long)k, survived);
+        assert_true(n > 5);
+    }
+}
+
+static const struct gpt_config tiny = {
+    .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 64, .n_positions = 32, .norm_eps = 1e-5f
+};
+
+static void trainer_memory_fails(void **state)
+{
+    (void)state;
+    struct stream_plain_options plain = { .gpt = tiny, .wire = DT_BF16, .optim = OPTIM_ADAMW };
+    struct trainer_options      o = {
+        .model = { .gpt = tiny, .batch = 2, .seq = 16, .grad_accum = 2, .dtype = DT_BF16,
+                   .threads = 1, .engine = MATMUL_OPENBLAS, .training = 1, .kept = 1 },
+        .optim = OPTIM_ADAMW,
+        .clip = 1,
+        .beta1 = 0.9,
+        .beta2 = 0.99,
+        .eps = 1e-8,
+    };
+    struct stream  *s = stream_plain_open(&plain);
+    struct trainer *t = NULL;
+    struct err      err;
+    uint64_t        k = 1;
+    int             rc;
+
+    for (;; k++) {
+        err.text[0] = '\0';
+        alarm(WATCHDOG);
+        calls_arm(CALLS_MEMORY, k, ENOMEM);
+        rc = trainer_open(&t, &o, s, &err);
+        calls_disarm();
+        if (!rc)
+            trainer_close(t);
+        if (!calls_met())
+            break;
+        assert_true(rc == 0 || (rc < 0 && strlen(err.text) > 10));
+    }
+    print_message("%llu allocations of a trainer failed, one at a time\n",
+                  (unsigned long long)k - 1);
+    assert_true(k > 5);
+    stream_close(s);
+}
+
+/* ---- the creation of a run, as the commands do it ---- */
+
+struct creation {
+    char             *dir, *argv[2], data[4096], run[4096];
+    struct train_opts o;
+    struct newrun     n;
+    struct err        err;
+};
+
+static void creation_begin(struct creation *c, int mode)
+{
+    uint16_t ids[600];
+    FILE    *f;
+    static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
+    static const struct opt_command rows = {
+        .name = "run", .usage = "", .summary = "", .parts = parts, .size = sizeof(struct train_opts)
+    };
+
+    *c = (struct creation){ .dir = trial_folder(0), .argv = { (char *)(uintptr_t)"run" } };
+    assert_int_equal(opt_parse(&rows, 1, c->argv, &c->o, NULL, &c->err), 0);
+    c->o.mode = mode;
+    c->o.disk = 1; // sync
+    c->o.device_in_ram = 1;
+    c->o.csd_mem = 1 << 20;
+    c->o.seq = 16;
+    snprintf(c->data, sizeof c->data, "%s/tokens.bin", c->dir);
+    snprintf(c->run, sizeof c->run, "%s/run", c->dir);
+    f = fopen(c->data, "wb");
+    assert_non_null(f);
+    for (size_t i = 0; i < 600; i++)
+        ids[i] = (uint16_t)(i * 7 % 61);
+    fwrite(ids, sizeof ids, 1, f);
+    fclose(f);
+    c->n = (struct newrun){
+        .dir = c->run, .gpt = tiny, .o = &c->o, .data = c->data, .argc = 1, .argv = c->argv
+    };
+}
+
+/* A creation that cannot be completed leaves no folder behind, and the next one of the same name
+ * works. */
+static void creations_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        enum calls_kind kind;
+        int             how;
+        uint64_t        some;
+        const char     *name;
+    } ways[] = {
+        { CALLS_FILES, ENOSPC, 3, "no space for our files" },
+        { CALLS_SQLITE, ENOSPC, 5, "no space for SQLite's" },
+        { CALLS_SQLITE, EIO, 7, "EIO of SQLite's" },
+        { CALLS_MEMORY, ENOMEM, 5, "no memory" },
+    };
+    static const int modes[] = { TRAIN_SU_O, TRAIN_MEM };
+
+    for (size_t m = 0; m < 2; m++)
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            uint64_t k = 1, n = 0;
+
+            for (;; k += trial_all ? 1 : ways[w].some, n++) {
+                struct creation c;
+                int             rc;
+
+                trial_watch();
+                creation_begin(&c, modes[m]);
+                calls_arm(ways[w].kind, k, ways[w].how);
+                rc = newrun_create(&c.n, &c.err);
+                calls_disarm();
+                if (rc && (strlen(c.err.text) < 12 || access(c.run, F_OK) == 0))
+                    fail_msg("%s at %llu: %s; the folder has %d files", ways[w].name,
+                             (unsigned long long)k, c.err.text, trial_entries(c.run));
+                if (rc && newrun_create(&c.n, &c.err))
+                    fail_msg("%s at %llu: a second creation fails: %s", ways[w].name,
+                             (unsigned long long)k, c.err.text);
+                trial_nothing_runs(c.err.text);
+                tempdir_remove(c.dir);
+                if (!calls_met())
+                    break;
+            }
+            print_message("%s: %llu of %llu places in a creation\n", ways[w].name,
+                          (unsigned long long)n, (unsigned long long)k);
+            assert_true(n > 2);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file_calls_fail),
+        cmocka_unit_test(database_calls_fail),
+        cmocka_unit_test(ring_answers_fail),
+        cmocka_unit_test(memory_fails),
+        cmocka_unit_test(trainer_memory_fails),
+        cmocka_unit_test(creations_fail),
+    };
+
+    trial_set_up(argc, argv);
+    calls_register();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
