@@ -42,17 +42,12 @@ struct head {
 
 static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a tile");
 
-static const void *element(const void *p, enum dtype dt, size_t i)
-{
-    return (const char *)p + i * dtype_bytes(dt);
-}
-
 /* ---- between tensors and tiles ---- */
 
 // The tile of rows from i0 on of a tensor whose row 0 is x.
 static void tile_load(word *rows, const struct head *hd, const void *x, size_t stride, size_t i0)
 {
-    hd->form->load(rows, element(x, hd->dt, i0 * stride), hd->dt, stride,
+    hd->form->load(rows, dtype_at(x, hd->dt, i0 * stride), hd->dt, stride,
                    size_min(hd->T - i0, TILE), hd->hs, hd->width);
 }
 
@@ -285,15 +280,14 @@ static void query_end(void *out, float *lse, const struct query_tile *q, float *
         by[i]       = 1.0f / q->sum[i];
     }
     rows_scale(q->o, hd->width, by, n);
-    tile_store((char *)out + i0 * hd->C * dtype_bytes(hd->dt), hd->dt, hd->C, q->o, hd->width, n,
-               hd->hs);
+    tile_store(dtype_at(out, hd->dt, i0 * hd->C), hd->dt, hd->C, q->o, hd->width, n, hd->hs);
 }
 
 /* Queries [first, end), of GROUP tiles at most; out, lse, q of row 0 of this head. */
 static void forward_group(void *out, float *lse, const void *q, const struct head *hd, size_t first,
                           size_t end, void *scratch)
 {
-    const void          *k = element(q, hd->dt, hd->C), *v = element(k, hd->dt, hd->C);
+    const void          *k = dtype_at(q, hd->dt, hd->C), *v = dtype_at(k, hd->dt, hd->C);
     struct forward_tiles t;
 
     forward_layout(&t, scratch, hd->width);
@@ -316,31 +310,50 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
         hd->form->end();
 }
 
-static struct head head_make(const struct attention_form *form, enum dtype dt, size_t T, size_t C,
-                             size_t H, const struct dropout *drop)
-{
-    size_t hs = C / H;
+/* ---- which form ---- */
 
-    assert(hs * H == C && hs >= 1 && hs <= 256);
-    return (struct head){.form = form,
-                         .T = T,
-                         .hs = hs,
-                         .width = round_up(hs, STRIP),
-                         .C = C,
-                         .stride = 3 * C,
-                         .dt = dt,
-                         .scale = 1.0f / sqrtf((float)hs),
-                         .drop = drop && drop->p > 0 ? drop : NULL};
+static const struct attention_form *form_for(enum dtype dt)
+{
+    return attention_amx.runs(dt)    ? &attention_amx
+           : attention_bf16.runs(dt) ? &attention_bf16
+                                     : &attention_f32;
 }
 
-void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv,
-                          enum dtype dt, size_t B, size_t T, size_t C, size_t H,
-                          const struct dropout *drop, void *scratch)
+const char *attention_describe(enum dtype dt)
+{
+    return form_for(dt)->name;
+}
+
+static struct head head_make(const struct attention *a)
+{
+    size_t hs = a->C / a->H;
+
+    assert(hs * a->H == a->C && hs >= 1 && hs <= 256);
+    return (struct head){
+        .form = a->form ? a->form : form_for(a->dt),
+        .T = a->T, .hs = hs, .width = round_up(hs, STRIP), .C = a->C, .stride = 3 * a->C,
+        .dt = a->dt, .scale = 1.0f / sqrtf((float)hs),
+        .drop = a->drop && a->drop->p > 0 ? a->drop : NULL,
+    };
+}
+
+/* Head h of sequence b: where its queries' first row begins in a tensor of (B, T, width). */
+static size_t head_at(const struct head *hd, size_t b, size_t h, size_t width)
+{
+    return b * hd->T * width + h * hd->hs;
+}
+
+static void *thread_scratch(void *scratch, size_t stride)
+{
+    return (char *)scratch + (size_t)omp_get_thread_num() * stride;
+}
+
+void attention_forward(const struct attention *a)
 {
     struct forward_tiles t;
-    struct head all    = head_make(form, dt, T, C, H, drop);
-    size_t      span   = GROUP * TILE, groups = div_up(T, span);
-    size_t      stride = forward_layout(&t, NULL, all.width);
+    struct head all   = head_make(a);
+    size_t      B     = a->B, T = a->T, C = a->C, H = a->H, span = GROUP * TILE;
+    size_t      groups = div_up(T, span), bytes = forward_layout(&t, NULL, all.width);
 
     // The longest groups of queries go first, so that the threads end together.
     #pragma omp parallel for schedule(dynamic)
@@ -349,10 +362,9 @@ void attention_forward_in(const struct attention_form *form, void *out, float *l
         struct head hd = all;
 
         hd.row = (b * H + h) * T;
-        forward_group((char *)out + (b * T * C + h * hd.hs) * dtype_bytes(dt), lse + hd.row,
-                      element(qkv, dt, b * T * 3 * C + h * hd.hs), &hd, first,
-                      size_min(first + span, T),
-                      (char *)scratch + (size_t)omp_get_thread_num() * stride);
+        forward_group(dtype_at(a->out, a->dt, head_at(&hd, b, h, C)), a->lse + hd.row,
+                      dtype_at(a->qkv, a->dt, head_at(&hd, b, h, 3 * C)), &hd, first,
+                      size_min(first + span, T), thread_scratch(a->scratch, bytes));
     }
 }
 
@@ -414,10 +426,11 @@ SIMD_CLONES
 static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt, size_t stride,
                      size_t rows, size_t n)
 {
-    for (size_t i = 0; i < rows; i++)
-        delta[i] = dt == DT_BF16
-                       ? dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_BF16, n)
-                       : dot_as(element(x, dt, i * stride), element(y, dt, i * stride), DT_F32, n);
+    for (size_t i = 0; i < rows; i++) {
+        const void *a = dtype_at(x, dt, i * stride), *b = dtype_at(y, dt, i * stride);
+
+        delta[i] = dt == DT_BF16 ? dot_as(a, b, DT_BF16, n) : dot_as(a, b, DT_F32, n);
+    }
 }
 
 // p: scores to probabilities; ds: gradients of probabilities to those of unscaled scores.
@@ -468,7 +481,7 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
 /* The head's keys and values as tiles; their gradients 0. */
 static void backward_begin(const struct backward_tiles *t, const struct head *hd, const void *k)
 {
-    const void *v = element(k, hd->dt, hd->C);
+    const void *v = dtype_at(k, hd->dt, hd->C);
     size_t      all = round_up(hd->T, TILE) * hd->width;
 
     for (size_t j0 = 0; j0 < hd->T; j0 += TILE) {
@@ -487,8 +500,7 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
                                 const void *dout, const void *out, const float *lse, const void *q,
                                 size_t i0)
 {
-    size_t n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth,
-           e = dtype_bytes(hd->dt);
+    size_t      n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth;
     const word *q_fold, *dout_fold;
 
     tile_load(t->q, hd, q, hd->stride, i0);
@@ -501,190 +513,49 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     memset(t->delta, 0, sizeof(float) * TILE);
     memset(t->lse, 0, sizeof(float) * TILE);
     memcpy(t->lse, lse + i0, sizeof(float) * n);
-    rows_dot(t->delta, element(dout, hd->dt, i0 * hd->C), element(out, hd->dt, i0 * hd->C), hd->dt,
-             hd->C, n, hd->hs);
+    rows_dot(t->delta, dtype_at(dout, hd->dt, i0 * hd->C), dtype_at(out, hd->dt, i0 * hd->C),
+             hd->dt, hd->C, n, hd->hs);
     for (size_t j0 = 0; j0 <= i0; j0 += TILE)
         backward_pair(t, hd, q_fold, dout_fold, i0, j0);
-    tile_store((char *)dq + i0 * hd->stride * e, hd->dt, hd->stride, t->dq, hd->width, n, hd->hs);
+    tile_store(dtype_at(dq, hd->dt, i0 * hd->stride), hd->dt, hd->stride, t->dq, hd->width, n,
+               hd->hs);
 }
 
-void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout,
-                           const void *out, const float *lse, const void *qkv, enum dtype dt,
-                           size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
-                           void *scratch)
+void attention_backward(void *dqkv, const void *dout, const struct attention *a)
 {
     struct backward_tiles t;
-    struct head all    = head_make(form, dt, T, C, H, drop);
-    size_t      stride = backward_layout(&t, NULL, T, all.width), e = dtype_bytes(dt);
+    struct head all   = head_make(a);
+    size_t      T     = a->T, C = a->C, H = a->H;
+    size_t      bytes = backward_layout(&t, NULL, T, all.width);
 
     #pragma omp parallel for schedule(dynamic) private(t)
-    for (size_t u = 0; u < B * H; u++) {
-        struct head hd = all;
-        size_t b = u / H, h = u % H, at = b * T * C + h * hd.hs, at3 = b * T * 3 * C + h * hd.hs;
-        char       *dq = (char *)dqkv + at3 * e;
-        const void *q  = element(qkv, dt, at3);
+    for (size_t u = 0; u < a->B * H; u++) {
+        struct head hd  = all;
+        size_t      at  = head_at(&hd, u / H, u % H, C), at3 = head_at(&hd, u / H, u % H, 3 * C);
+        void       *dq  = dtype_at(dqkv, a->dt, at3);
+        const void *q   = dtype_at(a->qkv, a->dt, at3);
 
         hd.row = u * T;
-        backward_layout(&t, (char *)scratch + (size_t)omp_get_thread_num() * stride, T, hd.width);
-        if (form->begin)
-            form->begin();
-        backward_begin(&t, &hd, element(q, dt, C));
+        backward_layout(&t, thread_scratch(a->scratch, bytes), T, hd.width);
+        if (hd.form->begin)
+            hd.form->begin();
+        backward_begin(&t, &hd, dtype_at(q, a->dt, C));
         for (size_t i0 = 0; i0 < T; i0 += TILE)
-            backward_query_tile(&t, &hd, dq, element(dout, dt, at), element(out, dt, at),
-                                lse + hd.row, q, i0);
-        if (form->end)
-            form->end();
-        tile_store(dq + C * e, dt, hd.stride, t.dk, hd.width, T, hd.hs);
-        tile_store(dq + 2 * C * e, dt, hd.stride, t.dv, hd.width, T, hd.hs);
+            backward_query_tile(&t, &hd, dq, dtype_at(dout, a->dt, at), dtype_at(a->out, a->dt, at),
+                                a->lse + hd.row, q, i0);
+        if (hd.form->end)
+            hd.form->end();
+        tile_store(dtype_at(dq, a->dt, C), a->dt, hd.stride, t.dk, hd.width, T, hd.hs);
+        tile_store(dtype_at(dq, a->dt, 2 * C), a->dt, hd.stride, t.dv, hd.width, T, hd.hs);
     }
 }
 
-/* ---- which form ---- */
-
-static const struct attention_form *form_for(enum dtype dt)
-{
-    static const struct attention_form *const fastest_first[] = { &attention_amx, &attention_bf16 };
-
-    for (size_t i = 0; i < sizeof fastest_first / sizeof *fastest_first; i++)
-        if (fastest_first[i]->runs(dt))
-            return fastest_first[i];
-    return &attention_f32;
-}
-
-const char *attention_describe(enum dtype dt)
-{
-    return form_for(dt)->name;
-}
-
-void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt, size_t B, size_t T,
-                       size_t C, size_t H, const struct dropout *drop, void *scratch)
-{
-    attention_forward_in(form_for(dt), out, lse, qkv, dt, B, T, C, H, drop, scratch);
-}
-
-void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse,
-                        const void *qkv, enum dtype dt, size_t B, size_t T, size_t C, size_t H,
-                        const struct dropout *drop, void *scratch)
-{
-    attention_backward_in(form_for(dt), dqkv, dout, out, lse, qkv, dt, B, T, C, H, drop, scratch);
-}
-
-/* ---- decode ---- */
-
-static size_t decode_floats(size_t T, size_t width)
-{
-    return round_up(T, TILE) + 3 * width + TILE * width;
-}
-
-// n elements of each row of x, zero up to ld.
-SIMD_CLONES
-static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride,
-                       size_t rows, size_t n)
-{
-    for (size_t i = 0; i < rows; i++, out += ld)
-        row_widen(out, x, dt, i * stride, n, ld);
-}
-
-// s[j] = q . k[j] * scale, in STRIP lanes.
-SIMD_CLONES
-static void decode_tile_scores(float *s, const float *q, const float *k, size_t rows, size_t width,
-                               float scale)
-{
-    for (size_t j = 0; j < rows; j++, k += width) {
-        float lanes[STRIP] = { 0 }, sum = 0.0f;
-
-        for (size_t d = 0; d < width; d += STRIP)
-            for (size_t l = 0; l < STRIP; l++)
-                lanes[l] = __builtin_fmaf(q[d + l], k[d + l], lanes[l]);
-        for (size_t l = 0; l < STRIP; l++)
-            sum += lanes[l];
-        s[j] = sum * scale;
-    }
-}
-
-SIMD_CLONES
-static void decode_tile_values(float *restrict o, const float *restrict p, const float *restrict v,
-                               size_t rows, size_t width)
-{
-    for (size_t j = 0; j < rows; j++)
-        for (size_t d = 0; d < width; d++)
-            o[d] = __builtin_fmaf(p[j], v[j * width + d], o[d]);
-}
-
-// s[0..n): scores to probabilities.
-SIMD_CLONES
-static void decode_softmax(float *s, size_t n)
-{
-    float max = s[0], sum = 0.0f;
-
-    for (size_t j = 1; j < n; j++)
-        max = s[j] > max ? s[j] : max;
-    for (size_t j = 0; j < n; j++)
-        s[j] = vexpf(s[j] - max);
-    for (size_t j = 0; j < n; j++)
-        sum += s[j];
-    for (size_t j = 0; j < n; j++)
-        s[j] /= sum;
-}
-
-/* One head's new token: all scores first, then the weighted sum of values. Keys and values pass
- * through a tile, so that both formats take one path. */
-static void decode_head(void *out, const void *q, const void *k, const void *v,
-                        const struct head *hd, float *scratch)
-{
-    float *s = scratch, *qf = s + round_up(hd->T, TILE), *o = qf + hd->width, *kv = o + hd->width;
-
-    rows_widen(qf, hd->width, q, hd->dt, 0, 1, hd->hs);
-    memset(o, 0, sizeof(float) * hd->width);
-    for (size_t j = 0; j < hd->T; j += TILE) {
-        size_t n = size_min(hd->T - j, TILE);
-
-        rows_widen(kv, hd->width, element(k, hd->dt, j * hd->stride), hd->dt, hd->stride, n,
-                   hd->hs);
-        decode_tile_scores(s + j, qf, kv, n, hd->width, hd->scale);
-    }
-    decode_softmax(s, hd->T);
-    for (size_t j = 0; j < hd->T; j += TILE) {
-        size_t n = size_min(hd->T - j, TILE);
-
-        rows_widen(kv, hd->width, element(v, hd->dt, j * hd->stride), hd->dt, hd->stride, n,
-                   hd->hs);
-        decode_tile_values(o, s + j, kv, n, hd->width);
-    }
-    tile_store(out, hd->dt, 0, o, hd->width, 1, hd->hs);
-}
-
-void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v,
-                      enum dtype dt, size_t B, size_t T, size_t max_T, size_t C, size_t H,
-                      void *scratch)
-{
-    struct head hd = head_make(&attention_f32, dt, T, C, H, NULL);
-
-    hd.stride = C;
-    assert(T >= 1 && T <= max_T);
-    #pragma omp parallel for schedule(static)
-    for (size_t u = 0; u < B * H; u++) {
-        size_t b = u / H, col = u % H * hd.hs, cache = b * max_T * C + col;
-        float *mine = (float *)scratch + (size_t)omp_get_thread_num() * decode_floats(T, hd.width);
-
-        decode_head((char *)out + (b * C + col) * dtype_bytes(dt),
-                    element(q, dt, b * q_stride + col), element(k, dt, cache),
-                    element(v, dt, cache), &hd, mine);
-    }
-}
-
-size_t attention_scratch(size_t B, size_t T, size_t C, size_t H, int threads)
+size_t attention_scratch(size_t T, size_t C, size_t H, int threads)
 {
     struct forward_tiles  f;
     struct backward_tiles b;
-    size_t width = round_up(C / H, STRIP), most = backward_layout(&b, NULL, T, width);
-    size_t                forward = forward_layout(&f, NULL, width),
-           decode = round_up(sizeof(float) * decode_floats(T, width), 64);
+    size_t width = round_up(C / H, STRIP);
+    size_t most  = size_max(forward_layout(&f, NULL, width), backward_layout(&b, NULL, T, width));
 
-    if (forward > most)
-        most = forward;
-    if (decode > most)
-        most = decode;
-    (void)B; // each thread has one (b, h) at a time
-    return most * (size_t)threads;
+    return size_max(most, attention_decode_bytes(T, C / H)) * (size_t)threads;
 }

@@ -8,30 +8,44 @@
 #include "kernels/dropout.h"
 #include "data/base/dtype.h"
 
-/* out (B, T, C) of `dt`; lse (B, H, T): log of each row's sum of exponentials; qkv (B, T, 3C) of
- * `dt`: q, k, v one after the other, head h in columns h*C/H.. of each. scratch:
- * attention_scratch() bytes. drop: of the softmax's probabilities, after normalisation, as GPT-2
- * has it; row (b*H + h)*T + i, column j; NULL or p 0: none. */
-void attention_forward(void *out, float *lse, const void *qkv, enum dtype dt, size_t B, size_t T,
-                       size_t C, size_t H, const struct dropout *drop, void *scratch);
+struct attention_form; // attention_form.h
 
-/* dqkv (B, T, 3C) of `dt`, written; dout (B, T, C) of `dt`; out, lse, qkv as forward left them. */
-void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse,
-                        const void *qkv, enum dtype dt, size_t B, size_t T, size_t C, size_t H,
-                        const struct dropout *drop, void *scratch);
+struct attention {
+    size_t      B, T, C, H; // head h stands in columns h*C/H.. of out and of each of q, k, v
+    enum dtype  dt;
+    const void *qkv;        // (B, T, 3C) dt: q, k, v one after the other
+    void       *out;        // (B, T, C) dt: written by forward, read by backward
+    float      *lse;        // (B, H, T), likewise: log of each row's sum of exponentials
+    /* Of the softmax's probabilities, after normalisation, as GPT-2 has it: row (b*H + h)*T + i,
+     * column j. NULL or p 0: none. */
+    const struct dropout *drop;
+    void       *scratch;    // attention_scratch() bytes
+    const struct attention_form *form; // NULL: the fastest that this CPU runs
+};
 
-/* One new token a row: out (B, C) of `dt` from q (B, C) of `dt` (row stride q_stride elements) over
- * the cached keys and values of positions 0..T-1 (the new one included): k, v (B, max_T, C) of
- * `dt`. */
-void attention_decode(void *out, const void *q, size_t q_stride, const void *k, const void *v,
-                      enum dtype dt, size_t B, size_t T, size_t max_T, size_t C, size_t H,
-                      void *scratch);
+void attention_forward(const struct attention *a);
+
+/* dqkv (B, T, 3C) of dt, written; dout (B, T, C) of dt. */
+void attention_backward(void *dqkv, const void *dout, const struct attention *a);
+
+/* One new token a sequence, over the cached keys and values of positions 0..T-1, its own
+ * included. */
+struct attention_cached {
+    size_t      B, T, max_T, C, H;
+    enum dtype  dt;
+    const void *qkv;     // (B, 3C) dt: of the new tokens; only q is read
+    const void *k, *v;   // (B, max_T, C) dt
+    void       *scratch; // attention_scratch() bytes
+};
+
+/* out (B, C) of dt. */
+void attention_decode(void *out, const struct attention_cached *a);
 
 /* The form in which forward and backward run on this CPU, for the run's row: "fp32", "bf16" or
  * "amx". */
 const char *attention_describe(enum dtype dt);
 
 /* Bytes that any of the three needs, for up to `threads` threads. */
-size_t attention_scratch(size_t B, size_t T, size_t C, size_t H, int threads);
+size_t attention_scratch(size_t T, size_t C, size_t H, int threads);
 
 #endif

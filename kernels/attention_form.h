@@ -103,13 +103,7 @@ static inline size_t block_vectors(size_t n)
     return (left + blocks - 1) / blocks;
 }
 
-/* attention.h's, in a form that runs. */
-void attention_forward_in(const struct attention_form *form, void *out, float *lse, const void *qkv,
-                          enum dtype dt, size_t B, size_t T, size_t C, size_t H,
-                          const struct dropout *drop, void *scratch);
-void attention_backward_in(const struct attention_form *form, void *dqkv, const void *dout,
-                           const void *out, const float *lse, const void *qkv, enum dtype dt,
-                           size_t B, size_t T, size_t C, size_t H, const struct dropout *drop,
-                           void *scratch);
+/* What attention_decode needs of scratch for each thread. */
+size_t attention_decode_bytes(size_t T, size_t head_size);
 
 #endif

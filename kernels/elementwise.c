@@ -2,6 +2,7 @@
  * threads share out; inside a chunk a plain loop of one dtype, which the compiler turns into
  * vectors. */
 #include "kernels/elementwise.h"
+
 #include "data/base/round.h"
 #include "kernels/simd.h"
 
@@ -28,41 +29,26 @@ static void bf16_to_f32s(float *restrict out, const bf16 *restrict x, size_t n)
 }
 
 /* fp16 has instructions of its own (F16C, part of the baseline), eight elements each. */
-SIMD_INLINE void f32_to_f16_8(uint16_t out[8], const float x[8])
+static void f32_to_f16(uint16_t *out, const float *x, size_t n)
 {
-    _mm_storeu_si128((__m128i *)(void *)out,
-                     _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT));
-}
-
-SIMD_INLINE void f16_to_f32_8(float out[8], const uint16_t x[8])
-{
-    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x)));
-}
-
-static void f32_to_f16_all(uint16_t *out, const float *x, size_t n)
-{
-    float    in[8] = {0};
-    uint16_t tail[8];
-    size_t   i = 0;
+    size_t i = 0;
 
     for (; i + 8 <= n; i += 8)
-        f32_to_f16_8(out + i, x + i);
-    memcpy(in, x + i, (n - i) * sizeof *in);
-    f32_to_f16_8(tail, in);
-    memcpy(out + i, tail, (n - i) * sizeof *tail);
+        _mm_storeu_si128((__m128i *)(void *)(out + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++)
+        out[i] = f16_from_f32(x[i]);
 }
 
-static void f16_to_f32_all(float *out, const uint16_t *x, size_t n)
+static void f16_to_f32s(float *out, const uint16_t *x, size_t n)
 {
-    uint16_t in[8] = {0};
-    float    tail[8];
-    size_t   i = 0;
+    size_t i = 0;
 
     for (; i + 8 <= n; i += 8)
-        f16_to_f32_8(out + i, x + i);
-    memcpy(in, x + i, (n - i) * sizeof *in);
-    f16_to_f32_8(tail, in);
-    memcpy(out + i, tail, (n - i) * sizeof *tail);
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)
+                                                                  (x + i))));
+    for (; i < n; i++)
+        out[i] = f16_to_f32(x[i]);
 }
 
 static void from_f32(void *out, enum dtype dt, const float *x, size_t n)
@@ -72,7 +58,7 @@ static void from_f32(void *out, enum dtype dt, const float *x, size_t n)
     else if (dt == DT_BF16)
         f32_to_bf16(out, x, n);
     else
-        f32_to_f16_all(out, x, n);
+        f32_to_f16(out, x, n);
 }
 
 static void to_f32(float *out, const void *x, enum dtype dt, size_t n)
@@ -80,7 +66,7 @@ static void to_f32(float *out, const void *x, enum dtype dt, size_t n)
     if (dt == DT_BF16)
         bf16_to_f32s(out, x, n);
     else
-        f16_to_f32_all(out, x, n);
+        f16_to_f32s(out, x, n);
 }
 
 static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtype x_dt, size_t n)
@@ -95,7 +81,7 @@ static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtyp
         to_f32((float *)(void *)out, x, x_dt, n);
     } else {
         for (size_t i = 0; i < n; i += VIA) {
-            size_t len = n - i < VIA ? n - i : VIA;
+            size_t len = size_min(n - i, VIA);
 
             to_f32(via, x + 2 * i, x_dt, len);
             from_f32(out + 2 * i, out_dt, via, len);
@@ -105,22 +91,21 @@ static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtyp
 
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n)
 {
-    if (n <= CHUNK) { // without OpenMP, which would make a team of one: an update calls this for
-                      // each piece
+    if (n <= CHUNK) { // an update calls this for each piece: no team of one thread is made for it
         convert_chunk(out, out_dt, x, x_dt, n);
         return;
     }
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += CHUNK)
-        convert_chunk((char *)out + i * dtype_bytes(out_dt), out_dt,
-                      (const char *)x + i * dtype_bytes(x_dt), x_dt, n - i < CHUNK ? n - i : CHUNK);
+        convert_chunk(dtype_at(out, out_dt, i), out_dt, dtype_at(x, x_dt, i), x_dt,
+                      size_min(n - i, CHUNK));
 }
 
 void floats_zero(float *x, size_t n)
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (size_t i = 0; i < n; i += CHUNK)
-        memset(x + i, 0, (n - i < CHUNK ? n - i : CHUNK) * sizeof *x);
+        memset(x + i, 0, size_min(n - i, CHUNK) * sizeof *x);
 }
 
 SIMD_CLONES
@@ -135,7 +120,7 @@ void residual_add(float *out, const float *a, const float *b, size_t n)
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (size_t i = 0; i < n; i += CHUNK)
-        residual_chunk(out + i, a + i, b + i, n - i < CHUNK ? n - i : CHUNK);
+        residual_chunk(out + i, a + i, b + i, size_min(n - i, CHUNK));
 }
 
 SIMD_CLONES
@@ -178,12 +163,7 @@ void colsum_finish(float *db, const float *part, size_t n, size_t C)
 #pragma omp parallel for schedule(static)
     for (size_t j = 0; j < C; j += COLUMNS)
         for (size_t g = 0; g < groups; g++)
-            group_f32(db + j, part + g * C + j, 1, C - j < COLUMNS ? C - j : COLUMNS);
-}
-
-static size_t group_rows(size_t n, size_t first)
-{
-    return n - first < COLSUM_ROWS ? n - first : COLSUM_ROWS;
+            group_f32(db + j, part + g * C + j, 1, size_min(C - j, COLUMNS));
 }
 
 void colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch)
@@ -196,9 +176,9 @@ void colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, vo
 
         memset(sum, 0, C * sizeof *sum);
         if (dt == DT_F32)
-            group_f32(sum, (const float *)dy + i * C, group_rows(n, i), C);
+            group_f32(sum, (const float *)dy + i * C, size_min(n - i, COLSUM_ROWS), C);
         else
-            group_bf16(sum, (const bf16 *)dy + i * C, group_rows(n, i), C);
+            group_bf16(sum, (const bf16 *)dy + i * C, size_min(n - i, COLSUM_ROWS), C);
     }
     colsum_finish(db, part, n, C);
 }
@@ -212,7 +192,7 @@ void colsum_narrow(float *db, bf16 *out, const float *dy, size_t n, size_t C, vo
         float *sum = part + i / COLSUM_ROWS * C;
 
         memset(sum, 0, C * sizeof *sum);
-        group_narrowed(sum, out + i * C, dy + i * C, group_rows(n, i), C);
+        group_narrowed(sum, out + i * C, dy + i * C, size_min(n - i, COLSUM_ROWS), C);
     }
     colsum_finish(db, part, n, C);
 }

@@ -1,6 +1,7 @@
 /* embedding.c: forward looks rows up; backward adds rows where tokens repeat, so there the threads
  * share out the columns, and every element sees its sums in the order of (b, t). */
 #include "kernels/embedding.h"
+
 #include "data/base/round.h"
 #include "kernels/simd.h"
 
@@ -23,14 +24,14 @@ static void row_forward(float *out, const void *te, const void *pe, enum dtype d
 }
 
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
-                       const int32_t *tokens, size_t B, size_t T, size_t C, size_t first)
+                       const int32_t *tokens, size_t B, size_t T, size_t C)
 {
     size_t row = C * dtype_bytes(dt);
 
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < B * T; i++)
         row_forward(out + i * C, (const char *)wte + (size_t)tokens[i] * row,
-                    (const char *)wpe + (first + i % T) * row, dt, C);
+                    (const char *)wpe + i % T * row, dt, C);
 }
 
 SIMD_CLONES
@@ -54,8 +55,7 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
         size_t threads = (size_t)omp_get_num_threads(), me = (size_t)omp_get_thread_num();
         size_t from = lines * me / threads * LINE, to = lines * (me + 1) / threads * LINE;
 
-        if (to > C)
-            to = C;
+        to = size_min(to, C);
         for (size_t i = 0; i < B * T && from < to; i++)
             row_backward(dwte + (size_t)tokens[i] * C + from, dwpe + i % T * C + from,
                          dout + i * C + from, to - from);

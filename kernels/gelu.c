@@ -2,6 +2,7 @@
  * nothing where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', with u = k (x +
  * 0.044715 x^3). */
 #include "kernels/gelu.h"
+
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/simd.h"
@@ -85,27 +86,27 @@ void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += CHUNK)
         forward_chunk((char *)out + i * bytes, (const char *)x + i * bytes, dt,
-                      n - i < CHUNK ? n - i : CHUNK);
+                      size_min(n - i, CHUNK));
 }
 
-void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt,
-                   size_t n, size_t C, void *scratch)
+void gelu_backward(const struct gelu_backward *g)
 {
-    size_t groups = div_up(n, COLSUM_ROWS), across = div_up(C, COLUMNS);
-    float *part = scratch; // (groups, C)
+    size_t n = g->n, C = g->C, groups = div_up(n, COLSUM_ROWS), across = div_up(C, COLUMNS);
+    float *part = g->scratch; // (groups, C)
 
 #pragma omp parallel for schedule(static)
     for (size_t u = 0; u < groups * across; u++) {
-        size_t g = u / across, j = u % across * COLUMNS, len = C - j < COLUMNS ? C - j : COLUMNS;
-        size_t end = n - g * COLSUM_ROWS < COLSUM_ROWS ? n : (g + 1) * COLSUM_ROWS;
+        size_t first = u / across * COLSUM_ROWS, end = size_min(first + COLSUM_ROWS, n);
+        size_t j = u % across * COLUMNS, len = size_min(C - j, COLUMNS);
+        float *sum = part + u / across * C + j;
 
-        memset(part + g * C + j, 0, len * sizeof *part);
-        for (size_t r = g * COLSUM_ROWS; r < end; r++) {
-            size_t at = r * C + j, byte = at * dtype_bytes(dt);
+        memset(sum, 0, len * sizeof *sum);
+        for (size_t at = first * C + j; at < end * C; at += C) {
+            size_t byte = at * dtype_bytes(g->dt);
 
-            backward_row((char *)out + byte, (char *)dx + byte, part + g * C + j, dout + at,
-                         (const char *)x + byte, dt, len);
+            backward_row((char *)g->out + byte, (char *)g->dx + byte, sum, g->dout + at,
+                         (const char *)g->x + byte, g->dt, len);
         }
     }
-    colsum_finish(db, part, n, C);
+    colsum_finish(g->db, part, n, C);
 }

@@ -8,10 +8,17 @@
 /* out[i] = gelu(x[i]), both of dtype `dt`. */
 void gelu_forward(void *out, const void *x, enum dtype dt, size_t n);
 
-/* out = gelu(x), the bits of forward; dx = dout gelu'(x); db[j] += sum over rows of dx[i][j], as
- * colsum_add sums them. x, out, dx (n, C) of `dt`, dout (n, C) and db (C) fp32; scratch:
- * colsum_scratch(n, C) bytes. One pass: value and slope share an exponential. */
-void gelu_backward(void *out, void *dx, float *db, const float *dout, const void *x, enum dtype dt,
-                   size_t n, size_t C, void *scratch);
+/* One pass, for value and slope share an exponential. */
+struct gelu_backward {
+    size_t       n, C;
+    enum dtype   dt;
+    const void  *x;       // (n, C) dt
+    const float *dout;    // (n, C)
+    void        *out;     // (n, C) dt: gelu(x), the bits of forward
+    void        *dx;      // (n, C) dt: dout gelu'(x)
+    float       *db;      // (C) += the sums of dx's columns, as colsum_add takes them
+    void        *scratch; // colsum_scratch(n, C) bytes
+};
+void gelu_backward(const struct gelu_backward *g);
 
 #endif

@@ -1,8 +1,10 @@
 /* layernorm.c: rows are normalised each on its own, in two passes over a row that is then in cache:
  * the mean, the variance about it. The sums over rows, dw and db, are taken in groups of
- * LAYERNORM_ROWS consecutive rows, a partial sum a group, and the groups are added up in order. */
+ * COLSUM_ROWS consecutive rows, a partial sum a group, and the groups are added up in order. */
 #include "kernels/layernorm.h"
+
 #include "data/base/round.h"
+#include "kernels/elementwise.h"
 #include "kernels/simd.h"
 
 #include <math.h>
@@ -38,29 +40,26 @@ static float row_variance(const float *x, float mean, size_t C)
     return simd_sum(lane) / (float)C;
 }
 
-/* Written once for all dtypes; the caller's constants leave one loop of each. */
-SIMD_INLINE void apply_as(void *out, enum dtype out_dt, float mean, float rstd, const float *x,
-                          const void *w, const void *b, enum dtype w_dt, size_t C)
+/* Written once for both formats; the caller's constant leaves one loop of each. */
+SIMD_INLINE void apply_as(void *out, const struct layernorm *l, size_t i, enum dtype dt)
 {
+    const float *x = l->x + i * l->C, mean = l->mean[i], rstd = l->rstd[i];
+    const void  *w = l->w, *b = l->b;
+    size_t       C = l->C;
+
 #pragma omp simd
     for (size_t j = 0; j < C; j++)
-        dtype_put(out, out_dt, j,
-                  __builtin_fmaf((x[j] - mean) * rstd, dtype_get(w, w_dt, j),
-                                 dtype_get(b, w_dt, j)));
+        dtype_put(out, dt, j,
+                  __builtin_fmaf((x[j] - mean) * rstd, dtype_get(w, dt, j), dtype_get(b, dt, j)));
 }
 
 SIMD_CLONES
-static void row_apply(void *out, enum dtype out_dt, float mean, float rstd, const float *x,
-                      const void *w, const void *b, enum dtype w_dt, size_t C)
+static void row_apply(void *out, const struct layernorm *l, size_t i)
 {
-    if (out_dt == DT_F32 && w_dt == DT_F32)
-        apply_as(out, DT_F32, mean, rstd, x, w, b, DT_F32, C);
-    else if (out_dt == DT_F32)
-        apply_as(out, DT_F32, mean, rstd, x, w, b, DT_BF16, C);
-    else if (w_dt == DT_F32)
-        apply_as(out, DT_BF16, mean, rstd, x, w, b, DT_F32, C);
+    if (l->dt == DT_F32)
+        apply_as((float *)out + i * l->C, l, i, DT_F32);
     else
-        apply_as(out, DT_BF16, mean, rstd, x, w, b, DT_BF16, C);
+        apply_as((bf16 *)out + i * l->C, l, i, DT_BF16);
 }
 
 SIMD_CLONES
@@ -70,58 +69,51 @@ static void row_add(float *restrict out, const float *restrict x, const float *r
         out[j] = x[j] + y[j];
 }
 
-void layernorm_residual(void *out, enum dtype out_dt, float *mean, float *rstd, float *sum,
-                        const float *x, const float *y, const void *w, const void *b,
-                        enum dtype w_dt, size_t n, size_t C, float eps)
+void layernorm_residual(void *out, const float *x, const float *y, const struct layernorm *l)
 {
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++) {
-        const float *row = x + i * C;
+    size_t C = l->C;
 
-        if (y) {
-            row_add(sum + i * C, row, y + i * C, C);
-            row = sum + i * C;
-        }
-        mean[i] = row_mean(row, C);
-        rstd[i] = 1.0f / sqrtf(row_variance(row, mean[i], C) + eps);
-        row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], row, w, b,
-                  w_dt, C);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < l->n; i++) {
+        float *row = l->x + i * C;
+
+        if (y)
+            row_add(row, x + i * C, y + i * C, C);
+        l->mean[i] = row_mean(row, C);
+        l->rstd[i] = 1.0f / sqrtf(row_variance(row, l->mean[i], C) + l->eps);
+        row_apply(out, l, i);
     }
 }
 
-void layernorm_forward(void *out, enum dtype out_dt, float *mean, float *rstd, const float *x,
-                       const void *w, const void *b, enum dtype w_dt, size_t n, size_t C, float eps)
+void layernorm_forward(void *out, const struct layernorm *l)
 {
-    layernorm_residual(out, out_dt, mean, rstd, NULL, x, NULL, w, b, w_dt, n, C, eps);
+    layernorm_residual(out, NULL, NULL, l);
 }
 
-void layernorm_apply(void *out, enum dtype out_dt, const float *mean, const float *rstd,
-                     const float *x, const void *w, const void *b, enum dtype w_dt, size_t n,
-                     size_t C)
+void layernorm_apply(void *out, const struct layernorm *l)
 {
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++)
-        row_apply((char *)out + i * C * dtype_bytes(out_dt), out_dt, mean[i], rstd[i], x + i * C,
-                  w, b, w_dt, C);
+    for (size_t i = 0; i < l->n; i++)
+        row_apply(out, l, i);
 }
 
 /* The two sums over a row that its dx needs: sums[0] of w dout, sums[1] of w dout h, h the
  * normalised x. */
 SIMD_INLINE void sums_as(float sums[2], const float *dout, const float *x, const void *w,
-                         enum dtype w_dt, float mean, float rstd, size_t C)
+                         enum dtype dt, float mean, float rstd, size_t C)
 {
     float  d[SIMD_LANES] = {0}, dh[SIMD_LANES] = {0};
     size_t j = 0;
 
     for (; j + SIMD_LANES <= C; j += SIMD_LANES)
         for (size_t l = 0; l < SIMD_LANES; l++) {
-            float t = dout[j + l] * dtype_get(w, w_dt, j + l);
+            float t = dout[j + l] * dtype_get(w, dt, j + l);
 
             d[l] += t;
             dh[l] = __builtin_fmaf(t, (x[j + l] - mean) * rstd, dh[l]);
         }
     for (size_t l = 0; j + l < C; l++) {
-        float t = dout[j + l] * dtype_get(w, w_dt, j + l);
+        float t = dout[j + l] * dtype_get(w, dt, j + l);
 
         d[l] += t;
         dh[l] = __builtin_fmaf(t, (x[j + l] - mean) * rstd, dh[l]);
@@ -132,18 +124,20 @@ SIMD_INLINE void sums_as(float sums[2], const float *dout, const float *x, const
 
 /* dx += rstd (w dout - mean(w dout) - h mean(w dout h)); dw += dout h; db += dout. */
 SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *restrict db,
-                             const float *dout, const float *x, const void *w, enum dtype w_dt,
-                             float mean, float rstd, size_t C)
+                             const float *dout, const struct layernorm *l, size_t i, enum dtype dt)
 {
-    float sums[2], m0, m1;
+    const float *x = l->x + i * l->C, mean = l->mean[i], rstd = l->rstd[i];
+    const void  *w = l->w;
+    size_t       C = l->C;
+    float        sums[2], m0, m1;
 
-    sums_as(sums, dout, x, w, w_dt, mean, rstd, C);
+    sums_as(sums, dout, x, w, dt, mean, rstd, C);
     m0 = sums[0] / (float)C;
     m1 = sums[1] / (float)C;
 #pragma omp simd
     for (size_t j = 0; j < C; j++) {
         float h = (x[j] - mean) * rstd;
-        float t = dout[j] * dtype_get(w, w_dt, j) - m0;
+        float t = dout[j] * dtype_get(w, dt, j) - m0;
 
         dx[j] = __builtin_fmaf(rstd, __builtin_fmaf(-h, m1, t), dx[j]);
         dw[j] = __builtin_fmaf(dout[j], h, dw[j]);
@@ -152,53 +146,30 @@ SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *rest
 }
 
 SIMD_CLONES
-static void row_backward(float *dx, float *dw, float *db, const float *dout, const float *x,
-                         const void *w, enum dtype w_dt, float mean, float rstd, size_t C)
+static void row_backward(float *dx, float *dw, float *db, const float *dout,
+                         const struct layernorm *l, size_t i)
 {
-    if (w_dt == DT_F32)
-        backward_as(dx, dw, db, dout, x, w, DT_F32, mean, rstd, C);
+    if (l->dt == DT_F32)
+        backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_F32);
     else
-        backward_as(dx, dw, db, dout, x, w, DT_BF16, mean, rstd, C);
+        backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_BF16);
 }
 
-SIMD_CLONES
-static void add_to(float *restrict sum, const float *restrict part, size_t n)
+void layernorm_backward(float *dx, float *dw, float *db, const float *dout,
+                        const struct layernorm *l, void *scratch)
 {
-    for (size_t j = 0; j < n; j++)
-        sum[j] += part[j];
-}
-
-size_t layernorm_scratch(size_t n, size_t C)
-{
-    return div_up(n, LAYERNORM_ROWS) * 2 * C * sizeof(float);
-}
-
-void layernorm_backward(float *dx, float *dw, float *db, const float *dout, const float *x,
-                        const void *w, enum dtype w_dt, const float *mean, const float *rstd,
-                        size_t n, size_t C, void *scratch)
-{
-    enum { COLUMNS = 256 };
-    size_t groups = div_up(n, LAYERNORM_ROWS);
-    float *part = scratch; // (groups, 2, C)
+    size_t n = l->n, C = l->C;
+    float *dw_part = scratch, *db_part = dw_part + div_up(n, COLSUM_ROWS) * C; // (groups, C)
 
 #pragma omp parallel for schedule(static)
-    for (size_t g = 0; g < groups; g++) {
-        size_t first = g * LAYERNORM_ROWS,
-               end = n - first < LAYERNORM_ROWS ? n : first + LAYERNORM_ROWS;
-        float *p = part + g * 2 * C;
+    for (size_t first = 0; first < n; first += COLSUM_ROWS) {
+        size_t at = first / COLSUM_ROWS * C, end = size_min(first + COLSUM_ROWS, n);
 
-        memset(p, 0, 2 * C * sizeof *p);
+        memset(dw_part + at, 0, C * sizeof *dw_part);
+        memset(db_part + at, 0, C * sizeof *db_part);
         for (size_t i = first; i < end; i++)
-            row_backward(dx + i * C, p, p + C, dout + i * C, x + i * C, w, w_dt, mean[i], rstd[i],
-                         C);
+            row_backward(dx, dw_part + at, db_part + at, dout, l, i);
     }
-#pragma omp parallel for schedule(static)
-    for (size_t j = 0; j < C; j += COLUMNS) {
-        size_t len = C - j < COLUMNS ? C - j : COLUMNS;
-
-        for (size_t g = 0; g < groups; g++) {
-            add_to(dw + j, part + g * 2 * C + j, len);
-            add_to(db + j, part + g * 2 * C + C + j, len);
-        }
-    }
+    colsum_finish(dw, dw_part, n, C);
+    colsum_finish(db, db_part, n, C);
 }

@@ -23,13 +23,13 @@ struct matmul {
     struct matmul_shape *shapes; // (n_ids) a copy; behind the unique ones, unused
 };
 
-static const char *const engine_names[] = {
-    [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn",
+const char *const matmul_engine_names[] = {
+    [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
 };
 
 const char *matmul_engine_name(enum matmul_engine e)
 {
-    return engine_names[e];
+    return matmul_engine_names[e];
 }
 
 int matmul_has(enum matmul_engine e)
@@ -39,8 +39,8 @@ int matmul_has(enum matmul_engine e)
 
 int matmul_engine_parse(const char *word)
 {
-    for (int i = 0; i < (int)(sizeof engine_names / sizeof *engine_names); i++)
-        if (!strcmp(word, engine_names[i]))
+    for (int i = 0; matmul_engine_names[i]; i++)
+        if (!strcmp(word, matmul_engine_names[i]))
             return i;
     return -1;
 }

@@ -362,7 +362,8 @@ static int onednn_open(struct matmul_impl **out, const struct matmul_shape *shap
         struct product            *p = &di->products[di->n_products++];
         dnnl_status_t              rc = product_make(p, di->engine, s);
         size_t                     bytes =
-            round_up(p->scratchpad_bytes, ALIGN) + (p->packed_by_caller ? 0 : round_up(p->pack.bytes, ALIGN));
+            round_up(p->scratchpad_bytes, ALIGN) +
+            (p->packed_by_caller ? 0 : round_up(p->pack.bytes, ALIGN));
 
         if (rc)
             return onednn_refuse(di, s, rc, why, why_size);

@@ -119,14 +119,16 @@ static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size
             c[i * ld + j] = dtype_get(bias, dt, first + j);
 }
 
-// c (m, n), rows ldc apart, = op(a) op(b) + beta c, with a and b tight or of leading dimensions
-// lda, ldb.
-static void gemm(enum matmul_form form, size_t m, size_t n, size_t k, const float *a, size_t lda,
-                 const float *b, size_t ldb, float beta, float *c, size_t ldc)
+struct operand { const float *p; size_t ld; }; // ld: from one row to the next
+
+// c (m, n), rows ldc apart, = op(a) op(b) + beta c, of the sizes of s.
+static void gemm(const struct matmul_shape *s, struct operand a, struct operand b, float beta,
+                 float *c, size_t ldc)
 {
-    cblas_sgemm(CblasRowMajor, form == MATMUL_TN ? CblasTrans : CblasNoTrans,
-                form == MATMUL_NT ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k,
-                1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+    cblas_sgemm(CblasRowMajor, s->form == MATMUL_TN ? CblasTrans : CblasNoTrans,
+                s->form == MATMUL_NT ? CblasTrans : CblasNoTrans, (blasint)s->m, (blasint)s->n,
+                (blasint)s->k, 1.0f, a.p, (blasint)a.ld, b.p, (blasint)b.ld, beta, c,
+                (blasint)ldc);
 }
 
 // Where B's columns j0.. and rows k0.. begin, and how far apart its rows (NT: columns) lie.
@@ -145,10 +147,10 @@ static size_t b_stride(const struct matmul_shape *s)
 static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a,
                       const void *b, const void *bias, float *scratch)
 {
-    size_t m = size_min(s->m - i0, PANEL), n = size_min(s->n - j0, PANEL),
-           kp = size_min(s->k, PANEL);
+    struct matmul_shape part = *s;
+    size_t m = part.m = size_min(s->m - i0, PANEL), n = part.n = size_min(s->n - j0, PANEL),
+           kp = size_min(s->k, PANEL), ldc = s->n;
     float *wa = scratch, *wb = wa + m * kp, *wc = (float *)c + i0 * s->n + j0;
-    size_t ldc = s->n;
 
     if (s->c_dt == DT_BF16) {
         wc  = wb + (s->pack_b ? 0 : kp * n);
@@ -157,19 +159,20 @@ static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *
     if (bias)
         fill_bias(wc, ldc, bias, s->ab_dt, j0, m, n);
     for (size_t k0 = 0; k0 < s->k; k0 += PANEL) {
-        size_t k = size_min(s->k - k0, PANEL), lda = s->form == MATMUL_TN ? m : k;
-        size_t ldb = s->pack_b ? b_stride(s) : s->form == MATMUL_NT ? k : n;
-        const float *fb = s->pack_b ? (const float *)b + b_offset(s, j0, k0) : wb;
+        size_t         k = part.k = size_min(s->k - k0, PANEL);
+        struct operand left = { wa, s->form == MATMUL_TN ? m : k };
+        struct operand right = { wb, s->form == MATMUL_NT ? k : n };
 
         if (s->form == MATMUL_TN)
             widen(wa, a + k0 * s->m + i0, s->m, k, m);
         else
             widen(wa, a + i0 * s->k + k0, s->k, m, k);
-        if (!s->pack_b)
+        if (s->pack_b)
+            right = (struct operand){ (const float *)b + b_offset(s, j0, k0), b_stride(s) };
+        else
             widen(wb, (const bf16 *)b + b_offset(s, j0, k0), b_stride(s),
                   s->form == MATMUL_NT ? n : k, s->form == MATMUL_NT ? k : n);
-        gemm(s->form, m, n, k, wa, lda, fb, ldb, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc,
-             ldc);
+        gemm(&part, left, right, bias || s->accumulate || k0 ? 1.0f : 0.0f, wc, ldc);
     }
     if (s->c_dt == DT_BF16)
         narrow((bf16 *)c + i0 * s->n + j0, s->n, wc, m, n);
@@ -195,8 +198,8 @@ static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const v
     if (s.ab_dt == DT_F32) {
         if (bias)
             fill_bias(c, s.n, bias, DT_F32, 0, s.m, s.n);
-        gemm(s.form, s.m, s.n, s.k, a, s.form == MATMUL_TN ? s.m : s.k, b,
-             s.form == MATMUL_NT ? s.k : s.n, bias || s.accumulate ? 1.0f : 0.0f, c, s.n);
+        gemm(&s, (struct operand){ a, s.form == MATMUL_TN ? s.m : s.k },
+             (struct operand){ b, b_stride(&s) }, bias || s.accumulate ? 1.0f : 0.0f, c, s.n);
         return;
     }
     for (size_t j0 = 0; j0 < s.n; j0 += PANEL)

@@ -32,13 +32,17 @@ static void widen(float *out, const void *x, enum dtype dt, size_t n)
         out[i] = dtype_get(x, dt, i);
 }
 
-/* sum (m, n) columns [j0, j1) += a (m, k) columns [i, i + depth) times those rows of b. */
-SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype dt, size_t m,
-                          size_t n, size_t k, size_t i, size_t depth, size_t j0, size_t j1)
-{
-    size_t j = j0;
+struct columns { size_t from, to; };
 
-    for (; j + WIDE <= j1; j += WIDE) {
+/* sum (m, n) of these columns += a (m, k) columns [i, i + depth) times those rows of b. */
+SIMD_INLINE void add_rows(float *sum, const float *a, const struct matvec *p, enum dtype dt,
+                          size_t i, const size_t depth, struct columns of)
+{
+    const size_t m = p->m, n = p->n, k = p->k;
+    const void  *b = p->b;
+    size_t       j = of.from;
+
+    for (; j + WIDE <= of.to; j += WIDE) {
         __m256 row[DEPTH];
 
         for (size_t d = 0; d < depth; d++)
@@ -51,46 +55,46 @@ SIMD_INLINE void add_rows(float *sum, const float *a, const void *b, enum dtype 
             _mm256_storeu_ps(sum + r * n + j, s);
         }
     }
-    for (; j < j1; j++)
+    for (; j < of.to; j++)
         for (size_t r = 0; r < m; r++)
             for (size_t d = 0; d < depth; d++)
                 sum[r * n + j] = __builtin_fmaf(a[r * k + i + d], dtype_get(b, dt, (i + d) * n + j),
                                                 sum[r * n + j]);
 }
 
-/* Columns [j0, j1) of the whole product, into sum. */
-SIMD_INLINE void columns(float *sum, const float *a, const void *b, enum dtype dt, size_t m,
-                         size_t n, size_t k, size_t j0, size_t j1)
+/* Of the whole product, into sum. */
+SIMD_INLINE void columns(float *sum, const float *a, const struct matvec *p, enum dtype dt,
+                         struct columns of)
 {
-    size_t i = 0;
+    size_t i = 0, k = p->k;
 
-    for (size_t r = 0; r < m; r++)
-        memset(sum + r * n + j0, 0, (j1 - j0) * sizeof *sum);
+    for (size_t r = 0; r < p->m; r++)
+        memset(sum + r * p->n + of.from, 0, (of.to - of.from) * sizeof *sum);
     for (; i + DEPTH <= k; i += DEPTH)
-        add_rows(sum, a, b, dt, m, n, k, i, DEPTH, j0, j1);
+        add_rows(sum, a, p, dt, i, DEPTH, of);
     for (; i < k; i++)
-        add_rows(sum, a, b, dt, m, n, k, i, 1, j0, j1);
+        add_rows(sum, a, p, dt, i, 1, of);
 }
 
-void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, const void *bias,
-                    enum dtype dt, size_t m, size_t n, size_t k, float *scratch)
+void matvec_forward(void *c, enum dtype c_dt, const struct matvec *p)
 {
-    float *af = scratch, *sum = scratch + m * k;
+    size_t m = p->m, n = p->n;
+    float *a = p->scratch, *sum = a + m * p->k;
 
-    widen(af, a, dt, m * k);
+    widen(a, p->a, p->dt, m * p->k);
 #pragma omp parallel
     {
         size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
-        size_t share = round_up(div_up(n, threads), WIDE);
-        size_t j0 = t * share < n ? t * share : n, j1 = j0 + share < n ? j0 + share : n;
+        size_t share = round_up(div_up(n, threads), WIDE), from = size_min(t * share, n);
+        struct columns of = { from, size_min(from + share, n) };
 
-        if (dt == DT_BF16)
-            columns(sum, af, b, DT_BF16, m, n, k, j0, j1);
+        if (p->dt == DT_BF16)
+            columns(sum, a, p, DT_BF16, of);
         else
-            columns(sum, af, b, DT_F32, m, n, k, j0, j1);
+            columns(sum, a, p, DT_F32, of);
         for (size_t r = 0; r < m; r++)
-            for (size_t j = j0; j < j1; j++)
-                dtype_put(c, c_dt, r * n + j, sum[r * n + j] + dtype_get(bias, dt, j));
+            for (size_t j = of.from; j < of.to; j++)
+                dtype_put(c, c_dt, r * n + j, sum[r * n + j] + dtype_get(p->bias, p->dt, j));
     }
 }
 
@@ -123,12 +127,14 @@ SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dt
     }
 }
 
-/* Rows [j0, j1) of b against all rows of a. */
-SIMD_INLINE void logits(float *c, const float *a, const void *b, enum dtype dt, size_t m, size_t n,
-                        size_t k, size_t j0, size_t j1)
+/* These rows of b against all rows of a. */
+SIMD_INLINE void logits(float *c, const float *a, const struct matvec *p, enum dtype dt,
+                        struct columns of)
 {
-    for (size_t j = j0; j < j1; j++) {
-        const void *x = (const char *)b + j * k * dtype_bytes(dt);
+    const size_t m = p->m, n = p->n, k = p->k;
+
+    for (size_t j = of.from; j < of.to; j++) {
+        const void *x = (const char *)p->b + j * k * dtype_bytes(dt);
         size_t      r = 0;
 
         for (; r + ROWS <= m; r += ROWS)
@@ -138,17 +144,19 @@ SIMD_INLINE void logits(float *c, const float *a, const void *b, enum dtype dt, 
     }
 }
 
-void matvec_logits(float *c, const void *a, const void *b, enum dtype dt, size_t m, size_t n,
-                   size_t k, float *scratch)
+void matvec_logits(float *c, const struct matvec *p)
 {
-    widen(scratch, a, dt, m * k);
+    size_t n = p->n;
+
+    widen(p->scratch, p->a, p->dt, p->m * p->k);
 #pragma omp parallel
     {
         size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
+        struct columns of = { n * t / threads, n * (t + 1) / threads };
 
-        if (dt == DT_BF16)
-            logits(c, scratch, b, DT_BF16, m, n, k, n * t / threads, n * (t + 1) / threads);
+        if (p->dt == DT_BF16)
+            logits(c, p->scratch, p, DT_BF16, of);
         else
-            logits(c, scratch, b, DT_F32, m, n, k, n * t / threads, n * (t + 1) / threads);
+            logits(c, p->scratch, p, DT_F32, of);
     }
 }

@@ -7,14 +7,20 @@
 
 #include "data/base/dtype.h"
 
-/* c (m, n) of c_dt = a (m, k) b (k, n) + bias (n), all of `dt`, DT_F32 or DT_BF16; sums are fp32.
- * scratch: matvec_scratch() floats. */
-void matvec_forward(void *c, enum dtype c_dt, const void *a, const void *b, const void *bias,
-                    enum dtype dt, size_t m, size_t n, size_t k, float *scratch);
+struct matvec {
+    size_t      m, n, k;
+    enum dtype  dt;      // of a, b and bias: DT_F32 or DT_BF16; sums are fp32
+    const void *a;       // (m, k)
+    const void *b;       // (k, n); of logits (n, k)
+    const void *bias;    // (n); of logits there is none
+    float      *scratch; // matvec_scratch() floats
+};
 
-/* c (m, n) = a (m, k) b (n, k)': the logits. */
-void matvec_logits(float *c, const void *a, const void *b, enum dtype dt, size_t m, size_t n,
-                   size_t k, float *scratch);
+/* c (m, n) of c_dt = a b + bias. */
+void matvec_forward(void *c, enum dtype c_dt, const struct matvec *p);
+
+/* c (m, n) = a b': the logits. */
+void matvec_logits(float *c, const struct matvec *p);
 
 static inline size_t matvec_scratch(size_t m, size_t n, size_t k) { return m * (n + k); }
 

@@ -17,11 +17,12 @@ enum {
     CSR_FTZ   = 0x8000,
 };
 
-static const char *const names[] = {
+const char *const optim_names[] = {
     [OPTIM_ADAMW] = "adamw",
     [OPTIM_ADAM] = "adam",
     [OPTIM_SGD] = "sgd",
     [OPTIM_ADAGRAD] = "adagrad",
+    NULL,
 };
 
 void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1,
@@ -52,13 +53,13 @@ int optim_moments(enum optim_kind kind)
 
 const char *optim_name(enum optim_kind kind)
 {
-    return names[kind];
+    return optim_names[kind];
 }
 
 int optim_parse(const char *name)
 {
-    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
-        if (!strcmp(names[i], name))
+    for (int i = 0; optim_names[i]; i++)
+        if (!strcmp(optim_names[i], name))
             return i;
     return -1;
 }

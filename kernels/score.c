@@ -26,33 +26,31 @@ static void axpy(float *y, float a, const void *x, enum dtype dt, size_t C)
         y[c] += a * dtype_get(x, dt, c);
 }
 
-static const void *row(const void *base, enum dtype dt, size_t i)
+void score_forward(float *logits, const struct score *s)
 {
-    return (const char *)base + i * dtype_bytes(dt);
-}
+    size_t L = s->L, C = s->C;
 
-void score_forward(float *logits, const void *x, const void *w, enum dtype dt, size_t n, size_t L,
-                   size_t C)
-{
     #pragma omp parallel for
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < s->n; i++)
         for (size_t l = 0; l < L; l++)
-            logits[i * L + l] = dot(row(x, dt, i * C), row(w, dt, l * C), dt, C);
+            logits[i * L + l] =
+                dot(dtype_at(s->x, s->dt, i * C), dtype_at(s->w, s->dt, l * C), s->dt, C);
 }
 
-void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w,
-                    enum dtype dt, size_t n, size_t L, size_t C)
+void score_backward(float *dx, float *dw, const float *dlogits, const struct score *s)
 {
+    size_t n = s->n, L = s->L, C = s->C;
+
     #pragma omp parallel for
     for (size_t i = 0; i < n; i++) {
         memset(dx + i * C, 0, C * sizeof *dx);
         for (size_t l = 0; l < L; l++)
-            axpy(dx + i * C, dlogits[i * L + l], row(w, dt, l * C), dt, C);
+            axpy(dx + i * C, dlogits[i * L + l], dtype_at(s->w, s->dt, l * C), s->dt, C);
     }
     #pragma omp parallel for
     for (size_t l = 0; l < L; l++)
         for (size_t i = 0; i < n; i++)
-            axpy(dw + l * C, dlogits[i * L + l], row(x, dt, i * C), dt, C);
+            axpy(dw + l * C, dlogits[i * L + l], dtype_at(s->x, s->dt, i * C), s->dt, C);
 }
 
 void score_squares(float *losses, float *dpredicted, const float *predicted, const float *value,

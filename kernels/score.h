@@ -7,13 +7,18 @@
 
 #include <stddef.h>
 
-/* logits (n, L) = x (n, C) w (L, C)'; x and w of `dt`; sums in fp32, of a fixed order. */
-void score_forward(float *logits, const void *x, const void *w, enum dtype dt, size_t n, size_t L,
-                   size_t C);
+struct score {
+    size_t      n, L, C;
+    enum dtype  dt;
+    const void *x; // (n, C) dt
+    const void *w; // (L, C) dt
+};
+
+/* logits (n, L) = x w'; sums in fp32, of a fixed order. */
+void score_forward(float *logits, const struct score *s);
 
 /* dx (n, C) = dlogits w, written; dw (L, C) += dlogits' x, rows in order. dlogits (n, L). */
-void score_backward(float *dx, float *dw, const float *dlogits, const void *x, const void *w,
-                    enum dtype dt, size_t n, size_t L, size_t C);
+void score_backward(float *dx, float *dw, const float *dlogits, const struct score *s);
 
 /* losses (n): (predicted - value)^2; dpredicted (n): its gradient times scale, or NULL; may be
  * `predicted`. A row of label < 0 does not count: 0 and 0. */

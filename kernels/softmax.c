@@ -2,6 +2,8 @@
  * maximum, its sum of exponentials, its gradient. Exponentials are computed twice, not stored:
  * dlogits may be bf16. */
 #include "kernels/softmax.h"
+
+#include "data/base/round.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 
@@ -76,7 +78,7 @@ static double row_sum(const struct row *r, float top)
 
     for (const struct part *p = r->part; p < r->part + 2; p++)
         for (size_t i = 0; i < p->n; i += RUN)
-            sum += (double)run_sum(p->x + i, top, p->n - i < RUN ? p->n - i : RUN);
+            sum += (double)run_sum(p->x + i, top, size_min(p->n - i, RUN));
     return sum;
 }
 
@@ -100,23 +102,22 @@ static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t 
     return (float)(log(sum) - (double)at);
 }
 
-void softmax_xent(float *losses, void *dlogits, enum dtype dt, const float *logits,
-                  const int32_t *targets, size_t n, size_t V, size_t split, float scale)
+void softmax_xent(const struct softmax_xent *s)
 {
-    size_t       row_bytes = V * dtype_bytes(dt);
-    const float *rest = logits + n * split;
+    size_t       V = s->V, split = s->split, row_bytes = V * dtype_bytes(s->dt);
+    const float *rest = s->logits + s->n * split;
 
-    assert(split <= V && (dlogits != (const void *)logits || (split == V && dt == DT_F32)));
+    assert(split <= V &&
+           (s->dlogits != (const void *)s->logits || (split == V && s->dt == DT_F32)));
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++) {
-        char      *row = dlogits ? (char *)dlogits + i * row_bytes : NULL;
-        struct row r = {{{ logits + i * split, split }, { rest + i * (V - split), V - split }}};
+    for (size_t i = 0; i < s->n; i++) {
+        char      *row = s->dlogits ? (char *)s->dlogits + i * row_bytes : NULL;
+        int32_t    target = s->targets[i];
+        struct row r = {{{ s->logits + i * split, split }, { rest + i * (V - split), V - split }}};
 
-        assert(targets[i] < 0 || (size_t)targets[i] < V);
-        losses[i] = 0.0f;
-        if (targets[i] >= 0)
-            losses[i] = row_xent(row, dt, &r, (size_t)targets[i], scale);
-        else if (row)
+        assert(target < 0 || (size_t)target < V);
+        s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, (size_t)target, s->scale);
+        if (target < 0 && row)
             memset(row, 0, row_bytes);
     }
 }

@@ -4,11 +4,18 @@
 
 #include "data/base/dtype.h"
 
-/* losses (n): -log softmax(logits)[target]; dlogits (n, V) of `dt`: (softmax - onehot) * scale.
- * logits: columns [0, split) as (n, split), behind them the others as (n, V - split). dlogits NULL:
- * losses only. dlogits may be `logits` where dt is DT_F32 and split is V. A target < 0 is ignored:
- * loss 0, gradient row 0. */
-void softmax_xent(float *losses, void *dlogits, enum dtype dt, const float *logits,
-                  const int32_t *targets, size_t n, size_t V, size_t split, float scale);
+struct softmax_xent {
+    size_t         n, V;
+    const float   *logits;  // columns [0, split) as (n, split), behind them (n, V - split)
+    size_t         split;
+    const int32_t *targets; // (n): below 0 it is ignored: loss 0, gradient row 0
+    float         *losses;  // (n): -log softmax(logits)[target]
+    void          *dlogits; // (n, V) dt: (softmax - onehot) * scale; NULL: losses only
+    enum dtype     dt;
+    float          scale;
+};
+
+/* dlogits may be `logits` where dt is DT_F32 and split is V. */
+void softmax_xent(const struct softmax_xent *s);
 
 #endif

@@ -6,7 +6,6 @@
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/layernorm.h"
 #include "model/products.h"
 
 #include <assert.h>
@@ -76,13 +75,6 @@ static void lay_record(struct cursor *c, struct acts_layer *l, const struct acts
     l->x = x;
 }
 
-static size_t sums_bytes(size_t rows, size_t C)
-{
-    size_t column = colsum_scratch(rows, 4 * C), norm = layernorm_scratch(rows, C);
-
-    return column > norm ? column : norm;
-}
-
 static void lay_backward(struct cursor *c, struct acts_work *w, const struct acts_options *o,
                          size_t R)
 {
@@ -95,7 +87,7 @@ static void lay_backward(struct cursor *c, struct acts_work *w, const struct act
     w->dattn = take(c, N * C * e);
     w->dqkv  = take(c, N * 3 * C * e);
     // a classifier's head has a row a sequence
-    w->sums  = take(c, sums_bytes(R > o->batch ? R : o->batch, C));
+    w->sums  = take(c, colsum_scratch(size_max(R, o->batch), 4 * C));
 }
 
 static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared,
@@ -115,7 +107,7 @@ static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *s
     w->ln   = take(c, R * C * e);
     w->proj = take(c, R * C * sizeof(float));
     w->gelu = take(c, R * 4 * C * e);
-    w->attention = take(c, attention_scratch(o->batch, o->seq, C, o->gpt.n_head, o->threads));
+    w->attention = take(c, attention_scratch(o->seq, C, o->gpt.n_head, o->threads));
     if (o->training)
         lay_backward(c, w, o, R);
     lay_layer(c, shared, o, N);

@@ -66,7 +66,7 @@ struct acts_work {
     void    *dattn;     // (N, C) dt
     void    *dqkv;      // (N, 3C) dt
     void    *attention; // attention_scratch
-    void    *sums;      // colsum_scratch, layernorm_scratch
+    void    *sums;      // colsum_scratch of 4C columns
 };
 
 /* A chunk of the head; R = min(N, HEAD_ROWS), P = min(N, LOGIT_ROWS). A classifier's: R = P = B,

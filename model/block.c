@@ -16,7 +16,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
-#include "kernels/layernorm.h"
 
 #include <assert.h>
 
@@ -28,7 +27,7 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
     float            *out = acts_input(m->acts, 1, micro);
 
     embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype,
-                      x, shape.rows, shape.seq, m->o.gpt.n_embd, 0);
+                      x, shape.rows, shape.seq, m->o.gpt.n_embd);
     if (drop.p > 0)
         dropout_rows(out, out, shape.rows * shape.seq, m->o.gpt.n_embd, 0, &drop);
 }
@@ -66,30 +65,20 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
                              float *grad)
 {
     struct acts_shape shape = model_shape(m, micro);
-    struct layer l = {.m = m,
-                      .w = acts_work(m->acts),
-                      .a = acts_layer(m->acts, layer, micro),
-                      .wire = wire,
-                      .grad = grad,
-                      .x = acts_input(m->acts, layer, micro),
-                      .x_out = acts_input(m->acts, layer + 1, micro),
-                      .rows = shape.rows,
-                      .seq = shape.seq,
-                      .N = shape.rows * shape.seq,
-                      .C = m->o.gpt.n_embd,
-                      .dt = m->o.dtype,
-                      .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
-                      .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
-                      .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ)};
+    struct layer l = {
+        .m = m, .w = acts_work(m->acts), .a = acts_layer(m->acts, layer, micro),
+        .wire = wire, .grad = grad,
+        .x = acts_input(m->acts, layer, micro), .x_out = acts_input(m->acts, layer + 1, micro),
+        .rows = shape.rows, .seq = shape.seq, .N = shape.rows * shape.seq,
+        .C = m->o.gpt.n_embd, .dt = m->o.dtype,
+        .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
+        .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
+        .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ),
+    };
 
     if (m->o.training)
         l.dx = l.w->dx + micro * model_tokens(m) * l.C;
     return l;
-}
-
-static const void *param(const struct layer *l, enum gpt_tensor t)
-{
-    return model_wire(l->m, l->wire, t);
 }
 
 static float *dparam(const struct layer *l, enum gpt_tensor t)
@@ -116,42 +105,65 @@ static void drop_rows(const struct layer *l, float *out, const float *x, size_t 
         dropout_rows(out, x, n, l->C, i, drop);
 }
 
-/* A matrix's gradient from tokens [i, i + n): x' dy. */
-static void dmatrix(const struct layer *l, enum product which, enum gpt_tensor t, size_t i,
-                    size_t n, const void *x, const void *dy)
+/* A product of n tokens with the layer's parameters. */
+static void product(const struct layer *l, enum product which, size_t n, void *out, const void *in)
 {
-    model_gradient(l->m, which, n, dparam(l, t), x, dy, l->fresh && i == 0);
+    model_product(l->m, which, n, out, in, l->wire);
+}
+
+/* A matrix's gradient from tokens [i, i + n): x' dy. */
+static void dmatrix(const struct layer *l, enum product which, size_t i, size_t n, const void *x,
+                    const void *dy)
+{
+    model_gradient(l->m, which, n, l->grad, x, dy, l->fresh && i == 0);
+}
+
+static struct layernorm norm_1(const struct layer *l, size_t i, size_t n)
+{
+    return model_norm(l->m, GPT_LN1_W, l->wire, n, l->x + i * l->C, l->a.ln1_mean + i,
+                      l->a.ln1_rstd + i);
+}
+
+static struct layernorm norm_2(const struct layer *l, size_t i, size_t n)
+{
+    return model_norm(l->m, GPT_LN2_W, l->wire, n, l->a.x_mid + i * l->C, l->a.ln2_mean + i,
+                      l->a.ln2_rstd + i);
+}
+
+static struct attention attention_of(const struct layer *l)
+{
+    return (struct attention){
+        .B = l->rows, .T = l->seq, .C = l->C, .H = l->m->o.gpt.n_head, .dt = l->dt,
+        .qkv = l->a.qkv, .out = l->a.attn, .lse = l->a.lse,
+        .drop = &l->drop_attn, .scratch = l->w->attention,
+    };
 }
 
 /* Tokens [i, i + n): qkv = ln_1(x) Wqkv + bqkv. */
 static void qkv_forward(const struct layer *l, size_t i, size_t n)
 {
-    layernorm_forward(l->w->ln, l->dt, l->a.ln1_mean + i, l->a.ln1_rstd + i, l->x + i * l->C,
-                      param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n, l->C,
-                      l->m->o.gpt.norm_eps);
-    model_product(l->m, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln,
-                  param(l, GPT_QKV_W), param(l, GPT_QKV_B));
+    struct layernorm norm = norm_1(l, i, n);
+
+    layernorm_forward(l->w->ln, &norm);
+    product(l, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln);
 }
 
 /* x_mid = x + attn Wproj + bproj; fc = ln_2(x_mid) Wfc + bfc. */
 static void fc_forward(const struct layer *l, size_t i, size_t n)
 {
-    model_product(l->m, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C),
-                  param(l, GPT_ATTN_PROJ_W), param(l, GPT_ATTN_PROJ_B));
+    struct layernorm norm = norm_2(l, i, n);
+
+    product(l, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C));
     drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_attn_proj);
-    layernorm_residual(l->w->ln, l->dt, l->a.ln2_mean + i, l->a.ln2_rstd + i, l->a.x_mid + i * l->C,
-                       l->x + i * l->C, l->w->proj, param(l, GPT_LN2_W), param(l, GPT_LN2_B), l->dt,
-                       n, l->C, l->m->o.gpt.norm_eps);
-    model_product(l->m, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln, param(l, GPT_FC_W),
-                  param(l, GPT_FC_B));
+    layernorm_residual(l->w->ln, l->x + i * l->C, l->w->proj, &norm);
+    product(l, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln);
 }
 
 /* x_out = x_mid + gelu(fc) Wmlp + bmlp. */
 static void mlp_forward(const struct layer *l, size_t i, size_t n)
 {
     gelu_forward(l->w->gelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n * 4 * l->C);
-    model_product(l->m, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu, param(l, GPT_MLP_PROJ_W),
-                  param(l, GPT_MLP_PROJ_B));
+    product(l, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu);
     drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_mlp_proj);
     residual_add(l->x_out + i * l->C, l->a.x_mid + i * l->C, l->w->proj, n * l->C);
 }
@@ -160,14 +172,14 @@ static void mlp_forward(const struct layer *l, size_t i, size_t n)
  * for. */
 static void layer_forward(const struct layer *l, int output)
 {
-    size_t n;
+    struct attention attention = attention_of(l);
+    size_t           n;
 
     for (size_t i = 0; i < l->N; i += n) {
         n = chunk_rows(l, i);
         qkv_forward(l, i, n);
     }
-    attention_forward(l->a.attn, l->a.lse, l->a.qkv, l->dt, l->rows, l->seq, l->C,
-                      l->m->o.gpt.n_head, &l->drop_attn, l->w->attention);
+    attention_forward(&attention);
     for (size_t i = 0; i < l->N; i += n) {
         n = chunk_rows(l, i);
         fc_forward(l, i, n);
@@ -213,22 +225,21 @@ static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, si
 static void mlp_backward(const struct layer *l, size_t i, size_t n)
 {
     const struct acts_work *w = l->w;
-    const float            *x_mid = l->a.x_mid + i * l->C, *mean = l->a.ln2_mean + i,
-                *rstd = l->a.ln2_rstd + i;
+    struct layernorm        norm = norm_2(l, i, n);
     // dy may be w->proj, which is written again below.
     const void *dy = proj_backward(l, GPT_MLP_PROJ_B, i, n, &l->drop_mlp_proj);
 
-    model_product(l->m, PRODUCT_D_GELU, n, w->dgelu, dy, param(l, GPT_MLP_PROJ_W), NULL);
-    gelu_backward(w->gelu, w->dfc, dparam(l, GPT_FC_B), w->dgelu, row(l, l->a.fc, i, 4 * l->C),
-                  l->dt, n, 4 * l->C, w->sums);
-    dmatrix(l, PRODUCT_D_MLP_PROJ_W, GPT_MLP_PROJ_W, i, n, w->gelu, dy);
+    product(l, PRODUCT_D_GELU, n, w->dgelu, dy);
+    gelu_backward(&(struct gelu_backward){
+        .n = n, .C = 4 * l->C, .dt = l->dt, .x = row(l, l->a.fc, i, 4 * l->C), .dout = w->dgelu,
+        .out = w->gelu, .dx = w->dfc, .db = dparam(l, GPT_FC_B), .scratch = w->sums });
+    dmatrix(l, PRODUCT_D_MLP_PROJ_W, i, n, w->gelu, dy);
 
-    layernorm_apply(w->ln, l->dt, mean, rstd, x_mid, param(l, GPT_LN2_W), param(l, GPT_LN2_B),
-                    l->dt, n, l->C);
-    dmatrix(l, PRODUCT_D_FC_W, GPT_FC_W, i, n, w->ln, w->dfc);
-    model_product(l->m, PRODUCT_D_LN2, n, w->proj, w->dfc, param(l, GPT_FC_W), NULL);
-    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, x_mid,
-                       param(l, GPT_LN2_W), l->dt, mean, rstd, n, l->C, w->sums);
+    layernorm_apply(w->ln, &norm);
+    dmatrix(l, PRODUCT_D_FC_W, i, n, w->ln, w->dfc);
+    product(l, PRODUCT_D_LN2, n, w->proj, w->dfc);
+    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, &norm,
+                       w->sums);
 }
 
 /* dattn from dx, which is that of x_mid by now. */
@@ -236,25 +247,23 @@ static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
 {
     const void *dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
 
-    dmatrix(l, PRODUCT_D_ATTN_PROJ_W, GPT_ATTN_PROJ_W, i, n, row(l, l->a.attn, i, l->C), dy);
-    model_product(l->m, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy,
-                  param(l, GPT_ATTN_PROJ_W), NULL);
+    dmatrix(l, PRODUCT_D_ATTN_PROJ_W, i, n, row(l, l->a.attn, i, l->C), dy);
+    product(l, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy);
 }
 
 /* The gradient of x through attention is added to dx. */
 static void qkv_backward(const struct layer *l, size_t i, size_t n)
 {
     const struct acts_work *w = l->w;
-    const void  *dqkv = row(l, w->dqkv, i, 3 * l->C);
-    const float *x = l->x + i * l->C, *mean = l->a.ln1_mean + i, *rstd = l->a.ln1_rstd + i;
+    struct layernorm        norm = norm_1(l, i, n);
+    const void             *dqkv = row(l, w->dqkv, i, 3 * l->C);
 
     colsum_add(dparam(l, GPT_QKV_B), dqkv, l->dt, n, 3 * l->C, w->sums);
-    layernorm_apply(w->ln, l->dt, mean, rstd, x, param(l, GPT_LN1_W), param(l, GPT_LN1_B), l->dt, n,
-                    l->C);
-    dmatrix(l, PRODUCT_D_QKV_W, GPT_QKV_W, i, n, w->ln, dqkv);
-    model_product(l->m, PRODUCT_D_LN1, n, w->proj, dqkv, param(l, GPT_QKV_W), NULL);
-    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, x,
-                       param(l, GPT_LN1_W), l->dt, mean, rstd, n, l->C, w->sums);
+    layernorm_apply(w->ln, &norm);
+    dmatrix(l, PRODUCT_D_QKV_W, i, n, w->ln, dqkv);
+    product(l, PRODUCT_D_LN1, n, w->proj, dqkv);
+    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, &norm,
+                       w->sums);
 }
 
 static void recompute(struct model *m, const struct layer *l, size_t layer, size_t micro)
@@ -270,8 +279,9 @@ static void recompute(struct model *m, const struct layer *l, size_t layer, size
 void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
                     int fresh)
 {
-    struct layer l = layer_of(m, layer, micro, wire, grad);
-    size_t       n;
+    struct layer     l = layer_of(m, layer, micro, wire, grad);
+    struct attention attention = attention_of(&l);
+    size_t           n;
 
     assert(m->o.training);
     l.fresh = fresh;
@@ -284,8 +294,7 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
         mlp_backward(&l, i, n);
         attn_proj_backward(&l, i, n);
     }
-    attention_backward(l.w->dqkv, l.w->dattn, l.a.attn, l.a.lse, l.a.qkv, l.dt, l.rows, l.seq, l.C,
-                       m->o.gpt.n_head, &l.drop_attn, l.w->attention);
+    attention_backward(l.w->dqkv, l.w->dattn, &attention);
     for (size_t i = 0; i < l.N; i += n) {
         n = chunk_rows(&l, i);
         qkv_backward(&l, i, n);

@@ -5,6 +5,7 @@
  * the same in any company. Nothing is allocated after open. */
 #include "model/decode.h"
 
+#include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
@@ -13,16 +14,12 @@
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/matvec.h"
-#include "kernels/reduce.h"
-#include "kernels/rng.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { UNIT = 16 }; // rows of a sequence's products are a multiple of this
 
@@ -38,10 +35,13 @@ struct buffers {
     float   *proj;          // (R, C)
     void    *fc, *gelu;     // (R, 4C) dt
     float   *lse;           // (n_head, P)
-    float   *last; // (B, C): residual stream of single tokens, and at the end of every last one
+    float   *last;          // (B, C): residual stream of single tokens, at the end every last one's
     float   *logits;        // (B, V)
     float   *matvec;        // matvec_scratch
     void    *attention;     // attention_scratch
+    size_t  *length;        // (B): tokens in the cache
+    size_t  *now;           // (B): tokens of this pass
+    size_t  *single;        // (B): the n_single sequences with one token, in order
 };
 
 struct decode {
@@ -49,26 +49,12 @@ struct decode {
     struct stream   *stream;
     struct products *products; // of chunks of one sequence
     void            *scratch;  // of products
-    size_t           scratch_bytes;
+    struct arena     arena, products_arena;
     struct buffers   buf;
-    char            *arena;
-    uint64_t         arena_bytes;
-    size_t          *length;   // (B): tokens in the cache
-    size_t          *now;      // (B): tokens of this pass
-    size_t          *single;   // (B): the n_single sequences with one token, in order
     size_t           n_single;
 };
 
-/* ---- memory
- * -------------------------------------------------------------------------------------------- */
-
-static void *take(char *base, uint64_t *used, uint64_t bytes)
-{
-    void *p = base ? base + *used : NULL;
-
-    *used += round_up(bytes, 64);
-    return p;
-}
+/* ---- memory ---- */
 
 /* Rows of a pass of one sequence, padding included. */
 static size_t decode_rows(const struct decode_options *o)
@@ -81,61 +67,40 @@ static int threads_of(const struct decode_options *o)
     return o->threads ? o->threads : omp_get_max_threads();
 }
 
-static uint64_t matvec_floats(const struct decode_options *o)
-{
-    size_t B = o->batch, C = o->gpt.n_embd, wide = matvec_scratch(B, 4 * C, C),
-           deep = matvec_scratch(B, C, 4 * C);
-
-    return wide > deep ? wide : deep;
-}
-
-/* Lay the buffers out from base (NULL: only measure); returns the bytes. */
-static uint64_t lay_buffers(struct buffers *u, char *base, const struct decode_options *o)
+static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o)
 {
     size_t B = o->batch, C = o->gpt.n_embd, P = o->piece, e = dtype_bytes(o->dtype),
-           rows = decode_rows(o);
-    size_t   R = rows > B ? rows : B;
-    uint64_t used = 0, cache = (uint64_t)o->gpt.n_layer * B * o->positions * C * e;
+           R = size_max(decode_rows(o), B), cache = o->gpt.n_layer * B * o->positions * C * e;
 
-    u->keys   = take(base, &used, cache);
-    u->values = take(base, &used, cache);
-    u->ids    = take(base, &used, B * P * sizeof(int32_t));
-    u->x      = take(base, &used, (uint64_t)B * P * C * sizeof(float));
-    u->qkv    = take(base, &used, R * 3 * C * e);
-    u->attn   = take(base, &used, R * C * e);
-    u->ln     = take(base, &used, R * C * e);
-    u->mean   = take(base, &used, R * sizeof(float));
-    u->rstd   = take(base, &used, R * sizeof(float));
-    u->proj   = take(base, &used, R * C * sizeof(float));
-    u->fc     = take(base, &used, R * 4 * C * e);
-    u->gelu   = take(base, &used, R * 4 * C * e);
-    u->lse    = take(base, &used, o->gpt.n_head * P * sizeof(float));
-    u->last   = take(base, &used, B * C * sizeof(float));
-    u->logits = take(base, &used, (uint64_t)B * o->gpt.vocab * sizeof(float));
-    u->matvec = take(base, &used, matvec_floats(o) * sizeof(float));
-    u->attention =
-        take(base, &used, attention_scratch(B, o->positions, C, o->gpt.n_head, threads_of(o)));
-    return used;
+    u->keys   = arena_take(a, cache);
+    u->values = arena_take(a, cache);
+    u->ids    = arena_take(a, B * P * sizeof(int32_t));
+    u->x      = arena_take(a, B * P * C * sizeof(float));
+    u->qkv    = arena_take(a, R * 3 * C * e);
+    u->attn   = arena_take(a, R * C * e);
+    u->ln     = arena_take(a, R * C * e);
+    u->mean   = arena_take(a, R * sizeof(float));
+    u->rstd   = arena_take(a, R * sizeof(float));
+    u->proj   = arena_take(a, R * C * sizeof(float));
+    u->fc     = arena_take(a, R * 4 * C * e);
+    u->gelu   = arena_take(a, R * 4 * C * e);
+    u->lse    = arena_take(a, o->gpt.n_head * P * sizeof(float));
+    u->last   = arena_take(a, B * C * sizeof(float));
+    u->logits = arena_take(a, B * o->gpt.vocab * sizeof(float));
+    u->matvec = arena_take(a, sizeof(float) * matvec_scratch(B, 4 * C, C));
+    u->attention = arena_take(a, attention_scratch(o->positions, C, o->gpt.n_head, threads_of(o)));
+    u->length = arena_take(a, B * sizeof(size_t));
+    u->now    = arena_take(a, B * sizeof(size_t));
+    u->single = arena_take(a, B * sizeof(size_t));
 }
 
 uint64_t decode_bytes(const struct decode_options *o)
 {
+    struct arena   a = { 0 };
     struct buffers u;
 
-    return lay_buffers(&u, NULL, o);
-}
-
-static int map(void **out, uint64_t bytes, const char *what, struct err *err)
-{
-    *out = NULL;
-    if (bytes == 0)
-        return 0;
-    *out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (*out != MAP_FAILED)
-        return 0;
-    *out = NULL;
-    return err_set(err, -errno, "%s need %llu bytes of memory: %s", what, (unsigned long long)bytes,
-                   strerror(errno));
+    lay_buffers(&a, &u, o);
+    return a.used;
 }
 
 static int check(const struct decode_options *o, struct err *err)
@@ -171,15 +136,16 @@ static int open_products(struct decode *d, struct err *err)
 
     if (rc)
         return rc;
-    d->scratch_bytes = products_scratch(d->products);
-    return map(&d->scratch, d->scratch_bytes, "the matrix products", err);
+    arena_take(&d->products_arena, products_scratch(d->products));
+    rc = arena_map(&d->products_arena, "the matrix products", err);
+    d->scratch = d->products_arena.base;
+    return rc;
 }
 
 int decode_open(struct decode **out, const struct decode_options *o, struct stream *stream,
                 struct err *err)
 {
     struct decode *d;
-    void          *arena = NULL;
     int            rc = check(o, err);
 
     *out = NULL;
@@ -191,20 +157,16 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
     d->o = *o;
     d->o.threads = threads_of(o);
     d->stream = stream;
-    d->length = calloc(3 * o->batch, sizeof *d->length);
     omp_set_num_threads(d->o.threads);
-    rc = d->length ? open_products(d, err)
-                   : err_set(err, -ENOMEM, "out of memory for %zu sequences", o->batch);
+    rc = open_products(d, err);
+    lay_buffers(&d->arena, &d->buf, &d->o);
     if (!rc)
-        rc = map(&arena, decode_bytes(&d->o), "keys and values", err);
+        rc = arena_map(&d->arena, "keys and values", err);
     if (rc) {
         decode_close(d);
         return rc;
     }
-    d->now = d->length + o->batch;
-    d->single = d->now + o->batch;
-    d->arena = arena;
-    d->arena_bytes = lay_buffers(&d->buf, d->arena, &d->o);
+    lay_buffers(&d->arena, &d->buf, &d->o);
     *out = d;
     return 0;
 }
@@ -213,22 +175,18 @@ void decode_close(struct decode *d)
 {
     if (!d)
         return;
-    if (d->arena)
-        munmap(d->arena, d->arena_bytes);
-    if (d->scratch)
-        munmap(d->scratch, d->scratch_bytes);
+    arena_free(&d->arena);
+    arena_free(&d->products_arena);
     products_close(d->products);
-    free(d->length);
     free(d);
 }
 
-/* ---- a layer
- * ------------------------------------------------------------------------------------------- */
+/* ---- a layer ---- */
 
 /* Element i of an array of the run's dtype. */
 static void *at(const struct decode *d, const void *base, size_t i)
 {
-    return (char *)(uintptr_t)base + i * dtype_bytes(d->o.dtype);
+    return dtype_at(base, d->o.dtype, i);
 }
 
 static const void *param(const struct decode *d, const void *wire, enum gpt_tensor t)
@@ -245,7 +203,7 @@ static void *cached(const struct decode *d, const void *cache, size_t layer, siz
 /* Put n positions of sequence b, from row `row` of qkv on, behind those that are in the cache. */
 static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n, size_t b)
 {
-    size_t C = d->o.gpt.n_embd, bytes = C * dtype_bytes(d->o.dtype), t = d->length[b];
+    size_t C = d->o.gpt.n_embd, bytes = C * dtype_bytes(d->o.dtype), t = d->buf.length[b];
 
     for (size_t i = 0; i < n; i++) {
         const void *key = at(d, d->buf.qkv, (row + i) * 3 * C + C);
@@ -255,14 +213,14 @@ static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n
     }
 }
 
-static void norm(struct decode *d, const float *x, size_t n, const void *wire,
-                 enum gpt_tensor weight)
+static void norm(struct decode *d, float *x, size_t n, const void *wire, enum gpt_tensor weight)
 {
     struct buffers *u = &d->buf;
 
-    layernorm_forward(u->ln, d->o.dtype, u->mean, u->rstd, x, param(d, wire, weight),
-                      param(d, wire, weight + 1), d->o.dtype, n, d->o.gpt.n_embd,
-                      d->o.gpt.norm_eps);
+    layernorm_forward(u->ln, &(struct layernorm){
+        .n = n, .C = d->o.gpt.n_embd, .dt = d->o.dtype, .eps = d->o.gpt.norm_eps, .x = x,
+        .w = param(d, wire, weight), .b = param(d, wire, weight + 1),
+        .mean = u->mean, .rstd = u->rstd });
 }
 
 /* Rows of a layer at work: a chunk of one sequence, or the single tokens of many. */
@@ -274,18 +232,19 @@ struct part {
     size_t         padded; // rows that the products run on; 0: single tokens
 };
 
-/* out (n, width) = in (n, depth) W + b, the bias standing behind its matrix. */
-static void product(const struct part *p, enum product which, void *out, enum dtype out_dt,
-                    const void *in, enum gpt_tensor weight)
+/* out = in W + b. */
+static void product(const struct part *p, enum product which, void *out, const void *in)
 {
     const struct decode *d = p->d;
+    enum gpt_tensor      weight = products_weight(which);
     const void          *w = param(d, p->wire, weight), *bias = param(d, p->wire, weight + 1);
 
     if (p->padded)
         products_run(d->products, which, p->padded, out, in, w, bias, d->scratch);
     else
-        matvec_forward(out, out_dt, in, w, bias, d->o.dtype, p->n, gpt_cols(&d->o.gpt, weight),
-                       gpt_rows(&d->o.gpt, weight), d->buf.matvec);
+        matvec_forward(out, products_result(which, d->o.dtype), &(struct matvec){
+            .m = p->n, .n = gpt_cols(&d->o.gpt, weight), .k = gpt_rows(&d->o.gpt, weight),
+            .dt = d->o.dtype, .a = in, .b = w, .bias = bias, .scratch = d->buf.matvec });
 }
 
 /* Rows [row, row + n) of qkv = ln_1(x) Wqkv + bqkv. */
@@ -294,8 +253,7 @@ static void before_attention(const struct part *p, size_t row)
     struct decode *d = p->d;
 
     norm(d, p->x, p->n, p->wire, GPT_LN1_W);
-    product(p, PRODUCT_QKV, at(d, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->o.dtype, d->buf.ln,
-            GPT_QKV_W);
+    product(p, PRODUCT_QKV, at(d, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->buf.ln);
 }
 
 /* Rows [row, row + n) of attn: the rest of the layer, into x in place. */
@@ -305,12 +263,12 @@ static void after_attention(const struct part *p, size_t row)
     struct buffers *u = &d->buf;
     size_t          C = d->o.gpt.n_embd;
 
-    product(p, PRODUCT_ATTN_PROJ, u->proj, DT_F32, at(d, u->attn, row * C), GPT_ATTN_PROJ_W);
+    product(p, PRODUCT_ATTN_PROJ, u->proj, at(d, u->attn, row * C));
     residual_add(p->x, p->x, u->proj, p->n * C);
     norm(d, p->x, p->n, p->wire, GPT_LN2_W);
-    product(p, PRODUCT_FC, u->fc, d->o.dtype, u->ln, GPT_FC_W);
+    product(p, PRODUCT_FC, u->fc, u->ln);
     gelu_forward(u->gelu, u->fc, d->o.dtype, p->n * 4 * C);
-    product(p, PRODUCT_MLP_PROJ, u->proj, DT_F32, u->gelu, GPT_MLP_PROJ_W);
+    product(p, PRODUCT_MLP_PROJ, u->proj, u->gelu);
     residual_add(p->x, p->x, u->proj, p->n * C);
 }
 
@@ -321,9 +279,11 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
     struct buffers *u = &d->buf;
     size_t          C = d->o.gpt.n_embd;
 
-    attention_decode(at(d, u->attn, row * C), at(d, u->qkv, row * 3 * C), 3 * C,
-                     cached(d, u->keys, layer, b, 0), cached(d, u->values, layer, b, 0), d->o.dtype,
-                     n, length, d->o.positions, C, d->o.gpt.n_head, u->attention);
+    attention_decode(at(d, u->attn, row * C), &(struct attention_cached){
+        .B = n, .T = length, .max_T = d->o.positions, .C = C, .H = d->o.gpt.n_head,
+        .dt = d->o.dtype, .qkv = at(d, u->qkv, row * 3 * C),
+        .k = cached(d, u->keys, layer, b, 0), .v = cached(d, u->values, layer, b, 0),
+        .scratch = u->attention });
 }
 
 static void single_layer(struct decode *d, size_t layer, const void *wire)
@@ -332,13 +292,13 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
 
     before_attention(&p, 0);
     for (size_t i = 0; i < p.n; i++)
-        cache_put(d, layer, i, 1, d->single[i]);
-    for (size_t i = 0, n = 1; i < p.n; i += n) {
-        size_t b = d->single[i];
+        cache_put(d, layer, i, 1, d->buf.single[i]);
+    for (size_t i = 0, n; i < p.n; i += n) { // neighbours of one length go together
+        size_t b = d->buf.single[i], length = d->buf.length[b];
 
-        for (n = 1; i + n < p.n && d->single[i + n] == b + n && d->length[b + n] == d->length[b];)
+        for (n = 1; i + n < p.n && d->buf.single[i + n] == b + n && d->buf.length[b + n] == length;)
             n++;
-        attend(d, layer, b, n, i, d->length[b] + 1);
+        attend(d, layer, b, n, i, length + 1);
     }
     after_attention(&p, 0);
 }
@@ -346,7 +306,7 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
 /* The chunk of a sequence's pass that begins at row i. */
 static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
 {
-    size_t left = d->now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
+    size_t left = d->buf.now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
 
     return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.gpt.n_embd,
                           left < padded ? left : padded, padded };
@@ -355,7 +315,7 @@ static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
 static void sequence_layer(struct decode *d, size_t layer, size_t b, const void *wire)
 {
     struct buffers *u = &d->buf;
-    size_t          n = d->now[b];
+    size_t          n = d->buf.now[b];
 
     for (size_t i = 0; i < n;) {
         struct part p = chunk(d, b, i, wire);
@@ -364,11 +324,12 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
         i += p.n;
     }
     cache_put(d, layer, 0, n, b);
-    if (d->length[b] == 0)
-        attention_forward(u->attn, u->lse, u->qkv, d->o.dtype, 1, n, d->o.gpt.n_embd,
-                          d->o.gpt.n_head, NULL, u->attention);
-    for (size_t i = 0; d->length[b] > 0 && i < n; i++)
-        attend(d, layer, b, 1, i, d->length[b] + i + 1);
+    if (d->buf.length[b] == 0)
+        attention_forward(&(struct attention){
+            .B = 1, .T = n, .C = d->o.gpt.n_embd, .H = d->o.gpt.n_head, .dt = d->o.dtype,
+            .qkv = u->qkv, .out = u->attn, .lse = u->lse, .scratch = u->attention });
+    for (size_t i = 0; d->buf.length[b] > 0 && i < n; i++)
+        attend(d, layer, b, 1, i, d->buf.length[b] + i + 1);
     for (size_t i = 0; i < n;) {
         struct part p = chunk(d, b, i, wire);
 
@@ -377,8 +338,7 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     }
 }
 
-/* ---- a pass
- * -------------------------------------------------------------------------------------------- */
+/* ---- a pass ---- */
 
 /* Block 0: single tokens into `last`, the others into x. */
 static void embed(struct decode *d, const void *wire)
@@ -387,11 +347,12 @@ static void embed(struct decode *d, const void *wire)
     size_t          C = d->o.gpt.n_embd, singles = 0;
 
     for (size_t b = 0; b < d->o.batch; b++) {
-        float *x = d->now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
+        float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
-        if (d->now[b])
-            embedding_forward(x, param(d, wire, GPT_WTE), param(d, wire, GPT_WPE), d->o.dtype,
-                              u->ids + b * d->o.piece, 1, d->now[b], C, d->length[b]);
+        if (d->buf.now[b])
+            embedding_forward(x, param(d, wire, GPT_WTE),
+                              at(d, param(d, wire, GPT_WPE), d->buf.length[b] * C), d->o.dtype,
+                              u->ids + b * d->o.piece, 1, d->buf.now[b], C);
     }
 }
 
@@ -408,7 +369,7 @@ static int layers(struct decode *d, struct err *err)
         if (block > 0 && d->n_single)
             single_layer(d, block, wire);
         for (size_t b = 0; block > 0 && b < d->o.batch; b++)
-            if (d->now[b] > 1)
+            if (d->buf.now[b] > 1)
                 sequence_layer(d, block, b, wire);
         stream_release(d->stream, block);
     }
@@ -422,15 +383,15 @@ static size_t gather(struct decode *d)
     size_t C = d->o.gpt.n_embd, n = 0, singles = d->n_single;
 
     for (size_t b = 0; b < d->o.batch; b++)
-        n += d->now[b] > 0;
+        n += d->buf.now[b] > 0;
     // from the end, so that nothing is overwritten before it is moved
     for (size_t b = d->o.batch, row = n; b-- > 0;) {
-        if (!d->now[b])
+        if (!d->buf.now[b])
             continue;
         row--;
         memmove(d->buf.last + row * C,
-                d->now[b] == 1 ? d->buf.last + --singles * C
-                               : d->buf.x + (b * d->o.piece + d->now[b] - 1) * C,
+                d->buf.now[b] == 1 ? d->buf.last + --singles * C
+                               : d->buf.x + (b * d->o.piece + d->buf.now[b] - 1) * C,
                 C * sizeof(float));
     }
     return n;
@@ -449,11 +410,12 @@ static int head(struct decode *d, int wanted, struct err *err)
         return rc;
     if (wanted) {
         norm(d, d->buf.last, n, wire, GPT_LNF_W);
-        matvec_logits(d->buf.logits, d->buf.ln, param(d, embed_wire, GPT_WTE), d->o.dtype, n, V,
-                      d->o.gpt.n_embd, d->buf.matvec);
+        matvec_logits(d->buf.logits, &(struct matvec){
+            .m = n, .n = V, .k = d->o.gpt.n_embd, .dt = d->o.dtype, .a = d->buf.ln,
+            .b = param(d, embed_wire, GPT_WTE), .scratch = d->buf.matvec });
     }
     for (size_t b = d->o.batch; wanted && b-- > 0;)
-        if (d->now[b] && --n != b)
+        if (d->buf.now[b] && --n != b)
             memcpy(d->buf.logits + b * V, d->buf.logits + n * V, V * sizeof(float));
     stream_release(d->stream, final);
     stream_release(d->stream, 0);
@@ -467,8 +429,8 @@ static int pass(struct decode *d, int wanted, struct err *err)
 
     d->n_single = 0;
     for (size_t b = 0; b < d->o.batch; b++)
-        if (d->now[b] == 1)
-            d->single[d->n_single++] = b;
+        if (d->buf.now[b] == 1)
+            d->buf.single[d->n_single++] = b;
     if (!rc)
         rc = layers(d, err);
     if (!rc)
@@ -476,7 +438,7 @@ static int pass(struct decode *d, int wanted, struct err *err)
     if (rc)
         return rc;
     for (size_t b = 0; b < d->o.batch; b++)
-        d->length[b] += d->now[b];
+        d->buf.length[b] += d->buf.now[b];
     meter_span(stream_meter(d->stream), 0, PHASE_EVAL, 0, -1, start_ns, clock_ns(), 0);
     return 0;
 }
@@ -490,16 +452,16 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
     int    rc = 0;
 
     for (size_t b = 0; b < d->o.batch; b++) {
-        assert(n[b] <= d->o.positions - d->length[b]);
+        assert(n[b] <= d->o.positions - d->buf.length[b]);
         passes = size_max(passes, div_up(n[b], P));
     }
     for (size_t left = passes; !rc && left > 0; left--) {
         for (size_t b = 0; b < d->o.batch; b++) {
             size_t own = div_up(n[b], P), from = own < left ? 0 : (own - left) * P;
 
-            d->now[b] = own < left ? 0 : n[b] - from < P ? n[b] - from : P;
-            if (d->now[b])
-                memcpy(d->buf.ids + b * P, ids[b] + from, d->now[b] * sizeof *d->buf.ids);
+            d->buf.now[b] = own < left ? 0 : n[b] - from < P ? n[b] - from : P;
+            if (d->buf.now[b])
+                memcpy(d->buf.ids + b * P, ids[b] + from, d->buf.now[b] * sizeof *d->buf.ids);
         }
         rc = pass(d, left == 1, err);
     }
@@ -509,102 +471,11 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
 
 size_t decode_length(const struct decode *d, size_t sequence)
 {
-    return d->length[sequence];
+    return d->buf.length[sequence];
 }
 
 void decode_rewind(struct decode *d, size_t sequence, size_t length)
 {
-    assert(length <= d->length[sequence]);
-    d->length[sequence] = length;
-}
-
-/* ---- choosing a token
- * ---------------------------------------------------------------------------------- */
-
-static void sift_down(float *heap, size_t n, size_t i)
-{
-    for (size_t child = 2 * i + 1; child < n; i = child, child = 2 * i + 1) {
-        float held = heap[i];
-
-        if (child + 1 < n && heap[child + 1] < heap[child])
-            child++;
-        if (held <= heap[child])
-            return;
-        heap[i] = heap[child];
-        heap[child] = held;
-    }
-}
-
-/* The k-th largest of x[0..n), by a heap of the k largest so far with the smallest on top. */
-static float kth_largest(const float *x, size_t n, size_t k, float *heap)
-{
-    memcpy(heap, x, k * sizeof *heap);
-    for (size_t i = k / 2; i-- > 0;)
-        sift_down(heap, k, i);
-    for (size_t i = k; i < n; i++) {
-        if (x[i] <= heap[0])
-            continue;
-        heap[0] = x[i];
-        sift_down(heap, k, 0);
-    }
-    return heap[0];
-}
-
-/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others'
- * become 0. Of equal ones those with the lower ids come first. heap: n floats. */
-static double nucleus(float *weight, size_t n, double wanted, float *heap)
-{
-    double sum = 0;
-    float  least = 0;
-    size_t left = 0, equal = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (weight[i] > 0)
-            heap[left++] = -weight[i]; // the smallest on top: the likeliest
-    for (size_t i = left / 2; i-- > 0;)
-        sift_down(heap, left, i);
-    while (left > 0 && sum < wanted) {
-        equal = -heap[0] < least || equal == 0 ? 1 : equal + 1;
-        least = -heap[0];
-        sum += (double)least;
-        heap[0] = heap[--left];
-        sift_down(heap, left, 0);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (weight[i] < least || (weight[i] <= least && equal == 0))
-            weight[i] = 0;
-        else
-            equal -= weight[i] <= least;
-    return sum;
-}
-
-int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
-                      uint64_t position, float *scratch)
-{
-    int32_t largest = (int32_t)reduce_argmax(logits, V), last = largest;
-    float   least = -INFINITY, *weight = scratch;
-    double  total = 0, sum = 0, wanted;
-
-    if (!(s->temperature > 0))
-        return largest;
-    if (s->top_k && s->top_k < V)
-        least = kth_largest(logits, V, s->top_k, scratch);
-    for (size_t i = 0; i < V; i++) {
-        double above = ((double)logits[i] - (double)logits[largest]) / s->temperature;
-
-        weight[i] = logits[i] >= least ? (float)exp(above) : 0.0f;
-        total += (double)weight[i];
-    }
-    if (s->top_p > 0 && s->top_p < 1)
-        total = nucleus(weight, V, s->top_p * total, scratch + V);
-    wanted = (double)rng_uniform(s->seed, sequence, position) * total;
-    for (size_t i = 0; i < V; i++) {
-        if (weight[i] <= 0)
-            continue;
-        sum += (double)weight[i];
-        last = (int32_t)i;
-        if (sum > wanted)
-            break;
-    }
-    return last;
+    assert(length <= d->buf.length[sequence]);
+    d->buf.length[sequence] = length;
 }

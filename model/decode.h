@@ -18,9 +18,8 @@
 struct decode_options {
     struct gpt_config  gpt;
     size_t             batch;     // sequences, 1..CHUNK_ROWS
-    size_t positions; // of a sequence, prompt and continuation together, at most n_positions
-    size_t             piece;     // tokens of a sequence that one pass takes, at most: longer texts
-                                  // take several
+    size_t             positions; // of a sequence, prompt and all, at most n_positions
+    size_t             piece;     // tokens of a sequence in one pass: longer texts take several
     enum dtype         dtype;
     enum matmul_engine engine;
     int                threads;   // 0: as many as OpenMP has
@@ -47,21 +46,5 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
 /* Tokens of a sequence in the cache; and forget those from `length` on. */
 size_t decode_length(const struct decode *d, size_t sequence);
 void   decode_rewind(struct decode *d, size_t sequence, size_t length);
-
-/* ---- choosing a token
- * ---------------------------------------------------------------------------------- */
-
-struct sampling {
-    double   temperature; // 0: greedy, the largest logit, ties to the lower id
-    size_t   top_k;       // only the k largest logits (and those equal to the k-th); 0: all
-    double   top_p;       // of those the smallest set of the likeliest with this probability at
-                          // least; 0 or 1: all
-    uint64_t seed;
-};
-
-/* A token from softmax(logits / temperature): a function of seed, sequence, position and logits
- * alone. scratch: 2 V floats. */
-int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
-                      uint64_t position, float *scratch);
 
 #endif

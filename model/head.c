@@ -2,7 +2,6 @@
  * their gradient; that is multiplied back both ways, and gone. */
 #include "model/head.h"
 
-#include "kernels/layernorm.h"
 #include "kernels/softmax.h"
 
 #include <assert.h>
@@ -12,7 +11,7 @@
 struct chunk {
     const struct model *m;
     size_t         n, C, V;
-    const float   *x;       // (n, C)
+    float         *x;       // (n, C)
     float         *dx;      // (n, C); backward only
     const int32_t *targets; // (n)
     const void    *wire, *embed_wire;
@@ -24,18 +23,23 @@ static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, 
     const struct acts_work *w = acts_work(m->acts);
     struct acts_shape       shape = model_shape(m, micro);
     size_t                  N = model_tokens(m), C = m->o.gpt.n_embd;
-    struct chunk            c = {.m = m,
-                                 .n = model_chunk(m, shape.rows * shape.seq - first, HEAD_ROWS),
-                                 .C = C,
-                                 .V = m->o.gpt.vocab,
-                                 .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
-                                 .targets = w->y + micro * N + first,
-                                 .wire = wire,
-                                 .embed_wire = embed_wire};
+    struct chunk            c = {
+        .m = m, .n = model_chunk(m, shape.rows * shape.seq - first, HEAD_ROWS),
+        .C = C, .V = m->o.gpt.vocab,
+        .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
+        .targets = w->y + micro * N + first, .wire = wire, .embed_wire = embed_wire,
+    };
 
     if (m->o.training)
         c.dx = w->dx + (micro * N + first) * C;
     return c;
+}
+
+static struct layernorm norm_of(const struct chunk *c)
+{
+    const struct acts_head *h = acts_head(c->m->acts);
+
+    return model_norm(c->m, GPT_LNF_W, c->wire, c->n, c->x, h->mean, h->rstd);
 }
 
 /* logits = ln_f(x) wte', piece by piece; losses, and with `scale` the gradient of logits, which is
@@ -45,18 +49,19 @@ static void chunk_losses(const struct chunk *c, const float *scale)
     const struct acts_head *h = acts_head(c->m->acts);
     const struct model     *m = c->m;
     int                     in_place = (void *)h->logits == h->dlogits;
+    struct layernorm        norm = norm_of(c);
 
-    layernorm_forward(h->ln, m->o.dtype, h->mean, h->rstd, c->x, model_wire(m, c->wire, GPT_LNF_W),
-                      model_wire(m, c->wire, GPT_LNF_B), m->o.dtype, c->n, c->C, m->o.gpt.norm_eps);
+    layernorm_forward(h->ln, &norm);
     for (size_t at = 0, n; at < c->n; at += n) {
         void  *dlogits = scale ? model_at(m, h->dlogits, at * c->V) : NULL;
         float *logits = scale && in_place ? dlogits : h->logits;
 
         n = model_chunk(m, c->n - at, LOGIT_ROWS);
-        model_product(m, PRODUCT_LOGITS, n, logits, model_at(m, h->ln, at * c->C),
-                      model_wire(m, c->embed_wire, GPT_WTE), NULL);
-        softmax_xent(h->losses + at, dlogits, m->o.dtype, logits, c->targets + at, n, c->V,
-                     products_split(c->V, m->o.dtype), scale ? *scale : 1.0f);
+        model_product(m, PRODUCT_LOGITS, n, logits, model_at(m, h->ln, at * c->C), c->embed_wire);
+        softmax_xent(&(struct softmax_xent){
+            .n = n, .V = c->V, .logits = logits, .split = products_split(c->V, m->o.dtype),
+            .targets = c->targets + at, .losses = h->losses + at,
+            .dlogits = dlogits, .dt = m->o.dtype, .scale = scale ? *scale : 1.0f });
     }
 }
 
@@ -64,15 +69,13 @@ static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad
 {
     const struct acts_head *h = acts_head(c->m->acts);
     const struct model     *m = c->m;
+    struct layernorm        norm = norm_of(c);
 
-    model_gradient(m, PRODUCT_D_WTE, c->n, model_grad(m, embed_grad, GPT_WTE), h->dlogits, h->ln,
-                   fresh);
-    model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, model_wire(m, c->embed_wire, GPT_WTE),
-                  NULL);
+    model_gradient(m, PRODUCT_D_WTE, c->n, embed_grad, h->dlogits, h->ln, fresh);
+    model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, c->embed_wire);
     memset(c->dx, 0, c->n * c->C * sizeof(float));
     layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B),
-                       h->dln, c->x, model_wire(m, c->wire, GPT_LNF_W), m->o.dtype, h->mean,
-                       h->rstd, c->n, c->C, acts_work(m->acts)->sums);
+                       h->dln, &norm, acts_work(m->acts)->sums);
 }
 
 static double sum_losses(double sum, const struct chunk *c, const float *losses, uint64_t *counted)

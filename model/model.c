@@ -11,16 +11,14 @@
 
 struct acts_options model_acts(const struct model_options *o)
 {
-    return (struct acts_options){ .gpt = o->gpt,
-                                  .batch = o->batch,
-                                  .seq = o->seq,
-                                  .grad_accum = o->grad_accum,
-                                  .dtype = o->dtype,
-                                  .threads = o->threads ? o->threads : omp_get_max_threads(),
-                                  .kept = o->training ? o->kept : 0,
-                                  .offload = o->training && o->kept < o->gpt.n_layer ? o->offload
-                                                                                     : ACTS_STAY,
-                                  .training = o->training };
+    int offloads = o->training && o->kept < o->gpt.n_layer;
+
+    return (struct acts_options){
+        .gpt = o->gpt, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum,
+        .dtype = o->dtype, .threads = o->threads ? o->threads : omp_get_max_threads(),
+        .kept = o->training ? o->kept : 0, .offload = offloads ? o->offload : ACTS_STAY,
+        .training = o->training,
+    };
 }
 
 /* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and
@@ -36,15 +34,12 @@ static size_t unit_of(size_t seq)
 
 struct products_options model_products(const struct model_options *o)
 {
-    return (struct products_options){.gpt = o->gpt,
-                                     .dtype = o->dtype,
-                                     .engine = o->engine,
-                                     .threads = o->threads ? o->threads : omp_get_max_threads(),
-                                     .training = o->training,
-                                     .tokens = o->batch * o->seq,
-                                     .micros = o->grad_accum,
-                                     .no_head = o->gpt.n_labels > 0,
-                                     .unit = o->varying ? unit_of(o->seq) : 0};
+    return (struct products_options){
+        .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine,
+        .threads = o->threads ? o->threads : omp_get_max_threads(), .training = o->training,
+        .tokens = o->batch * o->seq, .micros = o->grad_accum, .no_head = o->gpt.n_labels > 0,
+        .unit = o->varying ? unit_of(o->seq) : 0,
+    };
 }
 
 static int check(const struct model_options *o, struct err *err)
@@ -156,18 +151,32 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
 }
 
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
-                   const void *b, const void *bias)
+                   const void *wire)
 {
-    products_run(m->products, which, rows, c, a, b, bias, m->scratch);
+    enum gpt_tensor weight = products_weight(which);
+    const void     *bias = products_has_bias(which) ? model_wire(m, wire, weight + 1) : NULL;
+
+    products_run(m->products, which, rows, c, a, model_wire(m, wire, weight), bias, m->scratch);
 }
 
-void model_gradient(const struct model *m, enum product which, size_t rows, float *c, const void *a,
-                    const void *b, int fresh)
+void model_gradient(const struct model *m, enum product which, size_t rows, float *grad,
+                    const void *a, const void *b, int fresh)
 {
+    float *c = model_grad(m, grad, products_weight(which));
+
     if (fresh)
         products_run(m->products, which, rows, c, a, b, NULL, m->scratch);
     else
         products_add(m->products, which, rows, c, a, b, m->scratch);
+}
+
+struct layernorm model_norm(const struct model *m, enum gpt_tensor weight, const void *wire,
+                            size_t rows, float *x, float *mean, float *rstd)
+{
+    return (struct layernorm){ .n = rows, .C = m->o.gpt.n_embd, .dt = m->o.dtype, .x = x,
+                               .w = model_wire(m, wire, weight),
+                               .b = model_wire(m, wire, weight + 1), .mean = mean, .rstd = rstd,
+                               .eps = m->o.gpt.norm_eps };
 }
 
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)
@@ -182,6 +191,5 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
     float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
     uint64_t use = (m->step * m->o.grad_accum + micro) * gpt_blocks(&m->o.gpt) + block;
 
-    return (
-        struct dropout){ .p = m->dropping ? p : 0, .seed = d->seed, .site = use * PLACES + place };
+    return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
 }

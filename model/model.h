@@ -5,6 +5,7 @@
 #define MODEL_MODEL_H
 
 #include "kernels/dropout.h"
+#include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "model/acts.h"
 #include "model/gpt.h"
@@ -56,12 +57,16 @@ float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
  * each writes them. */
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products);
 
-/* Product `which` on rows tokens. */
+/* Product `which` on rows tokens, with its parameters in `wire`. */
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
-                   const void *b, const void *bias);
-/* A gradient of parameters: fresh: written into c, which is undefined, else added to it. */
-void model_gradient(const struct model *m, enum product which, size_t rows, float *c, const void *a,
-                    const void *b, int fresh);
+                   const void *wire);
+/* A matrix's gradient into its place in `grad`. fresh: written, else added to what stands there. */
+void model_gradient(const struct model *m, enum product which, size_t rows, float *grad,
+                    const void *a, const void *b, int fresh);
+
+/* The norm with tensor `weight` and the bias behind it, of x (rows, C). */
+struct layernorm model_norm(const struct model *m, enum gpt_tensor weight, const void *wire,
+                            size_t rows, float *x, float *mean, float *rstd);
 
 // of a micro-batch, at most
 static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; }
@@ -85,7 +90,7 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
 /* Element `i` of an array of the model's dtype. */
 static inline void *model_at(const struct model *m, const void *base, size_t i)
 {
-    return (char *)(uintptr_t)base + i * dtype_bytes(m->o.dtype);
+    return dtype_at(base, m->o.dtype, i);
 }
 
 #endif

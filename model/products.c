@@ -31,33 +31,43 @@ struct products {
     int    packed[PRODUCTS];          // it was done since products_begin
 };
 
-static struct matmul_shape forward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
+/* A product's matrix of parameters, which is its operand B or, of a gradient, its result. */
+static const struct {
+    const char      *name;
+    enum gpt_tensor  weight;
+    enum matmul_form form;
+    int              rounded; // its result is of the run's dtype, as another product takes it
+} table[PRODUCTS] = {
+    [PRODUCT_QKV]           = { "qkv",           GPT_QKV_W,       MATMUL_NN, 1 }, // y = x W + b
+    [PRODUCT_ATTN_PROJ]     = { "attn_proj",     GPT_ATTN_PROJ_W, MATMUL_NN, 0 },
+    [PRODUCT_FC]            = { "fc",            GPT_FC_W,        MATMUL_NN, 1 },
+    [PRODUCT_MLP_PROJ]      = { "mlp_proj",      GPT_MLP_PROJ_W,  MATMUL_NN, 0 },
+    [PRODUCT_D_GELU]        = { "d_gelu",        GPT_MLP_PROJ_W,  MATMUL_NT, 0 }, // dx = dy W'
+    [PRODUCT_D_LN2]         = { "d_ln2",         GPT_FC_W,        MATMUL_NT, 0 },
+    [PRODUCT_D_ATTN]        = { "d_attn",        GPT_ATTN_PROJ_W, MATMUL_NT, 1 },
+    [PRODUCT_D_LN1]         = { "d_ln1",         GPT_QKV_W,       MATMUL_NT, 0 },
+    [PRODUCT_D_MLP_PROJ_W]  = { "d_mlp_proj_w",  GPT_MLP_PROJ_W,  MATMUL_TN, 0 }, // dW = x' dy
+    [PRODUCT_D_FC_W]        = { "d_fc_w",        GPT_FC_W,        MATMUL_TN, 0 },
+    [PRODUCT_D_ATTN_PROJ_W] = { "d_attn_proj_w", GPT_ATTN_PROJ_W, MATMUL_TN, 0 },
+    [PRODUCT_D_QKV_W]       = { "d_qkv_w",       GPT_QKV_W,       MATMUL_TN, 0 },
+    [PRODUCT_LOGITS]        = { "logits",        GPT_WTE,         MATMUL_NT, 0 }, // y = x wte'
+    [PRODUCT_D_LNF]         = { "d_lnf",         GPT_WTE,         MATMUL_NN, 0 },
+    [PRODUCT_D_WTE]         = { "d_wte",         GPT_WTE,         MATMUL_TN, 0 },
+};
+
+const char *products_name(enum product which)
 {
-    return (struct matmul_shape){
-        .form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out, .bias = 1
-    };
+    return table[which].name;
 }
 
-static struct matmul_shape backward(size_t rows, size_t n, size_t k, enum dtype dt, enum dtype out)
+enum gpt_tensor products_weight(enum product which)
 {
-    return (struct matmul_shape){
-        .form = MATMUL_NT, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = out
-    };
+    return table[which].weight;
 }
 
-/* Of the head, whose parameters lie transposed: wte. */
-static struct matmul_shape back_through(size_t rows, size_t n, size_t k, enum dtype dt)
+enum dtype products_result(enum product which, enum dtype dt)
 {
-    return (struct matmul_shape){
-        .form = MATMUL_NN, .m = rows, .n = n, .k = k, .ab_dt = dt, .c_dt = DT_F32
-    };
-}
-
-static struct matmul_shape gradient(size_t m, size_t n, size_t rows, enum dtype dt)
-{
-    return (struct matmul_shape){
-        .form = MATMUL_TN, .m = m, .n = n, .k = rows, .ab_dt = dt, .c_dt = DT_F32
-    };
+    return table[which].rounded ? dt : DT_F32;
 }
 
 static int is_backward(enum product which)
@@ -65,26 +75,23 @@ static int is_backward(enum product which)
     return which >= PRODUCT_D_GELU;
 }
 
-static struct matmul_shape shape_of(enum product which, size_t rows, size_t C, size_t V,
-                                    enum dtype dt)
+static struct matmul_shape shape_of(const struct products_options *o, enum product which,
+                                    size_t tokens)
 {
-    switch (which) {
-    case PRODUCT_QKV:           return forward(rows, 3 * C, C, dt, dt);
-    case PRODUCT_ATTN_PROJ:     return forward(rows, C, C, dt, DT_F32);
-    case PRODUCT_FC:            return forward(rows, 4 * C, C, dt, dt);
-    case PRODUCT_MLP_PROJ:      return forward(rows, C, 4 * C, dt, DT_F32);
-    case PRODUCT_D_GELU:        return backward(rows, 4 * C, C, dt, DT_F32);
-    case PRODUCT_D_LN2:         return backward(rows, C, 4 * C, dt, DT_F32);
-    case PRODUCT_D_ATTN:        return backward(rows, C, C, dt, dt);
-    case PRODUCT_D_LN1:         return backward(rows, C, 3 * C, dt, DT_F32);
-    case PRODUCT_D_MLP_PROJ_W:  return gradient(4 * C, C, rows, dt);
-    case PRODUCT_D_FC_W:        return gradient(C, 4 * C, rows, dt);
-    case PRODUCT_D_ATTN_PROJ_W: return gradient(C, C, rows, dt);
-    case PRODUCT_D_QKV_W:       return gradient(C, 3 * C, rows, dt);
-    case PRODUCT_LOGITS:        return backward(rows, V, C, dt, DT_F32);
-    case PRODUCT_D_LNF:         return back_through(rows, C, V, dt);
-    default:                    return gradient(V, C, rows, dt); // PRODUCT_D_WTE
+    size_t rows = gpt_rows(&o->gpt, table[which].weight),
+           cols = gpt_cols(&o->gpt, table[which].weight);
+    struct matmul_shape s = { .form = table[which].form, .m = tokens, .n = cols, .k = rows,
+                              .ab_dt = o->dtype, .c_dt = products_result(which, o->dtype),
+                              .bias = products_has_bias(which) };
+
+    if (s.form == MATMUL_NT) {
+        s.n = rows;
+        s.k = cols;
+    } else if (s.form == MATMUL_TN) {
+        s.m = rows;
+        s.k = tokens;
     }
+    return s;
 }
 
 static void announce(struct products *p, enum product which, size_t rows, struct matmul_shape shape)
@@ -101,7 +108,7 @@ static void announce(struct products *p, enum product which, size_t rows, struct
 static void add(struct products *p, const struct products_options *o, enum product which,
                 size_t rows)
 {
-    struct matmul_shape shape = shape_of(which, rows, o->gpt.n_embd, o->gpt.vocab, o->dtype);
+    struct matmul_shape shape = shape_of(o, which, rows);
     size_t              largest = products_rows(o->tokens, products_chunk(which), o->unit);
     int several = o->micros * (o->tokens / largest) > 1, dw = shape.form == MATMUL_TN;
 
@@ -163,7 +170,7 @@ static void place_packed(struct products *p)
             *end += matmul_packed(p->matmul, id);
         }
     p->run_bytes = round_up(matmul_scratch(p->matmul), 64);
-    p->packed_bytes = at[0] > at[1] ? at[0] : at[1];
+    p->packed_bytes = size_max(at[0], at[1]);
 }
 
 int products_open(struct products **out, const struct products_options *o, struct err *err)
@@ -212,22 +219,6 @@ const struct matmul_shape *products_shape(const struct products *p, size_t i, en
     return &p->shape[i];
 }
 
-const char *products_name(enum product which)
-{
-    static const char *const names[PRODUCTS] = {
-        [PRODUCT_QKV] = "qkv",       [PRODUCT_ATTN_PROJ] = "attn_proj",
-        [PRODUCT_FC] = "fc",         [PRODUCT_MLP_PROJ] = "mlp_proj",
-        [PRODUCT_D_GELU] = "d_gelu", [PRODUCT_D_LN2] = "d_ln2",
-        [PRODUCT_D_ATTN] = "d_attn", [PRODUCT_D_LN1] = "d_ln1",
-        [PRODUCT_D_MLP_PROJ_W] = "d_mlp_proj_w",   [PRODUCT_D_FC_W] = "d_fc_w",
-        [PRODUCT_D_ATTN_PROJ_W] = "d_attn_proj_w", [PRODUCT_D_QKV_W] = "d_qkv_w",
-        [PRODUCT_LOGITS] = "logits", [PRODUCT_D_LNF] = "d_lnf",
-        [PRODUCT_D_WTE] = "d_wte"
-    };
-
-    return names[which];
-}
-
 size_t products_scratch(const struct products *p)
 {
     return p->run_bytes + p->packed_bytes;
@@ -273,7 +264,7 @@ static void run_rest(const struct products *p, size_t id, float *c, const void *
     size_t                     split = products_split(s->n, s->ab_dt);
 
     matmul_run(p->matmul, p->key[id].rest, c + s->m * split, a,
-               (const char *)b + split * s->k * dtype_bytes(s->ab_dt), NULL, scratch);
+               dtype_at(b, s->ab_dt, split * s->k), NULL, scratch);
 }
 
 void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,

@@ -90,6 +90,12 @@ const struct matmul_shape *products_shape(const struct products *p, size_t i, en
                                           size_t *rows);
 const char *products_name(enum product which); // "qkv", "attn_proj", ... "d_wte"
 
+/* The matrix that it multiplies with or whose gradient it makes; whether the bias that stands
+ * behind it in its block is added. */
+enum gpt_tensor products_weight(enum product which);
+enum dtype      products_result(enum product which, enum dtype dt); // of a run in dt
+static inline int products_has_bias(enum product which) { return which <= PRODUCT_MLP_PROJ; }
+
 /* Memory that products_run works in, 64-byte aligned; a layer's packed parameters stand in it too,
  * while its micro-batches pass. */
 size_t products_scratch(const struct products *p);

@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[] = { "cosine", "linear", "constant" };
+const char *const schedule_names[] = {
+    [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant",
+    NULL,
+};
 
 double schedule_lr(const struct schedule *s, uint64_t step)
 {
@@ -30,13 +33,13 @@ double schedule_clip(double clip, double norm)
 
 const char *schedule_name(enum schedule_kind kind)
 {
-    return names[kind];
+    return schedule_names[kind];
 }
 
 int schedule_parse(const char *word)
 {
-    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
-        if (strcmp(word, names[i]) == 0)
+    for (int i = 0; schedule_names[i]; i++)
+        if (strcmp(word, schedule_names[i]) == 0)
             return i;
     return -1;
 }

@@ -19,7 +19,8 @@ double schedule_lr(const struct schedule *s, uint64_t step);
 /* min(1, clip / (norm + 1e-6)); clip <= 0: no clipping, 1. */
 double schedule_clip(double clip, double norm);
 
-const char *schedule_name(enum schedule_kind kind); // "cosine", "linear", "constant"
+extern const char *const schedule_names[]; // by enum schedule_kind, NULL behind the last
+const char *schedule_name(enum schedule_kind kind);
 int schedule_parse(const char *word);               // -1 for another word
 
 #endif

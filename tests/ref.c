@@ -53,9 +53,11 @@ void ref_fill(float *x, size_t n, float lo, float hi, uint64_t *state)
         x[i] = lo + (hi - lo) * (float)(ref_random(state) >> 40) * 0x1p-24f;
 }
 
-void ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w,
-                   const double *b, size_t n, size_t C, double eps)
+void ref_layernorm(double *out, double *stats, const double *x, const double *w, const double *b,
+                   size_t n, size_t C, double eps)
 {
+    double *mean = stats, *rstd = stats + n;
+
     for (size_t i = 0; i < n; i++, x += C, out += C) {
         double m = 0.0, v = 0.0;
 
@@ -70,11 +72,12 @@ void ref_layernorm(double *out, double *mean, double *rstd, const double *x, con
     }
 }
 
-void ref_layernorm_backward(double *dx, double *dw, double *db, const double *dout, const double *x,
+void ref_layernorm_backward(double *dx, double *dwb, const double *dout, const double *x,
                             const double *w, size_t n, size_t C, double eps)
 {
-    memset(dw, 0, C * sizeof *dw);
-    memset(db, 0, C * sizeof *db);
+    double *dw = dwb, *db = dwb + C;
+
+    memset(dwb, 0, 2 * C * sizeof *dwb);
     for (size_t i = 0; i < n; i++, x += C, dx += C, dout += C) {
         double m = 0.0, v = 0.0, r, sum_d = 0.0, sum_dx = 0.0;
 
@@ -123,9 +126,12 @@ double ref_xent(double *dlogits, const double *logits, size_t V, size_t target)
     return top + log(sum) - logits[target];
 }
 
+struct head { size_t C, hs, col; }; // its hs columns of C begin at col
+
 /* Row t of one head's softmax into p[0..t]. */
-static void attention_row(double *p, const double *qkv, size_t t, size_t C, size_t hs, size_t col)
+static void attention_row(double *p, const double *qkv, size_t t, const struct head *hd)
 {
+    size_t C = hd->C, hs = hd->hs, col = hd->col;
     double top = -INFINITY, sum = 0.0;
 
     for (size_t s = 0; s <= t; s++) {
@@ -143,9 +149,10 @@ static void attention_row(double *p, const double *qkv, size_t t, size_t C, size
 /* Adds what row t of one head contributes to dqkv: dp = f (dout v'), ds = p (dp - sum p dp), dv =
  * (f p)' dout. */
 static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout,
-                                   const double *qkv, const double *factor, size_t t, size_t C,
-                                   size_t hs, size_t col)
+                                   const double *qkv, const double *factor, size_t t,
+                                   const struct head *hd)
 {
+    size_t C = hd->C, hs = hd->hs, col = hd->col;
     double dot = 0.0;
 
     for (size_t s = 0; s <= t; s++) {
@@ -179,8 +186,9 @@ void ref_attention(double *out, double *dqkv, const double *dout, const double *
     for (size_t h = 0; h < H; h++)
         for (size_t t = 0; t < T; t++) {
             const double *f = factor ? factor + (h * T + t) * T : NULL;
+            struct head   hd = { C, hs, h * hs };
 
-            attention_row(p, qkv, t, C, hs, h * hs);
+            attention_row(p, qkv, t, &hd);
             for (size_t i = 0; i < hs; i++) {
                 double sum = 0.0;
 
@@ -189,7 +197,7 @@ void ref_attention(double *out, double *dqkv, const double *dout, const double *
                 out[t * C + h * hs + i] = sum;
             }
             if (dout)
-                attention_row_backward(dqkv, p, p + T, dout, qkv, f, t, C, hs, h * hs);
+                attention_row_backward(dqkv, p, p + T, dout, qkv, f, t, &hd);
         }
     free(p);
 }

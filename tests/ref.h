@@ -18,10 +18,11 @@ uint64_t ref_random(uint64_t *state);
 void     ref_fill(float *x, size_t n, float lo, float hi, uint64_t *state);
 
 /* All arrays row-major, (n, C) or as said; every result is written, never added to. */
-void   ref_layernorm(double *out, double *mean, double *rstd, const double *x, const double *w,
-                     const double *b, size_t n, size_t C, double eps);
-void ref_layernorm_backward(double *dx, double *dw, double *db, const double *dout, const double *x,
-                            const double *w, size_t n, size_t C, double eps);
+/* stats (2, n): mean and rstd; dwb (2, C): dw and db. */
+void   ref_layernorm(double *out, double *stats, const double *x, const double *w, const double *b,
+                     size_t n, size_t C, double eps);
+void   ref_layernorm_backward(double *dx, double *dwb, const double *dout, const double *x,
+                              const double *w, size_t n, size_t C, double eps);
 double ref_gelu(double x);
 double ref_gelu_grad(double x);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */

@@ -46,12 +46,12 @@ static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint
 
 enum { MOST_THREADS = 3 }; // that the scratch is for
 
-static void *scratch_alloc(size_t B, size_t T, size_t C, size_t H, int threads)
+static void *scratch_alloc(size_t T, size_t C, size_t H, int threads)
 {
-    void *p = guard_alloc((attention_scratch(B, T, C, H, threads) + 63) / 64 * 64);
+    size_t bytes = attention_scratch(T, C, H, threads);
+    void  *p = guard_alloc((bytes + 63) / 64 * 64);
 
-    memset(p, 0xff, attention_scratch(B, T, C, H, threads)); // NaNs: nothing may be read before it
-                                                             // is written
+    memset(p, 0xff, bytes); // NaNs: nothing may be read before it is written
     return p;
 }
 
@@ -69,7 +69,7 @@ static void run_init(struct run *r, enum dtype dt, size_t B, size_t T, size_t hs
     r->lse     = guard_alloc(B * H * T * sizeof(float));
     r->out64   = malloc(n * sizeof(double));
     r->dqkv64  = malloc(3 * n * sizeof(double));
-    r->scratch = scratch_alloc(B, T, r->C, H, MOST_THREADS);
+    r->scratch = scratch_alloc(T, r->C, H, MOST_THREADS);
     assert_true(r->out64 && r->dqkv64);
 }
 
@@ -89,16 +89,12 @@ static void run_release(struct run *r)
 
 static void run_kernels(struct run *r)
 {
-    if (r->form) {
-        attention_forward_in(r->form, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H,
-                             r->drop, r->scratch);
-        attention_backward_in(r->form, r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T,
-                              r->C, r->H, r->drop, r->scratch);
-        return;
-    }
-    attention_forward(r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H, r->drop, r->scratch);
-    attention_backward(r->dqkv, r->dout, r->out, r->lse, r->qkv, r->dt, r->B, r->T, r->C, r->H,
-                       r->drop, r->scratch);
+    struct attention a = { .B = r->B, .T = r->T, .C = r->C, .H = r->H, .dt = r->dt, .qkv = r->qkv,
+                           .out = r->out, .lse = r->lse, .drop = r->drop, .scratch = r->scratch,
+                           .form = r->form };
+
+    attention_forward(&a);
+    attention_backward(r->dqkv, r->dout, &a);
 }
 
 static void run_oracle(struct run *r)
@@ -311,27 +307,32 @@ static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
     size_t     C = hs * H, e = dtype_bytes(dt);
     struct run r;
     char *k = guard_alloc(B * MAX_T * C * e), *v = guard_alloc(B * MAX_T * C * e),
-         *out = guard_alloc(B * C * e);
+         *out = guard_alloc(B * C * e), *qkv = guard_alloc(B * 3 * C * e);
+    struct attention_cached a = { .B = B, .max_T = MAX_T, .C = C, .H = H, .dt = dt, .qkv = qkv,
+                                  .k = k, .v = v };
 
     run_init(&r, dt, B, T, hs, H, 2.0f);
     run_oracle(&r);
+    a.scratch = r.scratch;
     memset(k, 0xff, B * MAX_T * C * e);
     memset(v, 0xff, B * MAX_T * C * e);
     for (size_t t = 0; t < T; t++) {
         for (size_t b = 0; b < B; b++) {
-            memcpy(k + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + C) * e,
-                   C * e);
-            memcpy(v + (b * MAX_T + t) * C * e, (char *)r.qkv + ((b * T + t) * 3 * C + 2 * C) * e,
-                   C * e);
+            char *row = (char *)r.qkv + (b * T + t) * 3 * C * e;
+
+            memcpy(qkv + b * 3 * C * e, row, 3 * C * e);
+            memcpy(k + (b * MAX_T + t) * C * e, row + C * e, C * e);
+            memcpy(v + (b * MAX_T + t) * C * e, row + 2 * C * e, C * e);
         }
-        attention_decode(out, (char *)r.qkv + t * 3 * C * e, T * 3 * C, k, v, dt, B, t + 1, MAX_T,
-                         C, H, r.scratch);
+        a.T = t + 1;
+        attention_decode(out, &a);
         for (size_t b = 0; b < B; b++)
             check_close("decode", &r, out + b * C * e, r.out64 + (b * T + t) * C, C, tol);
     }
     guard_free(k);
     guard_free(v);
     guard_free(out);
+    guard_free(qkv);
     run_release(&r);
 }
 

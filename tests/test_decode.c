@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "model/decode.h"
+#include "model/sampling.h"
 #include "tests/fixture.h"
 #include "tests/stream_plain.h"
 

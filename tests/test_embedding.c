@@ -27,7 +27,7 @@ static void check_forward(enum dtype dt, size_t B, size_t T, size_t C, size_t fi
     }
     for (size_t i = 0; i < B * T; i++)
         tokens[i] = (int32_t)(ref_random(seed) % V);
-    embedding_forward(out, wte, wpe, dt, tokens, B, T, C, first);
+    embedding_forward(out, wte, dtype_at(wpe, dt, first * C), dt, tokens, B, T, C);
     for (size_t i = 0; i < B * T; i++)
         for (size_t j = 0; j < C; j++)
             assert_true(out[i * C + j] == dtype_get(wte, dt, (size_t)tokens[i] * C + j) +

@@ -34,7 +34,8 @@ static void check(enum dtype dt, size_t rows, size_t C, float reach, uint64_t *s
     memcpy(want_db, db, C * 4);
     gelu_forward(out, x, dt, n);
     omp_set_num_threads(*seed % 2 ? 1 : 3);
-    gelu_backward(again, dx, db, dout, x, dt, rows, C, scratch);
+    gelu_backward(&(struct gelu_backward){ .n = rows, .C = C, .dt = dt, .x = x, .dout = dout,
+                                           .out = again, .dx = dx, .db = db, .scratch = scratch });
     assert_memory_equal(again, out, bytes);
     colsum_add(want_db, dx, dt, rows, C, scratch);
     assert_memory_equal(db, want_db, C * 4);
@@ -80,7 +81,8 @@ static void test_far(void **state)
 
     (void)state;
     gelu_forward(y, x, DT_F32, 7);
-    gelu_backward(y, dx, db, ones, x, DT_F32, 1, 7, scratch);
+    gelu_backward(&(struct gelu_backward){ .n = 1, .C = 7, .dt = DT_F32, .x = x, .dout = ones,
+                                           .out = y, .dx = dx, .db = db, .scratch = scratch });
     for (int i = 0; i < 7; i++) {
         assert_true(i < 3 ? y[i] == 0.0f : y[i] == x[i]);
         assert_true(db[i] == dx[i] && dx[i] == (i < 3 ? 0.0f : i == 3 ? 0.5f : 1.0f));

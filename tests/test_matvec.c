@@ -28,6 +28,14 @@ static void *random_array(size_t n, enum dtype dt, uint64_t seed)
     return out;
 }
 
+static void multiply(int logits, float *c, const struct matvec *p)
+{
+    if (logits)
+        matvec_logits(c, p);
+    else
+        matvec_forward(c, DT_F32, p);
+}
+
 /* logits: c = a b', else c = a b + bias. */
 static void check(int logits, enum dtype dt, size_t n, size_t k)
 {
@@ -35,12 +43,11 @@ static void check(int logits, enum dtype dt, size_t n, size_t k)
          *bias = random_array(n, dt, 3);
     float *c = malloc(M * n * sizeof *c), *one = malloc(n * sizeof *one),
           *scratch = malloc(matvec_scratch(M, n, k) * sizeof *c);
+    struct matvec p = { .m = M, .n = n, .k = k, .dt = dt, .a = a, .b = b, .bias = bias,
+                        .scratch = scratch };
 
     omp_set_num_threads(3);
-    if (logits)
-        matvec_logits(c, a, b, dt, M, n, k, scratch);
-    else
-        matvec_forward(c, DT_F32, a, b, bias, dt, M, n, k, scratch);
+    multiply(logits, c, &p);
     for (size_t r = 0; r < M; r++)
         for (size_t j = 0; j < n; j++) {
             double sum = logits ? 0 : (double)dtype_get(bias, dt, j);
@@ -51,13 +58,10 @@ static void check(int logits, enum dtype dt, size_t n, size_t k)
             assert_true(fabs(sum - (double)c[r * n + j]) < 1e-5 * sqrt((double)k) * 4);
         }
     omp_set_num_threads(1);
+    p.m = 1;
     for (size_t r = 0; r < M; r++) {
-        const void *row = (char *)a + r * k * dtype_bytes(dt);
-
-        if (logits)
-            matvec_logits(one, row, b, dt, 1, n, k, scratch);
-        else
-            matvec_forward(one, DT_F32, row, b, bias, dt, 1, n, k, scratch);
+        p.a = dtype_at(a, dt, r * k);
+        multiply(logits, one, &p);
         assert_memory_equal(one, c + r * n, n * sizeof *one);
     }
     free(a);
@@ -88,10 +92,12 @@ static void test_rounding(void **state)
          *bias = random_array(33, DT_BF16, 3);
     float   c[33], scratch[33 + 40];
     bf16    h[33];
+    struct matvec p = { .m = 1, .n = 33, .k = 40, .dt = DT_BF16, .a = a, .b = b, .bias = bias,
+                        .scratch = scratch };
 
     (void)state;
-    matvec_forward(c, DT_F32, a, b, bias, DT_BF16, 1, 33, 40, scratch);
-    matvec_forward(h, DT_BF16, a, b, bias, DT_BF16, 1, 33, 40, scratch);
+    matvec_forward(c, DT_F32, &p);
+    matvec_forward(h, DT_BF16, &p);
     for (size_t j = 0; j < 33; j++)
         assert_int_equal(h[j], bf16_from_f32(c[j]));
     free(a);

@@ -33,15 +33,16 @@ static void check(enum dtype dt, size_t n, size_t L, size_t C, uint64_t *seed)
     float  *d = fill(&ed, DT_F32, n * L, seed), *logits = guard_alloc(n * L * 4),
           *dx = guard_alloc(n * C * 4);
     float  *dw = guard_alloc(L * C * 4);
+    struct score s = { .n = n, .L = L, .C = C, .dt = dt, .x = x, .w = w };
 
-    score_forward(logits, x, w, dt, n, L, C);
+    score_forward(logits, &s);
     ref_matmul(want, ex, ew, n, L, C, 0, 1);
     assert_true(ref_excess(logits, want, n * L, 1e-5, 1e-5) <= 1.0);
 
     ref_fill(dx, n * C, -9.0f, 9.0f, seed); // written, not added to
     for (size_t i = 0; i < L * C; i++)
         dw[i] = 0.5f; // added to
-    score_backward(dx, dw, d, x, w, dt, n, L, C);
+    score_backward(dx, dw, d, &s);
     ref_matmul(want, ed, ew, n, C, L, 0, 0);
     assert_true(ref_excess(dx, want, n * C, 1e-5, 1e-5) <= 1.0);
     ref_matmul(want, ed, ex, L, C, n, 1, 0);

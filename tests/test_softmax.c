@@ -45,6 +45,8 @@ static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, 
     void       *dx = in_place ? x : guard_alloc(n * V * dtype_bytes(dt));
     int32_t    *targets = guard_alloc(n * 4);
     double     *wide = malloc(n * V * 8), *want = malloc(V * 8);
+    struct softmax_xent xent = { .n = n, .V = V, .logits = x, .split = split, .targets = targets,
+                                 .dt = dt, .scale = scale };
 
     ref_fill(x, n * V, -reach, reach, seed);
     for (size_t i = 0; split < V && i < n; i++)
@@ -54,8 +56,11 @@ static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, 
     for (size_t i = 0; i < n; i++)
         targets[i] = i == 4 ? -1 : (int32_t)column(V, split, i & 1, seed);
     part(x, n, V, split);
-    softmax_xent(only, NULL, dt, x, targets, n, V, split, scale);
-    softmax_xent(losses, dx, dt, x, targets, n, V, split, scale);
+    xent.losses = only;
+    softmax_xent(&xent);
+    xent.losses = losses;
+    xent.dlogits = dx;
+    softmax_xent(&xent);
     assert_memory_equal(losses, only, n * 4);
     for (size_t i = 0; i < n; i++) {
         double loss = 0.0;
@@ -105,7 +110,8 @@ static void test_nan(void **state)
     (void)state;
     x[70] = NAN;
     for (size_t split = 100; split >= 64; split -= 36) {
-        softmax_xent(&loss, NULL, DT_F32, x, &target, 1, 100, split, 1.0f);
+        softmax_xent(&(struct softmax_xent){ .n = 1, .V = 100, .logits = x, .split = split,
+                                             .targets = &target, .losses = &loss, .scale = 1.0f });
         assert_true(isnan(loss));
     }
 }

@@ -101,7 +101,7 @@ static void do_layernorm_forward(const struct sizes *s, struct call *c)
     void  *w = in(c, e * s->C), *b = in(c, e * s->C), *y = out(c, e * s->N * s->C);
 
     if (!dry(c, 8 * (double)(s->N * s->C), s->N, s->C))
-        layernorm_forward(y, s->dt, mean, rstd, x, w, b, s->dt, s->N, s->C, 1e-5f);
+        layernorm_forward(y, &(struct layernorm){ s->N, s->C, s->dt, x, w, b, mean, rstd, 1e-5f });
 }
 
 static void do_layernorm_residual(const struct sizes *s, struct call *c)
@@ -110,9 +110,10 @@ static void do_layernorm_residual(const struct sizes *s, struct call *c)
     float *x = in(c, 4 * n), *y = in(c, 4 * n), *sum = out(c, 4 * n);
     float *mean = out(c, 4 * s->N), *rstd = out(c, 4 * s->N);
     void  *w = in(c, e * s->C), *b = in(c, e * s->C), *normed = out(c, e * n);
+    struct layernorm l = { s->N, s->C, s->dt, sum, w, b, mean, rstd, 1e-5f };
 
     if (!dry(c, 9 * (double)n, s->N, s->C))
-        layernorm_residual(normed, s->dt, mean, rstd, sum, x, y, w, b, s->dt, s->N, s->C, 1e-5f);
+        layernorm_residual(normed, x, y, &l);
 }
 
 static void do_layernorm_apply(const struct sizes *s, struct call *c)
@@ -122,7 +123,7 @@ static void do_layernorm_apply(const struct sizes *s, struct call *c)
     void  *w = in(c, e * s->C), *b = in(c, e * s->C), *y = out(c, e * s->N * s->C);
 
     if (!dry(c, 4 * (double)(s->N * s->C), s->N, s->C))
-        layernorm_apply(y, s->dt, mean, rstd, x, w, b, s->dt, s->N, s->C);
+        layernorm_apply(y, &(struct layernorm){ s->N, s->C, s->dt, x, w, b, mean, rstd, 0 });
 }
 
 static void do_layernorm_backward(const struct sizes *s, struct call *c)
@@ -130,10 +131,11 @@ static void do_layernorm_backward(const struct sizes *s, struct call *c)
     float *dx = both(c, 4 * s->N * s->C), *dy = in(c, 4 * s->N * s->C), *x = in(c, 4 * s->N * s->C);
     float *dw = both(c, 4 * s->C), *db = both(c, 4 * s->C), *mean = in(c, 4 * s->N),
           *rstd = in(c, 4 * s->N);
-    void  *w = in(c, dtype_bytes(s->dt) * s->C), *scratch = work(c, layernorm_scratch(s->N, s->C));
+    void  *w = in(c, dtype_bytes(s->dt) * s->C), *scratch = work(c, colsum_scratch(s->N, 2 * s->C));
+    struct layernorm l = { s->N, s->C, s->dt, x, w, NULL, mean, rstd, 0 };
 
     if (!dry(c, 15 * (double)(s->N * s->C), s->N, s->C))
-        layernorm_backward(dx, dw, db, dy, x, w, s->dt, mean, rstd, s->N, s->C, scratch);
+        layernorm_backward(dx, dw, db, dy, &l, scratch);
 }
 
 static void do_gelu_forward(const struct sizes *s, struct call *c)
@@ -154,7 +156,9 @@ static void do_gelu_backward(const struct sizes *s, struct call *c)
     void  *scratch = work(c, colsum_scratch(s->N, 4 * s->C));
 
     if (!dry(c, (FLOPS_EXP + 20) * (double)n, s->N, 4 * s->C))
-        gelu_backward(y, dx, db, dy, x, s->dt, s->N, 4 * s->C, scratch);
+        gelu_backward(&(struct gelu_backward){
+            .n = s->N, .C = 4 * s->C, .dt = s->dt, .x = x, .dout = dy, .out = y, .dx = dx, .db = db,
+            .scratch = scratch });
 }
 
 static void do_softmax(const struct sizes *s, struct call *c)
@@ -164,30 +168,41 @@ static void do_softmax(const struct sizes *s, struct call *c)
     void  *dlogits = out(c, dtype_bytes(s->dt) * n);
 
     if (!dry(c, (FLOPS_EXP + 5) * (double)n, s->logit_rows, s->V))
-        softmax_xent(losses, dlogits, s->dt, logits, s->targets, s->logit_rows, s->V,
-                     products_split(s->V, s->dt), 1e-3f);
+        softmax_xent(&(struct softmax_xent){
+            .n = s->logit_rows, .V = s->V, .logits = logits, .split = products_split(s->V, s->dt),
+            .targets = s->targets, .losses = losses, .dlogits = dlogits, .dt = s->dt,
+            .scale = 1e-3f });
+}
+
+static struct attention attention_of(const struct sizes *s, void *qkv, void *out, float *lse,
+                                     void *scratch)
+{
+    return (struct attention){ .B = s->B, .T = s->T, .C = s->C, .H = s->H, .dt = s->dt, .qkv = qkv,
+                               .out = out, .lse = lse, .scratch = scratch };
 }
 
 static void do_attention_forward(const struct sizes *s, struct call *c)
 {
     size_t e = dtype_bytes(s->dt), n = s->B * s->T * s->C;
     void  *qkv = in(c, 3 * e * n), *y = out(c, e * n),
-         *scratch = work(c, attention_scratch(s->B, s->T, s->C, s->H, s->threads));
+         *scratch = work(c, attention_scratch(s->T, s->C, s->H, s->threads));
     float *lse = out(c, 4 * s->B * s->H * s->T);
+    struct attention a = attention_of(s, qkv, y, lse, scratch);
 
     if (!dry(c, 2 * (double)n * (double)s->T, s->B * s->T, s->C))
-        attention_forward(y, lse, qkv, s->dt, s->B, s->T, s->C, s->H, NULL, scratch);
+        attention_forward(&a);
 }
 
 static void do_attention_backward(const struct sizes *s, struct call *c)
 {
     size_t e = dtype_bytes(s->dt), n = s->B * s->T * s->C;
     void  *dqkv = out(c, 3 * e * n), *dy = in(c, e * n), *y = in(c, e * n), *qkv = in(c, 3 * e * n);
-    void  *scratch = work(c, attention_scratch(s->B, s->T, s->C, s->H, s->threads));
+    void  *scratch = work(c, attention_scratch(s->T, s->C, s->H, s->threads));
     float *lse = in(c, 4 * s->B * s->H * s->T);
+    struct attention a = attention_of(s, qkv, y, lse, scratch);
 
     if (!dry(c, 5 * (double)n * (double)s->T, s->B * s->T, s->C))
-        attention_backward(dqkv, dy, y, lse, qkv, s->dt, s->B, s->T, s->C, s->H, NULL, scratch);
+        attention_backward(dqkv, dy, &a);
 }
 
 static void do_residual(const struct sizes *s, struct call *c)
@@ -249,7 +264,7 @@ static void do_embedding_forward(const struct sizes *s, struct call *c)
 
     c->reads += (double)(e * n);
     if (!dry(c, (double)n, s->B * s->T, s->C))
-        embedding_forward(y, wte, wpe, s->dt, s->tokens, s->B, s->T, s->C, 0);
+        embedding_forward(y, wte, wpe, s->dt, s->tokens, s->B, s->T, s->C);
 }
 
 static void do_embedding_backward(const struct sizes *s, struct call *c)

@@ -2,6 +2,7 @@
  * smaller until the memory plan fits. */
 #include "cmd/run/generator.h"
 
+#include "model/sampling.h"
 #include "offload/meter.h"
 
 #include <errno.h>

@@ -48,6 +48,12 @@ static inline uint16_t f16_from_f32(float f)
     return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT);
 }
 
+/* Where element i of an array stands; who only reads takes it as const again. */
+static inline void *dtype_at(const void *p, enum dtype d, size_t i)
+{
+    return (char *)(uintptr_t)p + i * dtype_bytes(d);
+}
+
 /* Element i of an array of dtype DT_F32 or DT_BF16. */
 static inline float dtype_get(const void *p, enum dtype d, size_t i)
 {

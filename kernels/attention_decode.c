@@ -1,0 +1,121 @@
+/* attention_decode.c: attention of one new token a sequence over its cached keys and values: all
+ * scores first, then the weighted sum of values. Keys and values pass through a tile of fp32, so
+ * that both formats take one path. A (b, h) is computed by one thread: bits depend neither on
+ * threads nor on the other sequences. */
+#include "kernels/attention.h"
+
+#include <assert.h>
+#include <math.h>
+#include <omp.h>
+
+#include "data/base/round.h"
+#include "kernels/attention_form.h"
+#include "kernels/vexp.h"
+
+// n elements of each row of x, zero up to ld.
+SIMD_CLONES
+static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride,
+                       size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++, out += ld)
+        row_widen(out, x, dt, i * stride, n, ld);
+}
+
+// s[j] = q . k[j] * scale, in STRIP lanes.
+SIMD_CLONES
+static void tile_scores(float *s, const float *q, const float *k, size_t rows, size_t width,
+                               float scale)
+{
+    for (size_t j = 0; j < rows; j++, k += width) {
+        float lanes[STRIP] = { 0 }, sum = 0.0f;
+
+        for (size_t d = 0; d < width; d += STRIP)
+            for (size_t l = 0; l < STRIP; l++)
+                lanes[l] = __builtin_fmaf(q[d + l], k[d + l], lanes[l]);
+        for (size_t l = 0; l < STRIP; l++)
+            sum += lanes[l];
+        s[j] = sum * scale;
+    }
+}
+
+SIMD_CLONES
+static void tile_values(float *restrict o, const float *restrict p, const float *restrict v,
+                               size_t rows, size_t width)
+{
+    for (size_t j = 0; j < rows; j++)
+        for (size_t d = 0; d < width; d++)
+            o[d] = __builtin_fmaf(p[j], v[j * width + d], o[d]);
+}
+
+// s[0..n): scores to probabilities.
+SIMD_CLONES
+static void softmax(float *s, size_t n)
+{
+    float max = s[0], sum = 0.0f;
+
+    for (size_t j = 1; j < n; j++)
+        max = s[j] > max ? s[j] : max;
+    for (size_t j = 0; j < n; j++)
+        s[j] = vexpf(s[j] - max);
+    for (size_t j = 0; j < n; j++)
+        sum += s[j];
+    for (size_t j = 0; j < n; j++)
+        s[j] /= sum;
+}
+
+/* A head at work, and a thread's scratch for it. */
+struct head {
+    size_t     T, C, hs, width;  // width: hs padded to STRIP
+    enum dtype dt;
+    float     *s, *q, *o, *tile; // (T), (width), (width), (TILE, width)
+};
+
+size_t attention_decode_bytes(size_t T, size_t head_size)
+{
+    size_t width = round_up(head_size, STRIP);
+
+    return round_up(sizeof(float) * (round_up(T, TILE) + 2 * width + TILE * width), 64);
+}
+
+/* out, q, k, v: this head's, of position 0. */
+static void head_decode(void *out, const void *q, const void *k, const void *v,
+                        const struct head *hd)
+{
+    float scale = 1.0f / sqrtf((float)hd->hs);
+
+    rows_widen(hd->q, hd->width, q, hd->dt, 0, 1, hd->hs);
+    memset(hd->o, 0, sizeof(float) * hd->width);
+    for (size_t j = 0; j < hd->T; j += TILE) {
+        size_t n = size_min(hd->T - j, TILE);
+
+        rows_widen(hd->tile, hd->width, dtype_at(k, hd->dt, j * hd->C), hd->dt, hd->C, n, hd->hs);
+        tile_scores(hd->s + j, hd->q, hd->tile, n, hd->width, scale);
+    }
+    softmax(hd->s, hd->T);
+    for (size_t j = 0; j < hd->T; j += TILE) {
+        size_t n = size_min(hd->T - j, TILE);
+
+        rows_widen(hd->tile, hd->width, dtype_at(v, hd->dt, j * hd->C), hd->dt, hd->C, n, hd->hs);
+        tile_values(hd->o, hd->s + j, hd->tile, n, hd->width);
+    }
+    for (size_t j = 0; j < hd->hs; j++)
+        dtype_put(out, hd->dt, j, hd->o[j]);
+}
+
+void attention_decode(void *out, const struct attention_cached *a)
+{
+    size_t T = a->T, C = a->C, H = a->H, hs = C / H, width = round_up(hs, STRIP);
+    size_t floats = attention_decode_bytes(T, hs) / sizeof(float);
+
+    assert(T >= 1 && T <= a->max_T && hs * H == C && hs <= 256);
+    #pragma omp parallel for schedule(static)
+    for (size_t u = 0; u < a->B * H; u++) {
+        size_t b = u / H, col = u % H * hs, cache = b * a->max_T * C + col;
+        float *s = dtype_at(a->scratch, DT_F32, (size_t)omp_get_thread_num() * floats);
+        float *q = s + round_up(T, TILE);
+        struct head hd = { T, C, hs, width, a->dt, s, q, q + width, q + 2 * width };
+
+        head_decode(dtype_at(out, a->dt, b * C + col), dtype_at(a->qkv, a->dt, b * 3 * C + col),
+                    dtype_at(a->k, a->dt, cache), dtype_at(a->v, a->dt, cache), &hd);
+    }
+}

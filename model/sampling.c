@@ -1,0 +1,97 @@
+/* sampling.c: a heap finds the k-th largest logit, and the likeliest tokens one after the other,
+ * without sorting a vocabulary. */
+#include "model/sampling.h"
+
+#include "kernels/reduce.h"
+#include "kernels/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+static void sift_down(float *heap, size_t n, size_t i)
+{
+    for (size_t child = 2 * i + 1; child < n; i = child, child = 2 * i + 1) {
+        float held = heap[i];
+
+        if (child + 1 < n && heap[child + 1] < heap[child])
+            child++;
+        if (held <= heap[child])
+            return;
+        heap[i] = heap[child];
+        heap[child] = held;
+    }
+}
+
+/* The k-th largest of x[0..n), by a heap of the k largest so far with the smallest on top. */
+static float kth_largest(const float *x, size_t n, size_t k, float *heap)
+{
+    memcpy(heap, x, k * sizeof *heap);
+    for (size_t i = k / 2; i-- > 0;)
+        sift_down(heap, k, i);
+    for (size_t i = k; i < n; i++) {
+        if (x[i] <= heap[0])
+            continue;
+        heap[0] = x[i];
+        sift_down(heap, k, 0);
+    }
+    return heap[0];
+}
+
+/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others'
+ * become 0. Of equal ones those with the lower ids come first. heap: n floats. */
+static double nucleus(float *weight, size_t n, double wanted, float *heap)
+{
+    double sum = 0;
+    float  least = 0;
+    size_t left = 0, equal = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (weight[i] > 0)
+            heap[left++] = -weight[i]; // the smallest on top: the likeliest
+    for (size_t i = left / 2; i-- > 0;)
+        sift_down(heap, left, i);
+    while (left > 0 && sum < wanted) {
+        equal = -heap[0] < least || equal == 0 ? 1 : equal + 1;
+        least = -heap[0];
+        sum += (double)least;
+        heap[0] = heap[--left];
+        sift_down(heap, left, 0);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (weight[i] < least || (weight[i] <= least && equal == 0))
+            weight[i] = 0;
+        else
+            equal -= weight[i] <= least;
+    return sum;
+}
+
+int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
+                      uint64_t position, float *scratch)
+{
+    int32_t largest = (int32_t)reduce_argmax(logits, V), last = largest;
+    float   least = -INFINITY, *weight = scratch;
+    double  total = 0, sum = 0, wanted;
+
+    if (!(s->temperature > 0))
+        return largest;
+    if (s->top_k && s->top_k < V)
+        least = kth_largest(logits, V, s->top_k, scratch);
+    for (size_t i = 0; i < V; i++) {
+        double above = ((double)logits[i] - (double)logits[largest]) / s->temperature;
+
+        weight[i] = logits[i] >= least ? (float)exp(above) : 0.0f;
+        total += (double)weight[i];
+    }
+    if (s->top_p > 0 && s->top_p < 1)
+        total = nucleus(weight, V, s->top_p * total, scratch + V);
+    wanted = (double)rng_uniform(s->seed, sequence, position) * total;
+    for (size_t i = 0; i < V; i++) {
+        if (weight[i] <= 0)
+            continue;
+        sum += (double)weight[i];
+        last = (int32_t)i;
+        if (sum > wanted)
+            break;
+    }
+    return last;
+}

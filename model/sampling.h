@@ -1,0 +1,21 @@
+/* sampling.h: choosing the next token from its logits. */
+#ifndef MODEL_SAMPLING_H
+#define MODEL_SAMPLING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sampling {
+    double   temperature; // 0: greedy, the largest logit, ties to the lower id
+    size_t   top_k;       // only the k largest logits (and those equal to the k-th); 0: all
+    double   top_p;       // of those the smallest set of the likeliest with this probability at
+                          // least; 0 or 1: all
+    uint64_t seed;
+};
+
+/* A token from softmax(logits / temperature): a function of seed, sequence, position and logits
+ * alone. scratch: 2 V floats. */
+int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
+                      uint64_t position, float *scratch);
+
+#endif
