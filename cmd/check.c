@@ -2,16 +2,19 @@
  * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
  * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
+#include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/session.h"
+#include "cmd/run/settings.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/exports.h"
 #include "data/tensors/safetensors.h"
 #include "data/text/tokenizer.h"
 #include "model/finite.h"
+#include "model/hf.h"
 #include "offload/verify.h"
 
 #include <errno.h>
@@ -181,7 +184,7 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
 {
     struct tokens *t = NULL;
     struct stat    st = {0};
-    int            rc = session_open_tokens(&c->s, what, &t, err);
+    int            rc = corpus_open(&t, &c->s, what, err);
     uint64_t       found = c->damaged;
     struct watch    w;
 
@@ -237,7 +240,7 @@ static int check_examples(struct check *c, const char *name, struct err *err)
 
 static int check_tokenizer(struct check *c, struct err *err)
 {
-    char              path[SESSION_PATH + 16], *endoftext = session_get(&c->s, "endoftext");
+    char              path[SESSION_PATH + 16];
     struct tokenizer *t = NULL;
     int               rc = 0;
 
@@ -246,12 +249,11 @@ static int check_tokenizer(struct check *c, struct err *err)
         rc = tokenizer_open(&t, path, err);
         if (!rc)
             line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
-    } else if (endoftext) {
+    } else if (settings_has(c->s.log, "endoftext")) {
         rc = err_set(err, -ENOENT, "%s: no tokenizer there, though this run was made with one",
                      path);
     }
     tokenizer_close(t);
-    free(endoftext);
     return rc;
 }
 
@@ -261,7 +263,7 @@ static int check_exports(struct check *c, struct err *err)
     for (int i = 0; i < EXPORTS_KINDS; i++) {
         struct exported w;
 
-        if (!exports_look(&w, &c->s, i))
+        if (!exports_look(&w, c->s.log, c->s.dir, i, &say_events))
             continue;
         if (w.why.stopped)
             return err_stopped(err, "%s", w.why.text);
@@ -312,7 +314,7 @@ static void say_verdict(struct check *c, const char *what)
 
     if (c->damaged > c->mended && c->masters) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
-        exports_say(&c->s, &text);
+        exports_say(c->s.log, c->s.dir, &say_events, &text);
         remark(text.text);
     }
     if (c->o->quiet)
@@ -360,7 +362,7 @@ static int check_past(struct check *c, int disk_given, struct err *err)
     int      rc;
 
     session_close(&c->s);
-    rc = session_open_past(&c->s, c->o->what, &say_events, err);
+    rc = session_open(&c->s, c->o->what, SESSION_PAST, &say_events, err);
     if (rc || !c->s.past) // damaged settings: without them nothing else can be found
         return rc == -ENOMEM ? rc : 0;
     if (disk_given)
@@ -374,8 +376,8 @@ static int check_past(struct check *c, int disk_given, struct err *err)
 
 static int check_run(struct check *c, int disk_given, struct err *err)
 {
-    int rc = c->o->repair ? session_open(&c->s, c->o->what, &say_events, err)
-                          : session_open_reading(&c->s, c->o->what, &say_events, err);
+    int rc = session_open(&c->s, c->o->what, c->o->repair ? SESSION_WRITE : SESSION_READ,
+                          &say_events, err);
 
     if (disk_given && !rc)
         c->s.run.disk = train_disk_names[c->o->disk];

@@ -4,6 +4,7 @@
 #include "cmd/run/model_folder.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/exports.h"
+#include "cmd/run/labels.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
     int      rc = r->run.read_only ? -EROFS : run_position(&r->run.run, &next, &applied, err);
 
     if (!rc)
-        rc = exports_record(&r->run, dir, next, err);
+        rc = exports_record(r->run.log, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
     fprintf(stderr,
@@ -62,7 +63,8 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
-                                          : session_labels(&r->run, &labels, err);
+                                          : labels_load(&labels, r->run.log, r->run.dir,
+                                                        r->gpt.n_labels, err);
 
     if (labels.n)
         x.labels = &labels;
@@ -80,7 +82,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         rc = hf_export(o->dir, &x, err);
     work_end(&say_events);
     if (!r->hf)
-        rc = rc ? exports_explain(&r->run, rc, err) : record(r, o->dir, err);
+        rc = rc ? session_explain(&r->run, rc, err) : record(r, o->dir, err);
     if (!rc && !x.tokenizer)
         fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
     hf_labels_free(&labels);

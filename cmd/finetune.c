@@ -7,6 +7,7 @@
 #include "cmd/run/columns.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/newrun.h"
+#include "cmd/run/settings.h"
 #include "cmd/run/finetune_results.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
@@ -440,15 +441,13 @@ static int resume_options(struct session *s, const struct finetune_opts *o,
 static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
                     struct err *err)
 {
-    int   rc = session_open(s, o->resume ? o->resume : o->run, &say_events, err);
-    char *task = rc ? NULL : session_get(s, "task");
+    int rc = session_open(s, o->resume ? o->resume : o->run, SESSION_WRITE, &say_events, err);
 
-    if (!rc && !task)
+    if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err,
                         "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain "
                         "finetune --run NEW --init %s begins with its model",
                         o->resume, o->resume);
-    free(task);
     if (rc || !o->resume)
         return rc;
     rc = resume_options(s, o, given, err);

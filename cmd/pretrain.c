@@ -1,7 +1,9 @@
 /* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands
  * complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
+#include "cmd/run/corpus.h"
 #include "cmd/run/newrun.h"
+#include "cmd/run/settings.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
@@ -94,42 +96,13 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
     return rc ? rc : newrun_create(&n, err);
 }
 
-/* Data for a run that has none yet (import made it), or the same as before, which may lie elsewhere
- * now. */
-static int resume_data(struct session *s, const char *what, const char *path, struct err *err)
-{
-    char  key[32], *have, *text, *full = path ? realpath(path, NULL) : NULL;
-    int   rc = 0;
-
-    snprintf(key, sizeof key, "%s.path", what);
-    have = session_get(s, key);
-    snprintf(key, sizeof key, "%s.text", what);
-    text = session_get(s, key);
-    if (path && !have) {
-        rc = newrun_add_data(s, what, path, err);
-    } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
-        rc = full && !text ? session_found_tokens(s, what, full, err) : -ENOENT;
-        if (rc == -ENOENT)
-            rc = err_misuse(err,
-                            "--%s %s: this run has %s and a resume keeps it: leave the option out, "
-                            "or name a file with the same tokens",
-                            !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
-    }
-    free(have);
-    free(text);
-    free(full);
-    return rc;
-}
-
 /* The stored options with what the command line may change. */
 static int resume_options(struct session *s, const struct pretrain_opts *o,
                           const struct opt_given *given, struct err *err)
 {
     struct pretrain_opts said = *o;
-    char                *trained = session_get(s, "data.path");
-    int                  first = !trained, rc = 0;
+    int                  first = !settings_has(s->log, "data.path"), rc = 0;
 
-    free(trained);
     if (first && !o->data)
         rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     if (!rc)
@@ -164,26 +137,22 @@ static int resume_check(const struct pretrain_opts *o, struct err *err)
 /* A classifier is trained by finetune. */
 static int check_kind(struct session *s, const char *dir, struct err *err)
 {
-    char *task = session_get(s, "task");
-    int   rc = 0;
-
-    if (task)
-        rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
-                        dir, dir);
-    else if (s->gpt.n_labels)
-        rc = err_misuse(err,
-                        "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
-                        "--data DIR trains it",
-                        dir, dir);
-    free(task);
-    return rc;
+    if (settings_has(s->log, "task"))
+        return err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
+                          dir, dir);
+    if (s->gpt.n_labels)
+        return err_misuse(err,
+                          "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
+                          "--data DIR trains it",
+                          dir, dir);
+    return 0;
 }
 
 static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given,
                     struct err *err)
 {
     const char *dir = o->resume ? o->resume : o->run;
-    int         rc = session_open(s, dir, &say_events, err);
+    int         rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
 
     if (!rc)
         rc = check_kind(s, dir, err);
@@ -191,9 +160,9 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
         return rc;
     rc = resume_options(s, o, given, err);
     if (!rc)
-        rc = resume_data(s, "data", o->data, err);
+        rc = corpus_resume(s, "data", o->data, err);
     if (!rc)
-        rc = resume_data(s, "eval", o->eval_data, err);
+        rc = corpus_resume(s, "eval", o->eval_data, err);
     if (!rc)
         training_tell_schedule(s);
     return rc;

@@ -155,7 +155,7 @@ static int reshard(const struct reshard_opts *o, struct err *err)
     if (!o->device.n == !o->devices)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
-    rc = session_open(&s, o->run, &say_events, err);
+    rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     if (!rc)
         rc = make_layout(&m, err);
     if (!rc)

@@ -6,6 +6,7 @@
 #include "cmd/run/training.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
+#include "data/text/tokens.h"
 #include "data/base/clock.h"
 #include "kernels/elementwise.h"
 #include "kernels/rng.h"
@@ -164,7 +165,7 @@ static int run_open(struct session *s, const struct bench *b, const char *folder
     int      rc = places(b, folder, dir, tokens, err);
 
     if (!rc)
-        rc = session_open(s, dir, &say_events, err);
+        rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
     s->o.quiet = 1;
     progress_quiet(1);
     return rc ? rc : run_position(&s->run, next, &applied, err);

@@ -7,7 +7,7 @@
 #include "cmd/run/recipe.h"
 #include "cmd/run/train_opts.h"
 #include "cmd/run/wear.h"
-#include "cmd/run/exports.h"
+#include "cmd/run/session.h"
 #include "cmd/say/say.h"
 #include "data/base/json.h"
 #include "data/db/runlog.h"
@@ -539,7 +539,7 @@ static int report_open(struct runlog **log, const char *run, struct err *err)
     if (rc == -ENOENT)
         rc = err_misuse(err, "%s is not a run: there is no %s", run, path);
     free(path);
-    return exports_explain_open(run, rc, &say_events, err);
+    return session_explain_closed(run, rc, &say_events, err);
 }
 
 int cmd_report(int argc, char **argv)

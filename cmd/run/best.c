@@ -1,6 +1,8 @@
 /* best.c: makes RUN/best, beside the one that is there, and exchanges the two. */
 #include "cmd/run/best.h"
 
+#include "cmd/run/labels.h"
+#include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
 #include "data/text/tokenizer.h"
@@ -24,57 +26,29 @@ void best_path(const struct session *s, char *path, size_t size)
     snprintf(path, size, "%s/best", s->dir);
 }
 
-static int get_number(double *out, struct session *s, const char *key)
-{
-    char *text = session_get(s, key);
-
-    if (text)
-        *out = strtod(text, NULL);
-    free(text);
-    return text != NULL;
-}
-
-static int set_number(struct session *s, const char *key, double value, struct err *err)
-{
-    char text[48];
-
-    snprintf(text, sizeof text, "%.17g", value);
-    return session_set(s, key, text, err);
-}
-
 int best_load(struct best *out, struct session *s, struct err *err)
 {
-    char *step = session_get(s, "best.step");
-    int   whole = 1;
-
-    *out = (struct best){ .any = step != NULL };
-    if (step) {
-        out->step = strtoull(step, NULL, 10);
-        whole = get_number(&out->value, s, "best.value");
-        get_number(&out->seconds[0], s, "best.seconds");
-        get_number(&out->seconds[1], s, "best.seconds_mm");
-    }
-    free(step);
-    return whole ? 0 : err_set(err, -EBADMSG, "%s/run.db has best.step, but no best.value", s->dir);
+    *out = (struct best){ 0 };
+    out->any = settings_scan(s->log, "%" SCNu64, &out->step, "best.step");
+    settings_scan(s->log, "%lf", &out->seconds[0], "best.seconds");
+    settings_scan(s->log, "%lf", &out->seconds[1], "best.seconds_mm");
+    if (out->any && !settings_scan(s->log, "%lf", &out->value, "best.value"))
+        return err_set(err, -EBADMSG, "%s/run.db has best.step, but no best.value", s->dir);
+    return 0;
 }
 
 int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v,
                struct err *err)
 {
-    char text[32];
-    int  rc;
+    int rc;
 
-    snprintf(text, sizeof text, "%" PRIu64, step);
-    if ((rc = session_set(s, "best.step", text, err)) ||
-        (rc = session_set(s, "best.name", v->value[0].name, err)) ||
-        (rc = set_number(s, "best.value", v->value[0].value, err)) ||
-        (rc = set_number(s, "best.seconds", v->seconds[0], err)) ||
-        (rc = set_number(s, "best.seconds_mm", v->seconds[1], err)))
+    if ((rc = settings_set(s->log, err, "best.step=%" PRIu64, step)) ||
+        (rc = settings_set(s->log, err, "best.name=%s", v->value[0].name)) ||
+        (rc = settings_set(s->log, err, "best.value=%.17g", v->value[0].value)) ||
+        (rc = settings_set(s->log, err, "best.seconds=%.17g", v->seconds[0])) ||
+        (rc = settings_set(s->log, err, "best.seconds_mm=%.17g", v->seconds[1])))
         return rc;
-    *b = (struct best){ .any = 1,
-                        .step = step,
-                        .value = v->value[0].value,
-                        .seconds = { v->seconds[0], v->seconds[1] } };
+    *b = (struct best){ 1, step, v->value[0].value, { v->seconds[0], v->seconds[1] } };
     return 0;
 }
 
@@ -124,27 +98,17 @@ static int take_place(const struct session *s, struct err *err)
     return file_sync_dir(s->dir, err);
 }
 
-/* The id of <|endoftext|>: stored when the run is made, since a tokenizer is larger than what the
- * memory plan has room for. */
-static long endoftext(struct session *s)
-{
-    double id = -1;
-
-    get_number(&id, s, "endoftext");
-    return (long)id;
-}
-
 static int write_next(struct session *s, const struct params_source *source, struct err *err)
 {
-    long             end = endoftext(s);
-    struct hf_export x = {
-        .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = end, .pad = end
-    };
+    struct hf_export x = { .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = -1 };
     struct hf_labels labels = { 0 };
     char             next[BEST_PATH], tokenizer[BEST_PATH];
     struct watch     w;
-    int              rc = session_labels(s, &labels, err);
+    int              rc = labels_load(&labels, s->log, s->dir, s->gpt.n_labels, err);
 
+    // stored when the run is made: a tokenizer is larger than what the memory plan has room for
+    settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
+    x.pad = x.endoftext;
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;

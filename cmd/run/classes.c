@@ -2,6 +2,8 @@
  * which. */
 #include "cmd/run/classes.h"
 
+#include "cmd/run/labels.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +18,12 @@ static void own_order(struct classes *c)
 
 int classes_open(struct classes *c, const struct model_folder *r, const char *path, struct err *err)
 {
-    struct session *run = (struct session *)(uintptr_t)&r->run; // a session is asked through its
-                                                                // database
-
     *c = (struct classes){ .gpt = &r->gpt, .body = r->source };
     c->place = calloc(r->gpt.n_labels + 1, sizeof *c->place);
     if (!c->place)
         return err_set(err, -ENOMEM, "out of memory");
     own_order(c);
-    return r->hf ? hf_labels(&c->names, path, err) : session_labels(run, &c->names, err);
+    return r->hf ? hf_labels(&c->names, path, err) : labels_load(&c->names, r->run.log, r->run.dir, r->gpt.n_labels, err);
 }
 
 void classes_close(struct classes *c)

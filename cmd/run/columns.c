@@ -1,6 +1,8 @@
 /* columns.c: three names: asked for, stored, and asked for again by eval. */
 #include "cmd/run/columns.h"
 
+#include "cmd/run/settings.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -47,16 +49,16 @@ int columns_check(const struct task_names *n, int own, struct err *err)
 
 int columns_store(struct session *s, const struct task_names *n, struct err *err)
 {
-    int rc = n->text ? session_set(s, "column.text", n->text, err) : 0;
+    int rc = n->text ? settings_set(s->log, err, "column.text=%s", n->text) : 0;
 
     if (!rc && n->pair)
-        rc = session_set(s, "column.pair", n->pair, err);
-    return rc || !n->label ? rc : session_set(s, "column.label", n->label, err);
+        rc = settings_set(s->log, err, "column.pair=%s", n->pair);
+    return rc || !n->label ? rc : settings_set(s->log, err, "column.label=%s", n->label);
 }
 
 void columns_load(struct task_names *out, const struct session *s)
 {
-    *out = (struct task_names){ .text = session_get(s, "column.text"),
-                                .pair = session_get(s, "column.pair"),
-                                .label = session_get(s, "column.label") };
+    *out = (struct task_names){ .text = settings_get(s->log, "column.text"),
+                                .pair = settings_get(s->log, "column.pair"),
+                                .label = settings_get(s->log, "column.label") };
 }

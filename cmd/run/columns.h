@@ -1,6 +1,5 @@
 /* columns.h: which columns of one's own rows are read: the options of finetune, eval and plan, and
- * what a run keeps of them. Of run.db, of a run on rows of one's own: column.text, column.pair,
- * column.label    those that its training file was read from */
+ * what a run on such rows keeps of them. */
 #ifndef CMD_RUN_COLUMNS_H
 #define CMD_RUN_COLUMNS_H
 

@@ -1,6 +1,7 @@
 /* feed_lm.c: rows of a token file, and the loss on another one. */
 #include "cmd/run/feed.h"
 
+#include "cmd/run/corpus.h"
 #include "cmd/run/evaluate.h"
 #include "data/base/clock.h"
 
@@ -73,9 +74,9 @@ int feed_lm_open(struct feed **out, struct session *s, struct err *err)
                                       .batch = s->o.batch,
                                       .seq = s->o.seq,
                                       .grad_accum = s->o.grad_accum };
-    rc = session_open_tokens(s, "data", &l->data, err);
+    rc = corpus_open(&l->data, s, "data", err);
     if (!rc)
-        rc = session_open_tokens(s, "eval", &l->eval, err);
+        rc = corpus_open(&l->eval, s, "eval", err);
     if (rc)
         lm_close(&l->feed);
     else

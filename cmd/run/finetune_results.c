@@ -5,6 +5,7 @@
 #include "cmd/run/best.h"
 #include "cmd/run/evaluate.h"
 #include "cmd/run/model_folder.h"
+#include "cmd/run/settings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -75,13 +76,9 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
 
 static double get_seconds(struct session *s, const char *name)
 {
-    char   key[32], *text;
-    double v;
+    double v = 0;
 
-    snprintf(key, sizeof key, "%s.seconds", name);
-    text = session_get(s, key);
-    v = text ? strtod(text, NULL) : 0;
-    free(text);
+    settings_scan(s->log, "%lf", &v, "%s.seconds", name);
     return v;
 }
 
@@ -115,7 +112,7 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     if (!rc)
         rc = results_write(s->dir, s->log, &out->results, err);
     if (!rc && !task_find(task->name))
-        out->file = session_get(s, "dev.file");
+        out->file = settings_get(s->log, "dev.file");
     return rc;
 }
 
@@ -159,13 +156,8 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     out->gpt = s->gpt;
     out->test_rows = labelled_most_rows(s, "test");
     for (size_t i = 0; i < TASK_SPLITS; i++) {
-        char key[32], *sum;
-
-        snprintf(key, sizeof key, "%s.sum", test_names[i]);
-        sum = session_get(s, key);
-        out->sum[i] = sum ? (uint32_t)strtoul(sum, NULL, 16) : 0;
-        out->test[i] = sum && (before < s->o.steps || !predictions_there(out, i));
-        free(sum);
+        out->test[i] = settings_scan(s->log, "%" SCNx32, &out->sum[i], "%s.sum", test_names[i]) &&
+                       (before < s->o.steps || !predictions_there(out, i));
     }
     return write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
 }

@@ -1,6 +1,9 @@
 /* labelled.c: the task and the examples of a run, stored and found again. */
 #include "cmd/run/labelled.h"
 
+#include "cmd/run/labels.h"
+#include "cmd/run/settings.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +15,7 @@ enum { USUAL_SEQ = 128 };
 /* One's own labels are what the run calls its classes. */
 static int load_custom(struct labelled *l, struct session *s, struct err *err)
 {
-    int rc = session_labels(s, &l->labels, err);
+    int rc = labels_load(&l->labels, s->log, s->dir, s->gpt.n_labels, err);
 
     l->task = task_custom((const char *const *)l->labels.name, s->gpt.n_labels);
     return rc;
@@ -20,7 +23,7 @@ static int load_custom(struct labelled *l, struct session *s, struct err *err)
 
 int labelled_load(struct labelled *l, struct session *s, struct err *err)
 {
-    char              *name = session_get(s, "task");
+    char              *name = settings_get(s->log, "task");
     const struct task *known = name ? task_find(name) : NULL;
     int                rc = 0;
 
@@ -47,18 +50,11 @@ void labelled_release(struct labelled *l)
 
 int labelled_store(struct session *s, const struct encode *e, uint32_t sum, struct err *err)
 {
-    char key[32], text[32];
-    int  rc;
+    int rc = settings_set(s->log, err, "%s.sum=%08" PRIx32, e->name, sum);
 
-    snprintf(key, sizeof key, "%s.sum", e->name);
-    snprintf(text, sizeof text, "%08" PRIx32, sum);
-    rc = session_set(s, key, text, err);
-    snprintf(key, sizeof key, "%s.rows", e->name);
-    snprintf(text, sizeof text, "%" PRIu64, e->rows);
     if (!rc)
-        rc = session_set(s, key, text, err);
-    snprintf(key, sizeof key, "%s.file", e->name);
-    return rc ? rc : session_set(s, key, e->path, err);
+        rc = settings_set(s->log, err, "%s.rows=%" PRIu64, e->name, e->rows);
+    return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
 }
 
 int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
@@ -81,28 +77,21 @@ int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
 
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err)
 {
-    char key[32], path[SESSION_PATH + 32], *sum;
-    int  rc = 0;
+    char     path[SESSION_PATH + 32];
+    uint32_t sum;
 
     *out = NULL;
-    snprintf(key, sizeof key, "%s.sum", name);
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, name);
-    sum = session_get(s, key);
-    if (sum)
-        rc = labelled_open_file(out, path, (uint32_t)strtoul(sum, NULL, 16), &s->gpt, err);
-    free(sum);
-    return rc;
+    if (!settings_scan(s->log, "%" SCNx32, &sum, "%s.sum", name))
+        return 0;
+    return labelled_open_file(out, path, sum, &s->gpt, err);
 }
 
 uint64_t labelled_rows(struct session *s, const char *name)
 {
-    char     key[48], *text;
-    uint64_t n;
+    uint64_t n = 0;
 
-    snprintf(key, sizeof key, "%s.rows", name);
-    text = session_get(s, key);
-    n = text ? strtoull(text, NULL, 10) : 0;
-    free(text);
+    settings_scan(s->log, "%" SCNu64, &n, "%s.rows", name);
     return n;
 }
 

@@ -1,8 +1,5 @@
 /* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files
- * and their checksums. Of run.db: task           cola, ..., or custom NAME.sum       examples_sum
- * of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test, test_mm, those there are NAME.rows its
- * rows NAME.file      what they were made of, as it was called NAME.seconds   of dev and dev_mm:
- * how long the last evaluation took epochs         asked for */
+ * and their checksums. NAME is train, dev, dev_mm, test or test_mm (settings.h). */
 #ifndef CMD_RUN_LABELLED_H
 #define CMD_RUN_LABELLED_H
 
@@ -10,6 +7,7 @@
 #include "cmd/run/session.h"
 #include "data/task/examples.h"
 #include "data/task/task.h"
+#include "model/hf.h"
 
 struct labelled {
     struct task task; // labels and metrics; of one's own, files and columns are not known any more

@@ -2,7 +2,7 @@
 #include "cmd/run/model_folder.h"
 
 #include "cmd/run/tokenise.h"
-#include "cmd/run/exports.h"
+#include "cmd/run/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int open_run(struct model_folder *r, const char *path, const char *disk,
                     const struct events *events, struct err *err)
 {
     struct run_memory m;
-    int               rc = session_open_either(&r->run, path, events, err);
+    int               rc = session_open(&r->run, path, SESSION_EITHER, events, err);
 
     if (rc)
         return rc;
@@ -59,7 +59,7 @@ static int open_run(struct model_folder *r, const char *path, const char *disk,
         if (!rc)
             rc = open_masters(r, err);
     }
-    return exports_explain(&r->run, rc, err);
+    return session_explain(&r->run, rc, err);
 }
 
 int model_folder_open(struct model_folder *r, const char *path, const char *disk,
@@ -117,11 +117,10 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
 
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext)
 {
-    struct session *run = (struct session *)(uintptr_t)&r->run; // is asked through its database
-    char           *text = r->hf ? NULL : session_get(run, "config.pad");
-    long            pad = r->hf ? hf_pad(path) : text ? strtol(text, NULL, 10) : -1;
+    long pad = r->hf ? hf_pad(path) : -1;
 
-    free(text);
+    if (!r->hf)
+        settings_scan(r->run.log, "%ld", &pad, "config.pad");
     return pad < 0 ? endoftext : pad;
 }
 

@@ -44,8 +44,4 @@ int newrun_check(const struct newrun *n, struct err *err);
  * newrun_create of the same name starts over. */
 int newrun_create(const struct newrun *n, struct err *err);
 
-/* --data FILE (what "data") or --eval-data FILE (what "eval") into an existing run: text is
- * tokenised into RUN, token files are used in place. */
-int newrun_add_data(struct session *s, const char *what, const char *path, struct err *err);
-
 #endif

@@ -5,6 +5,7 @@
  */
 #include "cmd/run/recipe.h"
 
+#include "cmd/run/settings.h"
 #include "cmd/opt/opt_file.h"
 #include "kernels/matmul.h"
 
@@ -40,11 +41,9 @@ static int is_material(const char *name)
 
 static int keep(struct session *s, const char *name, const char *text, int path, struct err *err)
 {
-    char  key[80], *full = path ? realpath(text, NULL) : NULL;
-    int   rc;
+    char *full = path ? realpath(text, NULL) : NULL;
+    int   rc = settings_set(s->log, err, "given.%s=%s", name, full ? full : text);
 
-    snprintf(key, sizeof key, "given.%s", name);
-    rc = session_set(s, key, full ? full : text, err);
     free(full);
     return rc;
 }
@@ -82,10 +81,7 @@ struct printing {
 /* The stored text of BEFORE.NAME, malloced; NULL: none. */
 static char *stored_text(struct printing *p, const char *before, const char *name)
 {
-    char key[80];
-
-    snprintf(key, sizeof key, "%s.%s", before, name);
-    return session_get(&p->s, key);
+    return settings_get(p->s.log, "%s.%s", before, name);
 }
 
 static int stored_there(struct printing *p, const char *before, const char *name)
@@ -190,7 +186,7 @@ static int is_left_out(struct printing *p, const char *name)
 /* auto, or --threads all cores, are written as what they came to. */
 static int print_engine(struct printing *p, const struct opt_row *row, struct err *err)
 {
-    char *engine = session_get(&p->s, "engine");
+    char *engine = settings_get(p->s.log, "engine");
     int   rc = 0;
 
     if (engine)
@@ -243,7 +239,7 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
 
 static int refuse_unknown(struct printing *p, struct err *err)
 {
-    char *command = session_get(&p->s, "command");
+    char *command = settings_get(p->s.log, "command");
 
     err_set(err, -ENOENT,
             "%s does not keep what it was made from, as runs of this version do; its command line "
@@ -257,7 +253,7 @@ int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err
 {
     struct printing           p = { .s = { .log = log }, .dir = dir };
     const struct opt_command *cmd = &pretrain_command;
-    char                     *task = session_get(&p.s, "task"), *text = NULL;
+    char                     *task = settings_get(p.s.log, "task"), *text = NULL;
     size_t                    bytes = 0;
     int                       rc;
 

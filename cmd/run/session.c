@@ -4,8 +4,8 @@
 #include "cmd/run/session.h"
 
 #include "cmd/run/exports.h"
+#include "cmd/run/settings.h"
 #include "data/base/file.h"
-#include "data/base/json.h"
 #include "offload/devices.h"
 #include "offload/reshard.h"
 
@@ -24,30 +24,6 @@ static const struct opt_command stored = { .name = "run",
                                            .summary = "",
                                            .parts = stored_parts,
                                            .size = sizeof(struct train_opts) };
-
-/* ---- keys and values ---- */
-
-char *session_get(const struct session *s, const char *key)
-{
-    struct err err;
-
-    for (size_t size = 4096; size <= (size_t)1 << 30; size *= 8) {
-        char *buf = malloc(size);
-        int   rc = buf ? runlog_get(s->log, key, buf, size, &err) : -ENOMEM;
-
-        if (!rc && strlen(buf) + 1 < size)
-            return buf;
-        free(buf);
-        if (rc == -ENOENT || rc == -ENOMEM)
-            return NULL;
-    }
-    return NULL;
-}
-
-int session_set(struct session *s, const char *key, const char *value, struct err *err)
-{
-    return runlog_set(s->log, key, value, err);
-}
 
 int session_notice(struct session *s, const char *text, struct err *err)
 {
@@ -78,86 +54,24 @@ enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
 
 int session_store_config(struct session *s, struct err *err)
 {
-    char text[64];
-    int  rc = 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < CONFIG_KEYS && !rc; i++) {
-        const void *value = (char *)&s->gpt + config_keys[i].offset;
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++) {
+        const void *value = (const char *)&s->gpt + k->offset;
 
-        if (config_keys[i].real)
-            snprintf(text, sizeof text, "%.9g", (double)*(const float *)value);
-        else
-            snprintf(text, sizeof text, "%zu", *(const size_t *)value);
-        rc = session_set(s, config_keys[i].key, text, err);
+        rc = k->real ? settings_set(s->log, err, "%s=%.9g", k->key, (double)*(const float *)value)
+                     : settings_set(s->log, err, "%s=%zu", k->key, *(const size_t *)value);
     }
     return rc;
 }
 
-int session_load_config(struct session *s, struct err *err)
+static int load_config(struct session *s, struct err *err)
 {
-    char text[64];
-
-    for (size_t i = 0; i < CONFIG_KEYS; i++) {
-        void *value = (char *)&s->gpt + config_keys[i].offset;
-        int   rc = runlog_get(s->log, config_keys[i].key, text, sizeof text, err);
-
-        if (rc == -ENOENT && config_keys[i].later)
-            strcpy(text, "0");
-        else if (rc)
-            return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, config_keys[i].key);
-        if (config_keys[i].real)
-            *(float *)value = strtof(text, NULL);
-        else
-            *(size_t *)value = (size_t)strtoull(text, NULL, 10);
-    }
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS; k++)
+        if (!settings_scan(s->log, k->real ? "%f" : "%zu", (char *)&s->gpt + k->offset, "%s",
+                           k->key) && !k->later)
+            return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, k->key);
     return gpt_check(&s->gpt, err);
-}
-
-int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err)
-{
-    json_t *list = json_array();
-    char   *text = NULL;
-    int     rc = list ? 0 : -ENOMEM;
-
-    assert(labels->n == s->gpt.n_labels);
-    for (size_t i = 0; i < labels->n && !rc; i++)
-        rc = json_array_append_new(list, json_string(labels->name[i])) ? -EINVAL : 0;
-    if (!rc && !(text = json_dumps(list, JSON_COMPACT)))
-        rc = -ENOMEM;
-    rc = rc ? err_set(err, rc, "%s: the labels' names cannot be stored: they must be UTF-8", s->dir)
-            : session_set(s, "config.labels", text, err);
-    free(text);
-    json_decref(list);
-    return rc;
-}
-
-int session_labels(struct session *s, struct hf_labels *out, struct err *err)
-{
-    char       *text = session_get(s, "config.labels"), what[SESSION_PATH + 32];
-    json_t     *list = NULL;
-    const char *name;
-    int         rc = 0;
-
-    *out = (struct hf_labels){ 0 };
-    if (!text) // a language model's, or nobody named them
-        return 0;
-    snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
-    rc = json_parse(&list, text, strlen(text), what, err);
-    if (!rc && json_array_size(list) != s->gpt.n_labels)
-        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what,
-                     json_array_size(list), s->gpt.n_labels);
-    if (!rc && !(out->name = calloc(s->gpt.n_labels + 1, sizeof *out->name)))
-        rc = err_set(err, -ENOMEM, "%s: out of memory", what);
-    for (; !rc && out->n < s->gpt.n_labels; out->n++) {
-        name = json_string_value(json_array_get(list, out->n));
-        if (!name || !(out->name[out->n] = strdup(name)))
-            rc = err_set(err, -EBADMSG, "%s: label %zu has no name", what, out->n);
-    }
-    if (rc)
-        hf_labels_free(out);
-    json_decref(list);
-    free(text);
-    return rc;
 }
 
 /* ---- options ---- */
@@ -199,7 +113,7 @@ static int store_option(void *ctx, const char *name, const char *text)
     if (!lines && !strcmp(name, "device") && *text)
         return err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
     snprintf(key, sizeof key, "option.%s", name);
-    rc = session_set(c->s, key, lines ? lines : text, c->err);
+    rc = runlog_set(c->s->log, key, lines ? lines : text, c->err);
     free(lines);
     return rc;
 }
@@ -227,7 +141,7 @@ static int load_options(struct session *s, struct err *err)
         if (row->type == OPT_LATER)
             continue;
         snprintf(key, sizeof key, "option.%s", row->name);
-        text = session_get(s, key); // absent in a run of an older version: its default
+        text = settings_get(s->log, "%s", key); // absent in a run of an older version: its default
         if (text && *text)
             rc = opt_set(&stored, &s->o, row->name, text, err);
         free(text);
@@ -304,7 +218,7 @@ static int overlay_option(void *ctx, const char *name, const char *text)
     if (!strcmp(name, "device") && (lines = absolute_lines(text)))
         text = lines;
     snprintf(key, sizeof key, "option.%s", name);
-    old = session_get(c->s, key);
+    old = settings_get(c->s->log, "%s", key);
     same = old && !strcmp(old, text);
     moved = !same && !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
     c->moved |= moved;
@@ -324,18 +238,16 @@ static int overlay_option(void *ctx, const char *name, const char *text)
 
 int session_store_devices(struct session *s, struct err *err)
 {
-    char number[32], *lines = join(&s->o.device);
-    int  rc = lines ? session_set(s, "option.device", lines, err)
+    char *lines = join(&s->o.device);
+    int   rc = lines ? settings_set(s->log, err, "option.device=%s", lines)
                     : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
 
     free(lines);
-    snprintf(number, sizeof number, "%" PRIu64, s->o.devices);
     if (!rc)
-        rc = session_set(s, "option.devices", number, err);
-    snprintf(number, sizeof number, "%" PRIu64, s->o.csd_mem);
+        rc = settings_set(s->log, err, "option.devices=%" PRIu64, s->o.devices);
     if (!rc)
-        rc = session_set(s, "option.csd-mem", number, err);
-    return rc || !*s->layout ? rc : session_set(s, "layout", s->layout, err);
+        rc = settings_set(s->log, err, "option.csd-mem=%" PRIu64, s->o.csd_mem);
+    return rc || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
 /* The run's devices are where s->o says now: if they are this run's, each in its place, that is
@@ -479,19 +391,17 @@ int session_is_run(const char *dir)
            access(path, F_OK) == 0;
 }
 
-enum opening { WRITING, READING, PAST };
-
 /* --durability is stored in the database that it concerns. */
-static int open_log(struct session *s, enum opening how, struct err *err)
+static int open_log(struct session *s, enum session_how how, struct err *err)
 {
     char path[SESSION_PATH + 16], word[16] = "";
     int  rc;
 
     snprintf(path, sizeof path, "%s/run.db", s->dir);
-    if (how == PAST)
+    if (how == SESSION_PAST)
         return runlog_open_past(&s->log, path, &s->past, err);
     rc = runlog_open(&s->log, path, 1, 1, err);
-    if (rc || how == READING)
+    if (rc || how == SESSION_READ)
         return rc ? rc : runlog_lock_reading(s->log, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
@@ -511,26 +421,15 @@ static int clean(struct session *s, struct err *err)
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
-static int open_as(struct session *s, const char *dir, enum opening how,
-                   const struct events *events, struct err *err)
+static int load(struct session *s, enum session_how how, struct err *err)
 {
-    char *full = realpath(dir, NULL), spares[8] = "";
-    int   rc;
+    char spares[8] = "";
+    int  rc = open_log(s, how, err);
 
-    *s = (struct session){ .events = events };
-    if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full)) {
-        free(full);
-        return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
-                          "--run or import makes it", dir);
-    }
-    snprintf(s->dir, sizeof s->dir, "%s", full);
-    free(full);
-    s->read_only = how != WRITING;
-    rc = open_log(s, how, err);
     if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (!rc)
-        rc = session_load_config(s, err);
+        rc = load_config(s, err);
     if (!rc)
         rc = load_options(s, err);
     if (!rc && (rc = runlog_get(s->log, "layout", s->layout, sizeof s->layout, err)) == -ENOENT)
@@ -543,46 +442,77 @@ static int open_as(struct session *s, const char *dir, enum opening how,
     return rc || s->read_only ? rc : clean(s, err);
 }
 
-static int open_explained(struct session *s, const char *dir, enum opening how,
-                          const struct events *events, struct err *err)
+static int open_as(struct session *s, const char *dir, enum session_how how,
+                   const struct events *events, struct err *err)
 {
-    int rc = open_as(s, dir, how, events, err);
+    char *full = realpath(dir, NULL);
+    int   rc = 0;
 
-    return s->log ? exports_explain(s, rc, err) : exports_explain_open(dir, rc, events, err);
+    *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
+    if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full))
+        rc = err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
+                        "--run or import makes it", dir);
+    else
+        snprintf(s->dir, sizeof s->dir, "%s", full);
+    free(full);
+    return rc ? rc : load(s, how, err);
 }
 
-int session_open(struct session *s, const char *dir, const struct events *events, struct err *err)
+int session_explain(struct session *s, int rc, struct err *err)
 {
-    return open_explained(s, dir, WRITING, events, err);
+    if (rc != -EBADMSG)
+        return rc;
+    err_set(err, rc,
+            "%.600s; siTrain check %s says what else is, and with --repair makes again what can be",
+            err->text, s->dir);
+    exports_say(s->log, s->dir, s->events, err);
+    return rc;
 }
 
-int session_open_reading(struct session *s, const char *dir, const struct events *events,
-                         struct err *err)
+int session_explain_closed(const char *dir, int rc, const struct events *events, struct err *err)
 {
-    return open_explained(s, dir, READING, events, err);
+    struct session s = { 0 };
+    struct err     why;
+    uint64_t       next, applied;
+    int            past;
+
+    if (rc != -EBADMSG)
+        return rc;
+    past = open_as(&s, dir, SESSION_PAST, events, &why);
+    if (!past)
+        past = run_position(&s.run, &next, &applied, &why);
+    if (!past && s.past)
+        err_set(err, rc,
+                "%.600s; run.db is whole up to step %" PRIu64
+                ": siTrain check %s says whether the devices hold that still, and with --repair "
+                "goes back to it",
+                err->text, next, dir);
+    if (past)
+        exports_say_best(dir, events, err);
+    else
+        exports_say(s.log, s.dir, events, err);
+    session_close(&s);
+    return rc;
 }
 
-int session_open_past(struct session *s, const char *dir, const struct events *events,
-                      struct err *err)
+int session_open(struct session *s, const char *dir, enum session_how how,
+                 const struct events *events, struct err *err)
 {
-    return open_as(s, dir, PAST, events, err);
+    int rc = open_as(s, dir, how == SESSION_EITHER ? SESSION_WRITE : how, events, err);
+
+    if (how == SESSION_PAST)
+        return rc;
+    rc = s->log ? session_explain(s, rc, err) : session_explain_closed(dir, rc, events, err);
+    if (how != SESSION_EITHER || !session_cannot_write(rc))
+        return rc;
+    session_close(s);
+    return session_open(s, dir, SESSION_READ, events, err);
 }
 
 int session_cannot_write(int rc)
 {
     return rc == -EROFS || rc == -EACCES || rc == -EPERM || rc == -ENOSPC || rc == -EDQUOT ||
            rc == -EFBIG;
-}
-
-int session_open_either(struct session *s, const char *dir, const struct events *events,
-                        struct err *err)
-{
-    int rc = session_open(s, dir, events, err);
-
-    if (!session_cannot_write(rc))
-        return rc;
-    session_close(s);
-    return session_open_reading(s, dir, events, err);
 }
 
 void session_close(struct session *s)
@@ -622,119 +552,4 @@ uint64_t session_threads(uint64_t asked)
     if (asked)
         return asked;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
-}
-
-/* ---- token files ---- */
-
-/* The checksums of a token file, as they are stored; malloced. */
-static int tokens_hex(char **out, const char *path, const struct events *events, struct err *err)
-{
-    struct tokens *t = NULL;
-    uint32_t      *sums = NULL;
-    size_t         n = 0;
-    struct watch   w = work_begin(events, "reading %s", path);
-    int            rc = tokens_open(&t, path, err);
-
-    *out = NULL;
-    if (!rc) {
-        n = tokens_sums(t);
-        sums = malloc((n + 1) * sizeof *sums);
-        *out = malloc(n * 8 + 1);
-        rc = sums && *out ? tokens_hash(t, sums, &w, err)
-                          : err_set(err, -ENOMEM, "%s: out of memory", path);
-    }
-    work_end(events);
-    if (!rc)
-        **out = '\0';
-    for (size_t i = 0; i < n && !rc; i++)
-        snprintf(*out + 8 * i, 9, "%08" PRIx32, sums[i]);
-    free(sums);
-    tokens_close(t);
-    return rc;
-}
-
-static int store_tokens_path(struct session *s, const char *what, const char *path, struct err *err)
-{
-    size_t own = strlen(s->dir);
-    char   key[32];
-
-    snprintf(key, sizeof key, "%s.path", what);
-    return session_set(s, key,
-                       !strncmp(path, s->dir, own) && path[own] == '/' ? path + own + 1 : path,
-                       err);
-}
-
-int session_store_tokens(struct session *s, const char *what, const char *path, struct err *err)
-{
-    char *hex, key[32];
-    int   rc = tokens_hex(&hex, path, s->events, err);
-
-    snprintf(key, sizeof key, "%s.sums", what);
-    if (!rc)
-        rc = session_set(s, key, hex, err);
-    if (!rc)
-        rc = store_tokens_path(s, what, path, err);
-    free(hex);
-    return rc;
-}
-
-int session_found_tokens(struct session *s, const char *what, const char *path, struct err *err)
-{
-    char      *hex = NULL, *known, key[32];
-    struct err ignored;
-    int        same;
-
-    snprintf(key, sizeof key, "%s.sums", what);
-    known = session_get(s, key);
-    same = known && !tokens_hex(&hex, path, s->events, &ignored) && !strcmp(hex, known);
-    free(known);
-    free(hex);
-    return same ? store_tokens_path(s, what, path, err) : -ENOENT;
-}
-
-static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
-{
-    char      key[32], *hex;
-    uint32_t *sums;
-    size_t    n;
-    int       rc;
-
-    snprintf(key, sizeof key, "%s.sums", what);
-    hex = session_get(s, key);
-    n = hex ? strlen(hex) / 8 : 0;
-    sums = malloc((n + 1) * sizeof *sums);
-    for (size_t i = 0; sums && i < n; i++) {
-        char part[9] = { 0 };
-
-        memcpy(part, hex + 8 * i, 8);
-        sums[i] = (uint32_t)strtoul(part, NULL, 16);
-    }
-    rc = hex && sums ? tokens_expect(t, sums, n, err)
-                     : err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, key);
-    free(hex);
-    free(sums);
-    return rc;
-}
-
-int session_open_tokens(struct session *s, const char *what, struct tokens **out, struct err *err)
-{
-    char key[32], path[2 * SESSION_PATH], *name;
-    int  rc;
-
-    *out = NULL;
-    snprintf(key, sizeof key, "%s.path", what);
-    name = session_get(s, key);
-    if (!name)
-        return 0;
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
-             name);
-    free(name);
-    rc = tokens_open(out, path, err);
-    if (!rc)
-        rc = expect_sums(s, what, *out, err);
-    if (rc) {
-        tokens_close(*out);
-        *out = NULL;
-    }
-    return rc;
 }

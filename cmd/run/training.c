@@ -7,7 +7,7 @@
 #include "cmd/run/feed.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/wear.h"
-#include "cmd/run/exports.h"
+#include "cmd/run/settings.h"
 #include "data/base/clock.h"
 #include "data/base/rss.h"
 #include "kernels/attention.h"
@@ -168,7 +168,7 @@ void training_tell_schedule(const struct session *s)
  * so. */
 static void keep_engine(struct session *s)
 {
-    char *engine = session_get(s, "engine");
+    char *engine = settings_get(s->log, "engine");
 
     if (engine && s->o.blas == MATMUL_AUTO) {
         int known;
@@ -187,12 +187,12 @@ static int record_engine(struct training *t, struct err *err)
 {
     const char *attention = attention_describe((enum dtype)t->s->o.dtype);
     int         in_fp32 = !strcmp(attention, "fp32"), rc = 0;
-    char       *before = session_get(t->s, "engine"), now[192], text[512];
+    char       *before = settings_get(t->s->log, "engine"), now[192], text[512];
 
     snprintf(now, sizeof now, "%s%s%s", trainer_engine(t->trainer), in_fp32 ? "" : ", attention ",
              in_fp32 ? "" : attention);
     if (!before) {
-        rc = session_set(t->s, "engine", now, err);
+        rc = settings_set(t->s->log, err, "engine=%s", now);
     } else if (strcmp(before, now)) {
         snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ",
                  before, now);
@@ -216,12 +216,8 @@ static int record_plan(struct training *t, struct err *err)
     };
     int rc = 0;
 
-    for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++) {
-        char text[32];
-
-        snprintf(text, sizeof text, "%zu", of[i].value);
-        rc = session_set(t->s, of[i].name, text, err);
-    }
+    for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++)
+        rc = settings_set(t->s->log, err, "%s=%zu", of[i].name, of[i].value);
     return rc;
 }
 
@@ -612,5 +608,5 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);
     }
     training_close(&t);
-    return exports_explain(s, rc, err);
+    return session_explain(s, rc, err);
 }

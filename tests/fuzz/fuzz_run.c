@@ -4,7 +4,9 @@
 #include "tests/fuzz/database.h"
 
 #include "cmd/cmd.h"
+#include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/labels.h"
 #include "cmd/run/session.h"
 
 #include <errno.h>
@@ -75,7 +77,7 @@ static int open_rest(struct session *s)
     struct labelled  task;
     struct tokens   *t = NULL;
     uint64_t         next, applied;
-    int              rc = session_labels(s, &labels, &err);
+    int              rc = labels_load(&labels, s->log, s->dir, s->gpt.n_labels, &err);
 
     if (rc)
         fuzz_refused(rc, &err);
@@ -85,7 +87,7 @@ static int open_rest(struct session *s)
     if (rc)
         fuzz_refused(rc, &err);
     labelled_release(&task);
-    rc = session_open_tokens(s, "data", &t, &err);
+    rc = corpus_open(&t, s, "data", &err);
     if (rc)
         fuzz_refused(rc, &err);
     tokens_close(t);
@@ -105,7 +107,7 @@ static int one(const uint8_t *bytes, size_t n)
     report(NULL);
     report("--json");
     report("--csv");
-    rc = session_open(&s, fuzz_path("r"), NULL, &err);
+    rc = session_open(&s, fuzz_path("r"), SESSION_WRITE, NULL, &err);
     if (rc)
         fuzz_refused(rc, &err);
     else

@@ -1,0 +1,233 @@
+/* corpus.c: checks tokens before a run takes them, and finds them again. */
+#include "cmd/run/corpus.h"
+
+#include "cmd/run/settings.h"
+#include "cmd/run/tokenise.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CHECK_IDS = 1 << 15 };
+
+/* ---- before they are taken ---- */
+
+/* Every id of a token file against the vocabulary, and its length against a row. of: the user's
+ * file, which the tokens are those of. */
+static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq,
+                        const struct events *events, struct err *err)
+{
+    struct tokens *t = NULL;
+    int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
+    int rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    uint64_t       count = rc ? 0 : tokens_count(t);
+    struct watch   w = work_begin(events, "reading %s", path);
+
+    if (!rc && count < seq + 1)
+        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
+                        of, count, seq, seq + 1);
+    for (uint64_t at = 0, n; at < count && !rc; at += n) {
+        n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
+        rc = tokens_read(t, at, n, vocab, ids, err);
+        if (!rc)
+            rc = watch_look(&w, at + n, count, err);
+    }
+    work_end(events);
+    if (rc && err)
+        err->misuse = 1;
+    tokens_close(t);
+    free(ids);
+    return rc;
+}
+
+int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
+                 const struct events *events, struct err *err)
+{
+    enum tokens_kind  kind;
+    struct tokenizer *tok = NULL;
+    struct stat       st;
+    int               rc;
+
+    if (stat(path, &st))
+        return err_misuse(err, "%s: %s: a token file or a text is expected", path, strerror(errno));
+    rc = tokenise_detect(path, &kind, events, err);
+    if (rc)
+        return rc;
+    if (kind != TOKENS_TEXT)
+        return check_tokens(path, path, vocab, seq, events, err);
+    if (!tokenizer || !tokenise_has_files(tokenizer))
+        return err_misuse(err,
+                          "%s is text: --tokenizer DIR is needed (siTrain prepare "
+                          "--train-tokenizer makes one)",
+                          path);
+    rc = tokenizer_open(&tok, tokenizer, err);
+    if (!rc && tokenizer_vocab(tok) > vocab)
+        rc = err_misuse(err,
+                        "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
+                        tokenizer, tokenizer_vocab(tok), vocab);
+    tokenizer_close(tok);
+    return rc;
+}
+
+/* ---- what a run keeps of them ---- */
+
+/* The checksums of a token file, as they are stored; malloced. */
+static int sums_text(char **out, const char *path, const struct events *events, struct err *err)
+{
+    struct tokens *t = NULL;
+    uint32_t      *sums = NULL;
+    size_t         n = 0;
+    struct watch   w = work_begin(events, "reading %s", path);
+    int            rc = tokens_open(&t, path, err);
+
+    *out = NULL;
+    if (!rc) {
+        n = tokens_sums(t);
+        sums = malloc((n + 1) * sizeof *sums);
+        *out = calloc(n + 1, 8);
+        rc = sums && *out ? tokens_hash(t, sums, &w, err)
+                          : err_set(err, -ENOMEM, "%s: out of memory", path);
+    }
+    work_end(events);
+    for (size_t i = 0; i < n && !rc; i++)
+        snprintf(*out + 8 * i, 9, "%08" PRIx32, sums[i]);
+    free(sums);
+    tokens_close(t);
+    return rc;
+}
+
+static int store_path(struct session *s, const char *what, const char *path, struct err *err)
+{
+    size_t n = strlen(s->dir);
+    int    inside = !strncmp(path, s->dir, n) && path[n] == '/';
+
+    return settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
+}
+
+static int store(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char *sums;
+    int   rc = sums_text(&sums, path, s->events, err);
+
+    if (!rc)
+        rc = settings_set(s->log, err, "%s.sums=%s", what, sums);
+    free(sums);
+    return rc ? rc : store_path(s, what, path, err);
+}
+
+/* A text's tokens go into RUN. */
+static int add_text(struct session *s, const char *what, const char *path, const char *named,
+                    struct err *err)
+{
+    char              out[SESSION_PATH + 16], dir[SESSION_PATH + 16];
+    struct tokenizer *tok = NULL;
+    uint64_t          count;
+    int               rc;
+
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
+    snprintf(out, sizeof out, "%s/%s.bin", s->dir, what);
+    rc = tokenizer_open(&tok, dir, err);
+    if (!rc)
+        rc = tokenise_files(tok, &path, 1, out, &count, s->events, err);
+    tokenizer_close(tok);
+    if (!rc)
+        rc = settings_set(s->log, err, "%s.text=%s", what, path);
+    if (!rc)
+        rc = check_tokens(out, named, s->gpt.vocab, s->o.seq, s->events, err);
+    return rc ? rc : store(s, what, out, err);
+}
+
+int corpus_add(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char             dir[SESSION_PATH + 16], *full = NULL;
+    enum tokens_kind kind;
+    int              rc;
+
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
+    rc = corpus_check(path, dir, s->gpt.vocab, s->o.seq, s->events, err);
+    if (!rc)
+        rc = tokenise_detect(path, &kind, s->events, err);
+    if (!rc && !(full = realpath(path, NULL)))
+        rc = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (!rc)
+        rc = kind == TOKENS_TEXT ? add_text(s, what, full, path, err) : store(s, what, full, err);
+    free(full);
+    return rc;
+}
+
+/* The same tokens are at another path now? Then that is stored. */
+static int find_again(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char      *sums = NULL, *known = settings_get(s->log, "%s.sums", what);
+    struct err ignored;
+    int        same = known && !sums_text(&sums, path, s->events, &ignored) && !strcmp(sums, known);
+
+    free(known);
+    free(sums);
+    return same ? store_path(s, what, path, err) : -ENOENT;
+}
+
+int corpus_resume(struct session *s, const char *what, const char *path, struct err *err)
+{
+    char *have, *text, *full;
+    int   rc = 0;
+
+    if (!path)
+        return 0;
+    have = settings_get(s->log, "%s.path", what);
+    text = settings_get(s->log, "%s.text", what);
+    full = realpath(path, NULL);
+    if (!have) {
+        rc = corpus_add(s, what, path, err);
+    } else if (!full || (strcmp(full, have) && (!text || strcmp(full, text)))) {
+        rc = full && !text ? find_again(s, what, full, err) : -ENOENT;
+        if (rc == -ENOENT)
+            rc = err_misuse(err,
+                            "--%s %s: this run has %s and a resume keeps it: leave the option out, "
+                            "or name a file with the same tokens",
+                            !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
+    }
+    free(have);
+    free(text);
+    free(full);
+    return rc;
+}
+
+static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
+{
+    char     *text = settings_get(s->log, "%s.sums", what);
+    size_t    n = text ? strlen(text) / 8 : 0;
+    uint32_t *sums = malloc((n + 1) * sizeof *sums);
+    int       rc;
+
+    for (size_t i = 0; sums && i < n; i++)
+        sscanf(text + 8 * i, "%8" SCNx32, &sums[i]);
+    rc = text && sums ? tokens_expect(t, sums, n, err)
+                      : err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what);
+    free(text);
+    free(sums);
+    return rc;
+}
+
+int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err)
+{
+    char path[2 * SESSION_PATH], *name = settings_get(s->log, "%s.path", what);
+    int  rc, inside = name && *name != '/';
+
+    *out = NULL;
+    if (!name)
+        return 0;
+    snprintf(path, sizeof path, "%s%s%s", inside ? s->dir : "", inside ? "/" : "", name);
+    free(name);
+    rc = tokens_open(out, path, err);
+    if (!rc)
+        rc = expect_sums(s, what, *out, err);
+    if (rc) {
+        tokens_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}

@@ -1,0 +1,25 @@
+/* corpus.h: the tokens that a language model's run is trained on ("data") and evaluated on
+ * ("eval"): a token file that is read in place, or a text that is tokenised into RUN. A run keeps
+ * where they are and their checksums, and expects those each time it opens them. */
+#ifndef CMD_RUN_CORPUS_H
+#define CMD_RUN_CORPUS_H
+
+#include "cmd/run/session.h"
+#include "data/text/tokens.h"
+
+/* Can this file be used? Refused are what is neither tokens nor text, text without a tokenizer
+ * (a folder, or NULL), ids that the vocabulary does not have, a file too short for a row of seq. */
+int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
+                 const struct events *events, struct err *err);
+
+/* Make it the run's. */
+int corpus_add(struct session *s, const char *what, const char *path, struct err *err);
+
+/* What a resume's command line says of it: NULL, the same file as before, one with the same tokens,
+ * which may lie elsewhere now, or the first one of a run that has none yet (import made it). */
+int corpus_resume(struct session *s, const char *what, const char *path, struct err *err);
+
+/* Open it. *out NULL where the run has none. */
+int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err);
+
+#endif

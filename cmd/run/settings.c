@@ -1,0 +1,87 @@
+/* settings.c: keys and values are formatted here, so that who stores or looks up one says it on a
+ * line. */
+#include "cmd/run/settings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY = 128 };
+
+static char *get(struct runlog *log, const char *format, va_list ap)
+{
+    char       key[KEY];
+    struct err err;
+
+    vsnprintf(key, sizeof key, format, ap);
+    for (size_t size = 4096; size <= (size_t)1 << 30; size *= 8) {
+        char *buf = malloc(size);
+        int   rc = buf ? runlog_get(log, key, buf, size, &err) : -ENOMEM;
+
+        if (!rc && strlen(buf) + 1 < size)
+            return buf;
+        free(buf);
+        if (rc == -ENOENT || rc == -ENOMEM)
+            return NULL;
+    }
+    return NULL;
+}
+
+char *settings_get(struct runlog *log, const char *key, ...)
+{
+    va_list ap;
+    char   *text;
+
+    va_start(ap, key);
+    text = get(log, key, ap);
+    va_end(ap);
+    return text;
+}
+
+int settings_has(struct runlog *log, const char *key, ...)
+{
+    va_list ap;
+    char   *text;
+    int     has;
+
+    va_start(ap, key);
+    text = get(log, key, ap);
+    va_end(ap);
+    has = text && *text;
+    free(text);
+    return has;
+}
+
+int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
+{
+    va_list ap;
+    char   *text;
+    int     found;
+
+    va_start(ap, key);
+    text = get(log, key, ap);
+    va_end(ap);
+    found = text && sscanf(text, conversion, out) == 1;
+    free(text);
+    return found;
+}
+
+int settings_set(struct runlog *log, struct err *err, const char *key_value, ...)
+{
+    va_list ap;
+    char   *text, *value;
+    int     n, rc;
+
+    va_start(ap, key_value);
+    n = vasprintf(&text, key_value, ap);
+    va_end(ap);
+    if (n < 0)
+        return err_set(err, -ENOMEM, "out of memory for a setting of the run");
+    value = strchr(text, '=');
+    *value = '\0';
+    rc = runlog_set(log, text, value + 1, err);
+    free(text);
+    return rc;
+}

@@ -1,0 +1,59 @@
+/* settings.h: the settings of a run: named texts in its run.db. What is stored under which name:
+ *
+ *     id                32 hex digits made at creation
+ *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps; since fine-tuning n_labels
+ *                       drop_embd drop_attn drop_resid
+ *     config.labels     a classifier's labels by name: a JSON array of strings
+ *     config.pad        the id that its folder pads with (pad_token_id), where it has one
+ *     option.NAME       every row of train_opts, as text that opt_set takes
+ *     given.NAME        what the run was made from, as it was asked for (recipe.h)
+ *     data.path         the token file (absolute, or data.bin in RUN)
+ *     data.sums         its CRC32C per MiB in hex
+ *     data.text         what it was made from
+ *     eval.path ...     the same of --eval-data
+ *     endoftext         the id of <|endoftext|>, or -1
+ *     layout            the set of devices that the run was moved to (offload/reshard.h); absent:
+ *                       those it was made with
+ *     reshard.remove    device files that are not the run's (offload/reshard.h)
+ *     spares            1: the devices have slots for --speculate, which the run was made with
+ *     command created version host system cpu    of where it was made
+ *     engine            what computes its products
+ *     frames residual_in_ram records record_bytes record_buffers    what the memory plan chose
+ *
+ * of a fine-tuning:
+ *
+ *     task              cola, ..., or custom
+ *     epochs            asked for
+ *     NAME.sum          examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test,
+ *                       test_mm, those there are
+ *     NAME.rows         its rows
+ *     NAME.file         what they were made of, as it was called
+ *     NAME.seconds      of dev and dev_mm: how long the last evaluation took
+ *     column.text column.pair column.label    that the training file of one's own was read from
+ *
+ * of what left it:
+ *
+ *     export.path export.step export.sum    the last `siTrain export`: the folder (absolute), the
+ *                       last step in it (from 1; 0: none), and its safetensors_sum
+ *     best.step best.name best.value best.seconds best.seconds_mm    of RUN/best (best.h)
+ */
+#ifndef CMD_RUN_SETTINGS_H
+#define CMD_RUN_SETTINGS_H
+
+#include "data/db/runlog.h"
+
+/* A value, malloced; NULL if there is none. key: a format. */
+char *settings_get(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
+
+/* Is there one, and not the empty text? */
+int settings_has(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
+
+/* A number, by one conversion of scanf, into *out: 1; 0 where there is none, and *out stays. */
+int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Store "KEY=VALUE". */
+int settings_set(struct runlog *log, struct err *err, const char *key_value, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
