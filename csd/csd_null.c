@@ -1,10 +1,9 @@
 /* csd_null.c: a device that answers at once and stores nothing; it meters what a real one would
- * have moved.
- */
-#include "csd/csd.h"
+ * have moved. All of it is the owner's thread. */
+#include "csd/csd_common.h"
 #include "csd/grad_wire.h"
-#include "csd/updater.h"
 #include "data/base/clock.h"
+#include "data/base/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@ struct null {
     int              moments;
     enum dtype       wire_dt;
     enum link_kind   link; // of updates
-    struct csd_list  done;
+    struct list      done;
 };
 
 static int null_open(struct csd **out, const struct csd_config *cfg, char *notice,
@@ -32,9 +31,15 @@ static int null_open(struct csd **out, const struct csd_config *cfg, char *notic
                        .moments = cfg->moments,
                        .wire_dt = cfg->wire_dt,
                        .link = cfg->update_on_host ? LINK_HOST : LINK_INTERNAL};
-    csd_list_init(&c->done);
+    list_init(&c->done, offsetof(struct csd_job, next));
     *out = &c->base;
     return 0;
+}
+
+/* What the emulated one takes: a run that stores nothing is laid out as one that does. */
+static size_t null_memory(const struct csd_config *cfg)
+{
+    return csd_emu.memory(cfg);
 }
 
 static void update_meter(const struct null *c, struct csd_job *job)
@@ -42,12 +47,14 @@ static void update_meter(const struct null *c, struct csd_job *job)
     const struct csd_update *u = &job->update;
     size_t                   states = 4 * (1 + (size_t)c->moments), wire = dtype_bytes(c->wire_dt);
     int                      dense = u->grad_form == CSD_GRAD_DENSE;
+    struct link_meter       *m = &job->meter;
+    size_t                   n = u->n, n_pad = u->n_pad;
 
-    csd_meter(&job->meter, c->link, CLASS_STATES, LINK_READ, states * u->n, states * u->n_pad);
-    csd_meter(&job->meter, c->link, CLASS_GRADIENT, LINK_READ, dense ? 4 * u->n : 8 * u->pairs,
-              dense ? 4 * u->n_pad : grad_wire_bytes(u->pairs));
-    csd_meter(&job->meter, c->link, CLASS_STATES, LINK_WRITE, states * u->n, states * u->n_pad);
-    csd_meter(&job->meter, c->link, CLASS_WIRE, LINK_WRITE, wire * u->n, wire * u->n_pad);
+    link_meter_count(m, c->link, CLASS_STATES, LINK_READ, states * n, states * n_pad);
+    link_meter_count(m, c->link, CLASS_GRADIENT, LINK_READ, dense ? 4 * n : 8 * u->pairs,
+                     dense ? 4 * n_pad : grad_wire_bytes(u->pairs));
+    link_meter_count(m, c->link, CLASS_STATES, LINK_WRITE, states * n, states * n_pad);
+    link_meter_count(m, c->link, CLASS_WIRE, LINK_WRITE, wire * n, wire * n_pad);
 }
 
 static void null_submit(struct csd *base, struct csd_job *job)
@@ -55,23 +62,21 @@ static void null_submit(struct csd *base, struct csd_job *job)
     struct null *c = (struct null *)base;
     uint64_t     now = clock_ns();
 
-    job->status = 0;
-    job->why[0] = 0;
-    job->meter = (struct link_meter){0};
+    csd_job_begin(job);
     for (int i = 0; i < CSD_SPANS; i++)
         job->start_ns[i] = job->end_ns[i] = now;
     if (job->kind == CSD_UPDATE)
         update_meter(c, job);
     else if (job->kind != CSD_FLUSH)
-        csd_meter(&job->meter, LINK_HOST, job->cls, job->kind == CSD_READ ? LINK_READ : LINK_WRITE,
-                  job->payload, job->bytes);
-    csd_list_push(&c->done, job);
+        link_meter_count(&job->meter, LINK_HOST, job->cls,
+                         job->kind == CSD_READ ? LINK_READ : LINK_WRITE, job->payload, job->bytes);
+    list_push(&c->done, job);
     csd_bell_ring(c->bell);
 }
 
 static int null_reap(struct csd *base, struct csd_job **done, int max)
 {
-    return csd_list_take(&((struct null *)base)->done, done, max);
+    return list_take(&((struct null *)base)->done, done, max);
 }
 
 static size_t null_arena(const struct csd *c)
@@ -88,6 +93,7 @@ static int null_close(struct csd *c)
 
 const struct csd_ops csd_null = {.name = "null",
                                  .flags = CSD_FAKE,
+                                 .memory = null_memory,
                                  .open = null_open,
                                  .submit = null_submit,
                                  .reap = null_reap,

@@ -76,8 +76,4 @@ void disk_close(struct disk *d);
 void disk_abandon(struct disk *d);
 uint64_t disk_moved(const struct disk *d);
 
-/* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
- * folders. */
-int disk_probe(const char *path, struct err *err);
-
 #endif

@@ -1,87 +1,44 @@
 /* disk_null.c: a disk that answers at once and stores nothing, to measure everything else. */
-#include "csd/disk.h"
-#include "csd/disk_file.h"
-#include "data/base/clock.h"
+#include "csd/disk_queue.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-
-struct null {
-    struct disk      base;
-    struct disk_list done;
-    pthread_mutex_t  mutex; // over woken
-    pthread_cond_t   cond;
-    int              woken;
-};
 
 static int null_open(struct disk **out, const struct disk_config *cfg, struct err *err)
 {
-    struct null       *d = calloc(1, sizeof *d);
-    pthread_condattr_t attr;
+    struct disk_queue *q = malloc(sizeof *q);
 
-    if (!d)
+    if (!q)
         return err_set(err, -ENOMEM, "no memory for the null disk of %s", cfg->path);
-    d->base = (struct disk){&disk_null, 512, 0};
-    disk_list_init(&d->done);
-    pthread_mutex_init(&d->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->cond, &attr);
-    pthread_condattr_destroy(&attr);
-    *out = &d->base;
+    disk_queue_init(q, &disk_null, cfg->depth);
+    q->base.align = 512;
+    *out = &q->base;
     return 0;
 }
 
-static int null_submit(struct disk *base, struct disk_req *r)
+static int null_submit(struct disk *d, struct disk_req *r)
 {
-    struct null *d = (struct null *)base;
+    struct disk_queue *q = (struct disk_queue *)d;
+    struct disk_piece  p;
+    int                rc;
 
-    r->status = 0;
-    disk_list_push(&d->done, r);
-    return 0;
+    pthread_mutex_lock(&q->mutex);
+    rc = disk_queue_add(q, r);
+    while (rc == 0 && disk_queue_cut(q, &p))
+        disk_queue_landed(q, r, p.bytes, 0);
+    pthread_mutex_unlock(&q->mutex);
+    return rc;
 }
 
-static int null_reap(struct disk *base, struct disk_req **done, int max, int64_t wait_ns)
+static void null_close(struct disk *d)
 {
-    struct null    *d = (struct null *)base;
-    int             n = disk_list_take(&d->done, done, max), rc = 0;
-    uint64_t        end = clock_ns() + (wait_ns > 0 ? (uint64_t)wait_ns : 0);
-    struct timespec ts = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
-
-    if (n > 0 || wait_ns == 0)
-        return n;
-    pthread_mutex_lock(&d->mutex);
-    while (!d->woken && rc == 0)
-        rc = wait_ns < 0 ? pthread_cond_wait(&d->cond, &d->mutex)
-                         : pthread_cond_timedwait(&d->cond, &d->mutex, &ts);
-    d->woken = 0;
-    pthread_mutex_unlock(&d->mutex);
-    return 0;
-}
-
-static void null_wake(struct disk *base)
-{
-    struct null *d = (struct null *)base;
-
-    pthread_mutex_lock(&d->mutex);
-    d->woken = 1;
-    pthread_cond_signal(&d->cond);
-    pthread_mutex_unlock(&d->mutex);
-}
-
-static void null_close(struct disk *base)
-{
-    struct null *d = (struct null *)base;
-
-    pthread_cond_destroy(&d->cond);
-    pthread_mutex_destroy(&d->mutex);
+    disk_queue_release((struct disk_queue *)d);
     free(d);
 }
 
 const struct disk_ops disk_null = {.name = "null",
                                    .open = null_open,
                                    .submit = null_submit,
-                                   .reap = null_reap,
-                                   .wake = null_wake,
+                                   .reap = disk_queue_reap,
+                                   .wake = disk_queue_wake,
                                    .close = null_close};

@@ -1,16 +1,11 @@
 /* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works
- * everywhere, chosen with a notice where io_uring or O_DIRECT is forbidden.
- *
- * A worker takes the first request of the queue, cuts one piece off it, puts the rest back at the
- * end and moves the piece: large requests are moved by all workers together, and small ones do not
- * wait behind them. All fields below `mutex` are under it. */
-#include "csd/disk.h"
+ * everywhere, chosen with a notice where io_uring or O_DIRECT is forbidden. Each worker moves the
+ * queue's next piece; what is not constant is under the queue's mutex. */
 #include "csd/disk_file.h"
-#include "data/base/clock.h"
+#include "csd/disk_queue.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,16 +13,13 @@
 enum { SYNC_THREADS = 4, FLUSH_PIECE = 256 << 20 };
 
 struct sync {
-    struct disk      base;
-    int              fd;
-    off_t            bytes;
-    unsigned         depth, n_threads, n_alive;
-    pthread_t        threads[SYNC_THREADS];
-    pthread_mutex_t  mutex;
-    pthread_cond_t   work, news; // for the workers; for the owner
-    struct disk_list queue, done;
-    unsigned         n_requests; // submitted and not yet reaped
-    int              woken, stop, abandoned; // abandoned: the last worker to come back frees it all
+    struct disk_queue q;
+    int               fd;
+    off_t             bytes;
+    unsigned          n_threads, n_alive;
+    pthread_t         threads[SYNC_THREADS];
+    pthread_cond_t    work; // for the workers
+    int               stop, abandoned; // abandoned: the last worker to come back frees it all
 };
 
 /* Move all of buf[0..bytes); 0 or -errno. */
@@ -63,68 +55,43 @@ static int file_flush(struct sync *d)
                 return -errno;
             break; // not known here: fdatasync does it all
         }
-        disk_count_moved(&d->base);
+        disk_count_moved(&d->q.base);
     }
     return fdatasync(d->fd) ? -errno : 0;
-}
-
-/* One piece of request r, called and returning with the mutex held. */
-static void piece_run(struct sync *d, struct disk_req *r)
-{
-    size_t at = r->cut, left = disk_req_total(r) - at,
-           bytes = left < DISK_PIECE ? left : DISK_PIECE;
-    int    rc;
-
-    r->cut += bytes;
-    if (!disk_req_cut_up(r)) {
-        disk_list_push(&d->queue, r);
-        pthread_cond_signal(&d->work);
-    }
-    pthread_mutex_unlock(&d->mutex);
-    if (r->op == DISK_FLUSH)
-        rc = file_flush(d);
-    else
-        rc = piece_move(d->fd, r->op, (char *)r->buf + at, bytes, r->off + at);
-    disk_count_moved(&d->base);
-    pthread_mutex_lock(&d->mutex);
-    r->through += bytes;
-    if (rc && r->status == 0) {
-        if (!disk_req_cut_up(r))
-            disk_list_remove(&d->queue, r);
-        r->status = rc;
-    }
 }
 
 static void sync_free(struct sync *d)
 {
     if (d->fd >= 0)
         close(d->fd);
-    pthread_cond_destroy(&d->news);
     pthread_cond_destroy(&d->work);
-    pthread_mutex_destroy(&d->mutex);
+    disk_queue_release(&d->q);
     free(d);
 }
 
 static void *sync_worker(void *arg)
 {
-    struct sync     *d = arg;
-    struct disk_req *r;
-    int              last;
+    struct sync      *d = arg;
+    struct disk_piece p;
+    int               rc, some, last;
 
-    pthread_mutex_lock(&d->mutex);
+    pthread_mutex_lock(&d->q.mutex);
     for (;;) {
-        while (!(r = disk_list_pop(&d->queue)) && !d->stop)
-            pthread_cond_wait(&d->work, &d->mutex);
-        if (!r)
+        while (!(some = disk_queue_cut(&d->q, &p)) && !d->stop)
+            pthread_cond_wait(&d->work, &d->q.mutex);
+        if (!some)
             break;
-        piece_run(d, r);
-        if (disk_req_over(r)) {
-            disk_list_push(&d->done, r);
-            pthread_cond_signal(&d->news);
-        }
+        if (d->q.waiting.first)
+            pthread_cond_signal(&d->work);
+        pthread_mutex_unlock(&d->q.mutex);
+        rc = p.r->op == DISK_FLUSH ? file_flush(d)
+                                   : piece_move(d->fd, p.r->op, p.buf, p.bytes, p.off);
+        pthread_mutex_lock(&d->q.mutex);
+        if (disk_queue_landed(&d->q, p.r, p.bytes, rc))
+            pthread_cond_signal(&d->q.news);
     }
     last = --d->n_alive == 0 && d->abandoned;
-    pthread_mutex_unlock(&d->mutex);
+    pthread_mutex_unlock(&d->q.mutex);
     if (last)
         sync_free(d);
     return NULL;
@@ -134,10 +101,10 @@ static void sync_close(struct disk *base)
 {
     struct sync *d = (struct sync *)base;
 
-    pthread_mutex_lock(&d->mutex);
+    pthread_mutex_lock(&d->q.mutex);
     d->stop = 1;
     pthread_cond_broadcast(&d->work);
-    pthread_mutex_unlock(&d->mutex);
+    pthread_mutex_unlock(&d->q.mutex);
     for (unsigned i = 0; i < d->n_threads; i++)
         pthread_join(d->threads[i], NULL);
     sync_free(d);
@@ -149,38 +116,29 @@ static void sync_abandon(struct disk *base)
     struct sync *d = (struct sync *)base;
     int          last;
 
-    pthread_mutex_lock(&d->mutex);
+    pthread_mutex_lock(&d->q.mutex);
     d->stop = d->abandoned = 1;
-    while (disk_list_pop(&d->queue))
+    while (list_pop(&d->q.waiting))
         ;
     for (unsigned i = 0; i < d->n_threads; i++)
         pthread_detach(d->threads[i]);
     pthread_cond_broadcast(&d->work);
     last = d->n_alive == 0;
-    pthread_mutex_unlock(&d->mutex);
+    pthread_mutex_unlock(&d->q.mutex);
     if (last)
         sync_free(d);
 }
 
 static struct sync *sync_new(const struct disk_config *cfg)
 {
-    struct sync       *d = calloc(1, sizeof *d);
-    pthread_condattr_t attr;
+    struct sync *d = calloc(1, sizeof *d);
 
     if (!d)
         return NULL;
-    d->base = (struct disk){ &disk_sync, 512, 0 }; // the page cache takes anything; this keeps
-                                                   // callers honest
+    disk_queue_init(&d->q, &disk_sync, cfg->depth);
+    d->q.base.align = 512; // the page cache takes anything; this keeps callers honest
     d->bytes = (off_t)cfg->bytes;
-    d->depth = cfg->depth;
-    disk_list_init(&d->queue);
-    disk_list_init(&d->done);
-    pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->work, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->news, &attr);
-    pthread_condattr_destroy(&attr);
     return d;
 }
 
@@ -195,11 +153,11 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
     if (d->fd < 0) {
         rc = d->fd;
     } else {
-        pthread_mutex_lock(&d->mutex); // they count themselves out
+        pthread_mutex_lock(&d->q.mutex); // they count themselves out
         for (; d->n_threads < SYNC_THREADS && rc == 0; d->n_threads += rc == 0)
             rc = -pthread_create(&d->threads[d->n_threads], NULL, sync_worker, d);
         d->n_alive = d->n_threads;
-        pthread_mutex_unlock(&d->mutex);
+        pthread_mutex_unlock(&d->q.mutex);
         if (rc && d->n_threads > 0)
             rc = 0; // fewer will do
         if (rc)
@@ -208,64 +166,29 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
     if (rc) {
         if (d->fd >= 0)
             disk_file_undo(cfg);
-        sync_close(&d->base);
+        sync_close(&d->q.base);
         return rc;
     }
-    *out = &d->base;
+    *out = &d->q.base;
     return 0;
 }
 
 static int sync_submit(struct disk *base, struct disk_req *r)
 {
     struct sync *d = (struct sync *)base;
-    int          rc = -EAGAIN;
+    int          rc;
 
-    pthread_mutex_lock(&d->mutex);
-    if (d->n_requests < d->depth) {
-        r->status = 0;
-        r->cut = r->through = 0;
-        disk_list_push(&d->queue, r);
-        d->n_requests++;
-        pthread_cond_signal(&d->work);
-        rc = 0;
-    }
-    pthread_mutex_unlock(&d->mutex);
+    pthread_mutex_lock(&d->q.mutex);
+    rc = disk_queue_add(&d->q, r);
+    pthread_cond_signal(&d->work);
+    pthread_mutex_unlock(&d->q.mutex);
     return rc;
-}
-
-static int sync_reap(struct disk *base, struct disk_req **done, int max, int64_t wait_ns)
-{
-    struct sync    *d = (struct sync *)base;
-    uint64_t        end = clock_ns() + (wait_ns > 0 ? (uint64_t)wait_ns : 0);
-    struct timespec ts = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
-    int             n, rc = 0;
-
-    pthread_mutex_lock(&d->mutex);
-    while (!d->done.first && !d->woken && wait_ns != 0 && rc == 0)
-        rc = wait_ns < 0 ? pthread_cond_wait(&d->news, &d->mutex)
-                         : pthread_cond_timedwait(&d->news, &d->mutex, &ts);
-    if (wait_ns != 0)
-        d->woken = 0;
-    n = disk_list_take(&d->done, done, max);
-    d->n_requests -= (unsigned)n;
-    pthread_mutex_unlock(&d->mutex);
-    return n;
-}
-
-static void sync_wake(struct disk *base)
-{
-    struct sync *d = (struct sync *)base;
-
-    pthread_mutex_lock(&d->mutex);
-    d->woken = 1;
-    pthread_cond_signal(&d->news);
-    pthread_mutex_unlock(&d->mutex);
 }
 
 const struct disk_ops disk_sync = {.name = "sync",
                                    .open = sync_open,
                                    .submit = sync_submit,
-                                   .reap = sync_reap,
-                                   .wake = sync_wake,
+                                   .reap = disk_queue_reap,
+                                   .wake = disk_queue_wake,
                                    .close = sync_close,
                                    .abandon = sync_abandon};

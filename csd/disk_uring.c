@@ -1,17 +1,13 @@
 /* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's
  * buffers registered.
  *
- * A request waits in `queue` until all of it is cut into pieces. Free pieces are given to the
- * waiting requests in turn, one each: large requests fill the ring together, and a small one never
- * waits behind a large one. A piece that came back short is continued; a piece that failed ends its
- * request once the others in flight are back. The kernel is entered by reap alone: one call submits
- * all that was prepared and waits. Memory that could not be registered (RLIMIT_MEMLOCK) is used
- * unregistered.
- *
- * Invariant: a request that is not cut up stands in `queue`; one that is has through < cut, or
- * stands in `done`. */
-#include "csd/disk.h"
+ * Free pieces are given to the queue's requests; one that came back short is continued. The kernel
+ * is entered by reap alone: one call submits all that was prepared and waits. Memory that could not
+ * be registered (RLIMIT_MEMLOCK) is used unregistered. All of it is the owner's thread, but for
+ * wake, which is a write to an eventfd that the ring reads. */
+#include "csd/bell.h"
 #include "csd/disk_file.h"
+#include "csd/disk_queue.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
 
@@ -34,26 +30,16 @@ enum {
     BUFFER_MAX = 1 << 30 /* the kernel's, of one registered buffer */
 };
 
-struct piece {
-    struct disk_req *r;
-    char            *buf;
-    size_t           bytes; // left
-    uint64_t         off;
-    struct piece    *next; // free, or to be prepared again
-};
-
 struct uring {
-    struct disk      base;
-    struct io_uring  ring;
-    int              fd, wake_fd;
-    uint64_t         wake_count; // where the pending read of wake_fd writes
-    int              armed, woken;
-    unsigned         depth, n_requests; // submitted and not yet reaped
-    unsigned         n_flying;          // pieces in the kernel or prepared for it
-    struct disk_list queue, done;
-    struct piece    *pieces, *free, *again;
-    struct iovec    *registered;
-    unsigned         n_registered;
+    struct disk_queue  q;
+    struct io_uring    ring;
+    int                fd, wake_fd;
+    uint64_t           wake_count; // where the pending read of wake_fd writes
+    int                armed;      // that read is pending
+    unsigned           n_flying;   // pieces in the kernel or prepared for it
+    struct disk_piece *pieces, *free, *again; // again: to be prepared once more
+    struct iovec      *registered;
+    unsigned           n_registered;
 };
 
 /* ---- opening ---- */
@@ -115,6 +101,7 @@ static void uring_free(struct uring *d)
         close(d->wake_fd);
     free(d->registered);
     free(d->pieces);
+    disk_queue_release(&d->q);
     free(d);
 }
 
@@ -125,10 +112,8 @@ static struct uring *uring_new(const struct disk_config *cfg)
     if (!d)
         return NULL;
     d->fd = d->wake_fd = d->ring.ring_fd = -1;
-    d->depth = cfg->depth;
+    disk_queue_init(&d->q, &disk_uring, cfg->depth);
     d->pieces = calloc(cfg->depth, sizeof *d->pieces);
-    disk_list_init(&d->queue);
-    disk_list_init(&d->done);
     if (!d->pieces) {
         uring_free(d);
         return NULL;
@@ -162,7 +147,7 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
     if (rc < 0)
         goto out;
     opened = 1;
-    rc = file_align(d->fd, cfg->path, &d->base.align, err);
+    rc = file_align(d->fd, cfg->path, &d->q.base.align, err);
     if (rc)
         goto out;
     rc = io_uring_register_files(&d->ring, &d->fd, 1);
@@ -177,15 +162,14 @@ out:
         uring_free(d);
         return rc;
     }
-    d->base.ops = &disk_uring;
-    *out = &d->base;
+    *out = &d->q.base;
     return 0;
 }
 
 /* ---- pieces on their way into the ring ---- */
 
 /* Index of the registered buffer that p lies in, or -1. */
-static int piece_buffer(const struct uring *d, const struct piece *p)
+static int piece_buffer(const struct uring *d, const struct disk_piece *p)
 {
     for (unsigned i = 0; i < d->n_registered; i++) {
         uintptr_t from = (uintptr_t)d->registered[i].iov_base, at = (uintptr_t)p->buf;
@@ -196,7 +180,7 @@ static int piece_buffer(const struct uring *d, const struct piece *p)
     return -1;
 }
 
-static void piece_prepare(struct uring *d, struct piece *p)
+static void piece_prepare(struct uring *d, struct disk_piece *p)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring); // never NULL: as many entries as pieces
     enum disk_op         op = p->r->op;
@@ -217,35 +201,23 @@ static void piece_prepare(struct uring *d, struct piece *p)
     io_uring_sqe_set_data(sqe, p);
 }
 
-/* Cut one piece off the first request of the queue, which goes to the end if anything is left of
- * it. */
-static void piece_cut(struct uring *d)
-{
-    struct piece    *p = d->free;
-    struct disk_req *r = disk_list_pop(&d->queue);
-    size_t left = disk_req_total(r) - r->cut, bytes = left < DISK_PIECE ? left : DISK_PIECE;
-
-    d->free = p->next;
-    *p = (struct piece){.r = r, .bytes = bytes, .off = r->off + r->cut};
-    if (r->op != DISK_FLUSH)
-        p->buf = (char *)r->buf + r->cut;
-    r->cut += bytes;
-    if (!disk_req_cut_up(r))
-        disk_list_push(&d->queue, r);
-    d->n_flying++;
-    piece_prepare(d, p);
-}
-
 static void pieces_fill(struct uring *d)
 {
-    while (d->again) {
-        struct piece *p = d->again;
+    struct disk_piece *p;
 
+    while ((p = d->again) != NULL) {
         d->again = p->next;
         piece_prepare(d, p);
     }
-    while (d->queue.first && d->free)
-        piece_cut(d);
+    while ((p = d->free) != NULL) {
+        struct disk_piece *rest = p->next;
+
+        if (!disk_queue_cut(&d->q, p))
+            break;
+        d->free = rest;
+        d->n_flying++;
+        piece_prepare(d, p);
+    }
 }
 
 static void ring_fill(struct uring *d)
@@ -262,50 +234,33 @@ static void ring_fill(struct uring *d)
 
 /* ---- pieces on their way back ---- */
 
-/* res bytes of p came through. Returns 1 if p is over, else it is to be prepared again. */
-static int piece_advance(struct uring *d, struct piece *p, int res)
+/* Part of p came through: the rest is to be prepared again. */
+static void piece_continue(struct uring *d, struct disk_piece *p, size_t bytes)
 {
-    struct disk_req *r = p->r;
-    size_t           n;
-
-    if (r->op != DISK_FLUSH && (res == -EINTR || res == -EAGAIN))
-        return 0;
-    if (r->op != DISK_FLUSH && res >= 0 && (size_t)res < p->bytes) {
-        n = (size_t)res / d->base.align * d->base.align;
-        if (n > 0) {
-            disk_count_moved(&d->base);
-            p->buf += n;
-            p->off += n;
-            p->bytes -= n;
-            r->through += n;
-            return 0;
-        }
-        res = -EIO; // the end of the file, or of the space
-    }
-    if (res < 0 && r->status == 0) {
-        if (!disk_req_cut_up(r))
-            disk_list_remove(&d->queue, r);
-        r->status = res;
-    }
-    r->through += p->bytes;
-    return 1;
+    if (bytes > 0)
+        disk_queue_landed(&d->q, p->r, bytes, 0);
+    p->buf += bytes;
+    p->off += bytes;
+    p->bytes -= bytes;
+    p->next = d->again;
+    d->again = p;
 }
 
-static void piece_returned(struct uring *d, struct piece *p, int res)
+static void piece_returned(struct uring *d, struct disk_piece *p, int res)
 {
-    struct disk_req *r = p->r;
+    int    is_flush = p->r->op == DISK_FLUSH, is_short = res >= 0 && (size_t)res < p->bytes;
+    size_t whole = res > 0 ? (size_t)res / d->q.base.align * d->q.base.align : 0;
 
-    if (!piece_advance(d, p, res)) {
-        p->next = d->again;
-        d->again = p;
+    if (!is_flush && (res == -EINTR || res == -EAGAIN || (is_short && whole > 0))) {
+        piece_continue(d, p, whole);
         return;
     }
-    disk_count_moved(&d->base);
+    if (!is_flush && is_short)
+        res = -EIO; // the end of the file, or of the space
+    disk_queue_landed(&d->q, p->r, p->bytes, res < 0 ? res : 0);
     p->next = d->free;
     d->free = p;
     d->n_flying--;
-    if (disk_req_over(r))
-        disk_list_push(&d->done, r);
 }
 
 static void ring_drain(struct uring *d)
@@ -313,7 +268,7 @@ static void ring_drain(struct uring *d)
     struct io_uring_cqe *cqe;
 
     while (io_uring_peek_cqe(&d->ring, &cqe) == 0) {
-        struct piece *p = io_uring_cqe_get_data(cqe);
+        struct disk_piece *p = io_uring_cqe_get_data(cqe);
         int           res = cqe->res;
 
         io_uring_cqe_seen(&d->ring, cqe);
@@ -321,7 +276,7 @@ static void ring_drain(struct uring *d)
             piece_returned(d, p, res);
         } else { // a wake; or its read was cancelled with the thread that had asked for it
             d->armed = 0;
-            d->woken = 1;
+            d->q.woken = 1;
         }
     }
 }
@@ -354,42 +309,27 @@ static int ring_enter(struct uring *d, uint64_t end_ns)
 
 static int uring_submit(struct disk *base, struct disk_req *r)
 {
-    struct uring *d = (struct uring *)base;
-
-    if (d->n_requests == d->depth)
-        return -EAGAIN;
-    d->n_requests++;
-    r->status = 0;
-    r->cut = r->through = 0;
-    disk_list_push(&d->queue, r);
-    return 0;
+    return disk_queue_add((struct disk_queue *)base, r);
 }
 
 static int uring_reap(struct disk *base, struct disk_req **done, int max, int64_t wait_ns)
 {
     struct uring *d = (struct uring *)base;
-    uint64_t      end = wait_ns < 0 ? UINT64_MAX : wait_ns > 0 ? clock_ns() + (uint64_t)wait_ns : 0;
+    uint64_t      end = wait_ns ? bell_end((uint64_t)wait_ns) : 0; // -1: never
     int           n, rc;
 
-    for (;;) {
+    for (int last = 0;;) {
         ring_drain(d);
         ring_fill(d);
-        n = disk_list_take(&d->done, done, max);
-        rc = ring_enter(d, n > 0 || d->woken ? 0 : end);
-        if (rc)
-            return rc;
-        if (n > 0 || d->woken || wait_ns == 0 || (wait_ns > 0 && clock_ns() >= end))
+        n = disk_queue_take(&d->q, done, max);
+        rc = ring_enter(d, n > 0 || last || d->q.woken ? 0 : end);
+        if (rc || n > 0 || last)
             break;
-    }
-    if (n == 0) { // what came back at the last entry
-        ring_drain(d);
-        ring_fill(d);
-        n = disk_list_take(&d->done, done, max);
-        rc = ring_enter(d, 0);
+        // once more, for what came back at this entry
+        last = d->q.woken || wait_ns == 0 || (wait_ns > 0 && clock_ns() >= end);
     }
     if (wait_ns != 0)
-        d->woken = 0;
-    d->n_requests -= (unsigned)n;
+        d->q.woken = 0;
     return rc ? rc : n;
 }
 
@@ -410,7 +350,7 @@ static void uring_close(struct disk *base)
     uring_wake(base);
     for (;;) {
         ring_drain(d);
-        if (!d->armed && d->n_flying == 0 && !d->queue.first)
+        if (!d->armed && d->n_flying == 0 && !d->q.waiting.first)
             break;
         pieces_fill(d);
         if (ring_enter(d, UINT64_MAX))

@@ -1,79 +1,128 @@
-/* emu_update.c: the update of an emulated device.
- *
- * An update runs through the stages of a buffer set:
- *
- *     LOAD     states and gradient come in, in chunks (a compressed gradient through the area of
- * the wire); of what is there from the first on, optimizer, wire parameters and the checksums of
- * what came and of what goes are computed in one pass over memory STORE    states and wire go out,
- * if what came was right
- *
- * What the worker computes it computes a slice at a time: between two slices it serves the disk.
- *
- * With two sets (overlapped) one loads while the other stores. naive is the same with a single set,
- * mapped and unmapped by each job, that computes nothing before all is there: each stage ends
- * before the next begins. */
-#include "csd/emu.h"
+/* emu_update.c: the stages of an update; see the header. */
+#include "csd/emu_update.h"
 
+#include "csd/csd_common.h"
+#include "data/base/clock.h"
 #include "data/base/crc32c.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 
-int emu_set_allocate(struct emu *e, struct set *s, size_t bytes)
+enum { CHUNK_PARAMS = 1 << 18, SLICE_PARAMS = 1 << 16 };
+
+static void span_begin(struct csd_job *job, enum csd_span s)
 {
-    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (job->start_ns[s] == 0)
+        job->start_ns[s] = clock_ns();
+}
 
-    if (mem == MAP_FAILED)
+static void span_end(struct csd_job *job, enum csd_span s)
+{
+    job->end_ns[s] = clock_ns();
+}
+
+static enum csd_span io_span(const struct emu_io *io)
+{
+    return io->req.op == DISK_READ ? SPAN_READ : SPAN_WRITE;
+}
+
+/* ---- sets ---- */
+
+static int set_map(struct emu_updates *e, struct emu_set *s, size_t bytes, struct err *err)
+{
+    arena_take(&s->mem, bytes);
+    if (arena_map(&s->mem, "updates of an emulated device", err))
         return -ENOMEM;
-    madvise(mem, bytes, MADV_HUGEPAGE);
-    s->mem = mem;
-    s->bytes = bytes;
     e->arena_now += bytes;
     if (e->arena_now > __atomic_load_n(&e->arena_peak, __ATOMIC_RELAXED))
         __atomic_store_n(&e->arena_peak, e->arena_now, __ATOMIC_RELAXED);
     return 0;
 }
 
-void emu_set_deallocate(struct emu *e, struct set *s)
+static void set_unmap(struct emu_updates *e, struct emu_set *s)
 {
-    if (s->mem)
-        munmap(s->mem, s->bytes);
-    e->arena_now -= s->bytes;
-    s->mem = NULL;
-    s->bytes = 0;
+    e->arena_now -= s->mem.bytes;
+    arena_free(&s->mem);
 }
 
-void emu_set_finish(struct emu *e, struct set *s)
+static void set_finish(struct emu_updates *e, struct emu_set *s)
 {
     struct csd_job *job = s->job;
 
-    if (e->cfg.naive && s->flying == 0) // else the broken disk may still write into it
-        emu_set_deallocate(e, s);
+    if (e->cfg->naive && s->flying == 0) // else the broken disk may still write into it
+        set_unmap(e, s);
     s->stage = SET_FREE;
     s->job = NULL;
-    emu_job_finish(e, job);
+    span_end(job, SPAN_JOB);
+    list_push(&e->finished, job);
 }
 
-static void set_io_start(struct emu *e, struct set *s, unsigned which, enum link_class cls,
-                         enum disk_op op, void *buf, size_t payload, size_t bytes, uint64_t off)
+int emu_updates_init(struct emu_updates *e, struct emu_port *port, const struct csd_config *cfg,
+                     struct err *err)
 {
-    struct io *io = &s->io[which];
+    size_t bytes = update_area_bytes(cfg->update_params, cfg->moments, cfg->wire_dt);
+    int    rc = 0;
 
-    io->job = s->job;
-    io->set = s;
-    io->cls = cls;
-    io->payload = payload;
+    *e = (struct emu_updates){.cfg = cfg, .port = port, .n_sets = cfg->naive ? 1 : EMU_SETS};
+    list_init(&e->finished, offsetof(struct csd_job, next));
+    for (int i = 0; i < e->n_sets; i++) {
+        e->sets[i].mem.align = ARENA_IO;
+        if (!cfg->naive && !rc)
+            rc = set_map(e, &e->sets[i], bytes, err);
+    }
+    return rc;
+}
+
+void emu_updates_release(struct emu_updates *e)
+{
+    for (int i = 0; i < e->n_sets; i++)
+        set_unmap(e, &e->sets[i]);
+}
+
+int emu_updates_running(const struct emu_updates *e)
+{
+    int n = 0;
+
+    for (int i = 0; i < e->n_sets; i++)
+        n += e->sets[i].stage != SET_FREE;
+    return n;
+}
+
+void emu_updates_break(struct emu_updates *e, int rc)
+{
+    for (int i = 0; i < e->n_sets; i++) {
+        struct emu_set *s = &e->sets[i];
+
+        if (s->stage == SET_FREE)
+            continue;
+        for (int k = 0; k < SET_IOS; k++)
+            if (s->io[k].at_disk) {
+                s->io[k].req.status = rc;
+                emu_io_account(e->port, &s->io[k]);
+            }
+        csd_job_fail(e->cfg, s->job, rc, "the disk cannot be used any more: %s", strerror(-rc));
+        set_finish(e, s);
+    }
+}
+
+/* ---- loading ---- */
+
+/* Start transfer number `which` of the set; what: its req, class and payload. */
+static void set_io_start(struct emu_updates *e, struct emu_set *s, unsigned which,
+                         struct emu_io what)
+{
+    what.job = s->job;
+    what.set = s;
+    s->io[which] = what;
     s->flying++;
-    emu_span_begin(s->job, op == DISK_READ ? SPAN_READ : SPAN_WRITE);
-    emu_io_start(e, io, op, buf, bytes, off);
+    span_begin(s->job, io_span(&what));
+    emu_io_start(e->port, &s->io[which]);
 }
 
 /* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes
  * of pairs are payload. */
-static void pairs_ask(struct emu *e, struct set *s)
+static void pairs_ask(struct emu_updates *e, struct emu_set *s)
 {
     const struct csd_update *u = &s->job->update;
     size_t                   total = grad_wire_bytes(u->pairs), at = s->grad_read,
@@ -85,31 +134,34 @@ static void pairs_ask(struct emu *e, struct set *s)
     if (bytes == 0 || s->job->status)
         return;
     s->grad_read += bytes;
-    set_io_start(e, s, IO_PAIRS, CLASS_GRADIENT, DISK_READ, s->area.wire, to > from ? to - from : 0,
-                 bytes, u->grad_off + at);
+    set_io_start(e, s, IO_PAIRS,
+                 (struct emu_io){.req = {.op = DISK_READ, .buf = s->area.wire, .bytes = bytes,
+                                         .off = u->grad_off + at},
+                                 .cls = CLASS_GRADIENT, .payload = to > from ? to - from : 0});
 }
 
-static void pairs_arrived(struct emu *e, struct set *s, const struct io *io)
+static void pairs_arrived(struct emu_updates *e, struct emu_set *s, const struct emu_io *io)
 {
     struct err why;
 
     if (s->job->status)
         return;
     s->sums.grad = crc32c(s->sums.grad, io->req.buf, io->req.bytes);
-    if (!e->fake && grad_wire_scatter(&s->reader, s->area.grad, io->req.buf, io->req.bytes, &why))
-        emu_job_fail(e, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s",
+    if (!csd_disk_is_fake(e->cfg) &&
+        grad_wire_scatter(&s->reader, s->area.grad, io->req.buf, io->req.bytes, &why))
+        csd_job_fail(e->cfg, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s",
                      s->job->update.grad_off, why.text);
     pairs_ask(e, s);
 }
 
-static size_t chunk_end(const struct set *s, size_t at)
+static size_t chunk_end(const struct emu_set *s, size_t at)
 {
     return s->area.n_pad - at < CHUNK_PARAMS ? s->area.n_pad : at + CHUNK_PARAMS;
 }
 
 /* A load's next chunk: a transfer for each part of the states (for all of them where there is one
  * chunk only) and one for a dense gradient. */
-static void chunk_ask(struct emu *e, struct set *s)
+static void chunk_ask(struct emu_updates *e, struct emu_set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
@@ -117,38 +169,43 @@ static void chunk_ask(struct emu *e, struct set *s)
     int    only = k == u->n_pad, parts = only ? 1 : 1 + a->moments,
         dense = u->grad_form == CSD_GRAD_DENSE;
     size_t   each = only ? a->states_bytes / k : sizeof(float);
-    unsigned chunk = at / CHUNK_PARAMS % CHUNKS;
+    unsigned chunk = at / CHUNK_PARAMS % EMU_CHUNKS;
 
     s->asked = end;
     s->chunk_flying[chunk] = (unsigned)(parts + dense);
     for (int p = 0; p < parts; p++) {
         size_t first = (size_t)p * u->n_pad + at;
 
-        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)p, CLASS_STATES, DISK_READ,
-                     a->states + first, each * n, each * k, u->src_off + sizeof(float) * first);
+        set_io_start(e, s, chunk * EMU_CHUNK_IOS + (unsigned)p,
+                     (struct emu_io){.req = {.op = DISK_READ, .buf = a->states + first,
+                                             .bytes = each * k,
+                                             .off = u->src_off + sizeof(float) * first},
+                                     .cls = CLASS_STATES, .payload = each * n});
     }
     if (dense)
-        set_io_start(e, s, chunk * CHUNK_IOS + (unsigned)parts, CLASS_GRADIENT, DISK_READ,
-                     a->grad + at, sizeof(float) * n, sizeof(float) * k,
-                     u->grad_off + sizeof(float) * at);
+        set_io_start(e, s, chunk * EMU_CHUNK_IOS + (unsigned)parts,
+                     (struct emu_io){.req = {.op = DISK_READ, .buf = a->grad + at,
+                                             .bytes = sizeof(float) * k,
+                                             .off = u->grad_off + sizeof(float) * at},
+                                     .cls = CLASS_GRADIENT, .payload = sizeof(float) * n});
 }
 
-static void chunks_ask(struct emu *e, struct set *s)
+static void chunks_ask(struct emu_updates *e, struct emu_set *s)
 {
     while (s->job->status == 0 && s->asked < s->area.n_pad &&
-           s->asked - s->ready < CHUNKS * CHUNK_PARAMS)
+           s->asked - s->ready < EMU_CHUNKS * CHUNK_PARAMS)
         chunk_ask(e, s);
 }
 
-static void chunk_arrived(struct emu *e, struct set *s, const struct io *io)
+static void chunk_arrived(struct emu_updates *e, struct emu_set *s, const struct emu_io *io)
 {
-    s->chunk_flying[(io - s->io) / CHUNK_IOS]--;
-    while (s->ready < s->asked && s->chunk_flying[s->ready / CHUNK_PARAMS % CHUNKS] == 0)
+    s->chunk_flying[(io - s->io) / EMU_CHUNK_IOS]--;
+    while (s->ready < s->asked && s->chunk_flying[s->ready / CHUNK_PARAMS % EMU_CHUNKS] == 0)
         s->ready = chunk_end(s, s->ready);
     chunks_ask(e, s);
 }
 
-static void set_load(struct emu *e, struct set *s)
+static void set_load(struct emu_updates *e, struct emu_set *s)
 {
     const struct csd_update *u = &s->job->update;
 
@@ -164,139 +221,103 @@ static void set_load(struct emu *e, struct set *s)
     }
 }
 
-/* What is wrong with the job before anything is read. */
-static void update_refuse(struct emu *e, struct csd_job *job, const struct update_area *a)
+void emu_update_start(struct emu_updates *e, struct csd_job *job)
 {
-    const struct csd_update *u = &job->update;
-    uint64_t slot = a->states_bytes + a->wire_bytes, off[] = {u->src_off, u->dst_off, u->grad_off};
-    uint64_t bytes[] = {slot, slot,
-                        u->grad_form == CSD_GRAD_DENSE ? a->grad_bytes : grad_wire_bytes(u->pairs)};
+    const struct csd_config *c = e->cfg;
+    struct emu_set          *s = e->sets;
+    size_t                   n_pad = job->update.n_pad;
+    struct err               err;
 
-    assert(u->src_off != u->dst_off && u->n > 0 && u->n <= u->n_pad &&
-           u->n_pad <= e->cfg.update_params);
-    assert(u->n_pad % CSD_ALIGN_PARAMS == 0);
-    if (e->cfg.read_only)
-        emu_job_fail(e, job, -EROFS, "is open for reading only");
-    for (int i = 0; i < 3; i++)
-        if (!emu_in_range(e, off[i], bytes[i]))
-            emu_job_fail(e, job, -EINVAL,
-                         "%" PRIu64 " bytes at offset %" PRIu64 " are outside its %" PRIu64 " byte"
-                                                                                            "s",
-                         bytes[i], off[i], e->cfg.bytes);
-}
-
-void emu_update_start(struct emu *e, struct set *s, struct csd_job *job)
-{
-    const struct csd_update *u = &job->update;
-
+    while (s->stage != SET_FREE)
+        s++;
     job->start_ns[SPAN_JOB] = clock_ns();
     s->job = job;
     s->turn = e->turns++;
     s->flying = 0;
-    update_area_init(&s->area, s->mem, u->n_pad, e->cfg.moments, e->cfg.wire_dt);
-    update_refuse(e, job, &s->area);
-    if (job->status == 0 && e->cfg.naive) {
-        size_t bytes = update_area_bytes(u->n_pad, e->cfg.moments, e->cfg.wire_dt);
-
-        if (emu_set_allocate(e, s, bytes))
-            emu_job_fail(e, job, -ENOMEM, "no memory for %zu bytes of its arena", bytes);
-        else
-            update_area_init(&s->area, s->mem, u->n_pad, e->cfg.moments, e->cfg.wire_dt);
+    csd_job_check(c, job);
+    if (job->status == 0 && c->naive &&
+        set_map(e, s, update_area_bytes(n_pad, c->moments, c->wire_dt), &err))
+        csd_job_fail(c, job, -ENOMEM, "%s", err.text);
+    if (job->status) {
+        set_finish(e, s);
+        return;
     }
-    if (job->status)
-        emu_set_finish(e, s);
-    else
-        set_load(e, s);
+    update_area_init(&s->area, s->mem.base, n_pad, c->moments, c->wire_dt);
+    set_load(e, s);
 }
 
-static void set_store(struct emu *e, struct set *s)
+/* ---- storing ---- */
+
+static void set_store(struct emu_updates *e, struct emu_set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
 
     s->stage = SET_STORE;
-    set_io_start(e, s, IO_STATES, CLASS_STATES, DISK_WRITE, a->states,
-                 a->states_bytes / u->n_pad * u->n, a->states_bytes, u->dst_off);
-    set_io_start(e, s, IO_WIRE, CLASS_WIRE, DISK_WRITE, a->wire, a->wire_bytes / u->n_pad * u->n,
-                 a->wire_bytes, u->dst_off + a->states_bytes);
+    set_io_start(e, s, IO_STATES,
+                 (struct emu_io){.req = {.op = DISK_WRITE, .buf = a->states,
+                                         .bytes = a->states_bytes, .off = u->dst_off},
+                                 .cls = CLASS_STATES,
+                                 .payload = a->states_bytes / u->n_pad * u->n});
+    set_io_start(e, s, IO_WIRE,
+                 (struct emu_io){.req = {.op = DISK_WRITE, .buf = a->wire, .bytes = a->wire_bytes,
+                                         .off = u->dst_off + a->states_bytes},
+                                 .cls = CLASS_WIRE, .payload = a->wire_bytes / u->n_pad * u->n});
 }
 
-void emu_set_io_done(struct emu *e, struct io *io)
+void emu_update_io_over(struct emu_updates *e, struct emu_io *io)
 {
-    struct set *s = io->set;
+    struct emu_set *s = io->set;
 
-    emu_io_account(e, io);
-    emu_span_end(s->job, io->req.op == DISK_READ ? SPAN_READ : SPAN_WRITE);
+    emu_io_account(e->port, io);
+    span_end(s->job, io_span(io));
     s->flying--;
     if (s->stage == SET_LOAD && io == &s->io[IO_PAIRS])
         pairs_arrived(e, s, io);
     else if (s->stage == SET_LOAD)
         chunk_arrived(e, s, io);
     if (s->flying == 0 && (s->job->status || s->stage == SET_STORE))
-        emu_set_finish(e, s);
-}
-
-/* What came must have been right before anything goes out. */
-static void sums_check(struct emu *e, struct set *s)
-{
-    struct csd_update *u = &s->job->update;
-    uint32_t           states = update_sums_states(&s->area, s->sums.read);
-
-    if (!e->fake && states != u->src_crc)
-        emu_job_fail(e, s->job, -EBADMSG,
-                     "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32
-                     ", expected %08" PRIx32,
-                     s->area.states_bytes, u->src_off, states, u->src_crc);
-    if (!e->fake && s->sums.grad != u->grad_crc)
-        emu_job_fail(e, s->job, -EBADMSG,
-                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32 ", expected "
-                                                                              "%08" PRIx32,
-                     u->grad_off, s->sums.grad, u->grad_crc);
-    u->dst_crc = update_sums_states(&s->area, s->sums.written);
-    u->wire_crc = s->sums.wire;
+        set_finish(e, s);
 }
 
 /* Parameters that can be computed by now, from the first on. */
-static size_t set_ready(const struct emu *e, const struct set *s)
+static size_t set_ready(const struct emu_updates *e, const struct emu_set *s)
 {
     if (s->stage != SET_LOAD || s->job->status)
         return 0;
-    return s->flying > 0 && (e->cfg.naive || s->job->update.grad_form == CSD_GRAD_PAIRS) ? 0
-                                                                                         : s->ready;
+    if (s->flying > 0 && (e->cfg->naive || s->job->update.grad_form == CSD_GRAD_PAIRS))
+        return 0;
+    return s->ready;
 }
 
-static void compute_slice(struct emu *e, struct set *s, size_t ready)
+static void compute_slice(struct emu_updates *e, struct emu_set *s, size_t ready)
 {
     size_t left = ready - s->at, n = left < SLICE_PARAMS ? left : SLICE_PARAMS;
 
-    emu_span_begin(s->job, SPAN_COMPUTE);
+    span_begin(s->job, SPAN_COMPUTE);
     update_area_pass(&s->area, &s->job->update, s->at, n, &s->sums);
-    emu_span_end(s->job, SPAN_COMPUTE);
+    span_end(s->job, SPAN_COMPUTE);
     s->at += n;
     if (s->at < s->area.n_pad)
         return;
-    sums_check(e, s);
+    csd_sums_check(e->cfg, s->job, &s->area, &s->sums);
     if (s->job->status)
-        emu_set_finish(e, s);
+        set_finish(e, s);
     else
         set_store(e, s);
 }
 
-/* A slice of work for the oldest set that has any; whether there was one. */
-int emu_set_work(struct emu *e)
+int emu_update_work(struct emu_updates *e)
 {
-    struct set *pick = NULL;
-    size_t      ready = 0;
+    struct emu_set *pick = NULL;
 
     for (int i = 0; i < e->n_sets; i++) {
-        struct set *s = &e->sets[i];
+        struct emu_set *s = &e->sets[i];
 
-        if (set_ready(e, s) > s->at && (!pick || s->turn < pick->turn)) {
+        if (set_ready(e, s) > s->at && (!pick || s->turn < pick->turn))
             pick = s;
-            ready = set_ready(e, s);
-        }
     }
     if (pick)
-        compute_slice(e, pick, ready);
+        compute_slice(e, pick, set_ready(e, pick));
     return pick != NULL;
 }

@@ -4,6 +4,7 @@
 #ifndef CSD_LINK_H
 #define CSD_LINK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_KINDS };
@@ -28,6 +29,9 @@ struct link_meter {
     uint64_t bytes[LINK_KINDS][LINK_CLASSES][LINK_DIRS];
     uint64_t padding[LINK_KINDS][LINK_CLASSES][LINK_DIRS];
 };
+/* Enter one transfer: payload of its bytes. */
+void link_meter_count(struct link_meter *m, enum link_kind link, enum link_class cls,
+                      enum link_dir dir, size_t payload, size_t bytes);
 void link_meter_add(struct link_meter *to, const struct link_meter *from);
 uint64_t link_meter_total(const struct link_meter *m); // all of it, padding too
 

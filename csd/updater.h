@@ -35,17 +35,4 @@ uint32_t update_sums_states(const struct update_area *a, const uint32_t part[UPD
 void update_area_pass(const struct update_area *a, struct csd_update *u, size_t first, size_t n,
                       struct update_sums *s);
 
-/* Account for one transfer: payload of bytes. */
-void csd_meter(struct link_meter *m, enum link_kind link, enum link_class cls, enum link_dir dir,
-               size_t payload, size_t bytes);
-
-/* A first-in first-out list of jobs, through their `next`. */
-struct csd_list {
-    struct csd_job *first, **last;
-};
-void            csd_list_init(struct csd_list *l);
-void            csd_list_push(struct csd_list *l, struct csd_job *j);
-struct csd_job *csd_list_pop(struct csd_list *l); // NULL if empty
-int             csd_list_take(struct csd_list *l, struct csd_job **out, int max);
-
 #endif

@@ -1,6 +1,7 @@
 /* devices.c: finds, opens and checks the devices of a run. */
 #include "offload/devices.h"
 
+#include "csd/disk_file.h"
 #include "data/base/file.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ int devices_layout(struct store *s, const struct run_config *cfg, struct err *er
 {
     struct store_config layout = {
         .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
-        .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem,
+        .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem, .csd = cfg->csd,
         .moments = optim_moments(cfg->optim), .wire_dt = cfg->wire_dt, .compress = cfg->compress,
         .error_feedback = cfg->error_feedback, .spares = cfg->spares,
     };

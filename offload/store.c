@@ -13,10 +13,9 @@
 /* The most parameters of a subgroup: twice into the device's memory, at most STORE_MAX_SUBGROUP. */
 static size_t sub_max(const struct store_config *cfg)
 {
-    size_t unit = csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0);
-    size_t n = cfg->csd_mem / unit * CSD_ALIGN_PARAMS;
+    struct csd_config c = { .mem = cfg->csd_mem, .moments = cfg->moments, .wire_dt = cfg->wire_dt };
 
-    return n < STORE_MAX_SUBGROUP ? n : STORE_MAX_SUBGROUP;
+    return csd_params_max(cfg->csd, &c, STORE_MAX_SUBGROUP);
 }
 
 /* Device d's class of slots of n_pad parameters, made if it is new. */
@@ -130,7 +129,9 @@ int store_init(struct store *s, const struct store_config *cfg, struct err *err)
         return err_misuse(err,
                           "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes",
                           cfg->csd_mem,
-                          csd_arena_bytes(CSD_ALIGN_PARAMS, cfg->moments, cfg->wire_dt, 0));
+                          cfg->csd->memory(&(struct csd_config){ .update_params = CSD_ALIGN_PARAMS,
+                                                                 .moments = cfg->moments,
+                                                                 .wire_dt = cfg->wire_dt }));
     s->block_params = malloc(s->n_blocks * sizeof *s->block_params);
     s->block_sub = calloc(s->n_blocks + 1, sizeof *s->block_sub);
     s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);

@@ -56,6 +56,7 @@ struct store_config {
     size_t n_blocks;
     const size_t *block_params;
     size_t n_devices, csd_mem;
+    const struct csd_ops *csd; // says how much memory an update needs
     int    moments;
     enum dtype wire_dt;
     double compress; // 0: dense

@@ -710,7 +710,10 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_ends = cfg->error_feedback ? e.grad + f.grad : 0,
         .residual_layer = cfg->error_feedback ? l.grad : 0,
         .arenas = cfg->n_devices *
-                  csd_arena_bytes(st.max_pad, st.moments, st.wire_dt, cfg->mode == RUN_SU),
+                  cfg->csd->memory(&(struct csd_config){ .update_params = st.max_pad,
+                                                         .moments = st.moments,
+                                                         .wire_dt = st.wire_dt,
+                                                         .naive = cfg->mode == RUN_SU }),
     };
     out->masters = master_reader_bytes(&st);
     out->record_buffer = records_buffer(cfg);

@@ -50,6 +50,11 @@ static int hold_reap(struct csd *c, struct csd_job **done, int max)
     return csd_emu.reap(c, done, max);
 }
 
+static size_t hold_memory(const struct csd_config *cfg)
+{
+    return csd_emu.memory(cfg);
+}
+
 static int hold_close(struct csd *c)
 {
     let_go(c, 1);
@@ -72,4 +77,4 @@ static int hold_open(struct csd **out, const struct csd_config *cfg, char *notic
     return rc;
 }
 
-const struct csd_ops csd_hold = { .name = "hold", .open = hold_open };
+const struct csd_ops csd_hold = { .name = "hold", .memory = hold_memory, .open = hold_open };

@@ -44,7 +44,7 @@ static uint64_t grad_off(const struct rig *r, int k)
     return 2 * JOBS * r->slot + (uint64_t)k * r->grad;
 }
 
-static void rig_open(struct rig *r, const struct csd_config *cfg)
+static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_config *cfg)
 {
     struct err err;
     char       notice[256];
@@ -66,9 +66,9 @@ static void rig_open(struct rig *r, const struct csd_config *cfg)
     r->cfg.bell = &r->bell;
     r->cfg.update_params = r->n_pad;
     if (r->cfg.mem == 0)
-        r->cfg.mem = csd_arena_bytes(r->n_pad, cfg->moments, cfg->wire_dt, cfg->naive);
+        r->cfg.mem = ops->memory(&r->cfg);
     r->buf = aligned_alloc(4096, r->slot + r->grad);
-    if (csd_emu.open(&r->c, &r->cfg, notice, sizeof notice, &err))
+    if (ops->open(&r->c, &r->cfg, notice, sizeof notice, &err))
         fail_msg("%s", err.text);
 }
 
@@ -229,13 +229,14 @@ static void subgroup_check(struct rig *r, const struct subgroup *g, const struct
     free(got);
 }
 
-static void updates_run(const struct csd_config *cfg, int pairs, int jobs)
+static void updates_run(const struct csd_ops *ops, const struct csd_config *cfg, int pairs,
+                        int jobs)
 {
     struct rig      r;
     struct subgroup g[JOBS];
     struct csd_job  j[JOBS];
 
-    rig_open(&r, cfg);
+    rig_open(&r, ops, cfg);
     for (int k = 0; k < jobs; k++) {
         subgroup_make(&r, &g[k], k, pairs);
         j[k] = (struct csd_job){.kind = CSD_UPDATE, .update = g[k].u};
@@ -247,8 +248,7 @@ static void updates_run(const struct csd_config *cfg, int pairs, int jobs)
         subgroup_check(&r, &g[k], &j[k]);
         subgroup_free(&g[k]);
     }
-    assert_int_equal(r.c->ops->arena(r.c),
-                     csd_arena_bytes(r.n_pad, cfg->moments, cfg->wire_dt, cfg->naive));
+    assert_int_equal(r.c->ops->arena(r.c), ops->memory(&r.cfg));
     rig_close(&r);
 }
 
@@ -256,7 +256,6 @@ static void test_updates(void **state)
 {
     static const char *const disks[] = {"uring", "sync"};
 
-    (void)state;
     for (int d = 0; d < 2; d++)
         for (int mode = 0; mode < 3; mode++)
             for (int pairs = 0; pairs < 2; pairs++)
@@ -268,7 +267,7 @@ static void test_updates(void **state)
                                              .wire_dt = moments == 1 ? DT_F32 : DT_BF16,
                                              .update_on_host = mode == 2};
 
-                    updates_run(&cfg, pairs, JOBS);
+                    updates_run(*state, &cfg, pairs, JOBS);
                 }
 }
 
@@ -292,14 +291,13 @@ static void refused(struct rig *r, struct subgroup *g, struct csd_job *j, int st
 
 static void test_corruption(void **state)
 {
-    (void)state;
     for (int pairs = 0; pairs < 2; pairs++) {
         struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
         struct rig        r;
         struct subgroup   g;
         struct csd_job    j;
 
-        rig_open(&r, &cfg);
+        rig_open(&r, *state, &cfg);
         subgroup_make(&r, &g, 0, pairs);
         j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
         j.update.src_crc ^= 1;
@@ -328,9 +326,8 @@ static void test_faults(void **state)
     struct subgroup        g;
     struct csd_job         j;
 
-    (void)state;
     disk_fault_set(&plan);
-    rig_open(&r, &cfg);
+    rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
     j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     plan.ops = 1u << DISK_READ;
@@ -374,16 +371,15 @@ static void test_large_updates(void **state)
     struct subgroup        g;
     struct csd_job         j;
 
-    (void)state;
     cfg.update_params = (1 << 20) + N_PAD;
     for (int naive = 1; naive >= 0; naive--)
         for (int pairs = 0; pairs < 2; pairs++) {
             cfg.naive = naive;
-            updates_run(&cfg, pairs, 2);
+            updates_run(*state, &cfg, pairs, 2);
         }
     cfg.disk_ops = &disk_fault;
     disk_fault_set(&plan);
-    rig_open(&r, &cfg);
+    rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
     j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     j.update.src_crc ^= 1;
@@ -402,7 +398,6 @@ static void test_large_updates(void **state)
 /* What a faulty disk lost or tore is noticed when it is read next. */
 static void test_lost_writes(void **state)
 {
-    (void)state;
     for (int torn = 0; torn < 2; torn++) {
         struct disk_fault_plan plan = {.inner = &disk_sync};
         struct csd_config      cfg = {
@@ -413,7 +408,7 @@ static void test_lost_writes(void **state)
         struct csd_job    j;
 
         disk_fault_set(&plan);
-        rig_open(&r, &cfg);
+        rig_open(&r, *state, &cfg);
         subgroup_make(&r, &g, 0, 0);
         plan = (struct disk_fault_plan){
             .inner = &disk_sync, .ops = 1u << DISK_WRITE, .torn = torn, .dropped = !torn};
@@ -445,8 +440,7 @@ static void test_host_jobs(void **state)
     struct csd_job    u, *j = calloc(MANY, sizeof *j);
     char             *mem = aligned_alloc(4096, (size_t)MANY * 4096);
 
-    (void)state;
-    rig_open(&r, &cfg);
+    rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
     u = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     r.c->ops->submit(r.c, &u);
@@ -491,8 +485,7 @@ static void test_link_delay(void **state)
     struct subgroup   g;
     struct csd_job    j;
 
-    (void)state;
-    rig_open(&r, &cfg);
+    rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
     j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
     job_run(&r, &j);
@@ -508,21 +501,23 @@ static void test_link_delay(void **state)
 
 static void test_memory_limit(void **state)
 {
-    struct csd_config cfg = {.disk = "uring",
-                             .moments = 2,
-                             .wire_dt = DT_BF16,
-                             .path = "/var/tmp/sitrain-never",
-                             .create = 1,
-                             .bytes = 1 << 20,
-                             .update_params = 8192,
-                             .mem = 128 << 10};
-    struct csd       *c;
-    struct err        err = {0};
-    char              notice[64];
+    const struct csd_ops *ops = *state;
+    struct csd_config     one = {
+        .moments = 2, .wire_dt = DT_BF16, .update_params = CSD_ALIGN_PARAMS};
+    struct csd_config     cfg = {.disk = "uring",
+                                 .moments = 2,
+                                 .wire_dt = DT_BF16,
+                                 .path = "/var/tmp/sitrain-never",
+                                 .create = 1,
+                                 .bytes = 1 << 20,
+                                 .update_params = 8192,
+                                 .mem = 128 << 10};
+    struct csd           *c;
+    struct err            err = {0};
+    char                  notice[64];
 
-    (void)state;
-    assert_true(csd_arena_bytes(CSD_ALIGN_PARAMS, 2, DT_BF16, 0) <= 128 << 10);
-    assert_true(csd_emu.open(&c, &cfg, notice, sizeof notice, &err) < 0);
+    assert_true(ops->memory(&one) <= 128 << 10);
+    assert_true(ops->open(&c, &cfg, notice, sizeof notice, &err) < 0);
     assert_true(err.misuse);
     assert_non_null(strstr(err.text, "131072"));
     assert_int_equal(access(cfg.path, F_OK), -1);
@@ -542,6 +537,7 @@ static void test_null(void **state)
     assert_ptr_equal(csd_find("null"), &csd_null);
     assert_ptr_equal(csd_find("emu"), &csd_emu);
     assert_null(csd_find("cloud"));
+    assert_null(csd_find("skeleton"));
     assert_int_equal(csd_null.open(&c, &cfg, NULL, 0, &err), 0);
     c->ops->submit(c, &j);
     seen = csd_bell_wait(&bell, 0, 1000000000);
@@ -555,13 +551,21 @@ static void test_null(void **state)
     csd_bell_release(&bell);
 }
 
+// the backends, each of which goes through the same tests
+#define WITH(name, f) { #name ": " #f, f, NULL, NULL, (void *)(uintptr_t)&csd_##name }
+#define EACH(f)       WITH(emu, f), WITH(skeleton, f)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_updates),      cmocka_unit_test(test_corruption),
-        cmocka_unit_test(test_faults),       cmocka_unit_test(test_large_updates),
-        cmocka_unit_test(test_lost_writes),  cmocka_unit_test(test_host_jobs),
-        cmocka_unit_test(test_link_delay),   cmocka_unit_test(test_memory_limit),
+        EACH(test_updates),
+        EACH(test_corruption),
+        EACH(test_faults),
+        EACH(test_large_updates),
+        EACH(test_lost_writes),
+        EACH(test_host_jobs),
+        EACH(test_link_delay),
+        EACH(test_memory_limit),
         cmocka_unit_test(test_null),
     };
 

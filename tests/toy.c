@@ -47,7 +47,9 @@ struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *
         .n_devices = 1,
         .csd = &csd_emu,
         .disk = "sync",
-        .csd_mem = csd_arena_bytes(CSD_ALIGN_PARAMS, optim_moments(OPTIM_ADAMW), DT_BF16, 0),
+        .csd_mem = csd_emu.memory(&(struct csd_config){ .update_params = CSD_ALIGN_PARAMS,
+                                                        .moments = optim_moments(OPTIM_ADAMW),
+                                                        .wire_dt = DT_BF16 }),
         .frames = 2,
         .grad_buffers = 1,
     };

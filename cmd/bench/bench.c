@@ -9,7 +9,7 @@
 #include "cmd/run/memory.h"
 #include "cmd/say/output.h"
 #include "cmd/run/model_choice.h"
-#include "csd/disk.h"
+#include "csd/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/version.h"
 

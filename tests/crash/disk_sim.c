@@ -1,7 +1,8 @@
 /* disk_sim.c: struct disk_ops over storage.h. */
 #include "tests/crash/disk_sim.h"
 
-#include "csd/disk_file.h"
+#include "csd/disk.h"
+#include "data/base/list.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
 
@@ -23,7 +24,7 @@ struct sim {
     int              file;
     unsigned         depth, n; // n in flight
     struct flight    flights[DEPTH];
-    struct disk_list done;
+    struct list      done;
     unsigned         n_done;
     int              woken;
 };
@@ -57,7 +58,7 @@ static int sim_open(struct disk **out, const struct disk_config *cfg, struct err
     d->base = (struct disk){ .ops = &disk_sim, .align = 4096 };
     d->file = file;
     d->depth = cfg->depth;
-    disk_list_init(&d->done);
+    list_init(&d->done, offsetof(struct disk_req, next));
     *out = &d->base;
     return 0;
 }
@@ -65,7 +66,7 @@ static int sim_open(struct disk **out, const struct disk_config *cfg, struct err
 static void finish(struct sim *d, struct disk_req *r, int status)
 {
     r->status = status;
-    disk_list_push(&d->done, r);
+    list_push(&d->done, r);
     d->n_done++;
 }
 
@@ -122,7 +123,7 @@ static int sim_reap(struct disk *base, struct disk_req **done, int max, int64_t 
         ;
     if (wait_ns != 0)
         d->woken = 0;
-    n = disk_list_take(&d->done, done, max);
+    n = list_take(&d->done, done, max);
     d->n_done -= (unsigned)n;
     for (int i = 0; i < n; i++) // a flush covers what was reaped
         if (done[i]->op == DISK_WRITE && done[i]->status == 0)

@@ -1,0 +1,139 @@
+/* csd_common.c: see the header. */
+#include "csd/csd_common.h"
+
+#include "csd/disk_file.h"
+#include "csd/grad_wire.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void csd_job_begin(struct csd_job *job)
+{
+    job->status = 0;
+    job->why[0] = 0;
+    job->meter = (struct link_meter){0};
+    memset(job->start_ns, 0, sizeof job->start_ns);
+    memset(job->end_ns, 0, sizeof job->end_ns);
+}
+
+void csd_job_fail(const struct csd_config *cfg, struct csd_job *job, int rc, const char *fmt, ...)
+{
+    char    text[256];
+    size_t  length = strlen(cfg->path), most = sizeof job->why - sizeof text - 40;
+    int     is_long = length > most; // such a path gives way, but for its end
+    va_list ap;
+
+    if (job->status)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    job->status = rc;
+    snprintf(job->why, sizeof job->why, "device %d (%s%s): %s", cfg->id, is_long ? "..." : "",
+             cfg->path + (is_long ? length - most : 0), text);
+}
+
+static void range_check(const struct csd_config *cfg, struct csd_job *job, uint64_t off,
+                        uint64_t bytes)
+{
+    if (off > cfg->bytes || bytes > cfg->bytes - off)
+        csd_job_fail(cfg, job, -EINVAL,
+                     "%" PRIu64 " bytes at offset %" PRIu64 " are outside its %" PRIu64 " bytes",
+                     bytes, off, cfg->bytes);
+}
+
+void csd_job_check(const struct csd_config *cfg, struct csd_job *job)
+{
+    const struct csd_update *u = &job->update;
+    size_t slot = (4 * (1 + (size_t)cfg->moments) + dtype_bytes(cfg->wire_dt)) * u->n_pad;
+
+    if (cfg->read_only && (job->kind == CSD_WRITE || job->kind == CSD_UPDATE))
+        csd_job_fail(cfg, job, -EROFS, "is open for reading only");
+    if (job->kind == CSD_READ || job->kind == CSD_WRITE)
+        range_check(cfg, job, job->off, job->bytes);
+    if (job->kind != CSD_UPDATE)
+        return;
+    assert(u->src_off != u->dst_off && u->n > 0 && u->n <= u->n_pad);
+    assert(u->n_pad <= cfg->update_params && u->n_pad % CSD_ALIGN_PARAMS == 0);
+    range_check(cfg, job, u->src_off, slot);
+    range_check(cfg, job, u->dst_off, slot);
+    range_check(cfg, job, u->grad_off,
+                u->grad_form == CSD_GRAD_DENSE ? 4 * u->n_pad : grad_wire_bytes(u->pairs));
+}
+
+void csd_sums_check(const struct csd_config *cfg, struct csd_job *job,
+                    const struct update_area *area, const struct update_sums *sums)
+{
+    struct csd_update *u = &job->update;
+    uint32_t           states = update_sums_states(area, sums->read);
+
+    if (!csd_disk_is_fake(cfg) && states != u->src_crc)
+        csd_job_fail(cfg, job, -EBADMSG,
+                     "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32
+                     ", expected %08" PRIx32,
+                     area->states_bytes, u->src_off, states, u->src_crc);
+    if (!csd_disk_is_fake(cfg) && sums->grad != u->grad_crc)
+        csd_job_fail(cfg, job, -EBADMSG,
+                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32
+                     ", expected %08" PRIx32,
+                     u->grad_off, sums->grad, u->grad_crc);
+    u->dst_crc = update_sums_states(area, sums->written);
+    u->wire_crc = sums->wire;
+}
+
+int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *err)
+{
+    return memory <= cfg->mem
+               ? 0
+               : err_misuse(err,
+                            "device %d: updates of %zu parameters need %zu bytes of its memory, "
+                            "--csd-mem is %zu",
+                            cfg->id, cfg->update_params, memory, cfg->mem);
+}
+
+int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct iovec *own,
+                  unsigned n_own, unsigned depth, char *notice, size_t notice_size,
+                  struct err *err)
+{
+    struct iovec      *buffers = calloc(cfg->n_buffers + n_own + 1, sizeof *buffers);
+    struct disk_config d = {.path = cfg->path,
+                            .bytes = cfg->bytes,
+                            .create = cfg->create,
+                            .read_only = cfg->read_only,
+                            .keep = cfg->keep,
+                            .depth = depth,
+                            .buffers = buffers,
+                            .n_buffers = cfg->n_buffers + n_own};
+    int                rc;
+
+    if (!buffers)
+        return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
+    for (unsigned i = 0; i < d.n_buffers; i++)
+        buffers[i] = i < cfg->n_buffers ? cfg->buffers[i] : own[i - cfg->n_buffers];
+    rc = cfg->disk_ops ? cfg->disk_ops->open(out, &d, err)
+                       : disk_open(out, cfg->disk, &d, notice, notice_size, err);
+    if (rc == 0 && (*out)->align > CSD_ALIGN) {
+        rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given",
+                     cfg->path, (*out)->align, CSD_ALIGN);
+        disk_close(*out);
+        *out = NULL;
+        disk_file_undo(&d);
+    }
+    free(buffers);
+    return rc;
+}
+
+void csd_disk_undo(const struct csd_config *cfg)
+{
+    disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
+}
+
+int csd_disk_is_fake(const struct csd_config *cfg)
+{
+    return !cfg->disk_ops && strcmp(cfg->disk, disk_null.name) == 0;
+}

@@ -1,0 +1,33 @@
+/* csd_common.h: what backends share: the beginning and the failure of a job, and the disk that
+ * most of them have beneath. For backends alone; what an owner sees is csd.h. */
+#ifndef CSD_CSD_COMMON_H
+#define CSD_CSD_COMMON_H
+
+#include "csd/updater.h"
+
+enum { CSD_ALIGN = 4096 }; // what jobs' buffers and offsets are aligned to
+
+/* At submit: no results yet. */
+void csd_job_begin(struct csd_job *job);
+/* The first failure of a job is the one it reports, with the device's number and path. */
+void csd_job_fail(const struct csd_config *cfg, struct csd_job *job, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* What is wrong with a job before anything moves: ranges outside of the device, writing to one that
+ * is open for reading. */
+void csd_job_check(const struct csd_config *cfg, struct csd_job *job);
+/* Once all of an update is computed: what came must have been right before anything goes out, else
+ * the job fails. Its result checksums. */
+void csd_sums_check(const struct csd_config *cfg, struct csd_job *job,
+                    const struct update_area *area, const struct update_sums *sums);
+
+/* Refuse memory (csd_ops.memory) that is more than cfg->mem. */
+int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *err);
+
+/* Open cfg's disk for `depth` requests into cfg->buffers and own[0..n_own). */
+int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct iovec *own,
+                  unsigned n_own, unsigned depth, char *notice, size_t notice_size,
+                  struct err *err);
+void csd_disk_undo(const struct csd_config *cfg); // a later step failed: removes what was created
+int  csd_disk_is_fake(const struct csd_config *cfg); // nothing is stored: nothing to compare
+
+#endif

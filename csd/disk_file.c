@@ -1,0 +1,183 @@
+/* disk_file.c: a device's file is created completely, every block allocated, or not at all. */
+#include "csd/disk_file.h"
+
+#include "data/base/file.h"
+
+#include <blkid/blkid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OPEN_TRIES = 100 };
+
+static int file_create(const struct disk_config *cfg, struct err *err)
+{
+    int rc, fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_set(err, -errno, "create %s: %s", cfg->path, strerror(errno));
+    rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
+    close(fd);
+    if (!rc)
+        rc = file_sync_parent(cfg->path, err); // the name is durable, not only the file
+    if (rc)
+        unlink(cfg->path);
+    return rc;
+}
+
+static int file_kind(const struct stat *st, const struct disk_config *cfg, struct err *err)
+{
+    return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)
+               ? 0
+               : err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
+}
+
+/* Behind cfg->keep: as long as cfg->bytes, no holes. */
+static int file_fit(const struct disk_config *cfg, struct err *err)
+{
+    int fd = file_open_device(cfg->path, O_RDWR), rc; // its own: allocating may be emulated
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st)) {
+        rc = fd < 0 ? fd : -errno;
+        err_set(err, rc, "open %s: %s", cfg->path, strerror(-rc));
+    } else {
+        rc = S_ISREG(st.st_mode) && (uint64_t)st.st_size >= cfg->keep
+                 ? file_set_length(fd, cfg->path, cfg->keep, cfg->bytes, err)
+                 : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static int file_check(int fd, const struct disk_config *cfg, struct err *err)
+{
+    struct stat st;
+    uint64_t    bytes;
+    int         rc;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
+    rc = file_kind(&st, cfg, err);
+    if (rc)
+        return rc;
+    bytes = (uint64_t)st.st_size;
+    if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
+        return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
+    if (bytes < cfg->bytes)
+        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path,
+                       bytes, cfg->bytes);
+    return 0;
+}
+
+/* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose
+ * process was killed, is let go of when the kernel has taken its ring down: two seconds are waited
+ * for that. */
+static int open_patiently(const char *path, int flags)
+{
+    const struct timespec pause = { .tv_nsec = 20000000 };
+    int                   fd = file_open_device(path, flags);
+
+    for (int i = 0; i < OPEN_TRIES && fd == -EBUSY; i++) {
+        nanosleep(&pause, NULL);
+        fd = file_open_device(path, flags);
+    }
+    return fd;
+}
+
+int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
+{
+    struct stat st;
+    int fd, rc, there = stat(cfg->path, &st) == 0, is_block = there && S_ISBLK(st.st_mode);
+    int made = cfg->create && !is_block;
+
+    // a pipe would wait to be opened
+    rc = made ? file_create(cfg, err) : there ? file_kind(&st, cfg, err) : 0;
+    if (rc)
+        return rc;
+    flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | (is_block ? O_EXCL : 0);
+    fd = open_patiently(cfg->path, flags);
+    if (fd < 0) {
+        rc = fd == -EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : fd;
+        err_set(err, rc,
+                rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
+                cfg->path, strerror(-fd));
+    } else {
+        if (file_lock(fd, cfg->read_only)) // each would write over what the other relies on
+            rc = err_set(err, -EBUSY,
+                         "%s is in use by another process: "
+                         "a run and a copy of it cannot both have their states there", cfg->path);
+        if (!rc && cfg->keep)
+            rc = file_fit(cfg, err);
+        if (!rc)
+            rc = file_check(fd, cfg, err);
+    }
+    if (rc) {
+        if (fd >= 0)
+            close(fd);
+        if (made)
+            unlink(cfg->path);
+        return rc;
+    }
+    return fd;
+}
+
+void disk_file_undo(const struct disk_config *cfg)
+{
+    struct stat st;
+
+    if (cfg->create && stat(cfg->path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(cfg->path);
+}
+
+/* ---- what already lives on a block device ---- */
+
+static int probe_signature(const char *path, struct err *err)
+{
+    blkid_probe pr = blkid_new_probe_from_filename(path);
+    const char *type = NULL;
+    int         rc;
+
+    if (!pr)
+        return err_set(err, -EIO, "%s cannot be probed for what it holds", path);
+    blkid_probe_enable_partitions(pr, 1);
+    rc = blkid_do_safeprobe(pr); // 0 found, 1 nothing, -2 several, -1 failed
+    if (rc == 0 && blkid_probe_lookup_value(pr, "TYPE", &type, NULL) &&
+        blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL))
+        type = "unknown";
+    if (rc == 0)
+        rc = err_set(err, -EBUSY,
+                     "%s holds data: its signature is %s; --force-device overwrites it", path,
+                     type);
+    else if (rc == -2)
+        rc = err_set(err, -EBUSY,
+                     "%s holds data of several signatures; --force-device overwrites it", path);
+    else
+        rc = rc < 0 ? err_set(err, -EIO, "%s cannot be probed for what it holds", path) : 0;
+    blkid_free_probe(pr);
+    return rc;
+}
+
+int disk_probe(const char *path, struct err *err)
+{
+    struct stat st;
+    int         fd;
+
+    if (stat(path, &st) || !S_ISBLK(st.st_mode))
+        return 0;
+    fd = file_open_device(path, O_RDONLY | O_EXCL);
+    if (fd == -EBUSY)
+        return err_set(err, -EBUSY, "%s is mounted or in use", path);
+    if (fd < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    close(fd);
+    return probe_signature(path, err);
+}
