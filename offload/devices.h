@@ -4,7 +4,7 @@
 #define OFFLOAD_DEVICES_H
 
 #include "data/base/arena.h"
-#include "offload/run.h"
+#include "offload/config.h"
 #include "offload/store.h"
 
 /* What a path named when it was opened. */

@@ -5,7 +5,7 @@
 #ifndef OFFLOAD_IMAGE_H
 #define OFFLOAD_IMAGE_H
 
-#include "offload/run.h"
+#include "offload/config.h"
 
 enum { IMAGE_AREAS = 2 };
 

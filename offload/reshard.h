@@ -9,7 +9,7 @@
 #ifndef OFFLOAD_RESHARD_H
 #define OFFLOAD_RESHARD_H
 
-#include "offload/run.h"
+#include "offload/config.h"
 
 struct reshard {
     struct run_config from, to; // the same run: to has other n_devices, device_paths, csd_mem,

@@ -1,5 +1,7 @@
 /* stream_csd.c: the training stream over devices (base, su, su+o): the model's side of the
  * scheduler, and its set-up. */
+#include "offload/stream_csd.h"
+
 #include "offload/scheduler.h"
 
 #include "data/base/clock.h"

@@ -3,12 +3,14 @@
 #ifndef OFFLOAD_STREAM_MEM_H
 #define OFFLOAD_STREAM_MEM_H
 
-#include "offload/run.h"
+#include "offload/config.h"
 
 /* Write RUN/image0 (masters from `init`, moments zero) and the journal's rows, in a transaction of
  * its own. On failure the image is removed. */
 int stream_mem_format(const struct run_config *cfg, const struct params_source *init,
                       struct err *err);
+
+int stream_mem_open(struct stream **out, const struct run_config *cfg, struct err *err);
 
 /* The last committed state. */
 int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied,

@@ -4,7 +4,7 @@
 #define OFFLOAD_TRAFFIC_H
 
 #include "csd/link.h"
-#include "offload/run.h"
+#include "offload/config.h"
 
 /* One step's payload, all devices together, by what cfg says of mode, blocks, frames, formats,
  * compression and records: the last `buffers` records stay in memory. */

@@ -8,7 +8,7 @@
 #ifndef OFFLOAD_VERIFY_H
 #define OFFLOAD_VERIFY_H
 
-#include "offload/run.h"
+#include "offload/config.h"
 
 enum verify_kind {
     VERIFY_SUPERBLOCK,

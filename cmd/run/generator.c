@@ -4,6 +4,7 @@
 
 #include "model/sampling.h"
 #include "offload/meter.h"
+#include "offload/stream_read.h"
 
 #include <errno.h>
 #include <stdio.h>

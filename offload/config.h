@@ -1,0 +1,92 @@
+/* config.h: what a run is, in one struct that cmd/ derives from the run's stored options each time,
+ * and what is asked of it everywhere: its sizes in memory, the names of its parameters. */
+#ifndef OFFLOAD_CONFIG_H
+#define OFFLOAD_CONFIG_H
+
+#include "csd/csd.h"
+#include "data/base/watch.h"
+#include "data/db/runlog.h"
+#include "offload/stream.h"
+
+enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
+
+/* The stack of records (stream.h) that a step may leave on the devices, behind their states: how
+ * many, of at most how many bytes, through how many buffers. n 0: none. */
+struct run_records { size_t n, bytes, buffers; };
+
+struct run_config {
+    const char    *dir;           // RUN
+    struct runlog *log;           // open; borrowed
+    const char    *id; // 32 hex digits made at creation: devices of another run are refused by it
+    enum run_mode  mode;
+    size_t         n_blocks;
+    const size_t  *block_params;  // parameters of each block
+    /* Weight decay of parameters [first, first + n) of a block, in pieces: emit(ectx, offset,
+     * count, weight_decay). */
+    void (*decay)(void *ctx, size_t block, size_t first, size_t n,
+                  void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
+                  void *ectx);
+    void          *decay_ctx;
+    /* What parameter i of a block is called in a sentence; NULL: "parameter I of block B". */
+    void (*name)(void *ctx, size_t block, size_t i, char *out, size_t size);
+    void          *name_ctx;
+    enum dtype     wire_dt;       // DT_BF16 or DT_F32
+    enum optim_kind optim;
+    double         compress;      // 0: dense; else bytes of pairs over bytes of fp32, e.g. 0.02
+    int error_feedback; // what is not sent is added to the next step's gradient; with compress
+    int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is
+                                    // written only. Changes no bit
+    int            spares;        // the devices were made with slots for all that --speculate may
+                                  // update before a commit
+    int            speculate;     // base, su+o: updates begin before the norm is known
+                                  // (scheduler.h). Changes no bit
+    size_t         n_devices;     // base, su, su+o
+    const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or
+                                     // block devices
+    const struct csd_ops *csd;
+    const char    *disk;          // "uring", "sync", "null"
+    const char    *layout;        // NULL or "": the devices it was made with; else the name of
+                                  // those it was moved to (reshard.h)
+    int            force_device;  // take block devices that carry a signature or another run
+    int            device_in_ram; // make device files on a tmpfs, too
+    size_t         csd_mem;
+    double         link_bw, csd_read_bw, csd_write_bw; // bytes/s, 0 unlimited
+    uint64_t io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
+    int            durable;       // --durability step
+    uint64_t       commit_every;  // mem: steps between images; 0 only at the end
+    size_t         frames;        // layer frames (2 or more, at most n_blocks - 2)
+    size_t         grad_buffers;  // layer gradient buffers (1 or more)
+    size_t         read_ahead; // bytes of parameters asked for at once, where two blocks are less;
+                               // 0: 64 MiB. Changes no bit
+    struct run_records records;   // base, su, su+o. Change no bit
+    const struct watch *watch; // of states being made (run_format), loaded or checked (mem); NULL:
+                               // nobody
+};
+
+/* Where values come from: [first, first + n) of a block, as fp32. */
+struct params_source {
+    int (*read)(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err);
+    void *ctx;
+};
+
+/* Bytes of host memory that a training allocates, by part (for the memory plan), and the arenas of
+ * emulated devices. */
+struct run_memory {
+    uint64_t frames, grads, wire_cache, states, compress, spans, tables, arenas;
+    uint64_t layer_frame, layer_grad, device_bytes;
+    /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or
+     * the buffers that it streams through, the embeddings' and final norm's and that of one layer
+     * gradient. mem: residual_ram alone. */
+    uint64_t residual_ram, residual_ends, residual_layer;
+    uint64_t masters; // beside the others: what stream_masters holds between its calls
+    uint64_t record_buffer; // one, beside the others too
+};
+
+/* The name of a parameter (cfg->name), and the sentence that ends a training whose update left
+ * elements as they were (stream.h), of the step before next_step: -EDOM. */
+enum { RUN_NAME = 160 };
+const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME]);
+int         run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept,
+                     struct err *err);
+
+#endif
