@@ -54,10 +54,11 @@ static int set_up(void **state)
 /* Pre-tokens joined by '|', specials in [ ]. */
 struct cuts { char text[1 << 16]; size_t n; };
 
-static int note(void *arg, const char *bytes, size_t n, int32_t special)
+static int note(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct cuts *c = arg;
 
+    (void)err;
     assert_true(c->n + n + 3 < sizeof c->text);
     if (special >= 0)
         c->text[c->n++] = '[';
@@ -94,13 +95,8 @@ static void test_pretokens(void **state)
                                                                "\xe3\x80\x80|x|" },
         { "\xc2\xbd\xe2\x85\xa7 \xd9\xa3", "\xc2\xbd\xe2\x85\xa7| \xd9\xa3|" },
         { "a\xc2\xa0 b\xe1\xa0\x8e", "a|\xc2\xa0| b|\xe1\xa0\x8e|" }, // U+180E is no space
-        { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" }, // a
-                                                                                          // letter
-                                                                                          // and a
-                                                                                          // digit
-                                                                                          // of
-                                                                                          // Unicode
-                                                                                          // 15
+        // a letter and a digit of Unicode 15
+        { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" },
         { "e\xcc\x81", "e|\xcc\x81|" },
         { "a <|endoftext|> b", "a| |[<|endoftext|>] b|" },
         { "<|endoftext|><|endoftext|>", "[<|endoftext|>][<|endoftext|>]" },
@@ -117,7 +113,8 @@ static void test_pretokens(void **state)
 
         c.n = 0;
         c.text[0] = 0;
-        assert_int_equal(pretoken_cut(p, cases[i][0], n, 1, note, &c, &used, &e), 0);
+        assert_int_equal(pretoken_cut(p, cases[i][0], n, 1,
+                                      &(struct pretoken_to){ note, &c }, &used, &e), 0);
         assert_int_equal(used, n);
         assert_string_equal(c.text, cases[i][1]);
     }
@@ -137,10 +134,12 @@ static void test_specials_overlap(void **state)
     assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
     assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, 0, &e), 0);
     assert_int_equal(pretoken_special(p, "xy", 2, 3, 0, &e), 0);
-    assert_int_equal(pretoken_cut(p, "q<a>bd <a>bcxy<a>b", 18, 0, note, &c, &used, &e), 0);
+    assert_int_equal(pretoken_cut(p, "q<a>bd <a>bcxy<a>b", 18, 0,
+                                  &(struct pretoken_to){ note, &c }, &used, &e), 0);
     assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy]");
     assert_int_equal(used, 14);
-    assert_int_equal(pretoken_cut(p, "<a>b", 4, 1, note, &c, &used, &e), 0);
+    assert_int_equal(pretoken_cut(p, "<a>b", 4, 1,
+                                  &(struct pretoken_to){ note, &c }, &used, &e), 0);
     assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy][<a>]b|");
     pretoken_close(p);
 }
@@ -157,9 +156,10 @@ static void test_specials_second_turn(void **state)
     assert_int_equal(pretoken_open(&p, &e), 0);
     assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
     assert_int_equal(pretoken_special(p, "x<a", 3, 2, 1, &e), 0);
-    assert_int_equal(pretoken_cut(p, "x<ab x<a>", 9, 1, note, &c, &used, &e), 0);
+    assert_int_equal(pretoken_cut(p, "x<ab x<a>", 9, 1,
+                                  &(struct pretoken_to){ note, &c }, &used, &e), 0);
     assert_string_equal(c.text, "[x<a]b| x|[<a>]");
-    assert_int_equal(pretoken_cut(p, "x<a", 3, 0, note, &c, &used, &e), 0);
+    assert_int_equal(pretoken_cut(p, "x<a", 3, 0, &(struct pretoken_to){ note, &c }, &used, &e), 0);
     assert_int_equal(used, 0);
     pretoken_close(p);
 }
@@ -220,6 +220,7 @@ static void test_cut_anywhere(void **state)
 {
     struct pretoken *p = cutter();
     struct cuts      whole, c;
+    struct pretoken_to into_whole = { note, &whole }, into_c = { note, &c };
     char             text[80];
 
     (void)state;
@@ -227,12 +228,12 @@ static void test_cut_anywhere(void **state)
         size_t n = odd_text(text, sizeof text), used, rest;
 
         whole.n = 0;
-        assert_int_equal(pretoken_cut(p, text, n, 1, note, &whole, &used, &e), 0);
+        assert_int_equal(pretoken_cut(p, text, n, 1, &into_whole, &used, &e), 0);
         for (size_t at_byte = 0; at_byte <= n; at_byte++) {
             c.n = 0;
-            assert_int_equal(pretoken_cut(p, text, at_byte, 0, note, &c, &used, &e), 0);
+            assert_int_equal(pretoken_cut(p, text, at_byte, 0, &into_c, &used, &e), 0);
             assert_true(used <= at_byte);
-            assert_int_equal(pretoken_cut(p, text + used, n - used, 1, note, &c, &rest, &e), 0);
+            assert_int_equal(pretoken_cut(p, text + used, n - used, 1, &into_c, &rest, &e), 0);
             assert_int_equal(c.n, whole.n);
             assert_memory_equal(c.text, whole.text, c.n);
         }
@@ -376,24 +377,21 @@ static void test_any_bytes(void **state)
 
 static void check_stream(struct tokenizer *t, const char *text, size_t n)
 {
-    static const size_t      pieces[] = { 1, 2, 7, 4096, 0 };
-    struct tokenizer_stream *s;
-    struct token_buf         whole = { 0 }, ids = { 0 };
+    static const size_t pieces[] = { 1, 2, 7, 4096, 0 };
+    struct token_buf    whole = { 0 }, ids = { 0 };
 
     assert_int_equal(tokenizer_encode(t, text, n, &whole, &e), 0);
-    assert_int_equal(tokenizer_stream_open(&s, t, &e), 0);
-    for (size_t k = 0; k < 5; k++) { // one stream, used again after each finish
+    for (size_t k = 0; k < 5; k++) { // one tokenizer, used again after each finish
         ids.n = 0;
         for (size_t i = 0, m; i < n; i += m) {
             m = pieces[k] ? pieces[k] : 1 + rnd(9000);
             m = m < n - i ? m : n - i;
-            assert_int_equal(tokenizer_stream_feed(s, text + i, m, &ids, &e), 0);
+            assert_int_equal(tokenizer_feed(t, text + i, m, &ids, &e), 0);
         }
-        assert_int_equal(tokenizer_stream_finish(s, &ids, &e), 0);
+        assert_int_equal(tokenizer_finish(t, &ids, &e), 0);
         assert_int_equal(ids.n, whole.n);
         assert_memory_equal(ids.ids, whole.ids, whole.n * sizeof *ids.ids);
     }
-    tokenizer_stream_close(s);
     token_buf_free(&whole);
     token_buf_free(&ids);
 }
@@ -414,7 +412,6 @@ static void test_streams(void **state)
     memset(text, 'b', n);
     check_stream(t, text, n);
     check_stream(t, text, 0);
-    tokenizer_stream_close(NULL);
     free(text);
     tokenizer_close(t);
 }

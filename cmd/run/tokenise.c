@@ -15,11 +15,11 @@
 enum { PIECE_BYTES = 1 << 20 };
 
 struct tokenise {
-    const struct events     *events;
-    struct tokenizer_stream *stream;
-    struct tokens_writer    *writer;
-    struct token_buf         ids;
-    char                    *piece;
+    const struct events  *events;
+    struct tokenizer     *tok;
+    struct tokens_writer *writer;
+    struct token_buf      ids;
+    char                 *piece;
 };
 
 int tokenise_has_files(const char *dir)
@@ -60,7 +60,7 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
             rc = err_set(err, -errno, "read %s: %s", path, strerror(errno));
         if (got <= 0)
             break;
-        rc = tokenizer_stream_feed(t->stream, t->piece, (size_t)got, &t->ids, err);
+        rc = tokenizer_feed(t->tok, t->piece, (size_t)got, &t->ids, err);
         if (!rc)
             rc = write_ids(t, err);
         if (!rc)
@@ -69,7 +69,7 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
     work_end(t->events);
     close(fd);
     if (!rc)
-        rc = tokenizer_stream_finish(t->stream, &t->ids, err);
+        rc = tokenizer_finish(t->tok, &t->ids, err);
     return rc ? rc : write_ids(t, err);
 }
 
@@ -113,12 +113,10 @@ static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t 
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
                    uint64_t *count, const struct events *events, struct err *err)
 {
-    struct tokenise t = { .events = events, .piece = malloc(PIECE_BYTES) };
+    struct tokenise t = { .events = events, .tok = tok, .piece = malloc(PIECE_BYTES) };
     int             rc = t.piece ? check_inputs(tok, texts, n, events, err)
                                  : err_set(err, -ENOMEM, "%s: out of memory", out);
 
-    if (!rc)
-        rc = tokenizer_stream_open(&t.stream, tok, err);
     if (!rc)
         rc = tokens_writer_open(&t.writer, out, err);
     for (size_t i = 0; i < n && !rc; i++) {
@@ -132,7 +130,6 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
     if (!rc)
         rc = tokens_writer_commit(t.writer, count, err);
     tokens_writer_close(t.writer);
-    tokenizer_stream_close(t.stream);
     token_buf_free(&t.ids);
     free(t.piece);
     return rc;

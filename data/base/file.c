@@ -20,6 +20,16 @@ enum { LOCK_TRIES = 100 }; // 2 seconds
 
 #define FILE_PART_BYTES ((size_t)1 << 30) // Linux moves at most 2 GiB - 4 KiB in one call
 
+char *file_join(const char *dir, const char *name, struct err *err)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", dir, name) >= 0)
+        return path;
+    err_set(err, -ENOMEM, "no memory for the files of %s", dir);
+    return NULL;
+}
+
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err)
 {
     char *p = buf;

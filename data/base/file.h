@@ -13,6 +13,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* DIR/NAME, malloced; NULL and a sentence: no memory. */
+char *file_join(const char *dir, const char *name, struct err *err);
+
 /* pread/pwrite until done; a short file is an error that says where. `path` for the sentence. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
@@ -61,6 +64,9 @@ void file_new_abort(struct file_new *f); // accepts the zero state and one that 
 /* A folder in which one process works, that nobody else may look into, and that is never committed.
  */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
+
+/* A new file of these bytes: file_new_open, one write, commit. */
+int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err);
 
 /* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);

@@ -205,6 +205,19 @@ void file_new_abort(struct file_new *f)
     file_new_clear(f);
 }
 
+int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err)
+{
+    struct file_new f;
+    int             rc = file_new_open(&f, path, err);
+
+    if (!rc)
+        rc = file_pwrite(f.fd, bytes, n, 0, path, err);
+    if (!rc)
+        return file_new_commit(&f, err);
+    file_new_abort(&f);
+    return rc;
+}
+
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
 {
     struct file_new f = { 0 };

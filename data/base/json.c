@@ -90,36 +90,23 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
 
 static int write_whole(const json_t *value, const char *path, size_t flags, struct err *err)
 {
-    struct file_new f;
-    char           *text = json_dumps(value, flags);
-    int             rc;
+    char *text = json_dumps(value, flags | JSON_ENCODE_ANY), *line = NULL;
+    int   rc = text && asprintf(&line, "%s\n", text) >= 0
+                   ? file_write_whole(path, line, strlen(line), err)
+                   : err_set(err, -ENOMEM, "no memory to write %s as JSON", path);
 
-    if (!text)
-        return err_set(err, -ENOMEM, "no memory to write %s as JSON", path);
-    rc = file_new_open(&f, path, err);
-    if (rc)
-        goto out;
-    rc = file_pwrite(f.fd, text, strlen(text), 0, path, err);
-    if (!rc)
-        rc = file_pwrite(f.fd, "\n", 1, strlen(text), path, err);
-    if (!rc)
-        rc = file_new_commit(&f, err);
-    else
-        file_new_abort(&f);
-out:
     free(text);
+    free(line);
     return rc;
 }
 
 int json_write(const json_t *value, const char *path, struct err *err)
 {
-    return write_whole(value, path, JSON_INDENT(2) | JSON_ENCODE_ANY, err);
+    return write_whole(value, path, JSON_INDENT(2), err);
 }
 
 int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err)
 {
-    size_t flags =
-        JSON_INDENT((size_t)indent) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY;
-
-    return write_whole(value, path, flags, err);
+    return write_whole(value, path, JSON_INDENT((size_t)indent) | JSON_SORT_KEYS |
+                       JSON_REAL_PRECISION(15), err);
 }

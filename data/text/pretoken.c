@@ -13,6 +13,8 @@
  * do not depend on the library's version. */
 #include "data/text/pretoken.h"
 
+#include "data/base/grow.h"
+#include "data/base/round.h"
 #include "data/base/utf8.h"
 
 #include <assert.h>
@@ -23,25 +25,22 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#define STREAM_BYTES 4096u // what gathers before the first try to cut
+#define TRY_BYTES ((size_t)4096) // what gathers before the first try to cut
 
-#define SPACES "\\t-\\r\\x{20}\\x{85}\\x{a0}" \
-    "\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define LETTERS                                                                                    \
-    "\\p{L}"                                                                                       \
-    "\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}\\x{10d4a}-"    \
-    "\\x{10d65}"                                                                                   \
-    "\\x{10d6f}-\\x{10d85}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}\\x{11380}-\\x{11389}"         \
-    "\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}"                      \
-    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}"                                         \
-    "\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{"     \
-    "1611d}"                                                                                       \
-    "\\x{16d40}-\\x{16d6c}\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{"      \
-    "1e06d}"                                                                                       \
-    "\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{"      \
-    "31350}-\\x{323af}"
-#define NUMBERS "\\p{N}" \
-    "\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}" \
+#define SPACES \
+    "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
+    "\\x{3000}"
+#define LETTERS \
+    "\\p{L}\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}" \
+    "\\x{10d4a}-\\x{10d65}\\x{10d6f}-\\x{10d85}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}" \
+    "\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}" \
+    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}" \
+    "\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d40}-\\x{16d6c}" \
+    "\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{1e06d}" \
+    "\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}" \
+    "\\x{31350}-\\x{323af}"
+#define NUMBERS \
+    "\\p{N}\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}" \
     "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}" \
     "\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"
 
@@ -53,7 +52,7 @@ struct special { char *content; size_t n; int32_t id; };
 
 struct specials {
     struct special *list;
-    size_t          n;
+    size_t          n, cap;
     unsigned char   begins[256]; // 1: a special token begins with this byte
     int             one_begin;   // the byte, if all begin with the same; else -1
 };
@@ -64,6 +63,8 @@ struct pretoken {
     pcre2_code       *code;
     pcre2_match_data *match;
     struct specials   turns[TURNS];
+    char             *held; // of a text in pieces: what is not cut yet
+    size_t            n_held, cap, next_try;
 };
 
 int pretoken_open(struct pretoken **out, struct err *err)
@@ -77,19 +78,16 @@ int pretoken_open(struct pretoken **out, struct err *err)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
     p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code,
                             &at, NULL);
-    if (p->code)
-        p->match = pcre2_match_data_create(1, NULL);
+    p->match = p->code ? pcre2_match_data_create(1, NULL) : NULL;
     if (!p->match) {
-        int compiled = p->code != NULL;
-
+        int rc = p->code ? err_set(err, -ENOMEM, "no memory for the pre-tokeniser")
+                         : err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error "
+                                   "%d at %zu)", code, (size_t)at);
         pretoken_close(p);
-        return compiled ? err_set(err, -ENOMEM, "no memory for the pre-tokeniser")
-                        : err_set(err, -ENOSYS,
-                                  "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
-                                  code, (size_t)at);
+        return rc;
     }
-    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // where it is not to be had, pcre2_match
-                                                    // interprets
+    // where there is no just-in-time compiler, pcre2_match interprets
+    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
     *out = p;
     return 0;
 }
@@ -105,6 +103,7 @@ void pretoken_close(struct pretoken *p)
     }
     pcre2_match_data_free(p->match);
     pcre2_code_free(p->code);
+    free(p->held);
     free(p);
 }
 
@@ -112,18 +111,17 @@ int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t 
                      struct err *err)
 {
     struct specials *t = &p->turns[second ? 1 : 0];
-    struct special  *s = realloc(t->list, (t->n + 1) * sizeof *s);
     unsigned char    first = (unsigned char)content[0];
+    char            *copy;
+    int rc = grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err);
 
     assert(n > 0 && id >= 0);
-    if (s)
-        t->list = s;
-    if (!s || !(s[t->n].content = malloc(n)))
+    if (rc)
+        return rc;
+    copy = malloc(n);
+    if (!copy)
         return err_set(err, -ENOMEM, "no memory for a special token");
-    s += t->n;
-    memcpy(s->content, content, n);
-    s->n = n;
-    s->id = id;
+    t->list[t->n] = (struct special){ memcpy(copy, content, n), n, id };
     t->one_begin = t->n == 0 || t->one_begin == first ? first : -1;
     t->begins[first] = 1;
     t->n++;
@@ -182,8 +180,8 @@ static size_t ascii_word(const char *text, size_t i, size_t n)
 }
 
 /* Valid UTF-8. `open`: more may follow; then *used is short of n. */
-static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn,
-                   void *arg, size_t *used, struct err *err)
+static int run_cut(struct pretoken *p, const char *text, size_t n, int open,
+                   const struct pretoken_to *to, size_t *used, struct err *err)
 {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(p->match);
     size_t            i = 0;
@@ -201,7 +199,7 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pre
         }
         if (open && i + len + 2 > n)
             break;
-        rc = fn(arg, text + i, len, -1);
+        rc = to->fn(to->arg, text + i, len, -1, err);
         if (rc)
             return rc;
         i += len;
@@ -210,51 +208,22 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open, pre
     return 0;
 }
 
-/* Length of the valid UTF-8 at the beginning of p[0..n); *why is what utf8_length said of what
- * follows it (1: nothing does). */
-static size_t valid_length(const char *text, size_t n, int *why)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    size_t               i = 0;
-
-    *why = 1;
-    while (i < n) {
-        uint64_t word;
-        int      len;
-
-        if (n - i >= sizeof word) {
-            memcpy(&word, p + i, sizeof word);
-            if (!(word & 0x8080808080808080u)) {
-                i += sizeof word;
-                continue;
-            }
-        }
-        len = utf8_length(p + i, n - i);
-        if (len <= 0) {
-            *why = len;
-            break;
-        }
-        i += (size_t)len;
-    }
-    return i;
-}
-
 /* Text without special tokens. */
-static int segment_cut(struct pretoken *p, const char *text, size_t n, int open, pretoken_fn *fn,
-                       void *arg, size_t *used, struct err *err)
+static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
+                       const struct pretoken_to *to, size_t *used, struct err *err)
 {
     *used = 0;
     while (*used < n) {
         int    why, rc;
-        size_t part = 0, valid = valid_length(text + *used, n - *used, &why);
+        size_t part = 0, valid = utf8_valid(text + *used, n - *used, &why);
         int    run_open = open && why >= 0;
 
-        rc = run_cut(p, text + *used, valid, run_open, fn, arg, &part, err);
+        rc = run_cut(p, text + *used, valid, run_open, to, &part, err);
         *used += part;
         if (rc || run_open)
             return rc;
         if (why <= 0) {
-            rc = fn(arg, text + *used, 1, -1);
+            rc = to->fn(to->arg, text + *used, 1, -1, err);
             if (rc)
                 return rc;
             ++*used;
@@ -265,22 +234,22 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
 
 /* Text around the special tokens of turn `turn` and later ones. */
 static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
-                    pretoken_fn *fn, void *arg, size_t *used, struct err *err)
+                    const struct pretoken_to *to, size_t *used, struct err *err)
 {
     if (turn == TURNS)
-        return segment_cut(p, text, n, !final, fn, arg, used, err);
+        return segment_cut(p, text, n, !final, to, used, err);
     *used = 0;
     while (*used < n) {
         const struct special *s;
         size_t                at = special_find(&p->turns[turn], text, *used, n, final, &s), part;
         int                   open = !final && !s;
-        int rc = turn_cut(p, turn + 1, text + *used, at - *used, !open, fn, arg, &part, err);
+        int rc = turn_cut(p, turn + 1, text + *used, at - *used, !open, to, &part, err);
 
         *used += part;
         if (rc || open)
             return rc;
         if (s) {
-            rc = fn(arg, text + at, s->n, s->id);
+            rc = to->fn(to->arg, text + at, s->n, s->id, err);
             if (rc)
                 return rc;
             *used += s->n;
@@ -289,74 +258,52 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
     return 0;
 }
 
-int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn,
-                 void *arg, size_t *used, struct err *err)
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
+                 const struct pretoken_to *to, size_t *used, struct err *err)
 {
-    return turn_cut(p, 0, text, n, final, fn, arg, used, err);
+    return turn_cut(p, 0, text, n, final, to, used, err);
 }
 
-/* ---- streams ---- */
+/* ---- a text in pieces ---- */
 
-static int stream_append(struct pretoken_stream *s, const char *text, size_t n, struct err *err)
-{
-    if (n > s->cap - s->n) {
-        size_t cap = 2 * s->cap > s->n + n ? 2 * s->cap : s->n + n;
-        char  *buf = realloc(s->buf, cap);
-
-        if (!buf)
-            return err_set(err, -ENOMEM, "no memory for %zu bytes of text", cap);
-        s->buf = buf;
-        s->cap = cap;
-    }
-    if (n)
-        memcpy(s->buf + s->n, text, n);
-    s->n += n;
-    return 0;
-}
-
-static int stream_cut(struct pretoken *p, struct pretoken_stream *s, int final, pretoken_fn *fn,
-                      void *arg, struct err *err)
+static int held_cut(struct pretoken *p, int final, const struct pretoken_to *to, struct err *err)
 {
     size_t used;
-    int    rc = pretoken_cut(p, s->buf, s->n, final, fn, arg, &used, err);
+    int    rc = pretoken_cut(p, p->held, p->n_held, final, to, &used, err);
 
     if (rc)
         return rc;
-    s->n -= used;
-    if (s->n)
-        memmove(s->buf, s->buf + used, s->n);
-    s->next_try = 2 * s->n; // so that a long pre-token in small pieces takes linear time
+    p->n_held -= used;
+    if (p->n_held)
+        memmove(p->held, p->held + used, p->n_held);
+    p->next_try = 2 * p->n_held; // so that a long pre-token in small pieces takes linear time
     return 0;
 }
 
-int pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n,
-                  pretoken_fn *fn, void *arg, struct err *err)
+int pretoken_feed(struct pretoken *p, const char *text, size_t n, const struct pretoken_to *to,
+                  struct err *err)
 {
-    while (n > 0) {
-        size_t part = n < 16 * STREAM_BYTES ? n : 16 * STREAM_BYTES;
-        int    rc = stream_append(s, text, part, err);
+    for (size_t part; n > 0; text += part, n -= part) {
+        int rc;
 
-        if (!rc && s->n >= STREAM_BYTES && s->n >= s->next_try)
-            rc = stream_cut(p, s, 0, fn, arg, err);
+        part = size_min(n, 16 * TRY_BYTES);
+        rc = grow(&p->held, &p->cap, p->n_held + part, 1, "bytes of text", err);
         if (rc)
             return rc;
-        text += part;
-        n -= part;
+        memcpy(p->held + p->n_held, text, part);
+        p->n_held += part;
+        if (p->n_held >= TRY_BYTES && p->n_held >= p->next_try)
+            rc = held_cut(p, 0, to, err);
+        if (rc)
+            return rc;
     }
     return 0;
 }
 
-int pretoken_finish(struct pretoken *p, struct pretoken_stream *s, pretoken_fn *fn, void *arg,
-                    struct err *err)
+int pretoken_finish(struct pretoken *p, const struct pretoken_to *to, struct err *err)
 {
-    int rc = stream_cut(p, s, 1, fn, arg, err);
+    int rc = held_cut(p, 1, to, err);
 
-    s->n = s->next_try = 0;
+    p->n_held = p->next_try = 0;
     return rc;
-}
-
-void pretoken_stream_release(struct pretoken_stream *s)
-{
-    free(s->buf);
-    *s = (struct pretoken_stream){ 0 };
 }

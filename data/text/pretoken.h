@@ -11,10 +11,6 @@
 
 struct pretoken;
 
-/* Called for each pre-token in order: its bytes and -1, or a special token and its id. Non-zero
- * stops and is passed up. */
-typedef int pretoken_fn(void *arg, const char *bytes, size_t n, int32_t special);
-
 int  pretoken_open(struct pretoken **out, struct err *err);
 void pretoken_close(struct pretoken *p);
 
@@ -24,17 +20,22 @@ void pretoken_close(struct pretoken *p);
 int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second,
                      struct err *err);
 
+/* Who takes the pre-tokens. fn is called for each in order: its bytes and -1, or a special token
+ * and its id. Non-zero stops and is passed up. */
+struct pretoken_to {
+    int (*fn)(void *arg, const char *bytes, size_t n, int32_t special, struct err *err);
+    void *arg;
+};
+
 /* Cut text[0..n). If nothing is to follow (`final`), all of it; else as far as what follows cannot
  * matter: *used bytes, and the caller comes again with the rest and more behind it. */
-int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final, pretoken_fn *fn,
-                 void *arg, size_t *used, struct err *err);
+int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
+                 const struct pretoken_to *to, size_t *used, struct err *err);
 
-/* A text in pieces. The zero state is ready; finish makes it so again; release frees. */
-struct pretoken_stream { char *buf; size_t n, cap, next_try; };
-int  pretoken_feed(struct pretoken *p, struct pretoken_stream *s, const char *text, size_t n,
-                   pretoken_fn *fn, void *arg, struct err *err);
-int pretoken_finish(struct pretoken *p, struct pretoken_stream *s, pretoken_fn *fn, void *arg,
-                    struct err *err);
-void pretoken_stream_release(struct pretoken_stream *s);
+/* A text in pieces, fed in order; after finish another one can begin. What must wait for more is
+ * kept in between. */
+int pretoken_feed(struct pretoken *p, const char *text, size_t n, const struct pretoken_to *to,
+                  struct err *err);
+int pretoken_finish(struct pretoken *p, const struct pretoken_to *to, struct err *err);
 
 #endif

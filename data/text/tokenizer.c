@@ -4,7 +4,9 @@
  * all neighbouring pairs the one of lowest rank, the leftmost first, until none is left. A heap of
  * (rank, position) finds it, so that a pre-token of a megabyte takes no longer than its length
  * times a logarithm; an entry whose pair has changed since is dropped when it comes up.
- * Divisions: the byte map; building; merging; the cache; encoding; streams. */
+ * Divisions: the byte map; building; merging; the cache; encoding. */
+#include "data/base/grow.h"
+#include "data/text/heap.h"
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
@@ -35,8 +37,8 @@ struct symbol {
 
 struct bpe_scratch {
     struct symbol *symbols;
-    uint64_t      *heap; // rank << 32 | position, least first
-    size_t         cap, n_heap;
+    size_t         cap;
+    struct heap    heap; // rank << 32 | position
 };
 
 /* ---- the byte map ---- */
@@ -48,8 +50,8 @@ void byte_map_make(struct byte_map *m)
     for (int printable = 1; printable >= 0; printable--)
         for (unsigned b = 0; b < 256; b++)
             if (printable == ((b >= 33 && b <= 126) || (b >= 161 && b != 173))) {
-                m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188); // 188 bytes are
-                                                                              // printable
+                // 188 bytes are printable; the others follow the 256th code point
+                m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188);
                 m->order[n++] = (unsigned char)b;
             }
 }
@@ -70,16 +72,14 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err 
     t->n = n;
     t->n_merges = n_merges;
     t->mask = slots - 1;
-    t->entries = calloc(n ? n : 1, sizeof *t->entries);
-    t->merges = calloc(n_merges ? n_merges : 1, sizeof *t->merges);
-    t->merged = calloc(n_merges ? n_merges : 1, sizeof *t->merged);
+    t->entries = calloc(n + 1, sizeof *t->entries);
+    t->merges = calloc(n_merges + 1, sizeof *t->merges);
     t->table = malloc(slots * sizeof *t->table);
     t->cache = calloc(1, sizeof *t->cache);
     t->scratch = calloc(1, sizeof *t->scratch);
-    if (!t->entries || !t->merges || !t->merged || !t->table || !t->cache || !t->scratch)
-        rc = err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
-    else
-        rc = pretoken_open(&t->pre, err);
+    rc = t->entries && t->merges && t->table && t->cache && t->scratch
+             ? pretoken_open(&t->pre, err)
+             : err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
     if (rc) {
         tokenizer_close(t);
         return rc;
@@ -119,14 +119,14 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
 
     if (rc)
         return rc;
-    e->special = 1;
+    e->added = 1;
     e->normalized = a->normalized != 0;
-    e->word = !a->special;
+    e->special = a->special != 0;
     return pretoken_special(t->pre, a->content, n, (int32_t)id, a->normalized, err);
 }
 
 /* The slot of a pair, or the free one where it belongs. */
-static struct merge *merge_slot(const struct tokenizer *t, uint64_t pair)
+static struct merge_slot *slot_find(const struct tokenizer *t, uint64_t pair)
 {
     uint64_t h = pair * 0x9e3779b97f4a7c15u;
     size_t   i = (size_t)(h >> 32) & t->mask;
@@ -136,17 +136,14 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t pair)
     return &t->table[i];
 }
 
-void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right,
-                         uint32_t merged)
+void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m)
 {
-    uint64_t pair = (uint64_t)left << 32 | right;
+    uint64_t pair = (uint64_t)m.left << 32 | m.right;
 
-    assert(rank < t->n_merges && left < t->n && right < t->n && merged < t->n);
-    t->merges[rank][0] = left;
-    t->merges[rank][1] = right;
-    t->merged[rank] = merged;
+    assert(rank < t->n_merges && m.left < t->n && m.right < t->n && m.id < t->n);
+    t->merges[rank] = m;
     // a pair listed twice has its later rank
-    *merge_slot(t, pair) = (struct merge){ pair, (uint32_t)rank, merged };
+    *slot_find(t, pair) = (struct merge_slot){ pair, (uint32_t)rank };
 }
 
 int tokenizer_complete(struct tokenizer *t, struct err *err)
@@ -157,7 +154,7 @@ int tokenizer_complete(struct tokenizer *t, struct err *err)
         const struct token_entry *e = &t->entries[i];
 
         if (e->bytes && e->n == 1 &&
-            (!e->raw || (e->special && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
+            (!e->raw || (e->added && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
             t->byte_id[(unsigned char)e->bytes[0]] = (int32_t)i;
     }
     for (size_t b = 0; b < 256; b++)
@@ -173,14 +170,13 @@ void tokenizer_close(struct tokenizer *t)
         return;
     if (t->scratch) {
         free(t->scratch->symbols);
-        free(t->scratch->heap);
+        free(t->scratch->heap.key);
     }
     for (size_t i = 0; t->entries && i < t->n; i++)
         free(t->entries[i].bytes);
     pretoken_close(t->pre);
     free(t->entries);
     free(t->merges);
-    free(t->merged);
     free(t->table);
     free(t->cache);
     free(t->scratch);
@@ -200,18 +196,17 @@ static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], si
         rc = tokenizer_set(t, i, (const char *)&m.order[i], 1, 0, "training", err);
     for (size_t r = 0; !rc && r < n_merges; r++) {
         char     bytes[2 * TOKENIZER_MAX_BYTES];
-        uint32_t a = merges[r][0], b = merges[r][1];
+        uint32_t id = (uint32_t)(256 + r), left = merges[r][0], right = merges[r][1];
+        const struct token_entry *a = &t->entries[left], *b = &t->entries[right];
 
-        if (a >= 256 + r || b >= 256 + r)
-            return err_misuse(err,
-                              "merge %zu joins the ids %u and %u, but only %zu exist before it", r,
-                              a, b, 256 + r);
-        memcpy(bytes, t->entries[a].bytes, t->entries[a].n);
-        memcpy(bytes + t->entries[a].n, t->entries[b].bytes, t->entries[b].n);
-        rc = tokenizer_set(t, 256 + r, bytes, (size_t)t->entries[a].n + t->entries[b].n, 0,
-                           "training", err);
+        if (left >= id || right >= id)
+            return err_misuse(err, "merge %zu joins the ids %u and %u, but only %u exist before it",
+                              r, left, right, id);
+        memcpy(bytes, a->bytes, a->n);
+        memcpy(bytes + a->n, b->bytes, b->n);
+        rc = tokenizer_set(t, id, bytes, (size_t)a->n + b->n, 0, "training", err);
         if (!rc)
-            tokenizer_set_merge(t, r, a, b, (uint32_t)(256 + r));
+            tokenizer_set_merge(t, r, (struct merge){ left, right, id });
     }
     if (!rc)
         rc = tokenizer_set_added(t, &end, "training", err);
@@ -253,7 +248,7 @@ int32_t tokenizer_endoftext(const struct tokenizer *t)
     size_t n = strlen(END_OF_TEXT);
 
     for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
-        if (t->entries[i].special && t->entries[i].n == n &&
+        if (t->entries[i].added && t->entries[i].n == n &&
             !memcmp(t->entries[i].bytes, END_OF_TEXT, n))
             return (int32_t)i;
     return -1;
@@ -269,44 +264,20 @@ const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
 
 /* ---- merging ---- */
 
-static void heap_push(struct bpe_scratch *s, uint64_t key)
-{
-    size_t i = s->n_heap++;
-
-    for (; i > 0 && s->heap[(i - 1) / 2] > key; i = (i - 1) / 2)
-        s->heap[i] = s->heap[(i - 1) / 2];
-    s->heap[i] = key;
-}
-
-static uint64_t heap_pop(struct bpe_scratch *s)
-{
-    uint64_t top = s->heap[0], last = s->heap[--s->n_heap];
-    size_t   i = 0, child;
-
-    for (; (child = 2 * i + 1) < s->n_heap; i = child) {
-        child += child + 1 < s->n_heap && s->heap[child + 1] < s->heap[child];
-        if (s->heap[child] >= last)
-            break;
-        s->heap[i] = s->heap[child];
-    }
-    s->heap[i] = last;
-    return top;
-}
-
 /* Look up the pair that begins at symbol i, and queue it if it merges. */
 static void pair_queue(struct tokenizer *t, uint32_t i)
 {
-    struct symbol      *s = &t->scratch->symbols[i];
-    const struct merge *m;
+    struct symbol           *s = &t->scratch->symbols[i];
+    const struct merge_slot *m;
 
     s->rank = NO_RANK;
     if (s->next == NOBODY)
         return;
-    m = merge_slot(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->scratch->symbols[s->next].id);
+    m = slot_find(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->scratch->symbols[s->next].id);
     if (m->pair == NO_PAIR)
         return;
     s->rank = m->rank;
-    heap_push(t->scratch, (uint64_t)m->rank << 32 | i);
+    heap_push(&t->scratch->heap, (uint64_t)m->rank << 32 | i);
 }
 
 /* A word of n bytes has n - 1 pairs, and each of at most n - 1 merges makes two more. */
@@ -317,16 +288,14 @@ static int scratch_grow(struct bpe_scratch *s, size_t n, struct err *err)
     if (n <= s->cap)
         return 0;
     if (n >= (size_t)1 << 30)
-        return err_misuse(err,
-                          "a word of %zu bytes without a break is too long to tokenise (less than "
-                          "1 GiB)",
-                          n);
+        return err_misuse(err, "a word of %zu bytes without a break is too long to tokenise (less "
+                          "than 1 GiB)", n);
     free(s->symbols);
-    free(s->heap);
+    free(s->heap.key);
     s->cap = 0;
     s->symbols = malloc(cap * sizeof *s->symbols);
-    s->heap = malloc(3 * cap * sizeof *s->heap);
-    if (!s->symbols || !s->heap)
+    s->heap.key = malloc(3 * cap * sizeof *s->heap.key);
+    if (!s->symbols || !s->heap.key)
         return err_set(err, -ENOMEM, "no memory to tokenise a word of %zu bytes", n);
     s->cap = cap;
     return 0;
@@ -340,14 +309,14 @@ static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct e
 
     if (rc)
         return rc;
-    s->n_heap = 0;
+    s->heap.n = 0;
     for (uint32_t i = 0; i < n; i++)
         s->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK,
                                          i ? i - 1 : NOBODY, i + 1 < n ? i + 1 : NOBODY };
     for (uint32_t i = 0; i < n; i++)
         pair_queue(t, i);
-    while (s->n_heap > 0) {
-        uint64_t       top = heap_pop(s);
+    while (s->heap.n > 0) {
+        uint64_t       top = (uint64_t)heap_pop(&s->heap);
         uint32_t       i = (uint32_t)top, rank = (uint32_t)(top >> 32);
         struct symbol *left = &s->symbols[i], *right;
 
@@ -355,7 +324,7 @@ static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct e
             continue; // it or its neighbour was merged since
         right = &s->symbols[left->next];
         right->rank = NO_RANK;
-        left->id = (int32_t)t->merged[rank];
+        left->id = (int32_t)t->merges[rank].id;
         left->next = right->next;
         if (left->next != NOBODY)
             s->symbols[left->next].prev = i;
@@ -368,7 +337,7 @@ static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct e
 
 /* ---- the cache, and encoding ---- */
 
-static uint64_t word_hash(const char *bytes, size_t n)
+uint64_t word_hash(const char *bytes, size_t n)
 {
     uint64_t h = n, w = 0;
 
@@ -383,39 +352,22 @@ static uint64_t word_hash(const char *bytes, size_t n)
     return h ^ h >> 32;
 }
 
-static int token_buf_reserve(struct token_buf *b, size_t more, struct err *err)
-{
-    size_t   cap = b->cap ? 2 * b->cap : 1024;
-    int32_t *p;
-
-    if (more <= b->cap - b->n)
-        return 0;
-    while (cap < b->n + more)
-        cap *= 2;
-    p = realloc(b->ids, cap * sizeof *p);
-    if (!p)
-        return err_set(err, -ENOMEM, "no memory for %zu token ids", cap);
-    b->ids = p;
-    b->cap = cap;
-    return 0;
-}
-
 void token_buf_free(struct token_buf *b)
 {
     free(b->ids);
     *b = (struct token_buf){ 0 };
 }
 
-struct encoding { struct tokenizer *t; struct token_buf *out; struct err *err; };
+struct encoding { struct tokenizer *t; struct token_buf *out; };
 
-/* The ids of one pre-token (a pretoken_fn). */
-static int encode_word(void *arg, const char *bytes, size_t n, int32_t special)
+/* The ids of one pre-token (of a pretoken_to). */
+static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct encoding  *e = arg;
     struct token_buf *out = e->out;
     struct word      *w = NULL;
     size_t            first = out->n;
-    int               rc = token_buf_reserve(out, special >= 0 ? 1 : n, e->err);
+    int rc = grow(&out->ids, &out->cap, out->n + n, sizeof *out->ids, "token ids", err);
 
     if (rc)
         return rc;
@@ -431,7 +383,7 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special)
             return 0;
         }
     }
-    rc = word_merge(e->t, bytes, n, e->err);
+    rc = word_merge(e->t, bytes, n, err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i != NOBODY; i = e->t->scratch->symbols[i].next)
@@ -448,44 +400,26 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special)
 int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                      struct err *err)
 {
-    struct encoding e = { t, out, err };
-    size_t          used;
+    struct encoding    e = { t, out };
+    struct pretoken_to to = { encode_word, &e };
+    size_t             used;
 
-    return pretoken_cut(t->pre, text, n, 1, encode_word, &e, &used, err);
+    return pretoken_cut(t->pre, text, n, 1, &to, &used, err);
 }
 
-/* ---- streams ---- */
-
-struct tokenizer_stream { struct tokenizer *t; struct pretoken_stream s; };
-
-int tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, struct err *err)
+int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
+                   struct err *err)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return err_set(err, -ENOMEM, "no memory for a stream of text");
-    (*out)->t = t;
-    return 0;
+    struct encoding    e = { t, out };
+    struct pretoken_to to = { encode_word, &e };
+
+    return pretoken_feed(t->pre, text, n, &to, err);
 }
 
-int tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n,
-                          struct token_buf *out, struct err *err)
+int tokenizer_finish(struct tokenizer *t, struct token_buf *out, struct err *err)
 {
-    struct encoding e = { s->t, out, err };
+    struct encoding    e = { t, out };
+    struct pretoken_to to = { encode_word, &e };
 
-    return pretoken_feed(s->t->pre, &s->s, text, n, encode_word, &e, err);
-}
-
-int tokenizer_stream_finish(struct tokenizer_stream *s, struct token_buf *out, struct err *err)
-{
-    struct encoding e = { s->t, out, err };
-
-    return pretoken_finish(s->t->pre, &s->s, encode_word, &e, err);
-}
-
-void tokenizer_stream_close(struct tokenizer_stream *s)
-{
-    if (!s)
-        return;
-    pretoken_stream_release(&s->s);
-    free(s);
+    return pretoken_finish(t->pre, &to, err);
 }

@@ -39,16 +39,12 @@ int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct to
                       struct err *err);
 void token_buf_free(struct token_buf *b);
 
-/* A text in pieces of any size (a file larger than memory): feed them in order, then finish. The
- * ids are those of the whole text at once: a piece is cut only where no pre-token can span. Uses
- * bounded memory unless a single pre-token exceeds it. */
-struct tokenizer_stream;
-int  tokenizer_stream_open(struct tokenizer_stream **out, struct tokenizer *t, struct err *err);
-int  tokenizer_stream_feed(struct tokenizer_stream *s, const char *text, size_t n,
-                           struct token_buf *out, struct err *err);
-/* Also usable again after it. */
-int  tokenizer_stream_finish(struct tokenizer_stream *s, struct token_buf *out, struct err *err);
-void tokenizer_stream_close(struct tokenizer_stream *s);
+/* A text in pieces of any size (a file larger than memory): feed them in order, then finish, after
+ * which another one can begin. The ids are those of the whole text at once: a piece is cut only
+ * where no pre-token can span. Uses bounded memory unless a single pre-token exceeds it. */
+int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
+                   struct err *err);
+int tokenizer_finish(struct tokenizer *t, struct token_buf *out, struct err *err);
 
 /* Bytes of one id (not NUL-terminated, owned by t); NULL for an id out of range. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n);

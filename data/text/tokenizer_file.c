@@ -126,7 +126,7 @@ static int vocab_load(struct loading *l, struct err *err)
         long                      n;
         int                       rc;
 
-        if (e->special && e->n == len && !memcmp(e->bytes, name, len))
+        if (e->added && e->n == len && !memcmp(e->bytes, name, len))
             continue;
         if (len > TOKENIZER_MAX_BYTES)
             return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
@@ -163,7 +163,7 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
         return err_misuse(err,
                           "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token",
                           l->path, rank, name);
-    tokenizer_set_merge(l->t, rank, (uint32_t)a, (uint32_t)b, (uint32_t)c);
+    tokenizer_set_merge(l->t, rank, (struct merge){ (uint32_t)a, (uint32_t)b, (uint32_t)c });
     return 0;
 }
 
@@ -302,29 +302,24 @@ static int merges_load_text(struct loading *l, const char *text, size_t n, struc
     return rc;
 }
 
-static int open_pair(struct loading *l, const char *vocab_path, const char *merges_path,
-                     struct err *err)
+/* l->path is the vocabulary. */
+static int open_pair(struct loading *l, const char *merges_path, struct err *err)
 {
     char  *text = NULL;
-    size_t n_text = 0, n_merges = 0, at = 0, len;
-    int    rc;
+    size_t n = 0, n_merges = 0, at = 0, len;
+    int    rc = json_read(&l->vocab, l->path, TOKENIZER_FILE_MAX, err);
 
-    l->path = vocab_path;
-    rc = json_read(&l->vocab, vocab_path, TOKENIZER_FILE_MAX, err);
     if (!rc)
-        rc = file_read_whole(&text, &n_text, merges_path, TOKENIZER_FILE_MAX, err);
-    if (rc)
-        goto out;
-    while (n_merges <= TOKENIZER_MAX_VOCAB && merges_line(text, n_text, &at, &len))
+        rc = file_read_whole(&text, &n, merges_path, TOKENIZER_FILE_MAX, err);
+    while (!rc && n_merges <= TOKENIZER_MAX_VOCAB && merges_line(text, n, &at, &len))
         n_merges++;
     if (n_merges > TOKENIZER_MAX_VOCAB)
         rc = err_misuse(err, "%s has more than %zu merges", merges_path, TOKENIZER_MAX_VOCAB);
-    else
+    if (!rc)
         rc = tokens_load(l, NULL, n_merges, err);
     l->path = merges_path;
     if (!rc)
-        rc = merges_load_text(l, text, n_text, err);
-out:
+        rc = merges_load_text(l, text, n, err);
     free(text);
     json_decref(l->vocab);
     return rc;
@@ -332,39 +327,34 @@ out:
 
 /* ---- the folder ---- */
 
-/* dir/name; caller frees. NULL and a sentence: no memory. */
-static char *join(const char *dir, const char *name, struct err *err)
-{
-    char *path;
+/* What a tokenizer stands in: one file, or a vocabulary and its merges. */
+static const char *const forms[][2] = { { "tokenizer.json", NULL },
+                                        { "vocab.json", "merges.txt" },
+                                        { "encoder.json", "vocab.bpe" } };
+enum { FORMS = sizeof forms / sizeof *forms };
 
-    if (asprintf(&path, "%s/%s", dir, name) >= 0)
-        return path;
-    err_set(err, -ENOMEM, "no memory for the files of %s", dir);
-    return NULL;
-}
-
-/* Open by whichever files are there. */
-static int open_dir(struct loading *l, const char *dir, char *paths[5], struct err *err)
+/* Open by these files if the first of them is there; *found tells. */
+static int open_form(struct loading *l, const char *const form[2], int *found, struct err *err)
 {
-    if (access(paths[0], F_OK) == 0) {
-        l->path = paths[0];
-        return open_json(l, err);
-    }
-    for (int i = 1; i < 5; i += 2)
-        if (access(paths[i], F_OK) == 0)
-            return open_pair(l, paths[i], paths[i + 1], err);
-    return err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
-                      "(or encoder.json and vocab.bpe), was expected", dir);
+    char *first = file_join(l->dir, form[0], err), *second = NULL;
+    int   rc = first ? 0 : -ENOMEM;
+
+    *found = !rc && access(first, F_OK) == 0;
+    if (*found && form[1] && !(second = file_join(l->dir, form[1], err)))
+        rc = -ENOMEM;
+    l->path = first;
+    if (*found && !rc)
+        rc = second ? open_pair(l, second, err) : open_json(l, err);
+    free(first);
+    free(second);
+    return rc;
 }
 
 int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 {
-    static const char *const names[5] = { "tokenizer.json", "vocab.json", "merges.txt",
-                                          "encoder.json", "vocab.bpe" };
-    struct loading           l = { .dir = dir };
-    struct byte_map          m;
-    char                    *paths[5] = { NULL };
-    int                      rc = 0;
+    struct loading  l = { .dir = dir };
+    struct byte_map m;
+    int             rc = 0, found = 0;
 
     *out = NULL;
     byte_map_make(&m);
@@ -372,11 +362,11 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
         l.byte_of[m.code_point[b]] = (unsigned char)b;
         l.known[m.code_point[b]] = 1;
     }
-    for (int i = 0; !rc && i < 5; i++)
-        if (!(paths[i] = join(dir, names[i], err)))
-            rc = -ENOMEM;
-    if (!rc)
-        rc = open_dir(&l, dir, paths, err);
+    for (size_t i = 0; i < FORMS && !rc && !found; i++)
+        rc = open_form(&l, forms[i], &found, err);
+    if (!rc && !found)
+        rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
+                        "(or encoder.json and vocab.bpe), was expected", dir);
     if (!rc)
         rc = tokenizer_complete(l.t, err);
     if (rc)
@@ -384,14 +374,19 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
     else
         *out = l.t;
     added_tokens_free(&l.added);
-    for (int i = 0; i < 5; i++)
-        free(paths[i]);
     return rc;
 }
 
 /* ---- saving ---- */
 
-/* The names of all ids (NULL where there is none); caller frees each and the array. */
+/* The names of all ids (NULL where there is none); names_free frees. */
+static void names_free(char **names, size_t n)
+{
+    for (size_t i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
 static char **names_make(const struct tokenizer *t, struct err *err)
 {
     struct byte_map m;
@@ -400,9 +395,7 @@ static char **names_make(const struct tokenizer *t, struct err *err)
     byte_map_make(&m);
     for (size_t i = 0; names && i < t->n; i++)
         if (t->entries[i].bytes && !(names[i] = name_encode(&m, &t->entries[i]))) {
-            while (i-- > 0)
-                free(names[i]);
-            free(names);
+            names_free(names, t->n);
             names = NULL;
         }
     if (!names)
@@ -420,6 +413,16 @@ static json_t *vocab_make(const struct tokenizer *t, char **names)
     return vocab;
 }
 
+static json_t *merges_make(const struct tokenizer *t, char **names)
+{
+    json_t *merges = json_array();
+
+    for (size_t r = 0; r < t->n_merges; r++)
+        json_array_append_new(merges, json_sprintf("%s %s", names[t->merges[r].left],
+                                                   names[t->merges[r].right]));
+    return merges;
+}
+
 static json_t *added_make(const struct tokenizer *t, char **names)
 {
     json_t *added = json_array();
@@ -427,12 +430,12 @@ static json_t *added_make(const struct tokenizer *t, char **names)
     for (size_t i = 0; i < t->n; i++) {
         const struct token_entry *e = &t->entries[i];
 
-        if (e->special)
-            json_array_append_new(added,
-                                  json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
-                                            (json_int_t)i, "content", names[i], "single_word", 0,
-                                            "lstrip", 0, "rstrip", 0, "normalized", e->normalized,
-                                            "special", !e->word));
+        if (e->added)
+            json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
+                                                   (json_int_t)i, "content", names[i],
+                                                   "single_word", 0, "lstrip", 0, "rstrip", 0,
+                                                   "normalized", e->normalized, "special",
+                                                   e->special));
     }
     return added;
 }
@@ -456,72 +459,59 @@ static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *v
                      "use_regex", 1, "model", model);
 }
 
-static int merges_write(const json_t *merges, const char *path, struct err *err)
-{
-    struct file_new f;
-    char           *text = NULL;
-    size_t          n = 0;
-    FILE           *out = open_memstream(&text, &n);
-    int             rc;
-
-    if (!out)
-        return err_set(err, -ENOMEM, "no memory for %s", path);
-    fprintf(out, "#version: 0.2\n");
-    for (size_t r = 0; r < json_array_size(merges); r++)
-        fprintf(out, "%s\n", json_string_value(json_array_get(merges, r)));
-    if (fclose(out)) {
-        free(text);
-        return err_set(err, -ENOMEM, "no memory for %s", path);
-    }
-    rc = file_new_open(&f, path, err);
-    if (!rc) {
-        rc = file_pwrite(f.fd, text, n, 0, path, err);
-        if (!rc)
-            rc = file_new_commit(&f, err);
-        else
-            file_new_abort(&f);
-    }
-    free(text);
-    return rc;
-}
-
-static json_t *merges_make(const struct tokenizer *t, char **names)
-{
-    json_t *merges = json_array();
-
-    for (size_t r = 0; r < t->n_merges; r++)
-        json_array_append_new(merges, json_sprintf("%s %s", names[t->merges[r][0]],
-                                                   names[t->merges[r][1]]));
-    return merges;
-}
-
 /* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer
  * asks for. */
-static int names_write(const struct tokenizer *t, int config, const char *path, struct err *err)
+static json_t *roles_make(const struct tokenizer *t, int config)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
     json_t                  *whole = config ? json_pack("{s:s, s:b}", "tokenizer_class",
                                                         "GPT2TokenizerFast", "add_prefix_space", 0)
                                             : json_object();
-    int                      rc = whole ? 0 : err_set(err, -ENOMEM, "no memory for %s", path);
 
-    for (size_t i = 0; !rc && i < 3 && tokenizer_endoftext(t) >= 0; i++)
-        if (json_object_set_new(whole, roles[i], json_string("<|endoftext|>")))
-            rc = err_set(err, -ENOMEM, "no memory for %s", path);
-    if (!rc)
-        rc = json_write(whole, path, err);
-    json_decref(whole);
+    for (size_t i = 0; i < 3 && tokenizer_endoftext(t) >= 0; i++)
+        if (json_object_set_new(whole, roles[i], json_string("<|endoftext|>"))) {
+            json_decref(whole);
+            return NULL;
+        }
+    return whole;
+}
+
+/* dir/name; takes over `value`, NULL where there was no memory for it. */
+static int save_json(json_t *value, const char *dir, const char *name, struct err *err)
+{
+    char *path = value ? file_join(dir, name, err) : NULL;
+    int   rc = path    ? json_write(value, path, err)
+               : value ? -ENOMEM
+                       : err_set(err, -ENOMEM, "no memory to write %s into %s", name, dir);
+
+    free(path);
+    json_decref(value);
+    return rc;
+}
+
+static int save_merges(const json_t *merges, const char *dir, struct err *err)
+{
+    char  *text = NULL, *path = file_join(dir, "merges.txt", err);
+    size_t n = 0;
+    FILE  *out = path ? open_memstream(&text, &n) : NULL;
+    int    rc = out ? fputs("#version: 0.2\n", out) : -1;
+
+    for (size_t r = 0; out && r < json_array_size(merges); r++)
+        fprintf(out, "%s\n", json_string_value(json_array_get(merges, r)));
+    if (!out || rc < 0 || fclose(out))
+        rc = err_set(err, -ENOMEM, "no memory to write merges.txt into %s", dir);
+    else
+        rc = file_write_whole(path, text, n, err);
+    free(text);
+    free(path);
     return rc;
 }
 
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
 {
-    char   *paths[5] = { join(dir, "tokenizer.json", err), join(dir, "vocab.json", err),
-                         join(dir, "merges.txt", err), join(dir, "tokenizer_config.json", err),
-                         join(dir, "special_tokens_map.json", err) };
     char  **names = names_make(t, err);
     json_t *vocab = NULL, *merges = NULL, *whole = NULL;
-    int     rc = paths[0] && paths[1] && paths[2] && paths[3] && paths[4] && names ? 0 : -ENOMEM;
+    int     rc = names ? 0 : -ENOMEM;
 
     if (!rc && mkdir(dir, 0777) && errno != EEXIST)
         rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
@@ -533,21 +523,19 @@ int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
     if (!whole || json_array_size(merges) != t->n_merges)
         rc = err_set(err, -ENOMEM, "no memory to write the tokenizer into %s", dir);
     if (!rc)
-        rc = json_write(vocab, paths[1], err);
+        rc = save_json(json_incref(vocab), dir, "vocab.json", err);
     if (!rc)
-        rc = merges_write(merges, paths[2], err);
-    for (int i = 3; i < 5 && !rc; i++)
-        rc = names_write(t, i == 3, paths[i], err);
+        rc = save_merges(merges, dir, err);
     if (!rc)
-        rc = json_write(whole, paths[0], err);
+        rc = save_json(roles_make(t, 1), dir, "tokenizer_config.json", err);
+    if (!rc)
+        rc = save_json(roles_make(t, 0), dir, "special_tokens_map.json", err);
+    if (!rc)
+        rc = save_json(json_incref(whole), dir, "tokenizer.json", err);
 out:
     json_decref(whole);
     json_decref(vocab);
     json_decref(merges);
-    for (size_t i = 0; names && i < t->n; i++)
-        free(names[i]);
-    free(names);
-    for (int i = 0; i < 5; i++)
-        free(paths[i]);
+    names_free(names, t->n);
     return rc;
 }

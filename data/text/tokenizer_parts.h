@@ -1,5 +1,6 @@
-/* tokenizer_parts.h: what tokenizer.c (which encodes) and tokenizer_file.c (which loads and saves)
- * share; nobody else includes it. */
+/* tokenizer_parts.h: what the files of the tokenizer (tokenizer.c encodes, tokenizer_file.c loads
+ * and saves, tokenizer_added.c knows the added tokens) and bpe_train.c share; nobody else includes
+ * it. */
 #ifndef DATA_TEXT_TOKENIZER_PARTS_H
 #define DATA_TEXT_TOKENIZER_PARTS_H
 
@@ -15,12 +16,13 @@ struct token_entry {
     char    *bytes; // NULL: no token has this id
     uint32_t n;
     char     raw; // its bytes stand in the files as they are, not mapped to printable code points
-    char     special;    // an added token: matched literally, before anything else
-    char     normalized; // an added token that is looked for in what the others leave
-    char     word; // an added token that Hugging Face does not call special: not skipped with those
+    char     added;      // matched literally, before anything else
+    char     normalized; // added, and looked for in what the others leave
+    char     special;    // added, and Hugging Face calls it special: skipped with those
 };
 
-struct merge { uint64_t pair; uint32_t rank, id; }; // pair: left << 32 | right; id of their merge
+struct merge { uint32_t left, right, id; };           // the ids of a pair, and of their union
+struct merge_slot { uint64_t pair; uint32_t rank; }; // pair: left << 32 | right
 #define NO_PAIR UINT64_MAX
 
 struct word_cache; // pre-token -> ids
@@ -30,11 +32,10 @@ struct tokenizer {
     struct pretoken    *pre;
     struct token_entry *entries;
     size_t              n; // ids are below this
-    uint32_t          (*merges)[2]; // by rank
+    struct merge       *merges; // by rank
     size_t              n_merges;
-    struct merge       *table; // open addressing by pair
+    struct merge_slot  *table; // open addressing by pair
     size_t              mask;
-    uint32_t           *merged; // by rank: the id that the merge gives
     int32_t             byte_id[256];
     struct word_cache  *cache;
     struct bpe_scratch *scratch;
@@ -45,6 +46,8 @@ struct tokenizer {
 struct byte_map { unsigned char order[256]; uint16_t code_point[256]; };
 void byte_map_make(struct byte_map *m);
 
+uint64_t word_hash(const char *bytes, size_t n);
+
 /* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then
  * complete (a tokenizer that is not complete may only be closed). `what` names the file in a
  * sentence. */
@@ -54,14 +57,13 @@ int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, i
 struct added_token { char *content; json_int_t id; int normalized, special; };
 int  tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what,
                          struct err *err);
-void tokenizer_set_merge(struct tokenizer *t, size_t rank, uint32_t left, uint32_t right,
-                         uint32_t merged);
-int tokenizer_complete(struct tokenizer *t, struct err *err);
+void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m);
+int  tokenizer_complete(struct tokenizer *t, struct err *err);
 
 /* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed
  * from `path`; NULL: the folder has the older pair of files) and by the files beside it. `vocab` is
  * token -> id, all of them ids. Caller frees, also after an error. */
-struct added_tokens { struct added_token *list; size_t n; };
+struct added_tokens { struct added_token *list; size_t n, cap; };
 int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
                       const json_t *vocab, struct err *err);
 void added_tokens_free(struct added_tokens *a);

@@ -33,14 +33,11 @@ static void start(void)
 static void pieces(struct tokenizer *t, const char *text, size_t n, size_t step,
                    struct token_buf *out)
 {
-    struct tokenizer_stream *s;
-    struct err               err;
+    struct err err;
 
-    FUZZ_CHECK(!tokenizer_stream_open(&s, t, &err));
     for (size_t at = 0; at < n; at += step)
-        FUZZ_CHECK(!tokenizer_stream_feed(s, text + at, n - at < step ? n - at : step, out, &err));
-    FUZZ_CHECK(!tokenizer_stream_finish(s, out, &err));
-    tokenizer_stream_close(s);
+        FUZZ_CHECK(!tokenizer_feed(t, text + at, n - at < step ? n - at : step, out, &err));
+    FUZZ_CHECK(!tokenizer_finish(t, out, &err));
 }
 
 static void compare(struct tokenizer *t, const struct token_buf *ids, const char *text, size_t n)

@@ -1,0 +1,21 @@
+/* grow.h: arrays that grow as they are filled. */
+#ifndef DATA_BASE_GROW_H
+#define DATA_BASE_GROW_H
+
+#include "data/base/err.h"
+
+#include <stddef.h>
+
+int grow_more(void *array, size_t *cap, size_t need, size_t size, const char *what,
+              struct err *err);
+
+/* Room for `need` elements of `size` bytes in *array, for which there is room for *cap: it moves
+ * and at least doubles where that is too little. 0, or -ENOMEM and "no memory for N WHAT", with the
+ * array as it was. */
+static inline int grow(void *array, size_t *cap, size_t need, size_t size, const char *what,
+                       struct err *err)
+{
+    return need <= *cap ? 0 : grow_more(array, cap, need, size, what, err);
+}
+
+#endif
