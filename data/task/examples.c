@@ -8,8 +8,9 @@
  * holds it against the file's size; nothing is allocated by what a file says. */
 #include "data/task/examples.h"
 
+#include "data/base/append.h"
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/base/round.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #define EXAMPLES_VERSION 1u
-#define PART_BYTES       ((size_t)64 << 10)
 
 static const char examples_magic[8] = "siTrainE";
 
@@ -79,27 +79,20 @@ static int header_check(const struct examples_header *h, uint64_t size, const ch
         return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE",
                        path);
     if (h->version != EXAMPLES_VERSION)
-        return err_set(err, -EINVAL,
-                       "%s is a file of examples of version %" PRIu32 ", but only version %u is "
-                                                                      "known",
-                       path, h->version, EXAMPLES_VERSION);
+        return err_set(err, -EINVAL, "%s is a file of examples of version %" PRIu32 ", but only "
+                       "version %u is known", path, h->version, EXAMPLES_VERSION);
     if (h->crc != header_crc(h))
-        return err_set(err, -EIO,
-                       "%s: its header is damaged (its checksum is %08" PRIx32 ", recorded is "
-                                                                               "%08" PRIx32 ")",
-                       path, header_crc(h), h->crc);
+        return err_set(err, -EIO, "%s: its header is damaged (its checksum is %08" PRIx32
+                       ", recorded is %08" PRIx32 ")", path, header_crc(h), h->crc);
     if (h->rows == 0 || h->rows > body / sizeof(struct examples_record) ||
         h->ids > body / sizeof(int32_t) ||
         h->rows * sizeof(struct examples_record) + h->ids * sizeof(int32_t) != body)
-        return err_set(err, -EIO,
-                       "%s has %" PRIu64 " bytes, which does not fit its header's %" PRIu64
-                       " rows and %" PRIu64 " ids",
-                       path, size, h->rows, h->ids);
+        return err_set(err, -EIO, "%s has %" PRIu64 " bytes, which does not fit its header's "
+                       "%" PRIu64 " rows and %" PRIu64 " ids", path, size, h->rows, h->ids);
     if (h->longest == 0 || h->longest > h->ids || h->max_id < 0 || h->max_label < -1)
-        return err_set(err, -EIO,
-                       "%s: its header's bounds (longest row %" PRIu32 ", largest id %" PRId32
-                       ", largest label %" PRId32 ") are impossible",
-                       path, h->longest, h->max_id, h->max_label);
+        return err_set(err, -EIO, "%s: its header's bounds (longest row %" PRIu32 ", largest id "
+                       "%" PRId32 ", largest label %" PRId32 ") are impossible", path, h->longest,
+                       h->max_id, h->max_label);
     return 0;
 }
 
@@ -117,9 +110,8 @@ int examples_open(struct examples **out, const char *path, struct err *err)
     rc = e->path ? file_open_read(path, &e->fd, &size, err)
                  : err_set(err, -ENOMEM, "no memory to open %s", path);
     if (!rc && size < sizeof e->h)
-        rc = err_set(err, -EIO,
-                     "%s has %" PRIu64 " bytes, less than the %zu of a header of examples", path,
-                     size, sizeof e->h);
+        rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of "
+                     "examples", path, size, sizeof e->h);
     if (!rc)
         rc = file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
     if (!rc)
@@ -203,9 +195,8 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
     if (rc)
         return rc;
     if (r.n > most)
-        return err_set(err, -EOVERFLOW,
-                       "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is room for %zu",
-                       e->path, i, r.n, most);
+        return err_set(err, -EOVERFLOW, "%s: row %" PRIu64 " has %" PRIu32 " ids, but there is "
+                       "room for %zu", e->path, i, r.n, most);
     rc = file_pread(e->fd, ids, r.n * sizeof *ids, sizeof e->h + r.first * sizeof *ids, e->path,
                     err);
     if (rc)
@@ -222,63 +213,10 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
 
 /* ---- writing ---- */
 
-/* A new file that is appended to through a buffer. */
-struct part {
-    struct file_new f;
-    unsigned char  *buf; // (PART_BYTES)
-    size_t          used;
-    uint64_t        off; // of buf in the file
-};
-
 struct examples_new {
-    struct part            ids, records; // the file to be, and what goes to its end
+    struct append          ids, records; // the file to be, and what goes to its end
     struct examples_header h;
 };
-
-static int part_open(struct part *p, const char *path, uint64_t off, struct err *err)
-{
-    p->off = off;
-    p->buf = malloc(PART_BYTES);
-    if (!p->buf)
-        return err_set(err, -ENOMEM, "no memory to write %s", path);
-    return file_new_open(&p->f, path, err);
-}
-
-static int part_flush(struct part *p, struct err *err)
-{
-    int rc = file_pwrite(p->f.fd, p->buf, p->used, p->off, p->f.temp, err);
-
-    p->off += p->used;
-    p->used = 0;
-    return rc;
-}
-
-static int part_add(struct part *p, const void *bytes, size_t n, struct err *err)
-{
-    const unsigned char *from = bytes;
-
-    while (n > 0) {
-        size_t room = PART_BYTES - p->used, some = n < room ? n : room;
-
-        memcpy(p->buf + p->used, from, some);
-        p->used += some;
-        from += some;
-        n -= some;
-        if (p->used == PART_BYTES) {
-            int rc = part_flush(p, err);
-
-            if (rc)
-                return rc;
-        }
-    }
-    return 0;
-}
-
-static void part_close(struct part *p)
-{
-    file_new_abort(&p->f);
-    free(p->buf);
-}
 
 int examples_new_open(struct examples_new **out, const char *path, struct err *err)
 {
@@ -290,9 +228,9 @@ int examples_new_open(struct examples_new **out, const char *path, struct err *e
         return err_set(err, -ENOMEM, "no memory to write %s", path);
     w->h = (struct examples_header){ .version = EXAMPLES_VERSION, .max_label = -1 };
     memcpy(w->h.magic, examples_magic, sizeof w->h.magic);
-    rc = part_open(&w->ids, path, sizeof w->h, err);
+    rc = append_open(&w->ids, path, sizeof w->h, err);
     if (!rc)
-        rc = part_open(&w->records, path, 0, err);
+        rc = append_open(&w->records, path, 0, err);
     if (rc)
         examples_new_abort(w);
     else
@@ -310,18 +248,17 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
 
     assert(x->label >= -1 && isfinite(x->value));
     if (n == 0 || n > UINT32_MAX)
-        return err_set(err, -EINVAL,
-                       "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32 " are possible",
-                       w->h.rows, w->ids.f.path, n, UINT32_MAX);
+        return err_set(err, -EINVAL, "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32
+                       " are possible", w->h.rows, w->ids.f.path, n, UINT32_MAX);
     for (size_t k = 0; k < n; k++) {
         assert(ids[k] >= 0);
         if (ids[k] > w->h.max_id)
             w->h.max_id = ids[k];
     }
     r.crc = record_crc(&r, w->h.rows, ids);
-    rc = part_add(&w->ids, ids, n * sizeof *ids, err);
+    rc = append_add(&w->ids, ids, n * sizeof *ids, err);
     if (!rc)
-        rc = part_add(&w->records, &r, sizeof r, err);
+        rc = append_add(&w->records, &r, sizeof r, err);
     if (rc)
         return rc;
     w->h.sum = crc32c(w->h.sum, &r, sizeof r);
@@ -338,20 +275,20 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
 static int examples_new_join(struct examples_new *w, struct err *err)
 {
     uint64_t size, done = 0;
-    int      rc = part_flush(&w->ids, err);
+    int      rc = append_flush(&w->ids, err);
 
     if (!rc)
-        rc = part_flush(&w->records, err);
+        rc = append_flush(&w->records, err);
     size = w->records.off;
     while (!rc && done < size) {
-        size_t n = size - done < PART_BYTES ? (size_t)(size - done) : PART_BYTES;
+        size_t n = size_min(size - done, APPEND_BYTES);
 
         rc = file_pread(w->records.f.fd, w->records.buf, n, done, w->records.f.temp, err);
         if (!rc)
-            rc = part_add(&w->ids, w->records.buf, n, err);
+            rc = append_add(&w->ids, w->records.buf, n, err);
         done += n;
     }
-    return rc ? rc : part_flush(&w->ids, err);
+    return rc ? rc : append_flush(&w->ids, err);
 }
 
 int examples_new_commit(struct examples_new *w, struct err *err)
@@ -375,7 +312,7 @@ void examples_new_abort(struct examples_new *w)
 {
     if (!w)
         return;
-    part_close(&w->ids);
-    part_close(&w->records);
+    append_close(&w->ids);
+    append_close(&w->records);
     free(w);
 }

@@ -4,7 +4,7 @@
 #include "data/task/task.h"
 
 #include "data/base/json.h"
-#include "data/task/rows.h"
+#include "data/task/row_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -57,12 +57,12 @@ static size_t table_least(const struct task_columns *c)
 }
 
 /* One row of `width` columns; *row->text1 NULL where it is torn and left out. */
-static int table_row(const struct rows *r, const struct task_columns *c, size_t width,
+static int table_row(const struct row_file *r, const struct task_columns *c, size_t width,
                      struct task_row *row, struct err *err)
 {
-    size_t n = rows_fields(r);
+    size_t n = row_file_fields(r);
 
-    *row = (struct task_row){ .path = rows_path(r), .line = rows_line(r) };
+    *row = (struct task_row){ .path = row_file_path(r), .line = row_file_line(r) };
     if (c->torn ? n < width : n != width) {
         if (c->torn)
             return 0;
@@ -70,24 +70,24 @@ static int table_row(const struct rows *r, const struct task_columns *c, size_t 
                           n == 1 ? "" : "s", width);
     }
     if (c->label != -1)
-        row->label = rows_field(r, c->label == -2 ? n - 1 : (size_t)c->label);
+        row->label = row_file_field(r, c->label == -2 ? n - 1 : (size_t)c->label);
     if (c->torn && row->label && !*row->label)
         return 0;
-    row->text1 = rows_field(r, (size_t)c->text1);
+    row->text1 = row_file_field(r, (size_t)c->text1);
     if (c->text2 >= 0)
-        row->text2 = rows_field(r, (size_t)c->text2);
+        row->text2 = row_file_field(r, (size_t)c->text2);
     return 0;
 }
 
-static int table_read(struct rows *r, const struct task_columns *c, size_t width, struct reading *d,
+static int table_read(struct row_file *r, const struct task_columns *c, size_t width, struct reading *d,
                       struct err *err)
 {
     while (!reading_done(d)) {
         struct task_row row;
-        int             rc = rows_next(r, err);
+        int             rc = row_file_next(r, err);
 
         if (rc == 0)
-            return reading_end(d, rows_path(r), err);
+            return reading_end(d, row_file_path(r), err);
         if (rc > 0)
             rc = table_row(r, c, width, &row, err);
         row.names = d->names;
@@ -102,26 +102,26 @@ static int table_read(struct rows *r, const struct task_columns *c, size_t width
 
 /* The header of a GLUE file says how many columns its rows have. A number in the label's place is a
  * row: of a file without a header, which is another task's. */
-static int glue_header(struct rows *r, const struct task_columns *c, size_t *width, struct err *err)
+static int glue_header(struct row_file *r, const struct task_columns *c, size_t *width, struct err *err)
 {
     const char *label;
-    int         rc = rows_next(r, err);
+    int         rc = row_file_next(r, err);
 
     if (rc < 0)
         return rc;
     if (rc == 0)
-        return err_misuse(err, "%s is empty", rows_path(r));
-    if (rows_fields(r) < *width)
+        return err_misuse(err, "%s is empty", row_file_path(r));
+    if (row_file_fields(r) < *width)
         return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected",
-                          rows_path(r), rows_line(r), rows_fields(r),
-                          rows_fields(r) == 1 ? "" : "s", *width);
-    *width = rows_fields(r);
-    label = c->label == -1 ? "" : rows_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
+                          row_file_path(r), row_file_line(r), row_file_fields(r),
+                          row_file_fields(r) == 1 ? "" : "s", *width);
+    *width = row_file_fields(r);
+    label = c->label == -1 ? "" : row_file_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
     if (task_is_number(label))
         return err_misuse(err,
                           "%s:%zu: a header is expected, but '%.40s' stands where it names the "
                           "label: is this file the task's?",
-                          rows_path(r), rows_line(r), label);
+                          row_file_path(r), row_file_line(r), label);
     return 0;
 }
 
@@ -130,8 +130,8 @@ int task_read_glue(const char *path, const struct task_columns *c, uint64_t most
 {
     struct reading d = { .most = most, .row = row, .ctx = ctx };
     size_t         width = table_least(c);
-    struct rows   *r;
-    int            rc = rows_open(&r, path, ROWS_TSV, err);
+    struct row_file   *r;
+    int            rc = row_file_open(&r, path, ROWS_TSV, err);
 
     if (rc)
         return rc;
@@ -139,7 +139,7 @@ int task_read_glue(const char *path, const struct task_columns *c, uint64_t most
         rc = glue_header(r, c, &width, err);
     if (!rc)
         rc = table_read(r, c, width, &d, err);
-    rows_close(r);
+    row_file_close(r);
     return rc;
 }
 
@@ -304,18 +304,18 @@ static size_t delimiter_columns(const struct delimiter *d, const char *line, con
 /* Is the first line one of columns with another delimiter? Where the file's own one is not in it,
  * any that is; else one that gives a column `name`, which is missing. What cannot be read is said
  * elsewhere. */
-static int delimiter_check(const char *path, enum rows_kind kind, const char *name, struct err *err)
+static int delimiter_check(const char *path, enum row_kind kind, const char *name, struct err *err)
 {
     const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
-    struct rows            *r;
+    struct row_file            *r;
     struct err              ignored;
     const char             *line;
     size_t                  most = 1;
     int                     found;
 
-    if (rows_open(&r, path, ROWS_LINES, &ignored))
+    if (row_file_open(&r, path, ROWS_LINES, &ignored))
         return 0;
-    line = rows_next(r, &ignored) == 1 ? rows_field(r, 0) : "";
+    line = row_file_next(r, &ignored) == 1 ? row_file_field(r, 0) : "";
     if (delimiter_columns(used, line, name, &found) == 1 || (name && !found))
         for (size_t i = 0; i < sizeof delimiters / sizeof *delimiters; i++) {
             size_t n = delimiter_columns(&delimiters[i], line, name, &found);
@@ -325,7 +325,7 @@ static int delimiter_check(const char *path, enum rows_kind kind, const char *na
             other = &delimiters[i];
             most = n;
         }
-    rows_close(r);
+    row_file_close(r);
     if (!other)
         return 0;
     return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s",
@@ -335,22 +335,22 @@ static int delimiter_check(const char *path, enum rows_kind kind, const char *na
 
 /* ---- tables of one's own ---- */
 
-static int own_header(struct rows *r, enum rows_kind kind, const struct task_names *asked,
+static int own_header(struct row_file *r, enum row_kind kind, const struct task_names *asked,
                       struct task_columns *c, struct task_names *read, struct reading *d,
                       struct err *err)
 {
-    const char   *name[ROWS_MAX_FIELDS], *missing;
-    struct header h = { rows_path(r), name, 0 };
+    const char   *name[ROW_MAX_FIELDS], *missing;
+    struct header h = { row_file_path(r), name, 0 };
     int           rc = delimiter_check(h.path, kind, NULL, err);
 
-    if (!rc && (rc = rows_next(r, err)) == 0)
+    if (!rc && (rc = row_file_next(r, err)) == 0)
         return err_misuse(err, "%s is empty", h.path);
     if (rc < 0)
         return rc;
-    for (; h.n < rows_fields(r); h.n++) {
-        name[h.n] = rows_field(r, h.n);
+    for (; h.n < row_file_fields(r); h.n++) {
+        name[h.n] = row_file_field(r, h.n);
         if (header_find(&h, name[h.n]) >= 0)
-            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, rows_line(r),
+            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, row_file_line(r),
                               name[h.n]);
     }
     header_list(&h, d->known, sizeof d->known);
@@ -360,7 +360,7 @@ static int own_header(struct rows *r, enum rows_kind kind, const struct task_nam
     return rc < 0 ? rc : header_names(read, &h, c, missing, err);
 }
 
-static int own_read_table(struct rows *r, enum rows_kind kind, const struct task_names *asked,
+static int own_read_table(struct row_file *r, enum row_kind kind, const struct task_names *asked,
                           struct reading *d, struct err *err)
 {
     struct task_columns c;
@@ -369,7 +369,7 @@ static int own_read_table(struct rows *r, enum rows_kind kind, const struct task
 
     d->names = &read;
     if (!rc)
-        rc = table_read(r, &c, rows_fields(r), d, err);
+        rc = table_read(r, &c, row_file_fields(r), d, err);
     task_names_free(&read);
     return rc;
 }
@@ -380,13 +380,13 @@ static int own_read_table(struct rows *r, enum rows_kind kind, const struct task
 static int json_names(struct task_names *out, json_t *object, const char *path,
                       const struct task_names *asked, struct reading *d, struct err *err)
 {
-    const char         *names[ROWS_MAX_FIELDS], *name;
+    const char         *names[ROW_MAX_FIELDS], *name;
     struct header       h = { path, names, 0 };
     struct task_columns c;
     json_t             *value;
 
-    if (json_object_size(object) > ROWS_MAX_FIELDS)
-        return err_misuse(err, "%s: an object of more than %d names", path, ROWS_MAX_FIELDS);
+    if (json_object_size(object) > ROW_MAX_FIELDS)
+        return err_misuse(err, "%s: an object of more than %d names", path, ROW_MAX_FIELDS);
     json_object_foreach(object, name, value)
         names[h.n++] = name;
     header_list(&h, d->known, sizeof d->known);
@@ -426,13 +426,13 @@ static int json_label(const char **out, char **made, const json_t *object, const
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
 
-static int json_row(const struct rows *r, struct task_names *read, const struct task_names *asked,
+static int json_row(const struct row_file *r, struct task_names *read, const struct task_names *asked,
                     struct reading *d, struct err *err)
 {
     struct task_row row = {
-        .path = rows_path(r), .line = rows_line(r), .names = read, .known = d->known
+        .path = row_file_path(r), .line = row_file_line(r), .names = read, .known = d->known
     };
-    const char     *text = rows_field(r, 0);
+    const char     *text = row_file_field(r, 0);
     char            what[512], *made = NULL;
     json_t         *object;
     int             rc;
@@ -460,16 +460,16 @@ static int json_row(const struct rows *r, struct task_names *read, const struct 
     return rc;
 }
 
-static int own_read_json(struct rows *r, const struct task_names *asked, struct reading *d,
+static int own_read_json(struct row_file *r, const struct task_names *asked, struct reading *d,
                          struct err *err)
 {
     struct task_names read = { 0 };
     int               rc = 0;
 
     while (!rc && !reading_done(d)) {
-        rc = rows_next(r, err);
+        rc = row_file_next(r, err);
         if (rc == 0) {
-            rc = reading_end(d, rows_path(r), err);
+            rc = reading_end(d, row_file_path(r), err);
             break;
         }
         if (rc > 0)
@@ -484,7 +484,7 @@ static int own_read_json(struct rows *r, const struct task_names *asked, struct 
 /* How a file is read, by its name's end; negative: nobody knows. */
 static int own_kind(const char *path)
 {
-    static const struct { const char *end; enum rows_kind kind;
+    static const struct { const char *end; enum row_kind kind;
     } ends[] = {
         { ".csv", ROWS_CSV },
         { ".tsv", ROWS_TSV },
@@ -504,7 +504,7 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
 {
     struct task_names asked = names ? *names : (struct task_names){ 0 };
     struct reading    d = { .most = most, .row = row, .ctx = ctx };
-    struct rows   *r;
+    struct row_file   *r;
     int            kind = own_kind(path), rc;
 
     if (kind < 0)
@@ -512,11 +512,11 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
                           "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which "
                           "says how to read it",
                           path);
-    rc = rows_open(&r, path, (enum rows_kind)kind, err);
+    rc = row_file_open(&r, path, (enum row_kind)kind, err);
     if (rc)
         return rc;
     rc = kind == ROWS_LINES ? own_read_json(r, &asked, &d, err)
-                            : own_read_table(r, (enum rows_kind)kind, &asked, &d, err);
-    rows_close(r);
+                            : own_read_table(r, (enum row_kind)kind, &asked, &d, err);
+    row_file_close(r);
     return rc;
 }

@@ -1,15 +1,19 @@
 /* safetensors.c: model files as Hugging Face keeps them, as they are read: a folder of one file or
  * of shards.
  *
- * Only headers are held in memory (safetensors_header.c reads them); tensors pass through one piece
- * buffer. Divisions of this file: a folder of shards; reading values; verifying. Invariant: after
- * safetensors_open `tensors` is sorted by name without duplicates. The host is little-endian, as
- * the format is. */
-#include "data/tensors/safetensors_parts.h"
-
+ * Only headers are held in memory; tensors pass through one piece buffer. A header comes from
+ * anywhere, so nothing in it is believed: every length, offset and shape is checked before it is
+ * used. Divisions of this file: tensors; __metadata__, with what siTrain wrote beside them; one
+ * file; a folder; reading values; verifying.
+ * Invariants: after safetensors_open `tensors` is sorted by name without duplicates, and every
+ * tensor of a known dtype has count * size bytes inside its file, overlapping no other of it. The
+ * host is little-endian, as the format is. */
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
 #include "data/base/dtype.h"
+#include "data/base/file.h"
+#include "data/base/grow.h"
+#include "data/base/round.h"
+#include "data/tensors/safetensors_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,12 +24,248 @@
 
 #define MAX_SHARDS 10000u
 
+struct st_file {
+    int      fd;
+    char    *path;
+    uint64_t data_off, data_bytes;
+    json_t  *sums;       // tensor -> hex; NULL if the file has none of ours
+    uint32_t header_sum; // CRC32C of the header as it stands
+};
+
+struct safetensors {
+    struct st_file   *files;
+    size_t            n_files;
+    struct st_tensor *tensors;
+    size_t            n, cap;
+    unsigned char     piece[PIECE];
+};
+
+/* ---- tensors ---- */
+
+static const struct { const char *name; enum st_dtype dtype; unsigned size; } st_dtypes[] = {
+    { "F32", ST_F32, 4 },    { "F16", ST_F16, 2 },       { "BF16", ST_BF16, 2 },
+    { "F64", ST_OTHER, 8 },  { "I64", ST_OTHER, 8 },     { "U64", ST_OTHER, 8 },
+    { "I32", ST_OTHER, 4 },  { "U32", ST_OTHER, 4 },     { "I16", ST_OTHER, 2 },
+    { "U16", ST_OTHER, 2 },  { "I8", ST_OTHER, 1 },      { "U8", ST_OTHER, 1 },
+    { "BOOL", ST_OTHER, 1 }, { "F8_E4M3", ST_OTHER, 1 }, { "F8_E5M2", ST_OTHER, 1 },
+};
+
+/* dims and count of the tensor from its "shape"; -1 if it is none. */
+static int st_shape(struct st_tensor *t, const json_t *shape)
+{
+    if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
+        return -1;
+    t->n_dims = (int)json_array_size(shape);
+    t->count = 1;
+    for (int i = 0; i < t->n_dims; i++) {
+        const json_t *d = json_array_get(shape, (size_t)i);
+
+        if (!json_is_integer(d) || json_integer_value(d) < 0)
+            return -1;
+        t->dims[i] = (uint64_t)json_integer_value(d);
+        if (__builtin_mul_overflow(t->count, t->dims[i], &t->count))
+            return -1;
+    }
+    return 0;
+}
+
+static int st_tensor_parse(struct st_tensor *t, const json_t *v, const struct st_file *f,
+                           struct err *err)
+{
+    const char *dtype = json_string_value(json_object_get(v, "dtype"));
+    json_int_t  begin, end;
+    uint64_t    bytes;
+
+    if (!dtype)
+        return err_misuse(err, "%s: tensor %s has no dtype", f->path, t->name);
+    if (st_shape(t, json_object_get(v, "shape")))
+        return err_misuse(err, "%s: tensor %s has no shape of at most 8 sizes", f->path, t->name);
+    if (json_unpack(json_object_get(v, "data_offsets"), "[I, I!]", &begin, &end) || begin < 0 ||
+        begin > end || (uint64_t)end > f->data_bytes)
+        return err_misuse(err, "%s: tensor %s has no data_offsets inside the file's %" PRIu64
+                          " bytes of data", f->path, t->name, f->data_bytes);
+    t->offset = f->data_off + (uint64_t)begin;
+    t->bytes = (uint64_t)(end - begin);
+    t->dtype = ST_OTHER;
+    for (size_t i = 0; i < sizeof st_dtypes / sizeof *st_dtypes; i++) {
+        if (strcmp(dtype, st_dtypes[i].name))
+            continue;
+        t->dtype = st_dtypes[i].dtype;
+        if (__builtin_mul_overflow(t->count, st_dtypes[i].size, &bytes) || bytes != t->bytes)
+            return err_misuse(err, "%s: tensor %s has %" PRIu64 " bytes of data, but its shape and "
+                              "dtype %s take another number", f->path, t->name, t->bytes, dtype);
+    }
+    return 0;
+}
+
+/* By the place in the file; what is empty stands before what is not. */
+static int st_by_place(const void *a, const void *b)
+{
+    const struct st_tensor *p = a, *q = b;
+
+    return p->offset != q->offset ? (p->offset < q->offset ? -1 : 1)
+                                  : (p->bytes > q->bytes) - (p->bytes < q->bytes);
+}
+
+/* ---- __metadata__ ---- */
+
+/* A key that is one byte off one of ours was one of ours: as another one it would be passed over,
+ * and what it stands for with it. */
+static int st_keys_check(const struct st_file *f, const json_t *meta, struct err *err)
+{
+    static const char *const ours[] = { SUMS_KEY, HEADER_KEY };
+    const char              *key;
+    json_t                  *v;
+
+    json_object_foreach((json_t *)(uintptr_t)meta, key, v) {
+        for (size_t k = 0; k < sizeof ours / sizeof *ours; k++) {
+            size_t n = strlen(ours[k]), other = 0;
+
+            for (size_t i = 0; strlen(key) == n && i < n; i++)
+                other += key[i] != ours[k][i];
+            if (other == 1)
+                return err_set(err, -EIO, "%s is corrupt: its __metadata__ has a key %s, which "
+                               "must have been %s", f->path, key, ours[k]);
+        }
+    }
+    return 0;
+}
+
+/* The header against its own checksum, if siTrain wrote one. Overwrites the digits in `text`. */
+static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta,
+                           struct err *err)
+{
+    const char *recorded = json_string_value(json_object_get(meta, HEADER_KEY));
+    char       *digits, found[9];
+
+    if (!recorded)
+        return 0;
+    digits = memmem(text, n, HEADER_MARK, strlen(HEADER_MARK));
+    if (digits && (size_t)(text + n - digits) >= strlen(HEADER_MARK HEADER_ZEROS))
+        memcpy(digits + strlen(HEADER_MARK), HEADER_ZEROS, strlen(HEADER_ZEROS));
+    snprintf(found, sizeof found, "%08x", crc32c(0, text, n));
+    if (!digits || strcmp(found, recorded))
+        return err_set(err, -EIO, "%s is corrupt: its header of %zu bytes has checksum %s, written "
+                       "was %.8s (if another program rewrote it, take the keys sitrain.* out of "
+                       "its __metadata__)", f->path, n, found, recorded);
+    return 0;
+}
+
+/* Our checksums, if the file has them: a JSON object inside a string, since
+ * __metadata__ holds only strings. */
+static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
+{
+    const json_t *sums = json_object_get(meta, SUMS_KEY);
+    char          what[512];
+
+    int           rc;
+
+    if (!json_is_object(meta))
+        return err_misuse(err, "%s: __metadata__ is not an object", f->path);
+    rc = st_keys_check(f, meta, err);
+    if (rc || !json_is_string(sums))
+        return rc;
+    snprintf(what, sizeof what, "%s of %s", SUMS_KEY, f->path);
+    return json_parse(&f->sums, json_string_value(sums), json_string_length(sums), what, err);
+}
+
+/* ---- one file ---- */
+
+/* Take in one tensor, checked; its name is freed by safetensors_close, also after an error. */
+static int st_tensor_add(struct safetensors *s, size_t file, const char *name, const json_t *v,
+                         struct err *err)
+{
+    struct st_tensor *t;
+    int rc = grow(&s->tensors, &s->cap, s->n + 1, sizeof *s->tensors, "tensors", err);
+
+    if (rc)
+        return rc;
+    t = &s->tensors[s->n];
+    *t = (struct st_tensor){ .name = strdup(name), .file = file };
+    if (!t->name)
+        return err_set(err, -ENOMEM, "no memory for %s", s->files[file].path);
+    s->n++;
+    return st_tensor_parse(t, v, &s->files[file], err);
+}
+
+static int st_header_parse(struct safetensors *s, size_t file, json_t *root, struct err *err)
+{
+    struct st_file *f = &s->files[file];
+    size_t          first = s->n;
+    const char     *name;
+    json_t         *v;
+    int             rc = 0;
+
+    if (!json_is_object(root))
+        return err_misuse(err, "%s: the header is not a JSON object", f->path);
+    json_object_foreach(root, name, v) {
+        rc = strcmp(name, "__metadata__") ? st_tensor_add(s, file, name, v, err)
+                                          : st_metadata(f, v, err);
+        if (rc)
+            return rc;
+    }
+    if (s->n > first)
+        qsort(s->tensors + first, s->n - first, sizeof *s->tensors, st_by_place);
+    for (size_t i = first + 1; i < s->n; i++) {
+        const struct st_tensor *t = &s->tensors[i], *before = t - 1;
+
+        if (t->offset < before->offset + before->bytes)
+            return err_misuse(err, "%s: the data of tensors %s and %s overlap", f->path,
+                              before->name, t->name);
+    }
+    return 0;
+}
+
+/* Open dir/name as s->files[file] and take in its tensors; safetensors_close gives back what was
+ * taken in, also after an error. */
+static int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name,
+                        struct err *err)
+{
+    struct st_file *f = &s->files[file];
+    uint64_t        size, header = 0;
+    char           *text = NULL, what[512];
+    json_t         *root = NULL;
+    int             rc;
+
+    f->path = file_join(dir, name, err);
+    if (!f->path)
+        return -ENOMEM;
+    rc = file_open_read(f->path, &f->fd, &size, err);
+    if (!rc && size < sizeof header)
+        rc = err_misuse(err, "%s is no safetensors file: its %" PRIu64 " bytes are less than the 8 "
+                        "of a header length", f->path, size);
+    if (!rc)
+        rc = file_pread(f->fd, &header, sizeof header, 0, f->path, err);
+    if (rc)
+        return rc;
+    if (header > MAX_HEADER_BYTES || header > size - sizeof header)
+        return err_misuse(err, "%s is no safetensors file: a header of %" PRIu64 " bytes in a file "
+                          "of %" PRIu64 " (at most %u)", f->path, header, size, MAX_HEADER_BYTES);
+    f->data_off = sizeof header + header;
+    f->data_bytes = size - f->data_off;
+    text = malloc(header + 1);
+    if (!text)
+        return err_set(err, -ENOMEM, "no memory for the header of %s", f->path);
+    snprintf(what, sizeof what, "the header of %s", f->path);
+    rc = file_pread(f->fd, text, header, sizeof header, f->path, err);
+    f->header_sum = rc ? 0 : crc32c(0, text, header);
+    if (!rc)
+        rc = json_parse(&root, text, header, what, err);
+    if (!rc)
+        rc = st_header_check(f, text, header, json_object_get(root, "__metadata__"), err);
+    if (!rc)
+        rc = st_header_parse(s, file, root, err);
+    json_decref(root);
+    free(text);
+    return rc;
+}
+
 /* ---- a folder ---- */
 
 /* files[] for n shards, all closed. */
 static int st_files_alloc(struct safetensors *s, size_t n, struct err *err)
 {
-    s->files = calloc(n ? n : 1, sizeof *s->files);
+    s->files = calloc(n, sizeof *s->files);
     if (!s->files)
         return err_set(err, -ENOMEM, "no memory for %zu safetensors files", n);
     s->n_files = n;
@@ -71,16 +311,14 @@ static int st_open_index(struct safetensors *s, const char *dir, const char *pat
     if (!rc)
         rc = st_files_alloc(s, json_object_size(shards), err);
     if (!rc)
-        json_object_foreach(shards, shard, v) {
-            rc = st_file_open(s, i++, dir, shard, err);
-            if (rc)
+        json_object_foreach(shards, shard, v)
+            if ((rc = st_file_open(s, i++, dir, shard, err)))
                 break;
-        }
     json_decref(shards);
     return rc;
 }
 
-static int st_compare(const void *a, const void *b)
+static int st_by_name(const void *a, const void *b)
 {
     const struct st_tensor *p = a, *q = b;
 
@@ -96,7 +334,7 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
 
     if (s->n == 0)
         return err_misuse(err, "%s: model.safetensors holds no tensor", dir);
-    qsort(s->tensors, s->n, sizeof *s->tensors, st_compare);
+    qsort(s->tensors, s->n, sizeof *s->tensors, st_by_name);
     for (size_t i = 1; i < s->n; i++)
         if (!strcmp(s->tensors[i].name, s->tensors[i - 1].name))
             return err_misuse(err, "%s: tensor %s stands in two files, %s and %s", dir,
@@ -115,18 +353,15 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
 int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
 {
     struct safetensors *s = calloc(1, sizeof *s);
-    char               *one = NULL, *index = NULL;
-    json_t             *root = NULL;
-    int                 rc;
+    char               *one = file_join(dir, "model.safetensors", err),
+         *index = file_join(dir, "model.safetensors.index.json", err);
+    json_t *root = NULL;
+    int     rc;
 
     *out = NULL;
-    if (!s || asprintf(&one, "%s/model.safetensors", dir) < 0 ||
-        asprintf(&index, "%s/model.safetensors.index.json", dir) < 0) {
-        free(s);
-        free(one);
-        return err_set(err, -ENOMEM, "no memory to open %s", dir);
-    }
-    if (access(one, F_OK) == 0) {
+    if (!s || !one || !index) {
+        rc = err_set(err, -ENOMEM, "no memory to open %s", dir);
+    } else if (access(one, F_OK) == 0) {
         rc = st_files_alloc(s, 1, err);
         if (!rc)
             rc = st_file_open(s, 0, dir, "model.safetensors", err);
@@ -180,7 +415,7 @@ const struct st_tensor *safetensors_find(const struct safetensors *s, const char
 {
     struct st_tensor key = { .name = (char *)(uintptr_t)name };
 
-    return bsearch(&key, s->tensors, s->n, sizeof *s->tensors, st_compare);
+    return bsearch(&key, s->tensors, s->n, sizeof *s->tensors, st_by_name);
 }
 
 /* ---- values ---- */
@@ -195,20 +430,19 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
         return err_misuse(err, "%s: tensor %s is not of dtype F32, F16 or BF16", f->path, t->name);
     if (t->dtype == ST_F32)
         return file_pread(f->fd, out, 4 * n, t->offset + 4 * first, f->path, err);
-    for (size_t done = 0; done < n;) {
-        size_t part = n - done < PIECE / 2 ? n - done : PIECE / 2;
-        int    rc =
-            file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * (first + done), f->path, err);
+    for (size_t part; n > 0; first += part, out += part, n -= part) {
+        int rc;
 
+        part = size_min(n, PIECE / 2);
+        rc = file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * first, f->path, err);
         if (rc)
             return rc;
         for (size_t i = 0; i < part; i++) {
             uint16_t h;
 
             memcpy(&h, s->piece + 2 * i, sizeof h);
-            out[done + i] = t->dtype == ST_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+            out[i] = t->dtype == ST_F16 ? f16_to_f32(h) : bf16_to_f32(h);
         }
-        done += part;
     }
     return 0;
 }
@@ -221,15 +455,14 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
 {
     const struct st_file *f = &s->files[t->file];
     const char           *hex = json_string_value(json_object_get(f->sums, t->name));
-    uint64_t              bytes = t->dtype == ST_OTHER ? 0 : t->count * st_size(t->dtype);
     uint32_t              sum = 0;
     char                  found[9];
 
     if (!hex || t->dtype == ST_OTHER)
         return err_set(err, -EIO, "%s: tensor %s has no checksum in %s, though siTrain wrote one "
                        "for each it wrote", f->path, t->name, SUMS_KEY);
-    for (uint64_t done = 0; done < bytes;) {
-        size_t part = bytes - done < PIECE ? (size_t)(bytes - done) : PIECE;
+    for (uint64_t done = 0; done < t->bytes;) {
+        size_t part = size_min(t->bytes - done, PIECE);
         int    rc = file_pread(f->fd, s->piece, part, t->offset + done, f->path, err);
 
         if (!rc)
@@ -242,8 +475,8 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
     snprintf(found, sizeof found, "%08x", sum);
     if (strcmp(found, hex))
         return err_set(err, -EIO, "%s is corrupt: the %" PRIu64 " bytes at %" PRIu64 " of tensor "
-                       "%s have checksum %s, written were %.8s", f->path, bytes, t->offset, t->name,
-                       found, hex);
+                       "%s have checksum %s, written were %.8s", f->path, t->bytes, t->offset,
+                       t->name, found, hex);
     return 0;
 }
 

@@ -17,9 +17,9 @@ struct st_tensor {
     enum st_dtype dtype;
     int           n_dims;
     uint64_t      dims[8];
-    uint64_t      count;  // product of dims
-    uint64_t      offset; // of its data in its file
-    size_t        file;   // which shard
+    uint64_t      count;         // product of dims
+    uint64_t      offset, bytes; // of its data in its file
+    size_t        file;          // which shard
 };
 
 struct safetensors;
@@ -32,8 +32,8 @@ int  safetensors_open(struct safetensors **out, const char *dir, struct err *err
 void safetensors_close(struct safetensors *s);
 size_t safetensors_count(const struct safetensors *s);
 const struct st_tensor *safetensors_at(const struct safetensors *s, size_t i);
-const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name); // NULL if
-                                                                                         // absent
+/* NULL if absent. */
+const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name);
 
 /* Elements first..first+n of t as fp32. */
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,

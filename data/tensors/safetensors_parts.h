@@ -1,6 +1,4 @@
-/* safetensors_parts.h: what the files of safetensors share, and private to them (safetensors.c, a
- * folder as it is read; safetensors_header.c, the header of one of its files; safetensors_writer.c,
- * a file as it is written). */
+/* safetensors_parts.h: what safetensors.c, which reads, and safetensors_writer.c share. */
 #ifndef DATA_TENSORS_SAFETENSORS_PARTS_H
 #define DATA_TENSORS_SAFETENSORS_PARTS_H
 
@@ -15,32 +13,5 @@
 #define HEADER_KEY       "sitrain.header"
 #define HEADER_MARK      "\"" HEADER_KEY "\":\"" // what its 8 hex digits follow
 #define HEADER_ZEROS     "00000000"                // and what they are while they are computed
-
-struct st_file {
-    int      fd;
-    char    *path;
-    uint64_t data_off, data_bytes;
-    json_t  *sums;       // tensor -> hex; NULL if the file has none of ours
-    uint32_t header_sum; // CRC32C of the header as it stands
-};
-
-struct safetensors {
-    struct st_file   *files;
-    size_t            n_files;
-    struct st_tensor *tensors;
-    size_t            n, cap;
-    unsigned char     piece[PIECE];
-};
-
-static inline size_t st_size(enum st_dtype dtype)
-{
-    assert(dtype != ST_OTHER);
-    return dtype == ST_F32 ? 4 : 2;
-}
-
-/* Open dir/name as s->files[file] and take in its tensors, checked; safetensors_close gives back
- * what was taken in, also after an error. */
-int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name,
-                 struct err *err);
 
 #endif

@@ -7,8 +7,10 @@
 #include "data/tensors/safetensors_parts.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
 #include "data/base/dtype.h"
+#include "data/base/file.h"
+#include "data/base/grow.h"
+#include "data/base/round.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,11 +28,16 @@ struct st_declared {
     uint32_t sum;            // CRC32C of what was written of it
 };
 
+static size_t st_size(enum st_dtype dtype)
+{
+    return dtype == ST_F32 ? 4 : 2;
+}
+
 struct safetensors_writer {
     struct file_new     f;
     enum st_dtype       dtype;
     struct st_declared *tensors;
-    size_t              n, current; // current: being written
+    size_t              n, cap, current; // current: being written
     uint64_t            done;       // elements of current
     uint64_t            data_off;   // 0 until the header is laid out
     uint64_t            off;        // of the next byte
@@ -59,13 +66,13 @@ int safetensors_writer_open(struct safetensors_writer **out, const char *path, e
 int safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
                                const uint64_t *dims, struct err *err)
 {
-    struct st_declared *p = realloc(w->tensors, (w->n + 1) * sizeof *p);
+    struct st_declared *p;
+    int rc = grow(&w->tensors, &w->cap, w->n + 1, sizeof *w->tensors, "tensors", err);
 
     assert(!w->data_off && n_dims >= 0 && n_dims <= 8);
-    if (!p)
-        return err_set(err, -ENOMEM, "no memory for tensor %s", name);
-    w->tensors = p;
-    p += w->n;
+    if (rc)
+        return rc;
+    p = &w->tensors[w->n];
     *p = (struct st_declared){ .name = strdup(name), .n_dims = n_dims, .count = 1 };
     if (!p->name)
         return err_set(err, -ENOMEM, "no memory for tensor %s", name);
@@ -141,15 +148,13 @@ static void header_fill(char *padded, size_t n, const char *text)
 static int st_header_write(struct safetensors_writer *w, struct err *err)
 {
     char    *text = st_header_text(w), *padded;
-    uint64_t n, len;
+    uint64_t n;
     int      rc;
 
     if (!text)
-        return err_set(err, -ENOMEM,
-                       "no memory for the header of %s, or a tensor's name is not UTF-8",
-                       w->f.path);
-    len = strlen(text);
-    n = (len + 7) / 8 * 8;
+        return err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not "
+                       "UTF-8", w->f.path);
+    n = round_up(strlen(text), 8);
     assert(!w->data_off || w->data_off == sizeof n + n);
     padded = malloc(n + 1);
     if (padded)
@@ -209,8 +214,7 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
     int rc = w->data_off ? 0 : st_header_write(w, err);
 
     while (!rc) {
-        uint64_t left;
-        size_t   part = n < PIECE / 4 ? n : PIECE / 4;
+        size_t part = size_min(n, PIECE / 4);
 
         st_writer_advance(w);
         if (n == 0)
@@ -218,9 +222,7 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
         if (w->current == w->n)
             return err_set(err, -EINVAL, "%s: more values than the declared tensors hold",
                            w->f.path);
-        left = w->tensors[w->current].count - w->done;
-        if (part > left)
-            part = (size_t)left;
+        part = size_min(part, w->tensors[w->current].count - w->done);
         rc = st_writer_piece(w, values, part, err);
         values += part;
         n -= part;
@@ -230,8 +232,8 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
 
 int safetensors_writer_commit(struct safetensors_writer *w, struct err *err)
 {
-    int rc = safetensors_writer_add(w, NULL, 0, err); // lays the header out if all tensors are
-                                                      // empty
+    // the header is laid out by this if all tensors are empty
+    int rc = safetensors_writer_add(w, NULL, 0, err);
 
     if (!rc && w->current < w->n)
         rc = err_set(err, -EINVAL, "%s: tensor %s got %" PRIu64 " of its %" PRIu64 " values",

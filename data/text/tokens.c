@@ -6,8 +6,10 @@
  * tokens_open and tokens_expect. */
 #include "data/text/tokens.h"
 
+#include "data/base/append.h"
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/round.h"
 #include "data/base/utf8.h"
 
 #include <assert.h>
@@ -42,46 +44,27 @@ struct tokens {
 
 /* ---- what a file is ---- */
 
-static int32_t get_i32(const unsigned char *p)
+/* The numbers that begin a file of llm.c, little-endian as the processor is. */
+struct llmc_header { int32_t magic, version, count; };
+
+/* Whether text[0..n) is valid and without NUL; *used excludes a last code point that is cut off. */
+static int text_valid(const char *text, size_t n, size_t *used)
 {
-    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-                     (uint32_t)p[3] << 24);
-}
+    int why;
 
-static void put_i32(unsigned char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(v >> 8 * i);
-}
-
-/* Whether p[0..n) is valid text without NUL; *used excludes a last code point that is cut off. */
-static int text_valid(const unsigned char *p, size_t n, size_t *used)
-{
-    size_t i = 0;
-
-    while (i < n) {
-        int len = utf8_length(p + i, n - i);
-
-        if (len < 0 || p[i] == 0)
-            return 0;
-        if (len == 0)
-            break;
-        i += (size_t)len;
-    }
-    *used = i;
-    return 1;
+    *used = utf8_valid(text, n, &why);
+    return why >= 0 && !memchr(text, 0, *used);
 }
 
 /* Look at the whole file, in pieces; *text tells. */
-static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char *buf, int *text,
+static int tokens_is_text(int fd, uint64_t size, const char *path, char *buf, int *text,
                           const struct watch *watch, struct err *err)
 {
-    size_t   carry = 0, used = 0;
-    uint64_t off = 0;
+    size_t carry = 0, used = 0;
 
     *text = 0;
-    while (off < size) {
-        size_t n = size - off < MIB - carry ? (size_t)(size - off) : MIB - carry;
+    for (uint64_t off = 0; off < size;) {
+        size_t n = size_min(size - off, MIB - carry);
         int    rc = file_pread(fd, buf + carry, n, off, path, err);
 
         if (rc)
@@ -99,32 +82,26 @@ static int tokens_is_text(int fd, uint64_t size, const char *path, unsigned char
     return 0;
 }
 
-/* Whether a header of llm.c stands at the beginning. */
-static int tokens_is_llmc(int fd, uint64_t size, const char *path, int *llmc, struct err *err)
+/* What stands where a header of llm.c would; zeros where the file is too short. */
+static int header_read(int fd, uint64_t size, const char *path, struct llmc_header *h,
+                       struct err *err)
 {
-    unsigned char magic[4];
-    int           rc;
-
-    *llmc = 0;
-    if (size < sizeof magic)
-        return 0;
-    rc = file_pread(fd, magic, sizeof magic, 0, path, err);
-    *llmc = !rc && get_i32(magic) == LLMC_MAGIC;
-    return rc;
+    *h = (struct llmc_header){ 0 };
+    return file_pread(fd, h, size_min(size, sizeof *h), 0, path, err);
 }
 
 int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
                   struct err *err)
 {
-    unsigned char *buf = NULL;
-    uint64_t       size;
-    int            fd, llmc, text = 0;
-    int            rc = file_open_read(path, &fd, &size, err);
+    struct llmc_header h;
+    char              *buf = NULL;
+    uint64_t           size;
+    int                fd, text = 0, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
-    rc = tokens_is_llmc(fd, size, path, &llmc, err);
-    if (rc || llmc)
+    rc = header_read(fd, size, path, &h, err);
+    if (rc || h.magic == LLMC_MAGIC)
         goto out;
     buf = malloc(MIB);
     rc = buf ? tokens_is_text(fd, size, path, buf, &text, watch, err)
@@ -137,7 +114,7 @@ int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *
                         path, size);
 out:
     if (!rc)
-        *kind = llmc ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
+        *kind = h.magic == LLMC_MAGIC ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
     free(buf);
     close(fd);
     return rc;
@@ -145,37 +122,28 @@ out:
 
 /* ---- opening ---- */
 
-static int tokens_open_llmc(struct tokens *t, struct err *err)
+static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h, struct err *err)
 {
-    unsigned char h[12];
-    int32_t       version, n;
-    int           rc;
-
     if (t->size < LLMC_HEADER_BYTES)
         return err_misuse(err, "%s begins as an llm.c token file, but its %" PRIu64 " bytes are "
                           "less than the header's %u", t->path, t->size, LLMC_HEADER_BYTES);
-    rc = file_pread(t->fd, h, sizeof h, 0, t->path, err);
-    if (rc)
-        return rc;
-    version = get_i32(h + 4);
-    n = get_i32(h + 8);
-    if (version != LLMC_VERSION)
+    if (h->version != LLMC_VERSION)
         return err_misuse(err, "%s is an llm.c token file of version %d, but only version %d "
-                          "(uint16 ids) is known", t->path, version, LLMC_VERSION);
-    if (n < 0 || t->size != LLMC_HEADER_BYTES + 2 * (uint64_t)n)
-        return err_misuse(err,
-                          "%s has %" PRIu64 " bytes, but its header says %d tokens, which take "
-                                            "%" PRId64,
-                          t->path, t->size, n, (int64_t)LLMC_HEADER_BYTES + 2 * (int64_t)n);
+                          "(uint16 ids) is known", t->path, h->version, LLMC_VERSION);
+    if (h->count < 0 || t->size != LLMC_HEADER_BYTES + 2 * (uint64_t)h->count)
+        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens, which "
+                          "take %" PRId64, t->path, t->size, h->count,
+                          (int64_t)LLMC_HEADER_BYTES + 2 * (int64_t)h->count);
     t->data_off = LLMC_HEADER_BYTES;
-    t->count = (uint64_t)n;
+    t->count = (uint64_t)h->count;
     return 0;
 }
 
 int tokens_open(struct tokens **out, const char *path, struct err *err)
 {
-    struct tokens *t = calloc(1, sizeof *t);
-    int            rc, llmc;
+    struct tokens     *t = calloc(1, sizeof *t);
+    struct llmc_header h;
+    int                rc;
 
     *out = NULL;
     if (!t)
@@ -183,23 +151,17 @@ int tokens_open(struct tokens **out, const char *path, struct err *err)
     t->fd = -1;
     t->path = strdup(path);
     t->mib = malloc(MIB);
-    if (!t->path || !t->mib) {
-        rc = err_set(err, -ENOMEM, "no memory to open %s", path);
-        goto out;
-    }
-    rc = file_open_read(path, &t->fd, &t->size, err);
+    rc = t->path && t->mib ? file_open_read(path, &t->fd, &t->size, err)
+                           : err_set(err, -ENOMEM, "no memory to open %s", path);
     if (!rc)
-        rc = tokens_is_llmc(t->fd, t->size, path, &llmc, err);
-    if (rc)
-        goto out;
-    if (llmc)
-        rc = tokens_open_llmc(t, err);
-    else if (t->size % 2)
+        rc = header_read(t->fd, t->size, path, &h, err);
+    if (!rc && h.magic == LLMC_MAGIC)
+        rc = tokens_open_llmc(t, &h, err);
+    else if (!rc && t->size % 2)
         rc = err_misuse(err, "%s has no llm.c header and an odd size, %" PRIu64 " bytes: uint16 "
                         "token ids were expected", path, t->size);
     else
         t->count = t->size / 2;
-out:
     if (rc)
         tokens_close(t);
     else
@@ -235,25 +197,29 @@ const char *tokens_path(const struct tokens *t)
 
 size_t tokens_sums(const struct tokens *t)
 {
-    return (size_t)((t->size + MIB - 1) / MIB);
+    return div_up(t->size, MIB);
 }
 
-/* CRC32C of MiB i as it is on disk now. */
-static int tokens_sum(struct tokens *t, size_t i, uint32_t *sum, struct err *err)
+/* Bytes of the file into the buffer, and their CRC32C. */
+static int tokens_sum(struct tokens *t, uint64_t off, size_t n, uint32_t *sum, struct err *err)
 {
-    uint64_t off = (uint64_t)i * MIB;
-    size_t   n = t->size - off < MIB ? (size_t)(t->size - off) : MIB;
-    int      rc = file_pread(t->fd, t->mib, n, off, t->path, err);
+    int rc = file_pread(t->fd, t->mib, n, off, t->path, err);
 
+    t->held_bytes = 0;
     if (!rc)
         *sum = crc32c(0, t->mib, n);
     return rc;
 }
 
+static size_t mib_bytes(const struct tokens *t, size_t i)
+{
+    return size_min(t->size - (uint64_t)i * MIB, MIB);
+}
+
 int tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, struct err *err)
 {
     for (size_t i = 0; i < tokens_sums(t); i++) {
-        int rc = tokens_sum(t, i, &sums[i], err);
+        int rc = tokens_sum(t, (uint64_t)i * MIB, mib_bytes(t, i), &sums[i], err);
 
         if (!rc)
             rc = watch_look(watch, i + 1, tokens_sums(t), err);
@@ -271,9 +237,9 @@ int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *
     free(t->sums);
     free(t->checked);
     free(t->parts);
-    t->sums = malloc(n ? n * sizeof *sums : 1);
-    t->checked = calloc(n ? n : 1, 1);
-    t->parts = calloc(n ? n : 1, PARTS * sizeof *t->parts);
+    t->sums = malloc((n + 1) * sizeof *sums);
+    t->checked = calloc(n + 1, 1);
+    t->parts = calloc(n + 1, PARTS * sizeof *t->parts);
     t->held_bytes = 0;
     if (!t->sums || !t->checked || !t->parts) {
         free(t->sums);
@@ -287,25 +253,22 @@ int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *
 
 int tokens_verify(struct tokens *t, size_t i, struct err *err)
 {
+    uint64_t at = (uint64_t)i * MIB;
+    size_t   n = mib_bytes(t, i);
     uint32_t sum;
     int      rc;
 
     assert(t->sums && i < tokens_sums(t));
-    t->held_bytes = 0;
-    rc = tokens_sum(t, i, &sum, err);
+    rc = tokens_sum(t, at, n, &sum, err);
     if (!rc && sum != t->sums[i])
         rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
-                     " has checksum %08x, recorded is %08x", t->path, (uint64_t)i * MIB, sum,
-                     t->sums[i]);
+                     " has checksum %08x, recorded is %08x", t->path, at, sum, t->sums[i]);
     if (rc)
         return rc;
-    t->held = (uint64_t)i * MIB;
-    t->held_bytes = t->size - t->held < MIB ? (size_t)(t->size - t->held) : MIB;
-    for (size_t k = 0; k * PART < t->held_bytes; k++) {
-        size_t left = t->held_bytes - k * PART;
-
-        t->parts[i * PARTS + k] = crc32c(0, t->mib + k * PART, left < PART ? left : PART);
-    }
+    t->held = at;
+    t->held_bytes = n;
+    for (size_t k = 0; k * PART < n; k++)
+        t->parts[i * PARTS + k] = crc32c(0, t->mib + k * PART, size_min(n - k * PART, PART));
     t->checked[i] = 1;
     return 0;
 }
@@ -316,7 +279,7 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
 {
     size_t   k = (size_t)(off / PART);
     uint64_t at = (uint64_t)k * PART;
-    size_t   n = t->size - at < PART ? (size_t)(t->size - at) : PART;
+    size_t   n = size_min(t->size - at, PART);
     uint32_t sum;
     int      rc;
 
@@ -324,11 +287,9 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
         return 0;
     if (!t->checked[off / MIB])
         return tokens_verify(t, (size_t)(off / MIB), err);
-    t->held_bytes = 0;
-    rc = file_pread(t->fd, t->mib, n, at, t->path, err);
+    rc = tokens_sum(t, at, n, &sum, err);
     if (rc)
         return rc;
-    sum = crc32c(0, t->mib, n);
     if (sum != t->parts[k])
         return err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
                        "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum,
@@ -351,7 +312,7 @@ static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size
         if (rc)
             return rc;
         at = (size_t)(off - t->held);
-        part = n < t->held_bytes - at ? n : t->held_bytes - at;
+        part = size_min(n, t->held_bytes - at);
         memcpy(raw, t->mib + at, part);
         raw += part;
         off += part;
@@ -363,28 +324,23 @@ static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
                 struct err *err)
 {
-    unsigned char raw[2 * PIECE_IDS];
-    int           rc = 0;
+    uint16_t raw[PIECE_IDS];
+    int      rc = 0;
 
     if (first > t->count || n > t->count - first)
         return err_misuse(err, "%s holds %" PRIu64 " tokens, but %zu from position %" PRIu64
                           " were asked for", t->path, t->count, n, first);
-    for (size_t done = 0; !rc && done < n;) {
-        size_t part = n - done < PIECE_IDS ? n - done : PIECE_IDS;
-
-        rc = tokens_bytes(t, t->data_off + 2 * (first + done), raw, 2 * part, err);
+    for (size_t done = 0, part; !rc && done < n; done += part) {
+        part = size_min(n - done, PIECE_IDS);
+        rc = tokens_bytes(t, t->data_off + 2 * (first + done), (unsigned char *)raw, 2 * part, err);
         for (size_t i = 0; !rc && i < part; i++) {
-            ids[done + i] = raw[2 * i] | raw[2 * i + 1] << 8;
-            if ((size_t)ids[done + i] >= vocab)
-                rc = err_misuse(err,
-                                "%s: id %d at position %" PRIu64 " is not below the vocabulary's "
-                                                                 "%zu%s",
-                                t->path, ids[done + i], first + done + i, vocab,
-                                t->data_off ? ""
-                                            : " (it is neither text nor has it llm.c's header: "
-                                              "read as uint16 ids)");
+            ids[done + i] = raw[i];
+            if (raw[i] >= vocab)
+                rc = err_misuse(err, "%s: id %d at position %" PRIu64 " is not below the "
+                                "vocabulary's %zu%s", t->path, raw[i], first + done + i, vocab,
+                                t->data_off ? "" : " (it is neither text nor has it llm.c's "
+                                                   "header: read as uint16 ids)");
         }
-        done += part;
     }
     return rc;
 }
@@ -455,12 +411,7 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
 
 /* ---- writing ---- */
 
-struct tokens_writer {
-    struct file_new f;
-    uint64_t        count;    // ids on disk
-    size_t          pending;  // ids in raw
-    unsigned char   raw[2 * 16384];
-};
+struct tokens_writer { struct append ids; uint64_t count; };
 
 int tokens_writer_open(struct tokens_writer **out, const char *path, struct err *err)
 {
@@ -470,62 +421,46 @@ int tokens_writer_open(struct tokens_writer **out, const char *path, struct err 
     *out = NULL;
     if (!w)
         return err_set(err, -ENOMEM, "no memory to write %s", path);
-    rc = file_new_open(&w->f, path, err);
-    if (rc) {
+    rc = append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
+    if (rc)
         free(w);
-        return rc;
-    }
-    *out = w;
-    return 0;
-}
-
-static int tokens_writer_flush(struct tokens_writer *w, struct err *err)
-{
-    int rc = file_pwrite(w->f.fd, w->raw, 2 * w->pending, LLMC_HEADER_BYTES + 2 * w->count,
-                         w->f.path, err);
-
-    if (!rc) {
-        w->count += w->pending;
-        w->pending = 0;
-    }
+    else
+        *out = w;
     return rc;
 }
 
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
 {
-    if (n > INT32_MAX - w->count - w->pending)
-        return err_misuse(err,
-                          "%s would hold more than the %d tokens that an llm.c header can count",
-                          w->f.path, INT32_MAX);
-    for (size_t i = 0; i < n; i++) {
-        if (ids[i] < 0 || ids[i] > 65535)
-            return err_misuse(err, "%s: id %d does not fit into the uint16 of an llm.c token file",
-                              w->f.path, ids[i]);
-        w->raw[2 * w->pending] = (unsigned char)(ids[i] & 255);
-        w->raw[2 * w->pending + 1] = (unsigned char)(ids[i] >> 8);
-        if (++w->pending == sizeof w->raw / 2) {
-            int rc = tokens_writer_flush(w, err);
+    const char *path = w->ids.f.path;
+    uint16_t    raw[PIECE_IDS];
+    int         rc = 0;
 
-            if (rc)
-                return rc;
+    if (n > INT32_MAX - w->count)
+        return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can "
+                          "count", path, INT32_MAX);
+    w->count += n;
+    for (size_t part; n > 0 && !rc; ids += part, n -= part) {
+        part = size_min(n, PIECE_IDS);
+        for (size_t i = 0; i < part; i++) {
+            if (ids[i] < 0 || ids[i] > UINT16_MAX)
+                return err_misuse(err, "%s: id %d does not fit into the uint16 of an llm.c token "
+                                  "file", path, ids[i]);
+            raw[i] = (uint16_t)ids[i];
         }
+        rc = append_add(&w->ids, raw, part * sizeof *raw, err);
     }
-    return 0;
+    return rc;
 }
 
 int tokens_writer_commit(struct tokens_writer *w, uint64_t *count, struct err *err)
 {
-    unsigned char header[LLMC_HEADER_BYTES] = { 0 };
-    int           rc = tokens_writer_flush(w, err);
+    int32_t header[LLMC_HEADER_BYTES / 4] = { LLMC_MAGIC, LLMC_VERSION, (int32_t)w->count };
+    int     rc = append_flush(&w->ids, err);
 
-    if (rc)
-        return rc;
-    put_i32(header, LLMC_MAGIC);
-    put_i32(header + 4, LLMC_VERSION);
-    put_i32(header + 8, (uint32_t)w->count);
-    rc = file_pwrite(w->f.fd, header, sizeof header, 0, w->f.path, err);
     if (!rc)
-        rc = file_new_commit(&w->f, err);
+        rc = file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
+    if (!rc)
+        rc = file_new_commit(&w->ids.f, err);
     if (!rc && count)
         *count = w->count;
     return rc;
@@ -535,6 +470,6 @@ void tokens_writer_close(struct tokens_writer *w)
 {
     if (!w)
         return;
-    file_new_abort(&w->f);
+    append_close(&w->ids);
     free(w);
 }

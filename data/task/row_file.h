@@ -1,0 +1,30 @@
+/* row_file.h: text files as rows of fields: tab-separated without quoting (a double quote is a
+ * character), comma-separated with RFC 4180 quoting, or plain lines. What is one file's damage is
+ * said here, with file and line: a NUL byte, invalid UTF-8, a quote that is never closed, a row
+ * that is too long. A byte order mark at the beginning, \r before \n, and empty lines are nobody's
+ * data and left out; the last line may lack its newline. */
+#ifndef DATA_TASK_ROW_FILE_H
+#define DATA_TASK_ROW_FILE_H
+
+#include "data/base/err.h"
+
+#include <stddef.h>
+
+enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES };
+enum { ROW_MAX_FIELDS = 1024, ROW_MAX_BYTES = 64 << 20 };
+
+struct row_file; // an open file and its current row
+
+int  row_file_open(struct row_file **out, const char *path, enum row_kind kind, struct err *err);
+void row_file_close(struct row_file *r); // NULL is fine
+
+/* The next row: 1; 0 at the end; negative: an error. Memory is the longest row's. */
+int row_file_next(struct row_file *r, struct err *err);
+
+const char *row_file_path(const struct row_file *r);
+size_t      row_file_line(const struct row_file *r);   // where the current row begins, from 1
+size_t      row_file_fields(const struct row_file *r); // at least 1
+/* Lent until the next row_file_next; no NUL inside. */
+const char *row_file_field(const struct row_file *r, size_t i);
+
+#endif
