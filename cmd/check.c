@@ -67,21 +67,26 @@ struct check {
 
 /* ---- what is said ---- */
 
-static void remark(const char *sentence)
+static void remark(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void remark(const char *fmt, ...)
 {
+    va_list ap;
+
     progress_make_way();
-    fprintf(stderr, "siTrain check: %s\n", sentence);
+    fputs("siTrain check: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
 }
 
-static void damage(struct check *c, const char *sentence)
+static void damage(void *ctx, const char *sentence)
 {
+    struct check *c = ctx;
+
     c->damaged++;
-    remark(sentence);
-}
-
-static void say_damage(void *ctx, const char *sentence)
-{
-    damage(ctx, sentence);
+    remark("%s", sentence);
 }
 
 static void say_state(void *ctx, int is_damage, const char *sentence)
@@ -89,7 +94,7 @@ static void say_state(void *ctx, int is_damage, const char *sentence)
     if (is_damage)
         damage(ctx, sentence);
     else
-        remark(sentence);
+        remark("%s", sentence);
 }
 
 /* A line of the table: a kind, what there is of it, its bytes. */
@@ -116,14 +121,14 @@ static void line(struct check *c, const char *kind, uint64_t bytes, const char *
 
 static int check_database(struct check *c, struct runlog_check *out, struct err *err)
 {
-    int rc = runlog_check(c->s.log, c->mend, say_damage, c, out, err);
+    int rc = runlog_check(c->s.log, c->mend, damage, c, out, err);
 
     if (rc)
         return rc;
     c->mended += out->mended;
     line(c, "run.db", out->bytes,
-         "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s", out->settings,
-         out->steps, out->evals,
+         "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s",
+         out->settings, out->steps, out->evals,
          out->mended ? "; what was damaged of the last two is given up" : "");
     return 0;
 }
@@ -132,44 +137,45 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
  * there too. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
-    char text[SESSION_PATH + 128];
+    struct err text;
 
     if (db->damaged > db->mended ||
         (c->s.run.mode == RUN_MEM ? db->steps >= next_step : db->steps == next_step))
         return;
-    snprintf(text, sizeof text,
-             "%s/run.db: table steps ends after step %" PRIu64 ", but %" PRIu64 " steps are "
-                                                                                "committed",
-             c->s.dir, db->steps, next_step);
-    damage(c, text);
+    err_set(&text, 0, "%s/run.db: table steps ends after step %" PRIu64 ", but %" PRIu64
+            " steps are committed", c->s.dir, db->steps, next_step);
+    damage(c, text.text);
     for (uint64_t step = db->steps; c->mend && step < next_step; step++)
         if (runlog_step_forget(c->s.log, step, NULL))
             return;
     c->mended += c->mend && db->steps < next_step;
 }
 
+static void say_states(struct check *c, const char *kind, const struct verify_count *n)
+{
+    char damaged[48] = "", mended[48] = "";
+
+    if (n->damaged)
+        snprintf(damaged, sizeof damaged, ", %" PRIu64 " damaged", n->damaged);
+    if (n->mended)
+        snprintf(mended, sizeof mended, ", %" PRIu64 " made again", n->mended);
+    if (n->n || n->damaged)
+        line(c, kind, n->bytes, "%" PRIu64 "%s%s", n->n, damaged, mended);
+}
+
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
     struct watch  w = work_begin(&say_events, "checking the states of %s", c->o->what);
-    struct verify v = {.mend = c->mend, .say = say_state, .ctx = c, .watch = &w};
-    int           rc;
+    struct verify v = { .mend = c->mend, .say = say_state, .ctx = c, .watch = &w };
+    int           rc = verify_run(&v, &c->s.run, err);
 
-    rc = verify_run(&v, &c->s.run, err);
     work_end(&say_events);
     for (size_t k = 0; k < VERIFY_KINDS; k++) {
         const struct verify_count *n = &v.count[k];
 
         c->mended += n->mended;
         c->masters |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
-        if (n->mended)
-            line(c, verify_names[k], n->bytes,
-                 "%" PRIu64 ", %" PRIu64 " damaged, %" PRIu64 " made again", n->n, n->damaged,
-                 n->mended);
-        else if (n->damaged)
-            line(c, verify_names[k], n->bytes, "%" PRIu64 ", %" PRIu64 " damaged", n->n,
-                 n->damaged);
-        else if (n->n)
-            line(c, verify_names[k], n->bytes, "%" PRIu64, n->n);
+        say_states(c, verify_names[k], n);
     }
     if (rc)
         return rc;
@@ -183,16 +189,16 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
 static int check_tokens(struct check *c, const char *what, struct err *err)
 {
     struct tokens *t = NULL;
-    struct stat    st = {0};
+    struct stat    st = { 0 };
     int            rc = corpus_open(&t, &c->s, what, err);
     uint64_t       found = c->damaged;
-    struct watch    w;
+    struct watch   w;
 
     if (rc || !t)
         return rc;
     w = work_begin(&say_events, "checking %s", tokens_path(t));
     for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
-        struct err why = {0};
+        struct err why = { 0 };
 
         if (tokens_verify(t, i, &why))
             damage(c, why.text);
@@ -209,11 +215,11 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
 static int check_examples(struct check *c, const char *name, struct err *err)
 {
     struct examples *e = NULL;
-    struct stat      st = {0};
+    struct stat      st = { 0 };
     int32_t         *ids;
     int              rc = labelled_open(&e, &c->s, name, err);
     uint64_t         found = c->damaged;
-    struct watch      w;
+    struct watch     w;
 
     if (rc || !e)
         return rc;
@@ -222,7 +228,7 @@ static int check_examples(struct check *c, const char *name, struct err *err)
     w = work_begin(&say_events, "checking %s", examples_path(e));
     for (uint64_t i = 0; !rc && i < examples_count(e); i++) {
         struct example x;
-        struct err     why = {0};
+        struct err     why = { 0 };
         size_t         n;
 
         if (examples_read(e, i, ids, examples_longest(e), &n, &x, &why))
@@ -288,11 +294,10 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const tokens[] = { "data", "eval" }, *const examples[] = { "train", "dev",
-                                                                                  "dev_mm", "test",
-                                                                                  "test_mm" };
-    struct runlog_check db;
-    int                 rc = part_over(c, check_database(c, &db, err), err);
+    static const char *const tokens[] = { "data", "eval" };
+    static const char *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
+    struct runlog_check      db;
+    int                      rc = part_over(c, check_database(c, &db, err), err);
 
     if (!rc)
         rc = part_over(c, check_states(c, &db, err), err);
@@ -310,12 +315,12 @@ static int check_parts(struct check *c, struct err *err)
 static void say_verdict(struct check *c, const char *what)
 {
     char       size[32];
-    struct err text = {0};
+    struct err text = { 0 };
 
     if (c->damaged > c->mended && c->masters) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
         exports_say(c->s.log, c->s.dir, &say_events, &text);
-        remark(text.text);
+        remark("%s", text.text);
     }
     if (c->o->quiet)
         return;
@@ -332,27 +337,26 @@ static void say_verdict(struct check *c, const char *what)
  * bits. */
 static int go_back(struct check *c, struct err *err)
 {
-    char     db[SESSION_PATH + 16], text[SESSION_PATH + 256];
+    char     db[SESSION_PATH + 16];
     uint64_t next, applied;
     int      rc = run_position(&c->s.run, &next, &applied, err);
 
-    snprintf(db, sizeof db, "%s/run.db", c->s.dir);
-    snprintf(text, sizeof text,
-             "everything else fits to step %" PRIu64 ", as far as run.db is whole: --repair goes "
-                                                     "back to it",
-             next);
-    if (!rc && c->o->repair) {
-        session_close(&c->s);
-        rc = runlog_cut(db, err);
-        snprintf(text, sizeof text,
-                 "the run goes on from step %" PRIu64 " again, to the same bits; the log as it was "
-                                                      "is %s-wal.damaged",
-                 next, db);
-        c->mended += !rc;
+    if (rc)
+        return rc;
+    if (!c->o->repair) {
+        remark("everything else fits to step %" PRIu64 ", as far as run.db is whole: --repair goes "
+               "back to it", next);
+        return 0;
     }
-    if (!rc)
-        remark(text);
-    return rc;
+    snprintf(db, sizeof db, "%s/run.db", c->s.dir);
+    session_close(&c->s);
+    rc = runlog_cut(db, err);
+    if (rc)
+        return rc;
+    remark("the run goes on from step %" PRIu64 " again, to the same bits; the log as it was is "
+           "%s-wal.damaged", next, db);
+    c->mended++;
+    return 0;
 }
 
 /* run.db cannot be opened. Of a damaged log, what was committed before may do. */
@@ -408,8 +412,8 @@ static int check_folder(struct check *c, struct err *err)
     if (!rc)
         line(c, "tensors", safetensors_bytes(st), "%zu%s", safetensors_count(st),
              safetensors_summed(st) ? ""
-                                    : ", without checksums of siTrain: their structure alone was "
-                                      "checked");
+                                    : ", without checksums of siTrain: "
+                                      "their structure alone was checked");
     safetensors_close(st);
     if (!rc) {
         struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};
@@ -429,8 +433,8 @@ int cmd_check(int argc, char **argv)
 {
     struct check_opts o;
     struct opt_given  given;
-    struct check      c = {.o = &o};
-    struct err        err = {0};
+    struct check      c = { .o = &o};
+    struct err        err = { 0 };
     int               rc, code = opt_start(&check_command, argc, argv, &o, &given);
 
     if (code >= 0)

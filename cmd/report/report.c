@@ -1,5 +1,5 @@
 /* report.c: what happened in a run, from its database alone. Everything is gathered into one JSON
- * value (gather_*), and printed from it as text, CSV or JSON: the three cannot disagree. Times
+ * value (gather_all), and printed from it as text, CSV or JSON: the three cannot disagree. Times
  * come from the steps kept whole; traffic from all steps that were applied and not done again,
  * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
  * database is not printed. */
@@ -59,20 +59,16 @@ static json_t *text_json(const char *text)
     return s ? s : json_string("?");
 }
 
+/* A figure, where it looks like one; but a path may, too. */
 static json_t *value_json(const char *name, const char *text)
 {
-    static const char *const words[] = { "phase", "link", "class", "direction", "where", "path",
-                                         "backend", "disk" };
-    char                    *end;
-    double                   v;
+    char  *end;
+    double v;
 
     if (!text)
         return json_null();
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i], name))
-            return text_json(text);
     v = strtod(text, &end);
-    if (*end || !*text)
+    if (*end || !*text || !strcmp(name, "path"))
         return text_json(text);
     if (!isfinite(v))
         return json_null();
@@ -86,19 +82,6 @@ static int row_json(void *ctx, int n, const char **values, const char **names)
     for (int i = 0; i < n && row; i++)
         json_object_set_new(row, names[i], value_json(names[i], values[i]));
     return json_array_append_new(ctx, row) ? -ENOMEM : 0;
-}
-
-/* Add the rows of a query to the report as an array, or, with `one`, its only row as an object. */
-static int gather(json_t *report, const char *section, struct runlog *log, const char *sql, int one,
-                  struct err *err)
-{
-    json_t *all = json_array();
-    int     rc = all ? runlog_query(log, sql, row_json, all, err) : -ENOMEM;
-
-    if (!rc && json_object_set(report, section, one ? json_array_get(all, 0) : all))
-        rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
-    json_decref(all);
-    return rc;
 }
 
 /* ---- values of the report; absent or of another kind: 0 and "" ---- */
@@ -134,15 +117,15 @@ static int setting(struct runlog *log, const char *name, char *buf, size_t size)
 static int setting_number(struct runlog *log, const char *name, size_t *out)
 {
     char buf[64];
+    int  there = setting(log, name, buf, sizeof buf);
 
-    if (!setting(log, name, buf, sizeof buf))
-        return 0;
-    *out = (size_t)strtoull(buf, NULL, 10);
-    return 1;
+    if (there)
+        *out = (size_t)strtoull(buf, NULL, 10);
+    return there;
 }
 
-/* The traffic of the run's settings. 0 if they are not all there. *frames_known: whether the reads
- * of parameters are known, too. */
+/* The traffic of the run's settings. 0 if they are not all there, or no run's. *frames_known: whether
+ * the reads of parameters are known, too. */
 static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
 {
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
@@ -154,16 +137,14 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
         !setting(log, "optimizer", optimizer, sizeof optimizer) ||
         !setting_number(log, "n_layer", &g.n_layer) || !setting_number(log, "n_embd", &g.n_embd) ||
-        !setting_number(log, "vocab", &g.vocab) ||
-        !setting_number(log, "n_positions", &g.n_positions) ||
-        !setting_number(log, "n_head", &g.n_head))
+        !setting_number(log, "vocab", &g.vocab) || !setting_number(log, "n_head", &g.n_head) ||
+        !setting_number(log, "n_positions", &g.n_positions))
         return 0;
     setting_number(log, "n_labels", &g.n_labels);
     setting(log, "compress", compress, sizeof compress);
     kind = optim_parse(optimizer);
     c.compress = strtod(compress, NULL);
-    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1)) // nothing of a
-                                                                                  // run's
+    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1))
         return 0;
     sizes = calloc(gpt_blocks(&g), sizeof *sizes);
     if (!sizes)
@@ -187,16 +168,6 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     return 1;
 }
 
-static const char traffic_sql[] = "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN "
-                                  "steps USING (step) WHERE NOT skipped    AND step NOT IN (SELECT "
-                                  "step FROM traffic WHERE phase = 'redo')),  n AS (SELECT "
-                                  "count(*) AS n FROM s) SELECT link, class, direction, n AS "
-                                  "steps, 1.0 * sum(bytes) / n AS bytes_per_step, iif(count(*) < "
-                                  "n, 0, min(bytes)) AS least,  max(bytes) AS most, 1.0 * "
-                                  "sum(padding_bytes) / n AS padding_bytes_per_step FROM "
-                                  "traffic_per_step JOIN s USING (step), n GROUP BY link, class, "
-                                  "direction ORDER BY link, class, direction";
-
 static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
 {
     json_t *row;
@@ -213,113 +184,113 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
     return row;
 }
 
-static int gather_traffic(json_t *report, struct runlog *log, struct err *err)
+/* What was computed, beside what was measured. */
+static void add_computed(json_t *all, struct runlog *log)
 {
     struct link_meter m;
-    int               frames_known = 0, rc = gather(report, "traffic", log, traffic_sql, 0, err);
-    json_t           *all = json_object_get(report, "traffic");
+    int               frames_known = 0;
 
-    if (rc || !json_array_size(all) || !computed_traffic(log, &m, &frames_known))
-        return rc;
+    if (!json_array_size(all) || !computed_traffic(log, &m, &frames_known))
+        return;
     for (int k = 0; k < LINK_KINDS; k++)
         for (int c = 0; c < LINK_CLASSES; c++)
             for (int d = 0; d < LINK_DIRS; d++) {
-                int     planned = k == LINK_HOST && (c == CLASS_WIRE || c == CLASS_RESIDUAL) &&
-                                  d == LINK_READ;
-                int     unknown = planned && !frames_known;
-                int     nothing = !m.bytes[k][c][d] || unknown;
-                json_t *row = nothing ? NULL
-                                      : traffic_row(all, link_kind_names[k], link_class_names[c],
-                                                    link_dir_names[d]);
+                int     by_frames = k == LINK_HOST && d == LINK_READ &&
+                                    (c == CLASS_WIRE || c == CLASS_RESIDUAL);
+                json_t *row;
 
-                // activations: by what was asked for last; where steps differ it was not asked for
-                // in all
-                if (row && (c != CLASS_ACTIVATION || num(row, "least") == num(row, "most")))
+                if (!m.bytes[k][c][d] || (by_frames && !frames_known))
+                    continue;
+                row = traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
+                // activations are by what was asked for last: where steps differ, not in all
+                if (c != CLASS_ACTIVATION || num(row, "least") == num(row, "most"))
                     json_object_set_new(row, "computed",
                                         json_integer((json_int_t)m.bytes[k][c][d]));
             }
-    return 0;
 }
 
-/* ---- the rest ---- */
+/* ---- sections ---- */
 
-/* Of the steps that are kept device by device. Padding is written, too. */
-static const char written_sql[] =
-    "WITH kept AS (SELECT DISTINCT step FROM traffic"
-    " WHERE device >= 0 AND phase IN ('update', 'grad_write'))"
-    " SELECT t.device, d.path,"
-    " 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
-    " FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)"
-    " WHERE t.device >= 0 AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval')"
-    " GROUP BY t.device";
-
-static const char steps_sql[] =
-    "SELECT count(*) AS steps, min(step) AS first, max(step) AS last,"
-    " sum(skipped) AS skipped, sum(clipped) AS clipped,"
-    "  sum(tokens) AS tokens, avg(nullif(seconds, 0)) AS seconds_per_step,"
-    "  sum(tokens) FILTER (WHERE seconds > 0) / nullif(sum(seconds), 0) AS tokens_per_second,"
-    "  (SELECT loss FROM steps ORDER BY step LIMIT 1) AS first_loss,"
-    " (SELECT loss FROM steps ORDER BY step DESC LIMIT 1) AS last_loss,"
-    "  max(peak_rss) AS peak_rss FROM steps";
-
-static const char breakdown_sql[] =
-    "SELECT count(*) AS steps, avg(seconds) AS seconds, avg(fw) AS forward,"
-    " avg(bw_grad) AS backward_and_gradient_offload,"
-    "  avg(\"update\") AS update_and_optimizer_transfers, avg(other) AS other FROM breakdown";
-
-static const char phases_sql[] = "WITH n AS (SELECT count(DISTINCT step) AS n, (SELECT "
-                                 "avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans) "
-                                 "SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase, "
-                                 "sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,  "
-                                 "sum(seconds) / n / count(DISTINCT device) / step_seconds AS "
-                                 "share FROM phase_wall, n WHERE phase NOT IN ('setup', 'redo') "
-                                 "GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC";
-
-static const char overlap_sql[] =
-    "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds"
-    " FROM (SELECT step, start_ns, end_ns,"
-    "    max(end_ns) OVER (PARTITION BY step ORDER BY start_ns, end_ns"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
-    "    FROM whole_spans WHERE device >= 0"
-    " AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write'))),"
-    "  w AS (SELECT coalesce(sum(seconds), 0) AS seconds FROM host_spans"
-    "    WHERE phase IN ('optimizer_wait', 'param_read', 'grad_write', 'act_read', 'act_write')),"
-    "  n AS (SELECT count(DISTINCT step) AS n FROM whole_spans)"
-    " SELECT io.seconds / n AS io_seconds_per_step, w.seconds / n AS wait_seconds_per_step,"
-    " max(0, 1 - w.seconds / io.seconds) AS hidden"
-    " FROM io, w, n WHERE io.seconds > 0";
-
-static const char rate_sql[] = "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, "
-                               "r.busy_seconds, r.bytes_per_second FROM device_rate r LEFT JOIN "
-                               "devices d USING (device) ORDER BY r.device, r.link, r.phase, "
-                               "r.direction";
+/* What a section has is the rows of a query, or, with `one`, its only row. */
+static const struct section { const char *name; int one; const char *sql; } sections[] = {
+    { "steps", 1,
+      "SELECT count(*) AS steps, min(step) AS first, max(step) AS last, sum(skipped) AS skipped,"
+      " sum(clipped) AS clipped, sum(tokens) AS tokens,"
+      " avg(nullif(seconds, 0)) AS seconds_per_step,"
+      " sum(tokens) FILTER (WHERE seconds > 0) / nullif(sum(seconds), 0) AS tokens_per_second,"
+      " (SELECT loss FROM steps ORDER BY step LIMIT 1) AS first_loss,"
+      " (SELECT loss FROM steps ORDER BY step DESC LIMIT 1) AS last_loss,"
+      " max(peak_rss) AS peak_rss FROM steps" },
+    { "breakdown", 1,
+      "SELECT count(*) AS steps, avg(seconds) AS seconds, avg(fw) AS forward,"
+      " avg(bw_grad) AS backward_and_gradient_offload,"
+      " avg(\"update\") AS update_and_optimizer_transfers, avg(other) AS other FROM breakdown" },
+    { "phases", 0,
+      "WITH n AS (SELECT count(DISTINCT step) AS n,"
+      "   (SELECT avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans)"
+      " SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase,"
+      " sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,"
+      " sum(seconds) / n / count(DISTINCT device) / step_seconds AS share"
+      " FROM phase_wall, n WHERE phase NOT IN ('setup', 'redo')"
+      " GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC" },
+    { "traffic", 0,
+      "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN steps USING (step)"
+      "   WHERE NOT skipped AND step NOT IN (SELECT step FROM traffic WHERE phase = 'redo')),"
+      " n AS (SELECT count(*) AS n FROM s)"
+      " SELECT link, class, direction, n AS steps, 1.0 * sum(bytes) / n AS bytes_per_step,"
+      " iif(count(*) < n, 0, min(bytes)) AS least, max(bytes) AS most,"
+      " 1.0 * sum(padding_bytes) / n AS padding_bytes_per_step"
+      " FROM traffic_per_step JOIN s USING (step), n"
+      " GROUP BY link, class, direction ORDER BY link, class, direction" },
+    // of the steps that are kept device by device; padding is written, too
+    { "written", 0,
+      "WITH kept AS (SELECT DISTINCT step FROM traffic"
+      "   WHERE device >= 0 AND phase IN ('update', 'grad_write'))"
+      " SELECT t.device, d.path,"
+      " 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
+      " FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)"
+      " WHERE t.device >= 0 AND t.direction = 'write'"
+      " AND t.phase NOT IN ('redo', 'setup', 'eval') GROUP BY t.device" },
+    { "overlap", 0,
+      "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds"
+      "   FROM (SELECT step, start_ns, end_ns, max(end_ns) OVER (PARTITION BY step"
+      "     ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
+      "     FROM whole_spans WHERE device >= 0"
+      "     AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write'))),"
+      " w AS (SELECT coalesce(sum(seconds), 0) AS seconds FROM host_spans"
+      "   WHERE phase IN ('optimizer_wait', 'param_read', 'grad_write', 'act_read', 'act_write')),"
+      " n AS (SELECT count(DISTINCT step) AS n FROM whole_spans)"
+      " SELECT io.seconds / n AS io_seconds_per_step, w.seconds / n AS wait_seconds_per_step,"
+      " max(0, 1 - w.seconds / io.seconds) AS hidden FROM io, w, n WHERE io.seconds > 0" },
+    { "bandwidth", 0,
+      "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, r.busy_seconds,"
+      " r.bytes_per_second FROM device_rate r LEFT JOIN devices d USING (device)"
+      " ORDER BY r.device, r.link, r.phase, r.direction" },
+    { "notices", 0, "SELECT time, text FROM notices ORDER BY id" },
+};
 
 static int gather_all(json_t *report, struct runlog *log, struct err *err)
 {
-    char mode[32], compress[64];
-    int  rc = gather(report, "steps", log, steps_sql, 1, err);
+    static const char *const figures[] = { "compress", "endurance" };
+    char                     text[64];
+    int                      rc = 0;
 
-    if (setting(log, "mode", mode, sizeof mode))
-        json_object_set_new(report, "mode", text_json(mode));
-    if (setting(log, "compress", compress, sizeof compress))
-        json_object_set_new(report, "compress", json_real(strtod(compress, NULL)));
-    if (!rc)
-        rc = gather(report, "breakdown", log, breakdown_sql, 1, err);
-    if (!rc)
-        rc = gather(report, "phases", log, phases_sql, 0, err);
-    if (!rc)
-        rc = gather_traffic(report, log, err);
-    if (!rc)
-        rc = gather(report, "written", log, written_sql, 0, err);
-    if (setting(log, "endurance", compress, sizeof compress))
-        json_object_set_new(report, "endurance", json_real(strtod(compress, NULL)));
-    if (!rc)
-        rc = gather(report, "overlap", log, overlap_sql, 0, err);
-    if (!rc)
-        rc = gather(report, "bandwidth", log, rate_sql, 0, err);
-    return rc ? rc
-              : gather(report, "notices", log, "SELECT time, text FROM notices ORDER BY id", 0,
-                       err);
+    if (setting(log, "mode", text, sizeof text))
+        json_object_set_new(report, "mode", text_json(text));
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        if (setting(log, figures[i], text, sizeof text))
+            json_object_set_new(report, figures[i], json_real(strtod(text, NULL)));
+    for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
+        json_t *found = json_array();
+
+        rc = found ? runlog_query(log, sections[i].sql, row_json, found, err) : -ENOMEM;
+        if (!rc && json_object_set(report, sections[i].name,
+                                   sections[i].one ? json_array_get(found, 0) : found))
+            rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
+        json_decref(found);
+    }
+    add_computed(json_object_get(report, "traffic"), log);
+    return rc;
 }
 
 /* ---- text ---- */
@@ -335,9 +306,9 @@ static void text_steps(const json_t *report)
     printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"),
            sent, num(s, "steps"), num(s, "skipped"), num(s, "clipped"), num(s, "tokens"));
     if (json_is_number(json_object_get(s, "last_loss")))
+        // run.db counts from 0
         printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"),
-               num(s, "first") + 1, num(s, "last_loss"), num(s, "last") + 1); // run.db counts from
-                                                                              // 0
+               num(s, "first") + 1, num(s, "last_loss"), num(s, "last") + 1);
     if (num(s, "seconds_per_step") > 0)
         printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"),
                num(s, "tokens_per_second"), opt_size_text(rss, sizeof rss, num(s, "peak_rss")));
@@ -432,8 +403,8 @@ static void text_rates(const json_t *report)
                str(r, "path"));
 }
 
-/* Control characters become question marks: what a stranger put into the database does
- * not speak to the terminal. */
+/* Control characters become question marks: what a stranger put into the database does not speak to
+ * the terminal. */
 static void tame(json_t *v)
 {
     const char *key;
