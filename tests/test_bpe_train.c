@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "data/text/bpe_train.h"
+#include "tests/files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,15 +38,6 @@ static int tear_down(void **state)
 {
     (void)state;
     return unlink(path);
-}
-
-static void put(const char *text, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, n, f), n);
-    fclose(f);
 }
 
 static int train(struct tokenizer **t, size_t vocab, int times)
@@ -112,7 +104,7 @@ static void test_against_naive(void **state)
     struct tokenizer *t;
 
     (void)state;
-    put(text, n);
+    files_write(path, text, n);
     assert_int_equal(train(&t, 257 + MERGES, 1), 0);
     assert_int_equal(tokenizer_vocab(t), 257 + MERGES);
     assert_int_equal(tokenizer_endoftext(t), 256 + MERGES);
@@ -148,7 +140,7 @@ static void test_deterministic(void **state)
     struct token_buf  ids = { 0 };
 
     (void)state;
-    put(text, n);
+    files_write(path, text, n);
     assert_int_equal(train(&t, 500, 1), 0);
     assert_int_equal(train(&u, 500, 2), 0);
     for (int32_t id = 0; id < 500; id++) {
@@ -180,7 +172,7 @@ static void test_limits(void **state)
     size_t            n;
 
     (void)state;
-    put(text, sizeof text - 1);
+    files_write(path, text, sizeof text - 1);
     assert_int_equal(train(&t, 259, 1), 0); // a b, then space ab; nothing of <|endoftext|>
     assert_memory_equal(tokenizer_bytes(t, 256, &n), "ab", 2);
     assert_memory_equal(tokenizer_bytes(t, 257, &n), " ab", 3);
@@ -190,7 +182,7 @@ static void test_limits(void **state)
     assert_null(t);
     assert_int_equal(train(&t, 256, 1), -EINVAL);
     assert_int_equal(train(&t, (size_t)1 << 40, 1), -EINVAL);
-    put("", 0);
+    files_write(path, "", 0);
     assert_int_equal(train(&t, 257, 1), 0); // bytes alone
     tokenizer_close(t);
     assert_int_equal(bpe_train_open(&b, &e), 0);

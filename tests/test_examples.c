@@ -8,9 +8,9 @@
 
 #include "data/base/crc32c.h"
 #include "data/task/examples.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,40 +22,6 @@ static void assert_says(const char *part)
 {
     if (!strstr(e.text, part))
         fail_msg("'%s' does not say '%s'", e.text, part);
-}
-
-static int count_files(void)
-{
-    DIR           *d = opendir(tempdir);
-    struct dirent *ent;
-    int            n = 0;
-
-    while ((ent = readdir(d)))
-        n += ent->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
-static unsigned char *slurp(const char *name, size_t *n)
-{
-    FILE          *f = fopen(tempdir_at(name), "rb");
-    unsigned char *bytes = malloc(1 << 22);
-
-    assert_non_null(f);
-    *n = fread(bytes, 1, 1 << 22, f);
-    fclose(f);
-    return bytes;
-}
-
-static void put(const char *name, const void *bytes, size_t n)
-{
-    FILE *f;
-
-    remove(tempdir_at(name)); // a file that is written over may be flushed at once, which is slow
-    f = fopen(tempdir_at(name), "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
 }
 
 enum { LONGEST = 701 };
@@ -97,7 +63,7 @@ static void test_round_trip(void **state)
 
     (void)state;
     write_rows("a", ROWS);
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(files_count(tempdir), 1);
     assert_int_equal(examples_open(&r, tempdir_at("a"), &e), 0);
     assert_int_equal(examples_count(r), ROWS);
     assert_int_equal(examples_longest(r), LONGEST);
@@ -166,7 +132,7 @@ static void test_refused(void **state)
     assert_says("row 1 for");
     examples_new_abort(w);
     examples_new_abort(NULL);
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(files_count(tempdir), 0);
     assert_int_equal(examples_new_open(&w, tempdir_at("no/such/folder"), &e), -ENOENT);
     assert_null(w);
 }
@@ -201,11 +167,11 @@ static void test_damage(void **state)
 
     (void)state;
     write_rows("d", 3); // of 1, 132 and 263 ids
-    bytes = slurp("d", &size);
+    bytes = (unsigned char *)files_read(tempdir_at("d"), &size);
     assert_int_equal(size, 48 + 4 * (1 + 132 + 263) + 3 * 24);
     for (size_t i = 0; i < 8 * size; i += i < 8 * 64 ? 1 : 7) {
         bytes[i / 8] ^= (unsigned char)(1u << i % 8);
-        put("x", bytes, size);
+        files_write(tempdir_at("x"), bytes, size);
         bytes[i / 8] ^= (unsigned char)(1u << i % 8);
         assert_true(read_all("x", &row) < 0);
         assert_says("/x");
@@ -218,15 +184,15 @@ static void test_damage(void **state)
         }
     }
     for (size_t n = 0; n < size; n++) {
-        put("x", bytes, n);
+        files_write(tempdir_at("x"), bytes, n);
         assert_true(read_all("x", &row) < 0);
         assert_int_equal(row, UINT64_MAX);
     }
     bytes[size] = 0;
-    put("x", bytes, size + 1);
+    files_write(tempdir_at("x"), bytes, size + 1);
     assert_int_equal(read_all("x", &row), -EIO);
     assert_says("does not fit");
-    put("x", bytes, size);
+    files_write(tempdir_at("x"), bytes, size);
     assert_int_equal(read_all("x", &row), 0);
     for (size_t i = 0; i < 24; i++) { // two whole records that change places
         unsigned char b = bytes[1632 + i];
@@ -234,7 +200,7 @@ static void test_damage(void **state)
         bytes[1632 + i] = bytes[1656 + i];
         bytes[1656 + i] = b;
     }
-    put("x", bytes, size);
+    files_write(tempdir_at("x"), bytes, size);
     assert_int_equal(read_all("x", &row), -EIO);
     assert_int_equal(row, 0);
     free(bytes);
@@ -249,7 +215,7 @@ static void forge(unsigned char *bytes, size_t size, size_t off, uint64_t value,
     memcpy(bytes + off, &value, n);
     crc = crc32c(0, bytes, 44);
     memcpy(bytes + 44, &crc, 4);
-    put("f", bytes, size);
+    files_write(tempdir_at("f"), bytes, size);
     memcpy(bytes + off, saved, n);
 }
 
@@ -282,7 +248,7 @@ static void test_forged(void **state)
 
     (void)state;
     write_rows("d", 3);
-    bytes = slurp("d", &size);
+    bytes = (unsigned char *)files_read(tempdir_at("d"), &size);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         forge(bytes, size, cases[i].off, cases[i].value, cases[i].n);
         e.text[0] = 0;

@@ -4,6 +4,7 @@
  * gone. `test_fault all` (make prove-faults) takes every place; without it, some. */
 #include "tests/fault/trial.h"
 #include "tests/disk_fault.h"
+#include "tests/files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,10 +59,7 @@ static int request_fails(const struct plan *p, const struct trial *want, uint64_
     trial_begin(&t, p);
     t.cfg.io_timeout_ns = timeout_ns;
     disk_fault_set(&plan);
-    rc = trial_make(&t);
-    made = !rc;
-    if (made)
-        rc = trial_train(&t);
+    rc = trial_live(&t, &made);
     met = disk_fault_count() > 0;
     disk_fault_set(&no_fault);
     t.cfg.io_timeout_ns = 0;
@@ -73,12 +71,7 @@ static int request_fails(const struct plan *p, const struct trial *want, uint64_
         if (!made)
             trial_nothing_left(&t);
     }
-    if (!made && trial_make(&t))
-        fail_msg("%s", t.err.text);
-    if (met)
-        trial_goes_on(&t, want, p->name, k);
-    trial_nothing_runs(t.err.text);
-    trial_end(&t);
+    trial_live_on(&t, made, met ? want : NULL, p->name, k);
     return met;
 }
 
@@ -148,30 +141,17 @@ static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0
 
 enum harm { MOVED, REPLACED, CUT, DATABASE_MOVED, FOLDER_MOVED };
 
-static void file_copy(const char *from, const char *to)
-{
-    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-    char  buf[65536];
-    size_t n;
-
-    assert_true(in && out);
-    while ((n = fread(buf, 1, sizeof buf, in)) > 0)
-        assert_int_equal(fwrite(buf, 1, n, out), n);
-    fclose(in);
-    fclose(out);
-}
-
 /* path, or what is at it, goes; and comes back. */
 static void harm_do(enum harm h, const char *path, const char *aside)
 {
     if (h == CUT) {
-        file_copy(path, aside);
+        files_copy(path, aside);
         assert_int_equal(truncate(path, 8192), 0);
         return;
     }
     assert_int_equal(rename(path, aside), 0);
     if (h == REPLACED)
-        file_copy(aside, path);
+        files_copy(aside, path);
 }
 
 static void harm_undo(const char *path, const char *aside)

@@ -1,12 +1,13 @@
 /* test_fault_calls.c: every call of the system that can fail does, once, at every place: ours,
- * SQLite's, what io_uring answers, memory; in the life of a run, and in its creation as the commands
- * do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make prove-faults) takes
+ * SQLite's, what io_uring answers, memory; in the life of a run, and in its creation as the
+ * commands do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make prove-faults) takes
  * every place; without it, some. */
 #include "tests/fault/trial.h"
 #include "cmd/run/newrun.h"
 #include "model/step.h"
 #include "tests/disk_fault.h"
 #include "tests/fault/calls.h"
+#include "tests/files.h"
 #include "tests/stream_plain.h"
 #include "tests/tempdir.h"
 
@@ -33,10 +34,7 @@ static int call_fails(const struct plan *p, const struct trial *want, enum calls
     trial_watch();
     trial_begin(&t, p);
     calls_arm(kind, k, how);
-    rc = trial_make(&t);
-    made = !rc;
-    if (made)
-        rc = trial_train(&t);
+    rc = trial_live(&t, &made);
     calls_disarm();
     met = calls_met();
     if (met && rc) {
@@ -48,12 +46,7 @@ static int call_fails(const struct plan *p, const struct trial *want, enum calls
             trial_nothing_left(&t);
     }
     *survived += met && !rc;
-    if (!made && trial_make(&t))
-        fail_msg("%s", t.err.text);
-    if (met)
-        trial_goes_on(&t, want, p->name, k);
-    trial_nothing_runs(t.err.text);
-    trial_end(&t);
+    trial_live_on(&t, made, met ? want : NULL, p->name, k);
     return met;
 }
 
@@ -239,8 +232,8 @@ static void creations_fail(void **state)
                 rc = newrun_create(&c.n, &c.err);
                 calls_disarm();
                 if (rc && (strlen(c.err.text) < 12 || access(c.run, F_OK) == 0))
-                    fail_msg("%s at %llu: %s; the folder has %d files", ways[w].name,
-                             (unsigned long long)k, c.err.text, trial_entries(c.run));
+                    fail_msg("%s at %llu: %s; the folder has %zu files", ways[w].name,
+                             (unsigned long long)k, c.err.text, files_count(c.run));
                 if (rc && newrun_create(&c.n, &c.err))
                     fail_msg("%s at %llu: a second creation fails: %s", ways[w].name,
                              (unsigned long long)k, c.err.text);

@@ -1,6 +1,7 @@
 /* test_file.c: what may stand behind a name, and what makers of new files and folders leave and
  * remove. */
 #include "data/base/file.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
 #include <setjmp.h>
@@ -10,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -73,17 +73,6 @@ static void test_what_is_written_is_our_own(void **state)
     assert_int_equal(file_open_device("/dev/null", O_RDWR), -ENODEV);
 }
 
-static size_t names(void)
-{
-    DIR   *d = opendir(tempdir);
-    size_t n = 0;
-
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n - 2;
-}
-
 /* A process makes out and folder, each with something in it, and is killed. */
 static void leave(void)
 {
@@ -112,15 +101,15 @@ static void test_what_the_dead_left(void **state)
 
     (void)state;
     leave();
-    assert_int_equal(names(), 2);
+    assert_int_equal(files_count(tempdir), 2);
     assert_int_equal(file_new_open(&other, tempdir_at("other"), &err), 0); // of other names: they
                                                                            // stay
     file_new_abort(&other);
-    assert_int_equal(names(), 2);
+    assert_int_equal(files_count(tempdir), 2);
     assert_int_equal(file_new_open(&file, tempdir_at("out"), &err), 0);
-    assert_int_equal(names(), 2); // the folder, and this one
+    assert_int_equal(files_count(tempdir), 2); // the folder, and this one
     assert_int_equal(file_new_scratch(&folder, tempdir_at("folder"), &err), 0);
-    assert_int_equal(names(), 2);
+    assert_int_equal(files_count(tempdir), 2);
     assert_int_equal(fstat(folder.fd, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
     file_new_abort(&folder);
@@ -128,11 +117,11 @@ static void test_what_the_dead_left(void **state)
     assert_int_equal(file_new_folder(&folder, tempdir_at("folder"), &err), 0);
     file_new_abort(&file);
     assert_int_equal(file_new_open(&file, tempdir_at("out"), &err), 0);
-    assert_int_equal(names(), 2);
+    assert_int_equal(files_count(tempdir), 2);
 
     // what a living process makes stays, and so does what only looks like ours
     assert_int_equal(file_new_open(&other, tempdir_at("out"), &err), 0);
-    assert_int_equal(names(), 3);
+    assert_int_equal(files_count(tempdir), 3);
     file_new_abort(&other);
     tempdir_put("out.0123456789abcdef.tmp", "mine", 4);
     assert_int_equal(mkdir(tempdir_at("folder.new-0123456789abcdef"), 0700), 0);
@@ -143,13 +132,13 @@ static void test_what_the_dead_left(void **state)
     file_new_abort(&other);
     assert_int_equal(file_new_folder(&other, tempdir_at("folder"), &err), 0);
     file_new_abort(&other);
-    assert_int_equal(names(), 5);
+    assert_int_equal(files_count(tempdir), 5);
 
     assert_int_equal(file_new_commit(&file, &err), 0);
     assert_int_equal(file_new_commit(&folder, &err), 0);
     assert_int_equal(access(tempdir_at("out"), F_OK), 0);
     assert_int_equal(access(tempdir_at("folder"), F_OK), 0);
-    assert_int_equal(names(), 5);
+    assert_int_equal(files_count(tempdir), 5);
 }
 
 int main(void)

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "model/hf.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
 #include <stdio.h>
@@ -116,30 +117,6 @@ static void test_round_trip(void **state)
     tempdir_remove(tmp);
 }
 
-static char *slurp(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    char *text;
-
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    text = calloc(*n + 1, 1);
-    assert_int_equal(fread(text, 1, *n, f), *n);
-    fclose(f);
-    return text;
-}
-
-static void spill(const char *path, const char *text, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, n, f), n);
-    fclose(f);
-}
-
 static void test_same_bytes(void **state)
 {
     char  *tmp = tempdir_new(), a[512], b[512], *x, *y;
@@ -152,8 +129,8 @@ static void test_same_bytes(void **state)
     export_to(b, ST_F32);
     path_of(a, tmp, "a/model.safetensors");
     path_of(b, tmp, "b/model.safetensors");
-    x = slurp(a, &n);
-    y = slurp(b, &m);
+    x = files_read(a, &n);
+    y = files_read(b, &m);
     assert_int_equal(n, m);
     assert_memory_equal(x, y, n);
     free(x);
@@ -229,14 +206,14 @@ static void test_names_without_prefix(void **state)
 }
 
 /* config.json with `from` replaced by `to`; returns what stood there before, for the caller to
- * spill and free. */
+ * files_write and free. */
 static char *edit_config(const char *dir, const char *from, const char *to, size_t *n)
 {
     char   path[512], *text, *at, *changed;
     size_t head;
 
     path_of(path, dir, "config.json");
-    text = slurp(path, n);
+    text = files_read(path, n);
     at = strstr(text, from);
     if (!at)
         fail_msg("%s has no %s", path, from);
@@ -245,7 +222,7 @@ static char *edit_config(const char *dir, const char *from, const char *to, size
     memcpy(changed, text, head);
     strcpy(changed + head, to);
     strcat(changed, at + strlen(from));
-    spill(path, changed, strlen(changed));
+    files_write(path, changed, strlen(changed));
     free(changed);
     return text;
 }
@@ -255,7 +232,7 @@ static void restore_config(const char *dir, char *text, size_t n)
     char path[512];
 
     path_of(path, dir, "config.json");
-    spill(path, text, n);
+    files_write(path, text, n);
     free(text);
 }
 
@@ -427,7 +404,7 @@ static void test_failure_leaves_nothing(void **state)
 
     tmp = tempdir_new();
     path_of(path, tmp, "mine");
-    spill(path, "x", 1);
+    files_write(path, "x", 1);
     assert_true(hf_export(tmp, &x, &err) < 0);
     assert_true(err.misuse);
     assert_int_equal(remove(path), 0);

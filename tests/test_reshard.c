@@ -9,9 +9,9 @@
 
 #include "offload/devices.h"
 #include "offload/reshard.h"
+#include "tests/files.h"
 #include "tests/toy_run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,21 +66,15 @@ static void train(struct toy *t, uint64_t from, uint64_t to, double *loss)
 }
 
 /* Device files in the run's folder, wherever they are. */
-static size_t files(const struct toy *t)
+static size_t device_files(const struct toy *t)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < 16; i++) {
-        char           path[4096];
-        DIR           *d;
-        struct dirent *e;
+        char path[4096];
 
         snprintf(path, sizeof path, "%s/dev%zu", t->dir, i);
-        d = opendir(path);
-        while (d && (e = readdir(d)))
-            n += e->d_name[0] != '.';
-        if (d)
-            closedir(d);
+        n += files_count(path);
     }
     return n;
 }
@@ -139,7 +133,7 @@ static void move_and_clean(struct toy *t, const struct variant *v, const char *l
     must(t, toy_move(t, v, layout, NULL, 0));
     stands_at(t, v->to, layout);
     toy_clean(t);
-    assert_int_equal(files(t), v->to.devices);
+    assert_int_equal(device_files(t), v->to.devices);
 }
 
 struct trained { double loss[STEPS]; uint32_t params; };
@@ -229,9 +223,9 @@ static void test_killed(void **state)
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
 
         toy_find(&t, v, layout); // both sets are there, the one or the other valid
-        assert_int_equal(files(&t), v->at.devices + v->to.devices);
+        assert_int_equal(device_files(&t), v->at.devices + v->to.devices);
         toy_clean(&t);
-        assert_int_equal(files(&t), t.cfg.n_devices);
+        assert_int_equal(device_files(&t), t.cfg.n_devices);
         assert_string_equal(layout, after > subs ? "bbbb" : "");
         assert_int_equal(toy_sum(&t), before);
         snprintf(next, sizeof next, "cccc%zu", after);
@@ -259,26 +253,19 @@ static void test_stopped(void **state)
     train(&t, 0, 2, loss);
     before = toy_sum(&t);
     assert_int_equal(toy_move(&t, v, "dddd", quit, 3), -EINTR);
-    assert_int_equal(files(&t), v->at.devices);
+    assert_int_equal(device_files(&t), v->at.devices);
     assert_int_equal(toy_sum(&t), before);
     train(&t, 2, 3, loss);
     toy_remove(&t);
 }
 
 /* A byte of a master or a residual: named, and nothing is moved. */
-static void flip(const struct toy *t, size_t device, uint64_t off)
+static void turn(const struct toy *t, size_t device, uint64_t off)
 {
-    char          path[4096];
-    unsigned char byte;
-    int           fd;
+    char path[4096];
 
     snprintf(path, sizeof path, "%s/dev%zu/states", t->dir, device);
-    fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, (off_t)off), 1);
-    byte ^= 0x10;
-    assert_int_equal(pwrite(fd, &byte, 1, (off_t)off), 1);
-    close(fd);
+    files_turn(path, off, 0x10);
 }
 
 static void test_damaged(void **state)
@@ -294,11 +281,11 @@ static void test_damaged(void **state)
     train(&t, 0, 2, loss);
     must(&t, devices_layout(&st, &t.cfg, &t.err));
     off = store_residual_off(&st.subs[st.n_subs - 1], 2) + 100;
-    flip(&t, st.subs[st.n_subs - 1].device, off);
+    turn(&t, st.subs[st.n_subs - 1].device, off);
     assert_int_equal(toy_move(&t, v, "eeee", NULL, 0), -EBADMSG);
     assert_non_null(strstr(t.err.text, "the residual of block 4 at offset"));
-    assert_int_equal(files(&t), v->at.devices);
-    flip(&t, st.subs[st.n_subs - 1].device, off);
+    assert_int_equal(device_files(&t), v->at.devices);
+    turn(&t, st.subs[st.n_subs - 1].device, off);
     must(&t, toy_move(&t, v, "ffff", NULL, 0));
     store_release(&st);
     toy_remove(&t);
@@ -320,7 +307,7 @@ static void test_no_room(void **state)
     assert_int_equal(toy_move(&t, &v, "gggg", NULL, 0), -ENOSPC);
     assert_non_null(strstr(t.err.text, "bytes free; the devices up to"));
     t.cfg.block_params = sizes;
-    assert_int_equal(files(&t), v.at.devices);
+    assert_int_equal(device_files(&t), v.at.devices);
     toy_remove(&t);
 }
 

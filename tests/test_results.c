@@ -9,6 +9,7 @@
 
 #include "data/base/json.h"
 #include "data/task/results.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
 #include <math.h>
@@ -19,13 +20,13 @@
 
 static struct err err;
 
-static void read_text(const char *name, char *buf, size_t size)
+static void check_text(const char *name, const char *want)
 {
-    FILE *f = fopen(tempdir_at(name), "r");
+    size_t n;
+    char  *text = files_read(tempdir_at(name), &n);
 
-    assert_non_null(f);
-    buf[fread(buf, 1, size - 1, f)] = '\0';
-    fclose(f);
+    assert_string_equal(text, want);
+    free(text);
 }
 
 /* The file says what `want` does, which has ' for ", and has its keys in order. */
@@ -90,7 +91,6 @@ static void a_training(void **state)
         .n_evals = 1,
         .eval = { { .loss = 0.4, .seconds = 2, .samples = 9, .batches = 3 } },
     };
-    char text[4096];
     int  f1;
 
     (void)state;
@@ -135,8 +135,7 @@ static void a_training(void **state)
                " 'save_steps': 1, 'stateful_callbacks': {}, 'total_flos': 30000.0,"
                " 'train_batch_size': 4, 'trial_name': null, 'trial_params': null}");
     // as json.dump(indent=4, sort_keys=True) writes it
-    read_text("train_results.json", text, sizeof text);
-    assert_string_equal(text, "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n"
+    check_text("train_results.json", "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n"
                               "    \"train_loss\": 0.6,\n    \"train_runtime\": 2.5,\n"
                               "    \"train_samples\": 7,\n"
                               "    \"train_samples_per_second\": 7.0,\n"
@@ -190,20 +189,16 @@ static void predictions(void **state)
     const struct task        own = { .name = "custom", .n_labels = 2, .labels = names },
                       regression = { .name = "stsb", .n_labels = 1 },
                       pair = { .name = "mnli", .n_labels = 2, .labels = names };
-    char text[256];
 
     (void)state;
     assert_int_equal(results_predictions(named(&own, 0), &own, classes, NULL, 3, &err), 0);
-    read_text("predict_results_None.txt", text, sizeof text);
-    assert_string_equal(text, "index\tprediction\n0\tyes, sir\n1\tno\n2\tyes, sir\n");
+    check_text("predict_results_None.txt", "index\tprediction\n0\tyes, sir\n1\tno\n2\tyes, sir\n");
     assert_int_equal(results_predictions(named(&regression, 0), &regression, NULL, values, 3, &err),
                      0);
-    read_text("predict_results_stsb.txt", text, sizeof text);
     // Python's '%3.3f' says so, too
-    assert_string_equal(text, "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n");
+    check_text("predict_results_stsb.txt", "index\tprediction\n0\t3.142\n1\t-0.000\n2\tnan\n");
     assert_int_equal(results_predictions(named(&pair, 1), &pair, classes, NULL, 0, &err), 0);
-    read_text("predict_results_mnli-mm.txt", text, sizeof text);
-    assert_string_equal(text, "index\tprediction\n");
+    check_text("predict_results_mnli-mm.txt", "index\tprediction\n");
 }
 
 static void nowhere(void **state)
@@ -215,9 +210,8 @@ static void nowhere(void **state)
     (void)state;
     assert_int_not_equal(results_write(tempdir_at("absent"), NULL, &r, &err), 0);
     assert_non_null(strstr(err.text, "absent/all_results.json"));
-    assert_int_not_equal(results_predictions(tempdir_at("absent/predictions"), &task, NULL, &value, 1,
-                                             &err),
-                         0);
+    assert_int_not_equal(
+        results_predictions(tempdir_at("absent/predictions"), &task, NULL, &value, 1, &err), 0);
     assert_non_null(strstr(err.text, "absent/predictions"));
 }
 

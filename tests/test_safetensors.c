@@ -9,6 +9,7 @@
 #include "data/base/dtype.h"
 #include "data/base/json.h"
 #include "data/tensors/safetensors.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>
@@ -51,26 +52,6 @@ static void write_model(const char *name, enum st_dtype dtype, size_t piece)
     assert_int_equal(safetensors_writer_commit(w, &e), 0);
     safetensors_writer_close(w);
     free(v);
-}
-
-static char *slurp(const char *name, size_t *n)
-{
-    FILE *f = fopen(tempdir_at(name), "rb");
-    char *p = malloc(1 << 20);
-
-    assert_non_null(f);
-    *n = fread(p, 1, 1 << 20, f);
-    fclose(f);
-    return p;
-}
-
-static void spew(const char *name, const void *p, size_t n)
-{
-    FILE *f = fopen(tempdir_at(name), "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(p, 1, n, f), n);
-    fclose(f);
 }
 
 static float expected(size_t i, enum st_dtype dtype)
@@ -119,8 +100,8 @@ static void test_same_bytes(void **state)
     (void)state;
     write_model("a", ST_BF16, 1);
     write_model("b", ST_BF16, 100000);
-    a = slurp("a", &n);
-    b = slurp("b", &m);
+    a = files_read(tempdir_at("a"), &n);
+    b = files_read(tempdir_at("b"), &m);
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
     assert_int_equal((unsigned char)a[0] % 8, 0);
@@ -136,14 +117,14 @@ static void test_corruption_is_found(void **state)
 
     (void)state;
     write_model("model.safetensors", ST_F32, 100000);
-    p = slurp("model.safetensors", &n);
+    p = files_read(tempdir_at("model.safetensors"), &n);
     p[n - 5000] ^= 1;
-    spew("model.safetensors", p, n);
+    files_write(tempdir_at("model.safetensors"), p, n);
     assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_verify(s, NULL, &e), -EIO);
     assert_non_null(strstr(e.text, "tensor c"));
     safetensors_close(s);
-    spew("model.safetensors", p, n - 1);
+    files_write(tempdir_at("model.safetensors"), p, n - 1);
     assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
     free(p);
 }
@@ -159,14 +140,14 @@ static void test_every_byte_counts(void **state)
 
     (void)state;
     write_model("model.safetensors", ST_BF16, 3000);
-    p = slurp("model.safetensors", &n);
+    p = files_read(tempdir_at("model.safetensors"), &n);
     memcpy(&head, p, sizeof head);
     for (size_t i = 0; i < n; i += i == head + 40 ? n - head - 80 : 1)
         for (size_t k = 0; k < sizeof flips; k++) {
             int rc;
 
             p[i] = (char)(p[i] ^ flips[k]);
-            spew("model.safetensors", p, n);
+            files_write(tempdir_at("model.safetensors"), p, n);
             rc = safetensors_open(&s, tempdir, &e);
             if (!rc) {
                 rc = safetensors_verify(s, NULL, &e);
@@ -179,7 +160,7 @@ static void test_every_byte_counts(void **state)
             p[i] = (char)(p[i] ^ flips[k]);
         }
     print_message("%zu bytes turned, %zu ways each\n", head + 80, sizeof flips);
-    spew("model.safetensors", p, n);
+    files_write(tempdir_at("model.safetensors"), p, n);
     assert_int_equal(safetensors_open(&s, tempdir, &e), 0);
     assert_int_equal(safetensors_verify(s, NULL, &e), 0);
     assert_int_equal(safetensors_summed(s), 1);
@@ -230,7 +211,7 @@ static void write_header(const char *name, const char *header, size_t n)
 
     memcpy(p, &len, 8);
     memcpy(p + 8, header, len);
-    spew(name, p, 8 + len + n);
+    files_write(tempdir_at(name), p, 8 + len + n);
     free(p);
 }
 
@@ -275,9 +256,9 @@ static void test_hostile_headers(void **state)
         assert_true(e.misuse);
         assert_non_null(strstr(e.text, "model.safetensors"));
     }
-    spew("model.safetensors", &huge, 8);
+    files_write(tempdir_at("model.safetensors"), &huge, 8);
     assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
-    spew("model.safetensors", &huge, 7);
+    files_write(tempdir_at("model.safetensors"), &huge, 7);
     assert_int_equal(safetensors_open(&s, tempdir, &e), -EINVAL);
 }
 
@@ -298,7 +279,7 @@ static void test_other_dtype(void **state)
 
 static void put_index(const char *text)
 {
-    spew("model.safetensors.index.json", text, strlen(text));
+    files_write(tempdir_at("model.safetensors.index.json"), text, strlen(text));
 }
 
 static void test_shards(void **state)

@@ -9,9 +9,9 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/text/tokens.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,18 +21,6 @@
 #include <unistd.h>
 
 static struct err e;
-
-static int count_files(void)
-{
-    DIR           *d = opendir(tempdir);
-    struct dirent *ent;
-    int            n = 0;
-
-    while ((ent = readdir(d)))
-        n += ent->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
 
 /* A file of ids 0..n (mod 65536), in odd pieces. */
 static void write_ids(const char *name, size_t n)
@@ -92,9 +80,9 @@ static void test_writer_leaves_nothing(void **state)
     assert_int_equal(tokens_writer_add(w, bad, 1, &e), 0);
     assert_int_equal(tokens_writer_add(w, bad, 2, &e), -EINVAL);
     assert_int_equal(tokens_writer_add(w, &neg, 1, &e), -EINVAL);
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(files_count(tempdir), 1);
     tokens_writer_close(w);
-    assert_int_equal(count_files(), 0);
+    assert_int_equal(files_count(tempdir), 0);
     tokens_writer_close(NULL);
     assert_true(tokens_writer_open(&w, tempdir_at("no/such/folder.bin"), &e) < 0);
 }
@@ -115,7 +103,7 @@ static void test_new_file(void **state)
     umask(mask);
     assert_int_equal(stat(tempdir_at("x"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0640);
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(files_count(tempdir), 1);
 }
 
 static void test_refusals(void **state)

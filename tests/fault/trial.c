@@ -2,6 +2,7 @@
 #include "tests/fault/trial.h"
 
 #include "tests/disk_fault.h"
+#include "tests/files.h"
 #include "tests/tempdir.h"
 
 #include <setjmp.h>
@@ -124,19 +125,6 @@ void trial_close(struct trial *t, struct stream *s)
     close_log(t);
 }
 
-int trial_entries(const char *path)
-{
-    DIR           *d = opendir(path);
-    struct dirent *e;
-    int            n = 0;
-
-    while (d && (e = readdir(d)))
-        n += *e->d_name != '.';
-    if (d)
-        closedir(d);
-    return n;
-}
-
 void trial_nothing_left(const struct trial *t)
 {
     DIR           *d = opendir(t->dir);
@@ -161,25 +149,25 @@ struct trial trial_whole(const struct plan *p)
 
 /* ---- what every failure must be ---- */
 
-static int threads_before, files_before;
+static size_t threads_before, files_before;
 
 void trial_watch(void)
 {
     alarm(WATCHDOG);
-    threads_before = trial_entries("/proc/self/task");
-    files_before = trial_entries("/proc/self/fd");
+    threads_before = files_count("/proc/self/task");
+    files_before = files_count("/proc/self/fd");
 }
 
 /* A thread that was joined may stand in /proc for another moment. */
 void trial_nothing_runs(const char *text)
 {
-    for (int i = 0; i < 200 && trial_entries("/proc/self/task") > threads_before; i++)
+    for (int i = 0; i < 200 && files_count("/proc/self/task") > threads_before; i++)
         usleep(1000);
-    if (trial_entries("/proc/self/task") > threads_before ||
-        trial_entries("/proc/self/fd") > files_before)
-        fail_msg("%s: %d threads and %d files were open before, %d and %d are now", text,
-                 threads_before, files_before, trial_entries("/proc/self/task"),
-                 trial_entries("/proc/self/fd"));
+    if (files_count("/proc/self/task") > threads_before ||
+        files_count("/proc/self/fd") > files_before)
+        fail_msg("%s: %zu threads and %zu files were open before, %zu and %zu are now", text,
+                 threads_before, files_before, files_count("/proc/self/task"),
+                 files_count("/proc/self/fd"));
 }
 
 void trial_is_sentence(const struct trial *t, int rc, const char *what, uint64_t k)
@@ -195,6 +183,25 @@ void trial_goes_on(struct trial *t, const struct trial *want, const char *what, 
         fail_msg("%s at %llu: it does not go on: %s", what, (unsigned long long)k, t->err.text);
     if (t->params != want->params || memcmp(t->loss, want->loss, sizeof t->loss))
         fail_msg("%s at %llu: not the same bits", what, (unsigned long long)k);
+}
+
+int trial_live(struct trial *t, int *made)
+{
+    int rc = trial_make(t);
+
+    *made = !rc;
+    return rc ? rc : trial_train(t);
+}
+
+void trial_live_on(struct trial *t, int made, const struct trial *want, const char *what,
+                   uint64_t k)
+{
+    if (!made && trial_make(t))
+        fail_msg("%s", t->err.text);
+    if (want)
+        trial_goes_on(t, want, what, k);
+    trial_nothing_runs(t->err.text);
+    trial_end(t);
 }
 
 /* ---- a program ---- */

@@ -31,7 +31,6 @@ extern int trial_all; // whether "all" was said
 /* A folder; in memory, where flushes cost nothing, unless transfers are to be direct: that takes
  * none. */
 char *trial_folder(int direct);
-int   trial_entries(const char *path); // files in it
 
 /* A run of p that is not made yet; its folder goes with trial_end. */
 void trial_begin(struct trial *t, const struct plan *p);
@@ -59,5 +58,12 @@ void trial_is_sentence(const struct trial *t, int rc, const char *what, uint64_t
 
 /* After a failure that is over: the run goes on to the same end. */
 void trial_goes_on(struct trial *t, const struct trial *want, const char *what, uint64_t k);
+
+/* A whole life, in which something may fail: made, then trained. */
+int trial_live(struct trial *t, int *made);
+/* What comes after: made if it was not, and, if something failed, on to the end that it wants; then
+ * all of it goes. */
+void trial_live_on(struct trial *t, int made, const struct trial *want, const char *what,
+                   uint64_t k);
 
 #endif
