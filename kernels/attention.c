@@ -251,7 +251,7 @@ static void forward_pair(const struct forward_tiles *t, const struct query_tile 
     scores_add(t->s, hd, t->k, q->qt, nq, diagonal);
     softmax_tile((float (*)[TILE])t->s, q->max, q->sum, t->corr, hd->scale, diagonal);
     if (hd->drop) {
-        dropout_tile(t->drop, hd->row + i0, j0, 1, hd->drop);
+        dropout_tile(t->drop, hd->row + i0, j0, hd->drop);
         tile_drop(t->s, t->drop);
     }
     rows_scale(q->o, hd->width, t->corr, nq);
@@ -464,7 +464,7 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
     scores_add(t->p, hd, t->k + in, t->qt, nq, diagonal);
     scores_add(t->ds, hd, t->v + in, t->doutt, nq, diagonal);
     if (hd->drop) {
-        dropout_tile(t->drop, hd->row + i0, j0, 1, hd->drop);
+        dropout_tile(t->drop, hd->row + i0, j0, hd->drop);
         tile_drop(t->ds, t->drop);
     }
     softmax_tile_backward((float(*)[TILE])t->p, (float(*)[TILE])t->ds, t->lse, t->delta, hd->scale,

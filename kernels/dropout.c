@@ -96,27 +96,19 @@ SIMD_INLINE void spread(uint32_t f[8][LANES], const uint32_t w[4][LANES], const 
         }
 }
 
-// Two spans: side by side in a row if across is LANES, in two rows if it is CALLS.
-SIMD_INLINE void group(float *factor, uint64_t row, uint64_t number, const uint32_t across,
-                       const struct mask *m)
-{
-    uint32_t w[4][LANES], f[8][LANES];
-
-    draw(w, row, number, across, m);
-    spread(f, w, m);
-    for (int q = 0; q < LANES / CALLS; q++)
-        for (int h = 0; h < 8; h++)
-            memcpy(factor + q * SPAN + h * CALLS, f[h] + q * CALLS, CALLS * sizeof *factor);
-}
-
-// n <= GROUP elements of a row.
+// n <= GROUP elements of a row: two spans, side by side.
 SIMD_CLONES
 static void group_apply(float *out, const float *x, size_t n, uint64_t row, uint64_t number,
                         const struct mask *m)
 {
-    float factor[GROUP];
+    uint32_t w[4][LANES], f[8][LANES];
+    float    factor[GROUP];
 
-    group(factor, row, number, LANES, m);
+    draw(w, row, number, LANES, m);
+    spread(f, w, m);
+    for (int q = 0; q < LANES / CALLS; q++)
+        for (int h = 0; h < 8; h++)
+            memcpy(factor + q * SPAN + h * CALLS, f[h] + q * CALLS, CALLS * sizeof *factor);
     #pragma omp simd // out may be x, which is no obstacle, but gcc has to hear it
     for (size_t j = 0; j < n; j++)
         out[j] = x[j] * factor[j];
@@ -132,43 +124,13 @@ void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
     for (size_t u = 0; u < n * groups; u++) {
         size_t i = u / groups, j = u % groups * GROUP, at = i * C + j;
 
-        group_apply(out + at, x + at, C - j < GROUP ? C - j : GROUP, first + i, j / 8, &m);
+        group_apply(out + at, x + at, size_min(C - j, GROUP), first + i, j / 8, &m);
     }
 }
 
-SIMD_CLONES
-static void row_factors(float *factor, size_t n, uint64_t row, uint64_t number,
-                        const struct mask *m)
-{
-    float last[GROUP];
-
-    for (; n >= GROUP; n -= GROUP, factor += GROUP, number += LANES)
-        group(factor, row, number, LANES, m);
-    if (n > 0) {
-        group(last, row, number, LANES, m);
-        memcpy(factor, last, n * sizeof *last);
-    }
-}
-
-void dropout_factors(float *factor, size_t n, uint64_t row, size_t column, const struct dropout *d)
-{
-    struct mask m = mask_make(d);
-
-    assert(column % SPAN == 0);
-    row_factors(factor, n, row, column / 8, &m);
-}
-
+// Calls of the same number in LANES rows go side by side.
 SIMD_CLONES
 static void tile_factors(float *factor, uint64_t row, uint64_t number, const struct mask *m)
-{
-    for (size_t i = 0; i < SPAN; i += LANES / CALLS)
-        group(factor + i * SPAN, row + i, number, CALLS, m);
-}
-
-// Here, calls of the same number in LANES rows go side by side.
-SIMD_CLONES
-static void tile_factors_transposed(float *factor, uint64_t row, uint64_t number,
-                                    const struct mask *m)
 {
     for (size_t c = 0; c < CALLS; c++)
         for (size_t i = 0; i < SPAN; i += LANES) {
@@ -181,14 +143,10 @@ static void tile_factors_transposed(float *factor, uint64_t row, uint64_t number
         }
 }
 
-void dropout_tile(float *factor, uint64_t row, size_t column, int transposed,
-                  const struct dropout *d)
+void dropout_tile(float *factor, uint64_t row, size_t column, const struct dropout *d)
 {
     struct mask m = mask_make(d);
 
     assert(column % SPAN == 0);
-    if (transposed)
-        tile_factors_transposed(factor, row, column / 8, &m);
-    else
-        tile_factors(factor, row, column / 8, &m);
+    tile_factors(factor, row, column / 8, &m);
 }

@@ -80,24 +80,12 @@ static size_t share_equal(struct matmul *mm, const struct matmul_shape *shapes)
     return n;
 }
 
-static int engine_start(struct matmul *mm, const struct matmul_ops *ops, size_t n, char *why,
-                        size_t why_size)
+int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
+                       const struct matmul_shape *shapes, size_t n_shapes, int threads, char *why,
+                       size_t why_size)
 {
-    int before = omp_get_max_threads(), rc;
-
-    mm->ops = ops;
-    omp_set_num_threads(mm->threads);
-    rc = ops->open(&mm->impl, mm->shapes, n, mm->threads, why, why_size);
-    omp_set_num_threads(before);
-    return rc;
-}
-
-int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
-                size_t n_shapes, int threads, char *why, size_t why_size)
-{
+    int            rc, before = omp_get_max_threads();
     struct matmul *mm;
-    size_t         n;
-    int            rc;
 
     *out = NULL;
     for (size_t i = 0; i < n_shapes; i++)
@@ -108,7 +96,8 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
         }
     mm = calloc(1, sizeof *mm);
     if (mm) {
-        mm->threads = threads > 0 ? threads : omp_get_max_threads();
+        mm->ops     = ops;
+        mm->threads = threads > 0 ? threads : before;
         mm->n_ids   = n_shapes;
         mm->unique  = calloc(n_shapes + 1, sizeof *mm->unique);
         mm->shapes  = calloc(n_shapes + 1, sizeof *mm->shapes);
@@ -118,26 +107,35 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
         snprintf(why, why_size, "no memory for a list of %zu products", n_shapes);
         return -ENOMEM;
     }
-    n = share_equal(mm, shapes);
-    rc = -ENOTSUP;
-    if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && simd_avx512()))
-        rc = engine_start(mm, &matmul_onednn, n, why, why_size);
-    if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
-        rc = engine_start(mm, &matmul_openblas, n, why, why_size);
+    omp_set_num_threads(mm->threads);
+    rc = ops->open(&mm->impl, mm->shapes, share_equal(mm, shapes), mm->threads, why, why_size);
+    omp_set_num_threads(before);
     if (rc) {
         matmul_close(mm);
         return rc;
     }
+    assert(ops->run && ops->close && !ops->packed == !ops->pack);
     *out = mm;
     return 0;
+}
+
+int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
+                size_t n_shapes, int threads, char *why, size_t why_size)
+{
+    int rc = -ENOTSUP;
+
+    if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && simd_avx512()))
+        rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, why, why_size);
+    if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
+        rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, why, why_size);
+    return rc;
 }
 
 void matmul_close(struct matmul *mm)
 {
     if (!mm)
         return;
-    if (mm->ops)
-        mm->ops->close(mm->impl);
+    mm->ops->close(mm->impl);
     free(mm->unique);
     free(mm->shapes);
     free(mm);
@@ -151,7 +149,9 @@ size_t matmul_scratch(const struct matmul *mm)
 size_t matmul_packed(const struct matmul *mm, size_t id)
 {
     assert(id < mm->n_ids);
-    return mm->shapes[mm->unique[id]].pack_b ? mm->ops->packed(mm->impl, mm->unique[id]) : 0;
+    if (!mm->ops->packed || !mm->shapes[mm->unique[id]].pack_b)
+        return 0;
+    return mm->ops->packed(mm->impl, mm->unique[id]);
 }
 
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b)

@@ -1,5 +1,6 @@
 /* matmul_engine.h: what stands behind matmul.h: one table of functions for each library. Private to
- * matmul*.c.
+ * matmul*.c and their test; kernels/matmul_skeleton.c is a template of an engine.
+ *
  * An engine gets a list without equal shapes; `threads` is already the calling thread's OpenMP
  * setting when it is called. Nothing but open allocates. */
 #ifndef KERNELS_MATMUL_ENGINE_H
@@ -24,7 +25,12 @@ struct matmul_ops {
 };
 
 extern const struct matmul_ops matmul_openblas;
-extern const struct matmul_ops matmul_onednn; // without run where siTrain is built without the
-                                              // library
+extern const struct matmul_ops matmul_onednn; // without run where siTrain is built without it
+extern const struct matmul_ops matmul_skeleton; // offered by no option
+
+/* matmul_open with an engine of one's own. */
+int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
+                       const struct matmul_shape *shapes, size_t n_shapes, int threads, char *why,
+                       size_t why_size);
 
 #endif

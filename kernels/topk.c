@@ -33,8 +33,7 @@ enum {
 
 struct block {
     uint32_t first, count; // its candidates
-    uint32_t above, equal; // how many elements it keeps; after the prefix sum: kept by blocks
-                           // before it
+    uint32_t above, equal; // elements that it keeps; after the prefix sum: that those before it do
 };
 
 /* Keys of floats `stride` bytes apart: a plain vector or the values of pairs. */
@@ -84,7 +83,7 @@ static size_t sample_rank(size_t n, size_t k, size_t n_sample)
 
 static size_t candidate_cap(size_t n, size_t k)
 {
-    size_t n_sample = n < SAMPLE ? n : SAMPLE;
+    size_t n_sample = size_min(n, SAMPLE);
     double expect = (double)sample_rank(n, k, n_sample) * (double)n / (double)n_sample;
     double cap = 1.5 * expect + BLOCK;
 
@@ -97,7 +96,7 @@ size_t topk_scratch(size_t n, size_t k)
 {
     return div_up(n, BLOCK) * sizeof(struct block) +
            candidate_cap(n, k) * sizeof(struct topk_pair) +
-           (n < SAMPLE ? n : SAMPLE) * sizeof(float);
+           size_min(n, SAMPLE) * sizeof(float);
 }
 
 static struct topk_space space_of(void *scratch, size_t n, size_t k)
@@ -105,7 +104,7 @@ static struct topk_space space_of(void *scratch, size_t n, size_t k)
     struct topk_space s = {
         .blocks = scratch,
         .n_blocks = div_up(n, BLOCK),
-        .n_sample = n < SAMPLE ? n : SAMPLE,
+        .n_sample = size_min(n, SAMPLE),
         .cap = candidate_cap(n, k),
     };
 
@@ -122,8 +121,7 @@ static void histogram(uint32_t hist[RADIX], struct keys a, int shift, int bits, 
 
 #pragma omp parallel if (a.n > 8 * BLOCK)
     {
-        uint32_t mine[2][RADIX] = { { 0 } }; // two, for a run of equal keys would wait for its own
-                                             // counter
+        uint32_t mine[2][RADIX] = { { 0 } }; // two: equal keys would wait for their own counter
 
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < a.n; i++) {
@@ -210,7 +208,7 @@ static size_t candidates_collect(const struct topk_space *s, const float *x, siz
 
 #pragma omp parallel for schedule(static)
     for (size_t b = 0; b < s->n_blocks; b++) {
-        size_t   from = b * BLOCK, len = n - from < BLOCK ? n - from : BLOCK, first;
+        size_t   from = b * BLOCK, len = size_min(n - from, BLOCK), first;
         uint16_t at[BLOCK];
         size_t   count = block_filter(at, x + from, len, bound);
 
@@ -257,8 +255,7 @@ static void blocks_count(const struct topk_space *s, const float *x, size_t n, i
         if (collected)
             count_pairs(&s->blocks[b], s->cand, at);
         else
-            count_plain(&s->blocks[b], x + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK,
-                        at);
+            count_plain(&s->blocks[b], x + b * BLOCK, size_min(n - b * BLOCK, BLOCK), at);
     }
     for (size_t b = 0; b < s->n_blocks; b++) {
         struct block *p = &s->blocks[b];
@@ -277,10 +274,8 @@ static void block_emit(struct topk_pair *out, const struct topk_space *s, size_t
 {
     size_t left = s->blocks[b].equal < t.equal ? t.equal - s->blocks[b].equal : 0;
     size_t to = s->blocks[b].above + (t.equal - left);
-    size_t from = b * BLOCK, count = n - from < BLOCK ? n - from : BLOCK;
+    size_t from = b * BLOCK, count = collected ? s->blocks[b].count : size_min(n - from, BLOCK);
 
-    if (collected)
-        count = s->blocks[b].count;
     for (size_t i = 0; i < count; i++) {
         struct topk_pair p = collected ? s->cand[s->blocks[b].first + i]
                                        : (struct topk_pair){ (uint32_t)(from + i), x[from + i] };
@@ -304,8 +299,7 @@ void topk_select(struct topk_pair *out, const float *x, size_t n, size_t k, void
 
     assert(k >= 1 && k <= n && n <= UINT32_MAX);
     if (s.cap > 0) {
-        uint32_t guess = bound_guess(&s, x, n, k), bound = guess ? guess : 1; // 1: whatever is not
-                                                                              // zero
+        uint32_t guess = bound_guess(&s, x, n, k), bound = guess ? guess : 1; // 1: all but zeros
         size_t   found = candidates_collect(&s, x, n, bound);
 
         collected = found >= k && found <= s.cap;
@@ -329,15 +323,6 @@ size_t topk_count(size_t n, double ratio)
     if (k < 1.0)
         return 1;
     return k < (double)n ? (size_t)k : n;
-}
-
-void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k)
-{
-    memset(x, 0, n * sizeof *x);
-    for (size_t i = 0; i < k; i++) {
-        assert(pairs[i].index < n);
-        x[pairs[i].index] = pairs[i].value;
-    }
 }
 
 float topk_most(const struct topk_pair *pairs, size_t k)

@@ -19,9 +19,6 @@ size_t topk_scratch(size_t n, size_t k);
  * max(1, floor(ratio / 2 * n)). */
 size_t topk_count(size_t n, double ratio);
 
-/* x[0..n) = 0, then x[pair.index] = pair.value. Pairs out of range are a programmer's error. */
-void topk_scatter(float *x, size_t n, const struct topk_pair *pairs, size_t k);
-
 /* The largest magnitude, infinite also where there is a NaN: that of all that they were selected
  * from. */
 float topk_most(const struct topk_pair *pairs, size_t k);

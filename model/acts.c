@@ -3,6 +3,7 @@
  * arena cannot disagree. */
 #include "model/acts.h"
 
+#include "data/base/arena.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
@@ -12,36 +13,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-enum { ALIGN = 64 };
 
 struct acts {
     struct acts_options o;
-    struct acts_sizes   sizes;
-    char    *arena;
-    uint64_t arena_bytes;
-    float   *inputs; // (places, accum, N, C): input_place
+    struct arena arena;
+    char    *inputs;     // (places, accum, N, C): input_place
     char    *kept;
-    uint64_t kept_micro; // bytes of a kept layer's micro-batch
+    size_t   kept_micro; // bytes of a kept layer's micro-batch
     struct acts_layer shared;
-    size_t shared_layer, shared_micro; // whose activations the shared set holds; layer 0: nobody's
-    size_t   offloaded; // ACTS_AUTO: layers
-    void    *lent;                       // the record of lent_layer, lent_micro; NULL: none
+    size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: none's
+    size_t   offloaded;  // ACTS_AUTO: layers
+    void    *lent;       // the record of lent_layer, lent_micro; NULL: none
     size_t   lent_layer, lent_micro;
     struct acts_work work;
     struct acts_head head;
 };
-
-struct cursor { char *base; uint64_t used; }; // base NULL: only measuring
-
-static void *take(struct cursor *c, size_t bytes)
-{
-    void *p = c->base ? c->base + c->used : NULL;
-
-    c->used += round_up(bytes, ALIGN);
-    return p;
-}
 
 static size_t tokens(const struct acts_options *o)
 {
@@ -49,71 +35,71 @@ static size_t tokens(const struct acts_options *o)
 }
 
 /* Of N tokens. */
-static void lay_layer(struct cursor *c, struct acts_layer *l, const struct acts_options *o,
+static void lay_layer(struct arena *a, struct acts_layer *l, const struct acts_options *o,
                       size_t N)
 {
     size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
     l->x        = NULL;
-    l->ln1_mean = take(c, N * sizeof(float));
-    l->ln1_rstd = take(c, N * sizeof(float));
-    l->qkv      = take(c, N * 3 * C * e);
-    l->attn     = take(c, N * C * e);
-    l->lse      = take(c, N * o->gpt.n_head * sizeof(float));
-    l->x_mid    = take(c, N * C * sizeof(float));
-    l->ln2_mean = take(c, N * sizeof(float));
-    l->ln2_rstd = take(c, N * sizeof(float));
-    l->fc       = take(c, N * 4 * C * e);
+    l->ln1_mean = arena_take(a, N * sizeof(float));
+    l->ln1_rstd = arena_take(a, N * sizeof(float));
+    l->qkv      = arena_take(a, N * 3 * C * e);
+    l->attn     = arena_take(a, N * C * e);
+    l->lse      = arena_take(a, N * o->gpt.n_head * sizeof(float));
+    l->x_mid    = arena_take(a, N * C * sizeof(float));
+    l->ln2_mean = arena_take(a, N * sizeof(float));
+    l->ln2_rstd = arena_take(a, N * sizeof(float));
+    l->fc       = arena_take(a, N * 4 * C * e);
 }
 
-static void lay_record(struct cursor *c, struct acts_layer *l, const struct acts_options *o,
+static void lay_record(struct arena *a, struct acts_layer *l, const struct acts_options *o,
                        size_t N)
 {
-    float *x = o->offload == ACTS_OFFLOAD ? take(c, N * o->gpt.n_embd * sizeof(float)) : NULL;
+    float *x = o->offload == ACTS_OFFLOAD ? arena_take(a, N * o->gpt.n_embd * sizeof(float)) : NULL;
 
-    lay_layer(c, l, o, N);
+    lay_layer(a, l, o, N);
     l->x = x;
 }
 
-static void lay_backward(struct cursor *c, struct acts_work *w, const struct acts_options *o,
+static void lay_backward(struct arena *a, struct acts_work *w, const struct acts_options *o,
                          size_t R)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
-    w->dx    = take(c, o->grad_accum * N * C * sizeof(float));
-    w->dy    = take(c, R * C * e);
-    w->dgelu = take(c, R * 4 * C * sizeof(float));
-    w->dfc   = take(c, R * 4 * C * e);
-    w->dattn = take(c, N * C * e);
-    w->dqkv  = take(c, N * 3 * C * e);
+    w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
+    w->dy    = arena_take(a, R * C * e);
+    w->dgelu = arena_take(a, R * 4 * C * sizeof(float));
+    w->dfc   = arena_take(a, R * 4 * C * e);
+    w->dattn = arena_take(a, N * C * e);
+    w->dqkv  = arena_take(a, N * 3 * C * e);
     // a classifier's head has a row a sequence
-    w->sums  = take(c, colsum_scratch(size_max(R, o->batch), 4 * C));
+    w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch), 4 * C));
 }
 
-static void lay_work(struct cursor *c, struct acts_work *w, struct acts_layer *shared,
+static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *shared,
                      const struct acts_options *o)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS);
 
-    w->shape = take(c, o->grad_accum * sizeof *w->shape);
-    w->x     = take(c, o->grad_accum * N * sizeof(int32_t));
+    w->shape = arena_take(a, o->grad_accum * sizeof *w->shape);
+    w->x     = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     if (o->gpt.n_labels) {
-        w->last  = take(c, o->grad_accum * o->batch * sizeof(int32_t));
-        w->label = take(c, o->grad_accum * o->batch * sizeof(int32_t));
-        w->value = take(c, o->grad_accum * o->batch * sizeof(float));
+        w->last  = arena_take(a, o->grad_accum * o->batch * sizeof(int32_t));
+        w->label = arena_take(a, o->grad_accum * o->batch * sizeof(int32_t));
+        w->value = arena_take(a, o->grad_accum * o->batch * sizeof(float));
     } else {
-        w->y = take(c, o->grad_accum * N * sizeof(int32_t));
+        w->y = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     }
-    w->ln   = take(c, R * C * e);
-    w->proj = take(c, R * C * sizeof(float));
-    w->gelu = take(c, R * 4 * C * e);
-    w->attention = take(c, attention_scratch(o->seq, C, o->gpt.n_head, o->threads));
+    w->ln   = arena_take(a, R * C * e);
+    w->proj = arena_take(a, R * C * sizeof(float));
+    w->gelu = arena_take(a, R * 4 * C * e);
+    w->attention = arena_take(a, attention_scratch(o->seq, C, o->gpt.n_head, o->threads));
     if (o->training)
-        lay_backward(c, w, o, R);
-    lay_layer(c, shared, o, N);
+        lay_backward(a, w, o, R);
+    lay_layer(a, shared, o, N);
 }
 
-static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_options *o)
+static void lay_head(struct arena *a, struct acts_head *h, const struct acts_options *o)
 {
     size_t L = o->gpt.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
            V = L ? L : o->gpt.vocab;
@@ -121,18 +107,18 @@ static void lay_head(struct cursor *c, struct acts_head *h, const struct acts_op
     int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
 
     if (L)
-        h->x = take(c, R * C * sizeof(float));
+        h->x = arena_take(a, R * C * sizeof(float));
     if (L && o->training)
-        h->dx = take(c, R * C * sizeof(float));
-    h->ln     = take(c, R * C * dtype_bytes(o->dtype));
-    h->mean   = take(c, R * sizeof(float));
-    h->rstd   = take(c, R * sizeof(float));
-    h->logits = take(c, (in_place ? R : P) * V * sizeof(float));
-    h->losses = take(c, R * sizeof(float));
+        h->dx = arena_take(a, R * C * sizeof(float));
+    h->ln     = arena_take(a, R * C * dtype_bytes(o->dtype));
+    h->mean   = arena_take(a, R * sizeof(float));
+    h->rstd   = arena_take(a, R * sizeof(float));
+    h->logits = arena_take(a, (in_place ? R : P) * V * sizeof(float));
+    h->losses = arena_take(a, R * sizeof(float));
     if (!o->training)
         return;
-    h->dlogits = in_place ? h->logits : take(c, R * V * dtype_bytes(o->dtype));
-    h->dln     = take(c, R * C * sizeof(float));
+    h->dlogits = in_place ? h->logits : arena_take(a, R * V * dtype_bytes(o->dtype));
+    h->dln     = arena_take(a, R * C * sizeof(float));
 }
 
 /* Offloaded layers' inputs alternate between two places; of each kept layer, and of the head, one
@@ -142,9 +128,7 @@ enum { ALTERNATING = 2 };
 /* A block's, of all micro-batches. */
 static uint64_t input_bytes(const struct acts_options *o)
 {
-    uint64_t bytes = (uint64_t)o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float);
-
-    return round_up(bytes, ALIGN);
+    return round_up(o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float), ARENA_LINE);
 }
 
 /* Inputs that the arena holds whatever is kept. */
@@ -167,7 +151,7 @@ static size_t input_place(const struct acts_options *o, size_t block)
 
 struct acts_sizes acts_sizes(const struct acts_options *o)
 {
-    struct cursor kept = { NULL, 0 }, work = { NULL, 0 }, head = { NULL, 0 }, record = { NULL, 0 };
+    struct arena      kept = { 0 }, work = { 0 }, head = { 0 }, record = { 0 };
     struct acts_layer l;
     struct acts_work  w;
     struct acts_head  h;
@@ -179,46 +163,45 @@ struct acts_sizes acts_sizes(const struct acts_options *o)
     lay_head(&head, &h, o);
     if (o->training)
         per_layer = o->grad_accum * kept.used + (o->offload == ACTS_OFFLOAD ? input_bytes(o) : 0);
-    return (struct acts_sizes){ .inputs = inputs_fixed(o) * input_bytes(o),
-                                .kept_per_layer = per_layer,
-                                .work = work.used,
-                                .head = head.used,
-                                .record =
-                                    o->training && o->offload != ACTS_STAY ? record.used : 0 };
+    return (struct acts_sizes){
+        .inputs = inputs_fixed(o) * input_bytes(o), .kept_per_layer = per_layer,
+        .work = work.used, .head = head.used,
+        .record = o->training && o->offload != ACTS_STAY ? record.used : 0,
+    };
+}
+
+/* All of it. */
+static void lay(struct arena *arena, struct acts *a)
+{
+    const struct acts_options *o = &a->o;
+    size_t inputs = inputs_fixed(o) + (o->offload == ACTS_OFFLOAD ? o->kept : 0);
+
+    a->inputs = arena_take(arena, inputs * input_bytes(o));
+    a->kept   = arena_take(arena, o->kept * o->grad_accum * a->kept_micro);
+    lay_work(arena, &a->work, &a->shared, o);
+    lay_head(arena, &a->head, o);
 }
 
 int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
 {
-    struct acts  *a = calloc(1, sizeof *a);
-    struct cursor c = { NULL, 0 }, kept = { NULL, 0 };
+    struct acts *a = calloc(1, sizeof *a);
+    struct arena kept = { 0 };
+    int          rc;
 
     *out = NULL;
     if (!a)
         return err_set(err, -ENOMEM, "out of memory for the activations");
     assert(o->kept <= o->gpt.n_layer);
     a->o = *o;
-    a->sizes = acts_sizes(o);
     lay_layer(&kept, &a->shared, o, tokens(o));
     a->kept_micro = kept.used;
-    a->arena_bytes =
-        a->sizes.inputs + o->kept * a->sizes.kept_per_layer + a->sizes.work + a->sizes.head;
-    a->arena =
-        mmap(NULL, a->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (a->arena == MAP_FAILED) {
-        int rc = err_set(err, -errno, "the activations need %llu bytes of memory: %s",
-                         (unsigned long long)a->arena_bytes, strerror(errno));
-        free(a);
+    lay(&a->arena, a);
+    rc = arena_map(&a->arena, "the activations", err);
+    if (rc) {
+        acts_close(a);
         return rc;
     }
-    madvise(a->arena, a->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
-    c.base   = a->arena;
-    a->inputs = take(&c, a->sizes.inputs);
-    if (o->offload == ACTS_OFFLOAD)
-        take(&c, o->kept * input_bytes(o)); // the kept layers' stand behind them
-    a->kept   = take(&c, o->kept * o->grad_accum * a->kept_micro);
-    lay_work(&c, &a->work, &a->shared, o);
-    lay_head(&c, &a->head, o);
-    assert(c.used == a->arena_bytes);
+    lay(&a->arena, a);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     *out = a;
@@ -229,18 +212,15 @@ void acts_close(struct acts *a)
 {
     if (!a)
         return;
-    munmap(a->arena, a->arena_bytes);
+    arena_free(&a->arena);
     free(a);
 }
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
 {
-    size_t one = tokens(&a->o) * a->o.gpt.n_embd;
-    char  *of_block;
-
     assert(block >= 1 && block <= a->o.gpt.n_layer + 1 && micro < a->o.grad_accum);
-    of_block = (char *)a->inputs + input_place(&a->o, block) * input_bytes(&a->o);
-    return (float *)(void *)of_block + micro * one;
+    return dtype_at(a->inputs + input_place(&a->o, block) * input_bytes(&a->o), DT_F32,
+                    micro * tokens(&a->o) * a->o.gpt.n_embd);
 }
 
 /* Whether layer `layer` has a place of its own: one of the last `kept`. */
@@ -272,11 +252,11 @@ int acts_offloads(const struct acts *a, size_t layer)
 static struct acts_layer record_of(const struct acts *a, size_t micro, void *record, size_t *bytes)
 {
     struct acts_shape shape = a->work.shape[micro];
-    struct cursor     c = { record, 0 };
+    struct arena      in = { .base = record, .bytes = SIZE_MAX };
     struct acts_layer l;
 
-    lay_record(&c, &l, &a->o, shape.rows * shape.seq);
-    *bytes = c.used;
+    lay_record(&in, &l, &a->o, shape.rows * shape.seq);
+    *bytes = in.used;
     return l;
 }
 
@@ -296,17 +276,16 @@ size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record)
 struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro)
 {
     struct acts_layer l = a->shared;
-    struct cursor     c;
+    struct arena      in = { .bytes = a->kept_micro };
     size_t            bytes;
 
     if (is_lent(a, layer, micro))
         return record_of(a, micro, a->lent, &bytes);
     if (!is_kept(a, layer))
         return l;
-    c.base = a->kept +
-             ((layer + a->o.kept - a->o.gpt.n_layer - 1) * a->o.grad_accum + micro) * a->kept_micro;
-    c.used = 0;
-    lay_layer(&c, &l, &a->o, tokens(&a->o));
+    layer += a->o.kept - a->o.gpt.n_layer - 1; // among those that are kept
+    in.base = a->kept + (layer * a->o.grad_accum + micro) * a->kept_micro;
+    lay_layer(&in, &l, &a->o, tokens(&a->o));
     return l;
 }
 

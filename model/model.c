@@ -7,7 +7,6 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct acts_options model_acts(const struct model_options *o)
 {
@@ -70,18 +69,8 @@ static int check(const struct model_options *o, struct err *err)
 
 static int scratch_open(struct model *m, struct err *err)
 {
-    m->scratch_bytes = products_scratch(m->products);
-    if (m->scratch_bytes == 0)
-        return 0;
-    m->scratch =
-        mmap(NULL, m->scratch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m->scratch == MAP_FAILED) {
-        m->scratch = NULL;
-        return err_set(err, -errno, "the matrix products need %zu bytes of scratch: %s",
-                       m->scratch_bytes, strerror(errno));
-    }
-    madvise(m->scratch, m->scratch_bytes, MADV_HUGEPAGE); // a wish
-    return 0;
+    arena_take(&m->scratch, products_scratch(m->products));
+    return arena_map(&m->scratch, "the matrix products", err);
 }
 
 int model_open(struct model **out, const struct model_options *o, struct err *err)
@@ -118,8 +107,7 @@ void model_close(struct model *m)
     if (!m)
         return;
     acts_close(m->acts);
-    if (m->scratch)
-        munmap(m->scratch, m->scratch_bytes);
+    arena_free(&m->scratch);
     products_close(m->products);
     free(m);
 }
@@ -154,9 +142,10 @@ void model_product(const struct model *m, enum product which, size_t rows, void 
                    const void *wire)
 {
     enum gpt_tensor weight = products_weight(which);
+    const void     *w = model_wire(m, wire, weight);
     const void     *bias = products_has_bias(which) ? model_wire(m, wire, weight + 1) : NULL;
 
-    products_run(m->products, which, rows, c, a, model_wire(m, wire, weight), bias, m->scratch);
+    products_run(m->products, which, rows, c, a, w, bias, m->scratch.base);
 }
 
 void model_gradient(const struct model *m, enum product which, size_t rows, float *grad,
@@ -165,9 +154,9 @@ void model_gradient(const struct model *m, enum product which, size_t rows, floa
     float *c = model_grad(m, grad, products_weight(which));
 
     if (fresh)
-        products_run(m->products, which, rows, c, a, b, NULL, m->scratch);
+        products_run(m->products, which, rows, c, a, b, NULL, m->scratch.base);
     else
-        products_add(m->products, which, rows, c, a, b, m->scratch);
+        products_add(m->products, which, rows, c, a, b, m->scratch.base);
 }
 
 struct layernorm model_norm(const struct model *m, enum gpt_tensor weight, const void *wire,

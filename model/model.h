@@ -4,6 +4,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "data/base/arena.h"
 #include "kernels/dropout.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
@@ -32,8 +33,7 @@ struct model {
     struct model_options o;
     struct products *products;
     struct acts     *acts;
-    void            *scratch;       // of products_run
-    size_t           scratch_bytes;
+    struct arena     scratch;       // of products_run
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;
     uint64_t recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many

@@ -32,39 +32,36 @@ struct trainer {
     size_t to_push; // records that this pass still pushes
 };
 
-/* ---- the step
- * ------------------------------------------------------------------------------------------ */
+/* ---- the step ---- */
 
-/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's;
- * phase: under which spans are recorded. What was read: tokens that are not padding, and what the
- * loss is the mean of: tokens, or a classifier's rows that have a label. */
+/* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's. */
 struct pass {
-    uint64_t step, number;
+    uint64_t step;            // under which its spans are recorded
+    int      evaluates;       // all of them as PHASE_EVAL
+    uint64_t number;
     size_t   micros;
     const struct batch_source *data;
-    uint64_t tokens, counted;
+    uint64_t tokens, counted; // read: tokens that are not padding; what the loss is the mean of
+    uint64_t start_ns;        // of the span that is open
+    double   loss;
+    struct stream_norm norm;  // of the gradients that were sent
 };
 
-static int  read_batches(struct trainer *t, struct pass *p, enum runlog_phase phase,
-                         struct err *err);
-static int  forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase,
-                         struct err *err);
-static int  head_pass(struct trainer *t, const struct pass *p, double *loss,
-                      struct stream_norm *norm, struct err *err);
-static int  backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm,
-                          struct err *err);
-static int  embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err);
+static int  read_batches(struct trainer *t, struct pass *p, struct err *err);
+static int  forward_pass(struct trainer *t, struct pass *p, struct err *err);
+static int  head_pass(struct trainer *t, struct pass *p, struct err *err);
+static int  backward_pass(struct trainer *t, struct pass *p, struct err *err);
+static int  embed_pass(struct trainer *t, struct pass *p, struct err *err);
 static void balance_begin(struct trainer *t, struct step_result *out);
 static void balance_disturb(struct trainer *t);
 static void expect_update(struct trainer *t, uint64_t step);
-static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
-                       struct step_result *out, struct stream_step *update);
+static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
+                       struct stream_step *update);
 
 int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
                struct step_result *out, struct err *err)
 {
     struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
-    struct stream_norm norm = { 0 };
     struct stream_step update;
     uint64_t           start_ns = clock_ns();
     int                rc;
@@ -73,40 +70,37 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     *out = (struct step_result){ 0 };
     t->model->dropping = 1;
     t->model->step = step;
-    balance_begin(t, out); // --activations auto: how much is offloaded
+    balance_begin(t, out);                               // --activations auto: what is offloaded
 
-    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as the first blocks'
-                                                           // updates end
-    expect_update(t, step); // --speculate: what the update is if nothing is clipped
+    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
+    expect_update(t, step);                              // --speculate: if nothing is clipped
     if (!rc)
-        rc = read_batches(t, &p, PHASE_DATA, err);
+        rc = read_batches(t, &p, err);
     if (!rc)
-        rc = forward_pass(t, &p, PHASE_FORWARD, err); // blocks 0, 1..L
+        rc = forward_pass(t, &p, err);                   // blocks 0, 1..L
     if (!rc)
-        rc = head_pass(t, &p, &out->loss, &norm, err); // final norm, logits by chunks, loss, dx
+        rc = head_pass(t, &p, err);                      // final norm, logits by chunks, loss, dx
     if (!rc)
-        rc = backward_pass(t, step, &norm, err); // blocks L..1
+        rc = backward_pass(t, &p, err);                  // blocks L..1
     if (!rc)
-        rc = embed_pass(t, step, &norm, err); // needs no parameters; block 0's gradient is complete
-                                              // last
+        rc = embed_pass(t, &p, err);                     // block 0's gradient is complete last
     if (rc)
         return rc;
 
-    out->tokens = p.tokens;
-    step_scale(t, step, &norm, out, &update);
+    step_scale(t, &p, out, &update);
     if (out->skipped)
         balance_disturb(t);
     update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    rc = stream_update(t->stream, &update, err); // devices update, block 0 first; commit A beside
-                                                 // it
+    rc = stream_update(t->stream, &update, err);         // devices update, commit A beside it
     t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return rc;
 }
 
-static void record(struct trainer *t, uint64_t step, enum runlog_phase phase, size_t block,
-                   uint64_t start_ns)
+/* The span that began at p->start_ns ends here. */
+static void record(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block)
 {
-    meter_span(stream_meter(t->stream), step, phase, (int)block, -1, start_ns, clock_ns(), 0);
+    meter_span(stream_meter(t->stream), p->step, p->evaluates ? PHASE_EVAL : phase, (int)block, -1,
+               p->start_ns, clock_ns(), 0);
 }
 
 /* Nothing stands in this micro-batch. */
@@ -174,37 +168,36 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     return 0;
 }
 
-static int read_batches(struct trainer *t, struct pass *p, enum runlog_phase phase, struct err *err)
+static int read_batches(struct trainer *t, struct pass *p, struct err *err)
 {
-    uint64_t start_ns = clock_ns();
-    int      rc = 0;
+    int rc = 0;
 
+    p->start_ns = clock_ns();
     for (size_t a = 0; !rc && a < p->micros; a++)
         rc = read_batch(t, p, a, err);
-    record(t, p->step, phase, 0, start_ns);
+    record(t, p, PHASE_DATA, 0);
     return rc;
 }
 
-/* A layer's forward, whose activations stay where they are or, in training, may be offloaded.
- * *start_ns: where the span that is open began: it ends where the stream may wait. */
-static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size_t micro,
-                         const void *wire, enum runlog_phase phase, uint64_t *start_ns,
-                         struct err *err)
+/* A layer's forward, whose activations stay where they are or, in training, may be offloaded. A
+ * span ends where the stream may wait. */
+static int layer_forward(struct trainer *t, struct pass *p, size_t b, size_t micro,
+                         const void *wire, struct err *err)
 {
     struct acts *acts = t->model->acts;
     size_t       bytes;
     void        *place;
     int          rc;
 
-    if (phase != PHASE_FORWARD || !acts_offloads(acts, b)) {
+    if (p->evaluates || !acts_offloads(acts, b)) {
         block_forward(t->model, b, micro, wire);
         return 0;
     }
-    record(t, p->step, phase, b, *start_ns);
+    record(t, p, PHASE_FORWARD, b);
     rc = stream_push(t->stream, &place, err); // waits only where the devices are behind
     if (rc)
         return rc;
-    *start_ns = clock_ns();
+    p->start_ns = clock_ns();
     bytes = acts_lend(acts, b, micro, place);
     block_forward(t->model, b, micro, wire);
     acts_lend(acts, b, micro, NULL);
@@ -213,9 +206,8 @@ static int layer_forward(struct trainer *t, const struct pass *p, size_t b, size
 }
 
 /* The same backward: what was offloaded comes back in the reverse order. */
-static int layer_backward(struct trainer *t, uint64_t step, size_t b, size_t micro,
-                          const void *wire, float *grad, int fresh, uint64_t *start_ns,
-                          struct err *err)
+static int layer_backward(struct trainer *t, struct pass *p, size_t b, size_t micro,
+                          const void *wire, float *grad, int fresh, struct err *err)
 {
     struct acts *acts = t->model->acts;
     void        *place;
@@ -225,11 +217,11 @@ static int layer_backward(struct trainer *t, uint64_t step, size_t b, size_t mic
         block_backward(t->model, b, micro, wire, grad, fresh);
         return 0;
     }
-    record(t, step, PHASE_BACKWARD, b, *start_ns);
+    record(t, p, PHASE_BACKWARD, b);
     rc = stream_pop(t->stream, &place, err);
     if (rc)
         return rc;
-    *start_ns = clock_ns();
+    p->start_ns = clock_ns();
     acts_lend(acts, b, micro, place);
     block_backward(t->model, b, micro, wire, grad, fresh);
     acts_lend(acts, b, micro, NULL);
@@ -249,18 +241,16 @@ static size_t count_records(const struct trainer *t, const struct pass *p)
     return layers * micros;
 }
 
-static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_phase phase,
-                        struct err *err)
+static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     t->to_push = count_records(t, p);
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
         const void *wire;
-        uint64_t    start_ns;
         int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and read
 
         if (rc)
             return rc;
-        start_ns = clock_ns();
+        p->start_ns = clock_ns();
         block_begin(t->model);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
@@ -268,11 +258,11 @@ static int forward_pass(struct trainer *t, const struct pass *p, enum runlog_pha
             if (b == 0)
                 embed_forward(t->model, a, wire);
             else
-                rc = layer_forward(t, p, b, a, wire, phase, &start_ns, err);
+                rc = layer_forward(t, p, b, a, wire, err);
         }
         if (rc)
             return rc;
-        record(t, p->step, phase, b, start_ns);
+        record(t, p, PHASE_FORWARD, b);
         stream_release(t->stream, b);
     }
     return 0;
@@ -295,8 +285,7 @@ static void head_release(struct trainer *t)
     stream_release(t->stream, 0);
 }
 
-static int head_pass(struct trainer *t, const struct pass *p, double *loss,
-                     struct stream_norm *norm, struct err *err)
+static int head_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     size_t      final = t->o.model.gpt.n_layer + 1;
     int         classifier = t->o.model.gpt.n_labels > 0;
@@ -304,17 +293,15 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss,
     double      sum = 0;
     const void *wire, *embed_wire;
     float      *grad, *embed_grad = NULL;
-    uint64_t    start_ns;
     int         fresh, embed_fresh = 0, rc = head_acquire(t, &wire, &embed_wire, err);
 
-    if (!rc)
-        rc = grad_begin(t, final, &grad, &fresh, err); // fresh or not: it has no matrix that
-                                                       // products make
+    if (!rc) // fresh or not: it has no matrix that products make
+        rc = grad_begin(t, final, &grad, &fresh, err);
     if (!rc && !classifier)
         rc = grad_begin(t, 0, &embed_grad, &embed_fresh, err);
     if (rc)
         return rc;
-    start_ns = clock_ns();
+    p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros; a++) {
         if (is_empty(t, a))
             continue;
@@ -324,59 +311,56 @@ static int head_pass(struct trainer *t, const struct pass *p, double *loss,
             sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, embed_fresh, scale);
         embed_fresh = 0;
     }
-    *loss = sum / (double)p->counted;
-    record(t, p->step, PHASE_LOSS, final, start_ns);
+    p->loss = sum / (double)p->counted;
+    record(t, p, PHASE_LOSS, final);
     head_release(t);
-    return stream_send_grad(t->stream, final, norm, err);
+    return stream_send_grad(t->stream, final, &p->norm, err);
 }
 
-static int backward_pass(struct trainer *t, uint64_t step, struct stream_norm *norm,
-                         struct err *err)
+static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     for (size_t b = t->o.model.gpt.n_layer; b >= 1; b--) {
         const void *wire;
         float      *grad;
-        uint64_t    start_ns;
         int fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
 
         if (!rc)
             rc = grad_begin(t, b, &grad, &fresh, err);
         if (rc)
             return rc;
-        start_ns = clock_ns();
+        p->start_ns = clock_ns();
         block_begin(t->model);
-        for (size_t a = t->o.model.grad_accum; !rc && a-- > 0;) { // what the last one left is still
-                                                                  // at hand
+        for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
             if (is_empty(t, a))
                 continue;
-            rc = layer_backward(t, step, b, a, wire, grad, fresh, &start_ns, err);
+            rc = layer_backward(t, p, b, a, wire, grad, fresh, err);
             fresh = 0;
         }
         if (rc)
             return rc;
-        record(t, step, PHASE_BACKWARD, b, start_ns);
+        record(t, p, PHASE_BACKWARD, b);
         stream_release(t->stream, b);
-        rc = stream_send_grad(t->stream, b, norm, err); // norm, Top-K, write
+        rc = stream_send_grad(t->stream, b, &p->norm, err); // norm, Top-K, write
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static int embed_pass(struct trainer *t, uint64_t step, struct stream_norm *norm, struct err *err)
+/* Needs no parameters. */
+static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    uint64_t start_ns;
-    float   *grad;
-    int fresh, rc = grad_begin(t, 0, &grad, &fresh, err); // a language model's head had it before
+    float *grad;
+    int    fresh, rc = grad_begin(t, 0, &grad, &fresh, err); // a tied head had it before
 
     if (rc)
         return rc;
-    start_ns = clock_ns();
-    for (size_t a = 0; a < t->o.model.grad_accum; a++)
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros; a++)
         if (!is_empty(t, a))
             embed_backward(t->model, a, grad);
-    record(t, step, PHASE_BACKWARD, 0, start_ns);
-    return stream_send_grad(t->stream, 0, norm, err);
+    record(t, p, PHASE_BACKWARD, 0);
+    return stream_send_grad(t->stream, 0, &p->norm, err);
 }
 
 static void update_numbers(const struct trainer *t, uint64_t step, double clip_factor,
@@ -398,27 +382,24 @@ static void expect_update(struct trainer *t, uint64_t step)
 }
 
 /* Norm, rate, clip factor, and whether to skip: all that the update needs and commit A records. */
-static void step_scale(const struct trainer *t, uint64_t step, const struct stream_norm *norm,
-                       struct step_result *out, struct stream_step *update)
+static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
+                       struct stream_step *update)
 {
-    const struct trainer_options *o = &t->o;
-
-    out->grad_norm = sqrt(norm->sumsq);
-    out->skipped = norm->nonfinite || !isfinite(out->grad_norm) || !isfinite(out->loss);
-    out->skip_block = norm->nonfinite ? norm->block : SIZE_MAX;
-    out->lr = schedule_lr(&o->schedule, step);
-    out->clip_factor = out->skipped ? 1.0 : schedule_clip(o->clip, out->grad_norm);
+    out->tokens = p->tokens;
+    out->loss = p->loss;
+    out->grad_norm = sqrt(p->norm.sumsq);
+    out->skipped = p->norm.nonfinite || !isfinite(out->grad_norm) || !isfinite(out->loss);
+    out->skip_block = p->norm.nonfinite ? p->norm.block : SIZE_MAX;
+    out->lr = schedule_lr(&t->o.schedule, p->step);
+    out->clip_factor = out->skipped ? 1.0 : schedule_clip(t->o.clip, out->grad_norm);
     out->clipped = out->clip_factor < 1.0;
 
     *update = (struct stream_step){ .skip = out->skipped };
-    update->row = (struct runlog_step){.step = step,
-                                       .tokens = out->tokens,
-                                       .loss = out->loss,
-                                       .lr = out->lr,
-                                       .grad_norm = out->grad_norm,
-                                       .clipped = out->clipped,
-                                       .skipped = out->skipped};
-    update_numbers(t, step, out->clip_factor, &update->optim);
+    update->row = (struct runlog_step){
+        .step = p->step, .tokens = out->tokens, .loss = out->loss, .lr = out->lr,
+        .grad_norm = out->grad_norm, .clipped = out->clipped, .skipped = out->skipped,
+    };
+    update_numbers(t, p->step, out->clip_factor, &update->optim);
 }
 
 /* The first step waits for no update, and touches memory: the second one is measured, with what the
@@ -470,15 +451,15 @@ static void balance_begin(struct trainer *t, struct step_result *out)
     acts_offload_layers(m->acts, out->offloaded);
 }
 
-/* ---- an evaluating pass
- * -------------------------------------------------------------------------------- */
+/* ---- an evaluating pass ---- */
 
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
               size_t micros, float *each, struct eval_result *out, struct err *err)
 {
-    struct pass p = { .step = step, .number = pass, .micros = micros, .data = data };
+    struct pass p = {
+        .step = step, .evaluates = 1, .number = pass, .micros = micros, .data = data
+    };
     const void *wire, *embed_wire;
-    uint64_t    start_ns;
     size_t L = t->o.model.gpt.n_labels, stride = L ? t->o.model.batch * L : model_tokens(t->model);
     int         rc;
 
@@ -487,14 +468,14 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     balance_disturb(t);
     rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     if (!rc)
-        rc = read_batches(t, &p, PHASE_EVAL, err);
+        rc = read_batches(t, &p, err);
     if (!rc)
-        rc = forward_pass(t, &p, PHASE_EVAL, err);
+        rc = forward_pass(t, &p, err);
     if (!rc)
         rc = head_acquire(t, &wire, &embed_wire, err);
     if (rc)
         return rc;
-    start_ns = clock_ns();
+    p.start_ns = clock_ns();
     for (size_t a = 0; a < micros; a++) {
         float *of = each ? each + a * stride : NULL;
 
@@ -504,12 +485,11 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
                            : head_loss(t->model, a, wire, embed_wire, of, &out->tokens);
     }
     head_release(t);
-    record(t, step, PHASE_EVAL, t->o.model.gpt.n_layer + 1, start_ns);
+    record(t, &p, PHASE_EVAL, t->o.model.gpt.n_layer + 1);
     return 0;
 }
 
-/* ---- the trainer
- * --------------------------------------------------------------------------------------- */
+/* ---- the trainer ---- */
 
 static int check(const struct trainer_options *o, struct err *err)
 {

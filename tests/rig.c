@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <string.h>
 
 struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay,
                     int decay_all)
@@ -32,6 +33,65 @@ void rig_close(struct rig *rig)
 {
     trainer_close(rig->trainer);
     stream_close(rig->stream);
+}
+
+int rig_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
+{
+    struct rig_rows *r = ctx;
+    size_t       at = (step * r->accum + micro) * r->micro_tokens;
+
+    (void)err;
+    memcpy(b->x, r->x + at, r->micro_tokens * sizeof *b->x);
+    memcpy(b->y, r->y + at, r->micro_tokens * sizeof *b->y);
+    return 0;
+}
+
+struct gpt_config rig_config(const struct fixture *f, size_t *batch, size_t *seq)
+{
+    const int32_t *c = fixture_i32(f, "config", 7);
+
+    *batch = (size_t)c[5];
+    *seq = (size_t)c[6];
+    return (struct gpt_config){.n_layer = (size_t)c[0],
+                               .n_head = (size_t)c[1],
+                               .n_embd = (size_t)c[2],
+                               .vocab = (size_t)c[3],
+                               .n_positions = (size_t)c[4],
+                               .norm_eps = 1e-5f};
+}
+
+struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t seq,
+                                   enum dtype dtype, enum matmul_engine engine)
+{
+    return (struct trainer_options){
+        .model = {.gpt = gpt,
+                  .batch = batch,
+                  .seq = seq,
+                  .grad_accum = 1,
+                  .dtype = dtype,
+                  .engine = engine,
+                  .threads = 2,
+                  .kept = gpt.n_layer,
+                  .training = 1},
+        .schedule = {.kind = SCHEDULE_CONSTANT, .lr = 1e-3},
+        .optim = OPTIM_ADAMW,
+        .beta1 = 0.9,
+        .beta2 = 0.95,
+        .eps = 1e-8,
+    };
+}
+
+int rig_runs_bf16(enum matmul_engine engine)
+{
+    struct matmul_shape shape = { .form = MATMUL_NN, .m = 4, .n = 4, .k = 4, .ab_dt = DT_BF16 };
+    struct matmul      *mm = NULL;
+    char why[512];
+    int  rc = matmul_open(&mm, engine, &shape, 1, 1, why, sizeof why);
+
+    matmul_close(mm);
+    if (rc)
+        print_message("not here: %s\n", why);
+    return !rc;
 }
 
 enum matmul_engine rig_engine(size_t i)

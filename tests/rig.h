@@ -4,6 +4,7 @@
 #define TESTS_RIG_H
 
 #include "model/step.h"
+#include "tests/fixture.h"
 #include "tests/stream_plain.h"
 
 struct rig { struct stream *stream; struct trainer *trainer; };
@@ -12,6 +13,20 @@ struct rig { struct stream *stream; struct trainer *trainer; };
 struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay,
                     int decay_all);
 void       rig_close(struct rig *rig);
+
+/* The model of a fixture, and its batch. */
+struct gpt_config rig_config(const struct fixture *f, size_t *batch, size_t *seq);
+
+/* AdamW at a constant rate on two threads, all activations kept. */
+struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t seq,
+                                   enum dtype dtype, enum matmul_engine engine);
+
+/* Batches from an array of micro-batches. */
+struct rig_rows { const int32_t *x, *y; size_t micro_tokens, accum; };
+int rig_batch(void *rows, uint64_t step, size_t micro, struct batch *b, struct err *err);
+
+/* Whether the engine has bf16 products here: oneDNN has, on CPUs with AVX-512. */
+int rig_runs_bf16(enum matmul_engine engine);
 
 /* The engines of products, by turns: OpenBLAS for an even i, oneDNN for an odd one where this build
  * has it. */

@@ -1,4 +1,4 @@
-/* Products against a naive double-precision one, on both engines, in odd shapes, all forms and
+/* Products against a naive double-precision one, on each engine, in odd shapes, all forms and
  * formats; the same bits on each run; refusals with a sentence. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/matmul.h"
+#include "kernels/matmul_engine.h"
 
 static uint32_t state = 1;
 
@@ -127,13 +127,24 @@ static size_t all_shapes(struct matmul_shape *out, int with_bf16)
     return n;
 }
 
+enum { MOST_SHAPES = 8 * 3 * 13 + 1 };
+
+static void check_all(struct matmul *mm, const struct matmul_shape *shapes, size_t n)
+{
+    void *scratch = buffer(matmul_scratch(mm));
+
+    for (size_t i = 0; i < n; i++)
+        check_product(mm, i, &shapes[i], scratch);
+    free(scratch);
+    matmul_close(mm);
+}
+
 static void check_engine(enum matmul_engine engine, int threads)
 {
-    struct matmul_shape shapes[8 * 3 * 13 + 1];
+    struct matmul_shape shapes[MOST_SHAPES];
     struct matmul      *mm;
     char                why[256];
     size_t              n = all_shapes(shapes, 1);
-    void               *scratch;
     int                 rc = matmul_open(&mm, engine, shapes, n, threads, why, sizeof why);
 
     if (rc == -ENOTSUP) { // no native bf16 for this engine here
@@ -142,11 +153,7 @@ static void check_engine(enum matmul_engine engine, int threads)
         rc = matmul_open(&mm, engine, shapes, n, threads, why, sizeof why);
     }
     assert_int_equal(rc, 0);
-    scratch = buffer(matmul_scratch(mm));
-    for (size_t i = 0; i < n; i++)
-        check_product(mm, i, &shapes[i], scratch);
-    free(scratch);
-    matmul_close(mm);
+    check_all(mm, shapes, n);
 }
 
 static void test_onednn(void **unused)
@@ -163,6 +170,19 @@ static void test_openblas(void **unused)
     (void)unused;
     check_engine(MATMUL_OPENBLAS, 2);
     check_engine(MATMUL_OPENBLAS, 1);
+}
+
+static void test_skeleton(void **unused)
+{
+    struct matmul_shape shapes[MOST_SHAPES];
+    struct matmul      *mm;
+    char                why[256];
+    size_t              n = all_shapes(shapes, 1);
+
+    (void)unused;
+    assert_int_equal(matmul_open_engine(&mm, &matmul_skeleton, shapes, n, 2, why, sizeof why), 0);
+    assert_string_equal(matmul_describe(mm), "skeleton");
+    check_all(mm, shapes, n);
 }
 
 static void test_auto(void **unused)
@@ -269,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onednn),
         cmocka_unit_test(test_openblas),
+        cmocka_unit_test(test_skeleton),
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_same_bits_in_another_object),
         cmocka_unit_test(test_words),

@@ -106,7 +106,9 @@ static void oracle_compress(float *g, size_t n, double ratio)
     void             *scratch = malloc(topk_scratch(n, k));
 
     topk_select(pairs, g, n, k, scratch);
-    topk_scatter(g, n, pairs, k);
+    memset(g, 0, n * sizeof *g);
+    for (size_t i = 0; i < k; i++)
+        g[pairs[i].index] = pairs[i].value;
     free(pairs);
     free(scratch);
 }

@@ -113,25 +113,11 @@ static void test_count(void **state)
     assert_int_equal(topk_count(10, 2.0), 10);
 }
 
-static void test_scatter(void **state)
-{
-    const struct topk_pair pairs[] = { { 1, -3.0f }, { 6, 2.0f } };
-    const float            want[7] = { 0.0f, -3.0f, 0.0f, 0.0f, 0.0f, 0.0f, 2.0f };
-    float                 *x = guard_alloc(sizeof want);
-
-    (void)state;
-    memset(x, 0xff, sizeof want);
-    topk_scatter(x, 7, pairs, 2);
-    assert_memory_equal(x, want, sizeof want);
-    guard_free(x);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_sort),
         cmocka_unit_test(test_count),
-        cmocka_unit_test(test_scatter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

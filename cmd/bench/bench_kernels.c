@@ -358,7 +358,7 @@ enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 /* ---- running them ---- */
 
-struct arena {
+struct memory {
     char  *at;
     size_t bytes;
 };
@@ -366,7 +366,7 @@ struct arena {
 struct kernel_run {
     const struct kernel *kernel;
     const struct sizes  *sizes;
-    const struct arena  *arena;
+    const struct memory  *arena;
     size_t               each;
 };
 
@@ -380,7 +380,7 @@ static void kernel_run(void *ctx, size_t call)
 
 /* Where not normal: positive, between 2^-5 and 2^-4, taken as bf16 or as float; nothing overflows,
  * nothing is subnormal. */
-static void arena_fill(const struct arena *a, int normal)
+static void arena_fill(const struct memory *a, int normal)
 {
     uint32_t *x = (uint32_t *)(void *)a->at;
     size_t    n = a->bytes / 4;
@@ -394,7 +394,7 @@ static void arena_fill(const struct arena *a, int normal)
         x[i] = 0x3D003D00u | ((uint32_t)(i * 2654435761u) & 0x007F007Fu);
 }
 
-static int arena_open(struct arena *a, const struct bench *b, size_t most, struct err *err)
+static int arena_open(struct memory *a, const struct bench *b, size_t most, struct err *err)
 {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 
@@ -423,7 +423,7 @@ static void kernel_bound(const struct bench *b, const struct kernel *k, const st
 }
 
 static int kernel_measure(struct bench *b, const struct kernel *k, const struct sizes *s,
-                          const struct arena *a, json_t *rows, struct err *err)
+                          const struct memory *a, json_t *rows, struct err *err)
 {
     struct call       c = {0};
     struct kernel_run run = {k, s, a, 0};
@@ -480,7 +480,7 @@ static int sizes_open(struct sizes *s, const struct bench *b, struct err *err)
 int bench_kernels(struct bench *b, struct err *err)
 {
     struct sizes s = {0};
-    struct arena a = {0};
+    struct memory a = {0};
     json_t      *rows = json_array();
     size_t       most = 0;
     int          rc = sizes_open(&s, b, err);
