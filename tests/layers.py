@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """layers.py: the rooms and their law (docs/design.md). A room uses only itself and rooms below it, by
 what it includes and by what it calls; units stand in no circle, by neither; sqlite3.h is known to one
-room; and every file that a comment or a page of docs names is there. TAP.
+room; what a unit shows is used by others, or by tests; and every file that a comment or a page of
+docs names is there. TAP.
 
 A unit is NAME.c with NAME.h; a header without a .c belongs to the unit that its name begins with. A
 circle may hide behind one header that declares what several units define, so calls count, too: those
@@ -33,8 +34,8 @@ LAW = {
     "data/db": "data/base",
     "data/base": "",
 }
-# Named in words, but not ours: programs of others, and what a reader is asked to fill in.
-OTHERS = {"llm.c", "llama2.c", "run_glue.py", "NAME.c", "NAME.h"}
+# Named in words, but not ours. What a reader is to fill in is NAME.
+OTHERS = {"llm.c", "llama2.c", "run_glue.py"}
 
 
 def room(file):
@@ -81,21 +82,32 @@ def includes(files):
             for used in re.findall(r'^#include "([^"]*)"', (ROOT / f).read_text(encoding="utf-8"), re.M)}
 
 
-def calls(files, build):
-    """(file, file that defines a function which it uses); None where the objects are not there, or
-    older than their source."""
+def symbols(files, build):
+    """(file, name, kind as nm says it) of all that their objects define or leave to the linker; None
+    where an object is not there, or older than its source."""
     objects = {}
-    for f in files:
-        object_ = ROOT / build / (f[:-2] + ".o")
-        if f.endswith(".c") and object_.exists() and object_.stat().st_mtime >= (ROOT / f).stat().st_mtime:
-            objects[str(object_)] = f
-        elif f.endswith(".c") and "onednn" not in f:  # one of two stands for the other
+    for f in (f for f in files if f.endswith(".c")):
+        o = ROOT / build / (f[:-2] + ".o")
+        if o.exists() and o.stat().st_mtime >= (ROOT / f).stat().st_mtime:
+            objects[str(o)] = f
+        elif "onednn" not in f:  # one of two stands for the other
             return None
-    symbols = subprocess.run(["nm", "-AP", *objects], capture_output=True, text=True, check=True).stdout
-    rows = [(objects[where.rstrip(":")], name, kind)
-            for where, name, kind in (line.split()[:3] for line in symbols.splitlines())]
+    lines = subprocess.run(["nm", "-AP", *objects], capture_output=True, text=True, check=True).stdout
+    return [(objects[where.rstrip(":")], name, kind)
+            for where, name, kind in (line.split()[:3] for line in lines.splitlines())]
+
+
+def calls(rows):
+    """(file, file that defines a function which it uses)."""
     defines = {name: f for f, name, kind in rows if kind in "TWi"}
     return {(f, defines[name]) for f, name, kind in rows if kind == "U" and name in defines}
+
+
+def lonely(rows, tests):
+    """Functions that others could call, and nobody does; tests: the text of all of them."""
+    called = {name for _, name, kind in rows if kind == "U"}
+    return [f"{f}: {name}" for f, name, kind in sorted(rows)
+            if kind == "T" and name not in called | {"main"} and not re.search(rf"\b{name}\b", tests)]
 
 
 def named_but_absent():
@@ -113,7 +125,7 @@ def named_but_absent():
         for name in re.findall(r"(?<![\w./<-])[\w/-]+\.(?:c|h|sh|py)\b", "\n".join(words)):
             there = {name, os.path.normpath(os.path.join(room(f), name))} & paths if "/" in name \
                 else name in names
-            if not there and os.path.basename(name) not in OTHERS \
+            if not there and name not in OTHERS and "NAME" not in name \
                     and not os.path.exists(f"/usr/include/{name}"):
                 yield f"{f}: {name}"
 
@@ -142,7 +154,10 @@ report("offenders are seen, and nothing else", list(sees()))
 all_files = sources(*ROOMS)
 known = set(all_files)
 used = includes(all_files)
-called = calls(all_files, os.environ.get("BUILD", "build"))
+build = os.environ.get("BUILD", "build")
+linked = symbols(all_files, build)
+tests = "".join((ROOT / f).read_text(encoding="utf-8") for f in sources("tests"))
+called = calls(linked or [])
 
 report("every room stands in the law", sorted({room(f) for f in all_files} - set(LAW)))
 report("a room includes only what is below it", unlawful(used))
@@ -150,11 +165,12 @@ report("sqlite3.h is known to data/db alone",
        [f for f in all_files if room(f) != "data/db" and "#include <sqlite3.h>" in (ROOT / f).read_text()])
 report("no circle of units, by what they include",
        circles({(unit(a, known), unit(b, known)) for a, b in used}))
-for name, offenders in (("a room calls only what is below it", unlawful(called or [])),
-                        ("no circle of units, by what they call", circles(called or []))):
-    if called is None:
-        print(f"ok - {name} # SKIP the objects of all sources are not built")
-    else:
+for name, offenders in (("a room calls only what is below it", unlawful(called)),
+                        ("no circle of units, by what they call", circles(called)),
+                        ("what nobody else calls is static", lonely(linked or [], tests))):
+    if linked:
         report(name, offenders)
+    else:
+        print(f"ok - {name} # SKIP the objects of all sources are not built")
 report("every file that words name is there", list(named_but_absent()))
 done()

@@ -1,7 +1,7 @@
 /* test_fault_calls.c: every call of the system that can fail does, once, at every place: ours,
  * SQLite's, what io_uring answers, memory; in the life of a run, and in its creation as the
- * commands do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make prove-faults) takes
- * every place; without it, some. */
+ * commands do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make
+ * prove-faults) takes every place; without it, some. */
 #include "tests/fault/trial.h"
 #include "cmd/run/newrun.h"
 #include "model/step.h"

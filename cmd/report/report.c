@@ -124,8 +124,8 @@ static int setting_number(struct runlog *log, const char *name, size_t *out)
     return there;
 }
 
-/* The traffic of the run's settings. 0 if they are not all there, or no run's. *frames_known: whether
- * the reads of parameters are known, too. */
+/* The traffic of the run's settings. 0 if they are not all there, or no run's. *frames_known:
+ * whether the reads of parameters are known, too. */
 static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
 {
     char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";

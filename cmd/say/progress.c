@@ -105,7 +105,8 @@ static void describe(fields f, const struct training_step *s)
 {
     const struct step_result *r = s->result;
     uint64_t                  now = clock_ns();
-    double seconds = (double)(now - bar.last_ns) / 1e9, steps = (double)(s->step + 1 - bar.last_step);
+    double seconds = (double)(now - bar.last_ns) / 1e9;
+    double steps = (double)(s->step + 1 - bar.last_step);
     double each = (double)(now - bar.start_ns) / 1e9 / (double)(s->step + 1 - bar.first);
     double rate = seconds > 0 ? (double)r->tokens * steps / seconds : 0;
     char   text[32];
