@@ -6,16 +6,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void err_write(struct err *err, int misuse, const char *fmt, va_list ap)
+static void err_write(struct err *err, int misuse, int stopped, const char *fmt, va_list ap)
 {
     char text[sizeof err->text]; // the sentence may quote the one it replaces
 
+    if (!err)
+        return;
     vsnprintf(text, sizeof text, fmt, ap);
     for (char *p = text; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7F)
             *p = '?';
     err->misuse = misuse;
-    err->stopped = 0;
+    err->stopped = stopped;
     snprintf(err->text, sizeof err->text, "%s", text);
 }
 
@@ -24,8 +26,7 @@ int err_set(struct err *err, int rc, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (err)
-        err_write(err, 0, fmt, ap);
+    err_write(err, 0, 0, fmt, ap);
     va_end(ap);
     return rc;
 }
@@ -35,8 +36,7 @@ int err_misuse(struct err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (err)
-        err_write(err, 1, fmt, ap);
+    err_write(err, 1, 0, fmt, ap);
     va_end(ap);
     return -EINVAL;
 }
@@ -46,10 +46,7 @@ int err_stopped(struct err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (err) {
-        err_write(err, 0, fmt, ap);
-        err->stopped = 1;
-    }
+    err_write(err, 0, 1, fmt, ap);
     va_end(ap);
     return -EINTR;
 }

@@ -1,8 +1,7 @@
-/* err.h: how a failure travels. A function that can fail returns 0 or -errno
- * and writes one sentence into the caller's struct err where it happened;
- * callers pass both up unchanged. Only cmd/ prints it and exits: 2 where
- * `misuse` is set (the command line or an input file's contents were wrong),
- * 130 where `stopped` is (a person asked for the end), else 1. */
+/* err.h: how a failure travels. A function that can fail returns 0 or -errno and writes one
+ * sentence into the caller's struct err where it happened; callers pass both up unchanged. Only
+ * cmd/ prints it and exits: 2 where `misuse` is set (the command line or an input file's contents
+ * were wrong), 130 where `stopped` is (a person asked for the end), else 1. */
 #ifndef DATA_BASE_ERR_H
 #define DATA_BASE_ERR_H
 

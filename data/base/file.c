@@ -43,9 +43,8 @@ int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, stru
             return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", path, off,
                            strerror(errno));
         if (got == 0)
-            return err_set(err, -EIO,
-                           "%s ends at byte %" PRIu64 ", but %zu more bytes were expected", path,
-                           off, n);
+            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were "
+                           "expected", path, off, n);
         p += got;
         off += (uint64_t)got;
         n -= (size_t)got;
@@ -95,9 +94,8 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
     if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
         rc = errno;
     if (rc == ENOSPC)
-        return err_set(err, -rc,
-                       "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64 " free",
-                       path, more ? more : bytes - keep, room);
+        return err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64
+                       " free", path, more ? more : bytes - keep, room);
     return rc ? err_set(err, -rc, "make %s %" PRIu64 " bytes long: %s", path, bytes, strerror(rc))
               : 0;
 }
@@ -190,10 +188,8 @@ static int stat_check_own(const char *path, const struct stat *st, int written, 
     if (!S_ISREG(st->st_mode))
         return err_misuse(err, "%s is %s; a regular file is expected there", path, kind_of(st));
     if (written && st->st_nlink > 1)
-        return err_misuse(err,
-                          "%s has other names too (hard links), where what is written to it would "
-                          "be seen; a file of its own is expected: copy it",
-                          path);
+        return err_misuse(err, "%s has other names too (hard links), where what is written to it "
+                          "would be seen; a file of its own is expected: copy it", path);
     return 0;
 }
 

@@ -6,46 +6,35 @@
 #include "data/base/file.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { INTEGER_DIGITS = 18 }; // that an int64 holds, whatever they are
+#define WHOLE_MOST 9007199254740992.0 // 2^53: up to here a double is the number that was written
 
-/* The string that begins at text[i], up to its closing quote, copied to *to; where it ends. */
-static size_t string_copy(char **to, const char *text, size_t i, size_t n)
+static int is_whole(const json_t *v)
 {
-    for (*(*to)++ = text[i++]; i < n && text[i] != '"';) {
-        if (text[i] == '\\' && i + 1 < n)
-            *(*to)++ = text[i++];
-        *(*to)++ = text[i++];
-    }
-    return i;
+    return json_is_real(v) && fabs(json_real_value(v)) < WHOLE_MOST &&
+           json_real_value(v) == floor(json_real_value(v));
 }
 
-/* The text with an exponent behind each whole number of more digits, so that it is a real one;
- * malloced. */
-static char *longer_as_real(const char *text, size_t n, size_t *made)
+/* Make the real numbers in v integers again that are such. */
+static void wholes_restore(json_t *v)
 {
-    char *out = malloc(n + n / INTEGER_DIGITS * 2 + 1), *to = out;
+    const char *key;
+    json_t     *in;
+    size_t      i;
 
-    for (size_t i = 0, digits, number; out && i < n; i += number) {
-        if (text[i] == '"')
-            i = string_copy(&to, text, i, n);
-        for (digits = number = 0;
-             i + number < n && text[i + number] && strchr("0123456789+-.eE", text[i + number]);
-             number++)
-            digits += text[i + number] >= '0' && text[i + number] <= '9';
-        memcpy(to, text + i, number);
-        to += number;
-        if (digits > INTEGER_DIGITS && digits + (text[i] == '-') == number) {
-            memcpy(to, "e0", 2);
-            to += 2;
-        }
-        if (i + number < n)
-            *to++ = text[i + number++]; // what is behind it
-    }
-    *made = out ? (size_t)(to - out) : 0;
-    return out;
+    json_object_foreach(v, key, in)
+        if (is_whole(in))
+            json_object_set_new(v, key, json_integer((json_int_t)json_real_value(in)));
+        else
+            wholes_restore(in);
+    json_array_foreach(v, i, in)
+        if (is_whole(in))
+            json_array_set_new(v, i, json_integer((json_int_t)json_real_value(in)));
+        else
+            wholes_restore(in);
 }
 
 /* Python's integers have no end: its tokenizers' folders say "model_max_length":
@@ -53,14 +42,11 @@ static char *longer_as_real(const char *text, size_t n, size_t *made)
 static json_t *load(const char *text, size_t n, json_error_t *e)
 {
     json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES, e);
-    char   *real = NULL;
-    size_t  made;
 
-    if (!value && json_error_code(e) == json_error_numeric_overflow)
-        real = longer_as_real(text, n, &made);
-    if (real)
-        value = json_loadb(real, made, JSON_REJECT_DUPLICATES, e);
-    free(real);
+    if (value || json_error_code(e) != json_error_numeric_overflow)
+        return value;
+    value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, e);
+    wholes_restore(value);
     return value;
 }
 

@@ -1,10 +1,12 @@
 /* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order
- * of the rows, so they do not depend on threads; counts are whole numbers. Nothing is allocated:
- * classes are counted window by window, ranks stand in the caller's scratch. */
+ * of the rows, so they do not depend on threads; counts are whole numbers. Classes
+ * are counted window by window, and ranks stand in the caller's scratch, so that memory does not
+ * grow with the classes or the rows. */
 #include "data/task/metrics.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const metric_names[METRICS] = {
@@ -143,23 +145,11 @@ static double pearson(const float *x, const float *y, size_t n)
     return correlation(xy, xx, yy);
 }
 
-/* A merge sort from the bottom up; the sorted values are in the array that is returned, `a` or `b`,
- * both of n. */
-static const double *sorted(double *a, double *b, size_t n)
+static int double_order(const void *a, const void *b)
 {
-    for (size_t run = 1; run < n; run *= 2) {
-        double *swap = a;
+    const double *x = a, *y = b;
 
-        for (size_t lo = 0; lo < n; lo += 2 * run) {
-            size_t mid = n - lo < run ? n : lo + run, hi = n - lo < 2 * run ? n : lo + 2 * run;
-
-            for (size_t i = lo, j = mid, k = lo; k < hi; k++)
-                b[k] = j == hi || (i < mid && a[i] <= a[j]) ? a[i++] : a[j++];
-        }
-        a = b;
-        b = swap;
-    }
-    return a;
+    return (*x > *y) - (*x < *y);
 }
 
 /* How many of the n sorted values are less than v, or (equal 1) not greater. */
@@ -181,14 +171,12 @@ static size_t count_below(const double *s, size_t n, double v, int equal)
 }
 
 /* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted
- * ones. scratch: 2 n. */
-static void ranks(double *rank, const float *x, size_t n, double *scratch)
+ * ones, which stand in s. */
+static void ranks(double *rank, const float *x, size_t n, double *s)
 {
-    const double *s;
-
     for (size_t i = 0; i < n; i++)
-        scratch[i] = x[i];
-    s = sorted(scratch, scratch + n, n);
+        s[i] = x[i];
+    qsort(s, n, sizeof *s, double_order);
     for (size_t i = 0; i < n; i++)
         rank[i] = ((double)count_below(s, n, x[i], 0) + (double)count_below(s, n, x[i], 1) + 1) / 2;
 }

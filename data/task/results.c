@@ -12,47 +12,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { PATH_BYTES = 4096 + 256, SQL_BYTES = 512 };
+enum { SQL_BYTES = 512 };
 
 /* ---- JSON objects ---- */
 
 /* A number; null where it is not finite. */
-static int put(json_t *to, const char *key, double v)
+static json_t *number(double v)
 {
-    return json_object_set_new(to, key, isfinite(v) ? json_real(v) : json_null());
+    return isfinite(v) ? json_real(v) : json_null();
 }
 
-static int put_count(json_t *to, const char *key, uint64_t v)
+static json_t *count(uint64_t v)
 {
-    return json_object_set_new(to, key, json_integer((json_int_t)v));
+    return json_integer((json_int_t)v);
 }
 
 /* "eval_loss_mm" of "eval", "loss", "_mm". */
-static int put_named(json_t *to, const char *prefix, const char *name, const char *suffix, double v)
+static int put(json_t *to, const char *prefix, const char *name, const char *suffix, json_t *v)
 {
     char key[128];
 
     snprintf(key, sizeof key, "%s_%s%s", prefix, name, suffix);
-    return put(to, key, v);
+    return json_object_set_new(to, key, v);
 }
 
-static double rounded(double v, double unit)
+static json_t *rounded(double v, double unit)
 {
-    return round(v / unit) * unit;
+    return number(round(v / unit) * unit);
 }
 
 /* runtime, samples_per_second, steps_per_second; no rates where no time was measured. */
 static int put_speed(json_t *to, const char *prefix, const char *suffix, double seconds,
                      double samples, double steps)
 {
-    int bad = put_named(to, prefix, "runtime", suffix, rounded(seconds, 1e-4));
+    int bad = put(to, prefix, "runtime", suffix, rounded(seconds, 1e-4));
 
     if (seconds > 0) {
-        bad |=
-            put_named(to, prefix, "samples_per_second", suffix, rounded(samples / seconds, 1e-3));
-        bad |= put_named(to, prefix, "steps_per_second", suffix, rounded(steps / seconds, 1e-3));
+        bad |= put(to, prefix, "samples_per_second", suffix, rounded(samples / seconds, 1e-3));
+        bad |= put(to, prefix, "steps_per_second", suffix, rounded(steps / seconds, 1e-3));
     }
     return bad;
 }
@@ -65,11 +63,11 @@ static int no_memory(struct err *err)
 static int write_json(const json_t *value, const char *dir, const char *name, int indent,
                       struct err *err)
 {
-    char path[PATH_BYTES];
+    char *path = file_join(dir, name, err);
+    int   rc = path ? json_write_sorted(value, path, indent, err) : -ENOMEM;
 
-    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
-        return err_misuse(err, "the path %s/%s is too long", dir, name);
-    return json_write_sorted(value, path, indent, err);
+    free(path);
+    return rc;
 }
 
 /* ---- the training's totals ---- */
@@ -83,13 +81,10 @@ static double column(const char *text)
 
 static int take_totals(void *ctx, int n, const char **values, const char **names)
 {
-    struct totals *t = ctx;
-
     (void)n, (void)names;
-    t->steps = strtoull(values[0], NULL, 10);
-    t->tokens = strtoull(values[1], NULL, 10);
-    t->loss = column(values[2]);
-    t->seconds = column(values[3]);
+    *(struct totals *)ctx = (struct totals){ strtoull(values[0], NULL, 10),
+                                             strtoull(values[1], NULL, 10), column(values[2]),
+                                             column(values[3]) };
     return 0;
 }
 
@@ -99,14 +94,19 @@ static double epoch_of(const struct results *r, uint64_t steps)
     return (double)steps / (double)r->steps_per_epoch;
 }
 
+static double flops_of(const struct results *r, const struct totals *t)
+{
+    return r->flops_per_token * (double)t->tokens;
+}
+
 /* What both train_results.json and the history's last row say. */
 static int put_training(json_t *to, const struct results *r, const struct totals *t)
 {
     double epoch = epoch_of(r, t->steps);
-    int    bad = put(to, "epoch", epoch);
+    int    bad = json_object_set_new(to, "epoch", number(epoch));
 
-    bad |= put(to, "total_flos", r->flops_per_token * (double)t->tokens);
-    bad |= put(to, "train_loss", t->loss);
+    bad |= json_object_set_new(to, "total_flos", number(flops_of(r, t)));
+    bad |= json_object_set_new(to, "train_loss", number(t->loss));
     return bad | put_speed(to, "train", "", t->seconds, epoch * (double)r->train_samples,
                            (double)t->steps);
 }
@@ -121,30 +121,27 @@ static int take_history(void *ctx, int n, const char **values, const char **name
 {
     struct history *h = ctx;
     uint64_t        step = strtoull(values[0], NULL, 10);
-    size_t          count = json_array_size(h->rows);
-    json_t         *last = count ? json_array_get(h->rows, count - 1) : NULL;
+    json_t         *last = json_array_get(h->rows, json_array_size(h->rows) - 1);
     int             bad = 0;
 
     (void)n, (void)names;
     if (!values[1] || !last || json_object_get(last, "loss") ||
         json_integer_value(json_object_get(last, "step")) != (json_int_t)step) {
-        last = json_object();
+        last = json_pack("{s:o, s:o}", "step", count(step), "epoch", number(epoch_of(h->r, step)));
         bad = json_array_append_new(h->rows, last);
-        bad = bad || put_count(last, "step", step) || put(last, "epoch", epoch_of(h->r, step));
     }
-    if (bad)
-        return no_memory(h->err);
-    if (values[1])
-        bad = put_named(last, "eval", values[1], "", column(values[2]));
-    else
-        bad = put(last, "loss", column(values[2])) ||
-              put(last, "learning_rate", column(values[3])) ||
-              put(last, "grad_norm", column(values[4]));
+    if (!bad && values[1]) {
+        bad = put(last, "eval", values[1], "", number(column(values[2])));
+    } else if (!bad) {
+        bad = json_object_set_new(last, "loss", number(column(values[2])));
+        bad |= json_object_set_new(last, "learning_rate", number(column(values[3])));
+        bad |= json_object_set_new(last, "grad_norm", number(column(values[4])));
+    }
     return bad ? no_memory(h->err) : 0;
 }
 
 /* Beside max(step), SQLite gives the other columns of that row. Rows that are not full yet are left
- * out, as transformers does. */
+ * out, as transformers does. NULL is before all names. */
 static int read_history(json_t *rows, struct runlog *log, const struct results *r, struct err *err)
 {
     struct history h = { r, rows, err };
@@ -152,68 +149,47 @@ static int read_history(json_t *rows, struct runlog *log, const struct results *
     char           sql[SQL_BYTES];
 
     snprintf(sql, sizeof sql,
-             "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS at, NULL AS "
-             "name, avg(loss) AS value, lr, grad_norm  FROM steps GROUP BY step / %" PRIu64
-             " HAVING (max(step) + 1) %% %" PRIu64 " = 0  UNION ALL SELECT step, name, value, "
-                                                   "NULL, NULL FROM evals) ORDER BY at, name",
-             every, every); // NULL is before all names
+             "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS at, NULL AS name,"
+             " avg(loss) AS value, lr, grad_norm FROM steps GROUP BY step / %" PRIu64
+             " HAVING (max(step) + 1) %% %" PRIu64 " = 0 UNION ALL SELECT step, name, value, NULL,"
+             " NULL FROM evals) ORDER BY at, name", every, every);
     return runlog_query(log, sql, take_history, &h, err);
 }
 
 static int end_history(json_t *rows, const struct results *r, const struct totals *t)
 {
-    json_t *last = json_object();
+    json_t *last = json_pack("{s:o}", "step", count(t->steps));
 
-    if (json_array_append_new(rows, last))
-        return -1;
-    return put_count(last, "step", t->steps) | put_training(last, r, t);
+    return json_array_append_new(rows, last) || put_training(last, r, t);
 }
 
 /* ---- trainer_state.json ---- */
 
-static int put_best(json_t *to, const struct results *r)
+/* But for the history. */
+static json_t *state_make(const struct results *r, const struct totals *t)
 {
-    int bad =
-        json_object_set_new(to, "best_model_checkpoint",
-                            r->best_checkpoint ? json_string(r->best_checkpoint) : json_null());
+    const char *best = r->best_checkpoint;
 
-    bad |= json_object_set_new(to, "best_global_step",
-                               r->best_checkpoint ? json_integer((json_int_t)r->best_step + 1)
-                                                  : json_null());
-    return bad | put(to, "best_metric", r->best_checkpoint ? r->best_metric : (double)NAN);
-}
-
-static int put_state(json_t *to, const struct results *r, const struct totals *t)
-{
-    const struct { const char *key; uint64_t v;
-    } counts[] = {
-        { "eval_steps", r->eval_steps },        { "global_step", t->steps },
-        { "logging_steps", r->logging_steps },  { "max_steps", r->max_steps },
-        { "num_input_tokens_seen", t->tokens }, { "num_train_epochs", r->epochs },
-        { "save_steps", r->save_steps },        { "train_batch_size", r->train_batch },
-    };
-    int bad = put_best(to, r);
-
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        bad |= put_count(to, counts[i].key, counts[i].v);
-    bad |= put(to, "epoch", epoch_of(r, t->steps));
-    bad |= put(to, "total_flos", r->flops_per_token * (double)t->tokens);
-    bad |= json_object_set_new(to, "is_hyper_param_search", json_false());
-    bad |= json_object_set_new(to, "is_local_process_zero", json_true());
-    bad |= json_object_set_new(to, "is_world_process_zero", json_true());
-    bad |= json_object_set_new(to, "stateful_callbacks", json_object());
-    bad |= json_object_set_new(to, "trial_name", json_null());
-    return bad | json_object_set_new(to, "trial_params", json_null());
+    return json_pack(
+        "{s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:{}, "
+        "s:n, s:n}",
+        "best_model_checkpoint", best, "best_global_step",
+        best ? count(r->best_step + 1) : json_null(), "best_metric",
+        number(best ? r->best_metric : (double)NAN), "eval_steps", count(r->eval_steps),
+        "global_step", count(t->steps), "logging_steps", count(r->logging_steps), "max_steps",
+        count(r->max_steps), "num_input_tokens_seen", count(t->tokens), "num_train_epochs",
+        count(r->epochs), "save_steps", count(r->save_steps), "train_batch_size",
+        count(r->train_batch), "epoch", number(epoch_of(r, t->steps)), "total_flos",
+        number(flops_of(r, t)), "is_hyper_param_search", 0, "is_local_process_zero", 1,
+        "is_world_process_zero", 1, "stateful_callbacks", "trial_name", "trial_params");
 }
 
 static int write_state(const char *dir, struct runlog *log, const struct results *r,
                        const struct totals *t, struct err *err)
 {
-    json_t *state = json_object(), *rows = json_array();
-    int     rc = 0;
+    json_t *state = state_make(r, t), *rows = json_array();
+    int     rc = json_object_set_new(state, "log_history", rows) ? no_memory(err) : 0;
 
-    if (json_object_set_new(state, "log_history", rows) || put_state(state, r, t))
-        rc = no_memory(err);
     if (!rc)
         rc = read_history(rows, log, r, err);
     if (!rc && end_history(rows, r, t))
@@ -233,20 +209,19 @@ static int put_eval(json_t *to, const struct results *r, size_t split, const str
     const struct results_eval *e = &r->eval[split];
     const char *suffix = task->suffix[split] ? task->suffix[split] : "";
     double      sum = 0;
-    char        key[32];
-    int         bad = put_named(to, "eval", "loss", suffix, e->loss);
+    char        epoch[16];
+    int         bad = put(to, "eval", "loss", suffix, number(e->loss));
 
     for (size_t k = 0; k < task->n_metrics; k++) {
-        bad |= put_named(to, "eval", metric_names[task->metric[k]], suffix, e->metric[k]);
+        bad |= put(to, "eval", metric_names[task->metric[k]], suffix, number(e->metric[k]));
         sum += e->metric[k];
     }
     if (task->n_metrics > 1)
-        bad |= put_named(to, "eval", "combined_score", suffix, sum / (double)task->n_metrics);
-    snprintf(key, sizeof key, "eval_samples%s", suffix);
-    bad |= put_count(to, key, e->samples);
-    snprintf(key, sizeof key, "epoch%s", suffix);
+        bad |= put(to, "eval", "combined_score", suffix, number(sum / (double)task->n_metrics));
+    bad |= put(to, "eval", "samples", suffix, count(e->samples));
+    snprintf(epoch, sizeof epoch, "epoch%s", suffix);
     if (t)
-        bad |= put(to, key, epoch_of(r, t->steps));
+        bad |= json_object_set_new(to, epoch, number(epoch_of(r, t->steps)));
     return bad | put_speed(to, "eval", suffix, e->seconds, (double)e->samples, (double)e->batches);
 }
 
@@ -255,10 +230,11 @@ static int write_parts(const char *dir, const struct results *r, const struct to
                        struct err *err)
 {
     json_t *train = json_object(), *eval = json_object(), *all = json_object();
-    int     bad =
-            t ? put_training(train, r, t) | put_count(train, "train_samples", r->train_samples) : 0,
-        rc = 0;
+    int     bad = 0, rc = 0;
 
+    if (t)
+        bad = put_training(train, r, t) |
+              json_object_set_new(train, "train_samples", count(r->train_samples));
     for (size_t i = 0; i < r->n_evals; i++)
         bad |= put_eval(eval, r, i, t);
     if (bad || json_object_update(all, train) || json_object_update(all, eval))
@@ -283,32 +259,14 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
     assert(r->n_evals <= TASK_SPLITS);
     if (!log)
         return write_parts(dir, r, NULL, err);
-    rc = runlog_query(log,
-                      "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss), "
-                      "total(seconds) FROM steps",
-                      take_totals, &t, err);
+    rc = runlog_query(log, "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss),"
+                      " total(seconds) FROM steps", take_totals, &t, err);
     if (!rc)
         rc = write_parts(dir, r, &t, err);
     return rc ? rc : write_state(dir, log, r, &t, err);
 }
 
 /* ---- predictions ---- */
-
-static int write_rows(FILE *f, const struct task *task, const int32_t *classes, const float *values,
-                      size_t n)
-{
-    int bad = fputs("index\tprediction\n", f) < 0;
-
-    for (size_t i = 0; i < n && !bad; i++) {
-        if (task->n_labels > 1)
-            bad = fprintf(f, "%zu\t%s\n", i, task->labels[classes[i]]) < 0;
-        else if (isnan(values[i]))
-            bad = fprintf(f, "%zu\tnan\n", i) < 0;
-        else
-            bad = fprintf(f, "%zu\t%.3f\n", i, (double)values[i]) < 0;
-    }
-    return bad;
-}
 
 void results_predictions_name(char *out, size_t size, const struct task *task, size_t split)
 {
@@ -319,24 +277,21 @@ void results_predictions_name(char *out, size_t size, const struct task *task, s
 int results_predictions(const char *path, const struct task *task, const int32_t *classes,
                         const float *values, size_t n, struct err *err)
 {
-    struct file_new out;
-    FILE           *f;
-    int             rc, fd, bad = 1;
+    char  *text = NULL;
+    size_t bytes = 0;
+    FILE  *f = open_memstream(&text, &bytes);
+    int    bad = !f || fputs("index\tprediction\n", f) < 0, rc;
 
-    rc = file_new_open(&out, path, err);
-    if (rc)
-        return rc;
-    fd = dup(out.fd);
-    f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (f) {
-        bad = write_rows(f, task, classes, values, n);
-        bad |= fclose(f);
-    } else if (fd >= 0) {
-        close(fd);
+    for (size_t i = 0; i < n && !bad; i++) {
+        if (task->n_labels > 1)
+            bad = fprintf(f, "%zu\t%s\n", i, task->labels[classes[i]]) < 0;
+        else if (isnan(values[i]))
+            bad = fprintf(f, "%zu\tnan\n", i) < 0;
+        else
+            bad = fprintf(f, "%zu\t%.3f\n", i, (double)values[i]) < 0;
     }
-    if (!bad)
-        return file_new_commit(&out, err);
-    rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path, strerror(errno));
-    file_new_abort(&out);
+    bad |= f && fclose(f);
+    rc = bad ? no_memory(err) : file_write_whole(path, text, bytes, err);
+    free(text);
     return rc;
 }

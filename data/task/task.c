@@ -2,6 +2,8 @@
  * defines. task_read.c reads the rows. */
 #include "data/task/task.h"
 
+#include "data/base/json.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -29,78 +31,25 @@ static const char *const wnli_labels[] = { "not_entailment", "entailment" };
 
 /* Columns: text1, text2, label, header, torn. */
 const struct task task_table[] = {
-    { "cola",
-      "CoLA",
-      { 3, -1, 1, 0, 0 },
-      { 1, -1, -1, 1, 0 },
-      ONE_SPLIT,
-      LABELS(cola_labels),
-      .coded = 1,
-      .metric = { METRIC_MATTHEWS },
-      .n_metrics = 1 },
-    { "sst2",
-      "SST-2",
-      { 0, -1, 1, 1, 0 },
-      { 1, -1, -1, 1, 0 },
-      ONE_SPLIT,
-      LABELS(sst2_labels),
-      .coded = 1,
-      ACCURACY },
-    { "mrpc",
-      "MRPC",
-      { 3, 4, 0, 1, 0 },
-      { 3, 4, -1, 1, 0 },
-      ONE_SPLIT,
-      LABELS(mrpc_labels),
-      .coded = 1,
-      ACCURACY_F1 },
-    { "stsb",
-      "STS-B",
-      { 7, 8, -2, 1, 0 },
-      { 7, 8, -1, 1, 0 },
-      ONE_SPLIT,
-      .n_labels = 1,
-      .metric = { METRIC_PEARSON, METRIC_SPEARMAN },
-      .n_metrics = 2 },
-    { "qqp",
-      "QQP",
-      { 3, 4, 5, 1, 1 },
-      { 1, 2, -1, 1, 1 },
-      ONE_SPLIT,
-      LABELS(qqp_labels),
-      .coded = 1,
-      ACCURACY_F1 },
-    { "mnli",
-      "MNLI",
-      { 8, 9, -2, 1, 0 },
-      { 8, 9, -1, 1, 0 },
-      LABELS(mnli_labels),
-      ACCURACY,
+    { "cola", "CoLA", { 3, -1, 1, 0, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(cola_labels),
+      .coded = 1, .metric = { METRIC_MATTHEWS }, .n_metrics = 1 },
+    { "sst2", "SST-2", { 0, -1, 1, 1, 0 }, { 1, -1, -1, 1, 0 }, ONE_SPLIT, LABELS(sst2_labels),
+      .coded = 1, ACCURACY },
+    { "mrpc", "MRPC", { 3, 4, 0, 1, 0 }, { 3, 4, -1, 1, 0 }, ONE_SPLIT, LABELS(mrpc_labels),
+      .coded = 1, ACCURACY_F1 },
+    { "stsb", "STS-B", { 7, 8, -2, 1, 0 }, { 7, 8, -1, 1, 0 }, ONE_SPLIT, .n_labels = 1,
+      .metric = { METRIC_PEARSON, METRIC_SPEARMAN }, .n_metrics = 2 },
+    { "qqp", "QQP", { 3, 4, 5, 1, 1 }, { 1, 2, -1, 1, 1 }, ONE_SPLIT, LABELS(qqp_labels),
+      .coded = 1, ACCURACY_F1 },
+    { "mnli", "MNLI", { 8, 9, -2, 1, 0 }, { 8, 9, -1, 1, 0 }, LABELS(mnli_labels), ACCURACY,
       .dev = { "dev_matched.tsv", "dev_mismatched.tsv" },
-      .tests = { "test_matched.tsv", "test_mismatched.tsv" },
-      .suffix = { "", "_mm" } },
-    { "qnli",
-      "QNLI",
-      { 1, 2, -2, 1, 0 },
-      { 1, 2, -1, 1, 0 },
-      ONE_SPLIT,
-      LABELS(nli_labels),
+      .tests = { "test_matched.tsv", "test_mismatched.tsv" }, .suffix = { "", "_mm" } },
+    { "qnli", "QNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels),
       ACCURACY },
-    { "rte",
-      "RTE",
-      { 1, 2, -2, 1, 0 },
-      { 1, 2, -1, 1, 0 },
-      ONE_SPLIT,
-      LABELS(nli_labels),
+    { "rte", "RTE", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(nli_labels),
       ACCURACY },
-    { "wnli",
-      "WNLI",
-      { 1, 2, -2, 1, 0 },
-      { 1, 2, -1, 1, 0 },
-      ONE_SPLIT,
-      LABELS(wnli_labels),
-      .coded = 1,
-      ACCURACY },
+    { "wnli", "WNLI", { 1, 2, -2, 1, 0 }, { 1, 2, -1, 1, 0 }, ONE_SPLIT, LABELS(wnli_labels),
+      .coded = 1, ACCURACY },
 };
 const size_t task_count = sizeof task_table / sizeof *task_table;
 
@@ -130,8 +79,8 @@ static int label_number(const char *text, float *value)
 {
     char *end;
 
-    if (!*text || text[strspn(text, "0123456789+-.eE")]) // neither blanks, nor hexadecimal, nor inf
-                                                         // and nan
+    // neither blanks, nor hexadecimal, nor inf and nan
+    if (!*text || text[strspn(text, "0123456789+-.eE")])
         return 0;
     *value = strtof(text, &end);
     return !*end && isfinite(*value);
@@ -185,9 +134,8 @@ static size_t label_class(const struct task *t, const char *text)
 static int label_missing(const struct task_row *row, struct err *err)
 {
     return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected%s%s",
-                      row->path, row->line,
-                      row->known ? ", or the one that --label-column names; the file has " : "",
-                      row->known ? row->known : "");
+                      row->path, row->line, row->known ? ", or the one that --label-column names; "
+                      "the file has " : "", row->known ? row->known : "");
 }
 
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
@@ -217,60 +165,17 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
 /* ---- one's own ---- */
 
 struct own_task {
-    struct task task; // first: what the caller holds
-    char      **text; // (n) sorted: the labels
-    size_t      n, cap;
+    struct task  task;   // first: what the caller holds
+    json_t      *labels; // an object of which they are the keys
+    const char **text;   // the keys, sorted
 };
 
 struct own_scan {
-    struct own_task *own;
-    int              asked;          // for regression
-    int              numbers, whole; // every label so far is one
-    int              many;           // more than OWN_MAX_LABELS
+    json_t *labels;
+    int     asked;          // for regression
+    int     numbers, whole; // every label so far is one
+    int     many;           // more than OWN_MAX_LABELS
 };
-
-/* Where `text` stands among the sorted labels, or would; *found tells. */
-static size_t own_place(const struct own_task *o, const char *text, int *found)
-{
-    size_t low = 0, high = o->n;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-
-        if (strcmp(o->text[mid], text) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    *found = low < o->n && strcmp(o->text[low], text) == 0;
-    return low;
-}
-
-static int own_add(struct own_task *o, const char *text, struct err *err)
-{
-    int    found;
-    size_t at = own_place(o, text, &found);
-    char  *copy;
-
-    if (found)
-        return 0;
-    if (o->n == o->cap) {
-        size_t cap = o->cap ? 2 * o->cap : 16;
-        char **grown = realloc(o->text, cap * sizeof *grown);
-
-        if (!grown)
-            return err_set(err, -ENOMEM, "no memory for %zu labels", cap);
-        o->text = grown;
-        o->cap = cap;
-    }
-    copy = strdup(text);
-    if (!copy)
-        return err_set(err, -ENOMEM, "no memory for a label");
-    memmove(o->text + at + 1, o->text + at, (o->n - at) * sizeof *o->text);
-    o->text[at] = copy;
-    o->n++;
-    return 0;
-}
 
 static int own_row(void *ctx, const struct task_row *row, struct err *err)
 {
@@ -288,9 +193,11 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
                           row->path, row->line, row->label);
     s->numbers &= number;
     s->whole &= number && label_whole(row->label);
-    if (s->own->n == OWN_MAX_LABELS)
+    if (json_object_size(s->labels) == OWN_MAX_LABELS)
         s->many = 1; // fine for regression, which is known at the end
-    return s->asked || s->many ? 0 : own_add(s->own, row->label, err);
+    if (s->asked || s->many || !json_object_set_new(s->labels, row->label, json_null()))
+        return 0;
+    return err_set(err, -ENOMEM, "no memory for a label");
 }
 
 static int own_by_number(const void *a, const void *b)
@@ -301,24 +208,36 @@ static int own_by_number(const void *a, const void *b)
     return dx < dy ? -1 : dx > dy ? 1 : strcmp(x, y);
 }
 
+static int own_by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 /* What the labels make of the task. */
 static int own_settle(struct own_task *o, const struct own_scan *s, const char *path,
                       struct err *err)
 {
+    const char *label;
+    json_t     *v;
+    size_t      n = 0;
+
     if (s->asked || (s->numbers && !s->whole)) {
         o->task = task_custom(NULL, 1);
         return 0;
     }
     if (s->many)
-        return err_misuse(err,
-                          "%s has more than %u different labels: is its column label what it says?",
-                          path, OWN_MAX_LABELS);
-    if (o->n < 2)
+        return err_misuse(err, "%s has more than %u different labels: is its column label what it "
+                          "says?", path, OWN_MAX_LABELS);
+    o->text = calloc(json_object_size(o->labels), sizeof *o->text);
+    if (!o->text)
+        return err_set(err, -ENOMEM, "no memory for the labels of %s", path);
+    json_object_foreach(o->labels, label, v)
+        o->text[n++] = label;
+    if (n < 2)
         return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two",
                           path, o->text[0]);
-    if (s->whole)
-        qsort(o->text, o->n, sizeof *o->text, own_by_number);
-    o->task = task_custom((const char *const *)o->text, o->n);
+    qsort(o->text, n, sizeof *o->text, s->whole ? own_by_number : own_by_name);
+    o->task = task_custom(o->text, n);
     return 0;
 }
 
@@ -337,12 +256,14 @@ int task_own(struct task **out, const char *path, const struct task_names *names
              struct err *err)
 {
     struct own_task *o = calloc(1, sizeof *o);
-    struct own_scan  s = { .own = o, .asked = regression, .numbers = 1, .whole = 1 };
+    struct own_scan  s = { .asked = regression, .numbers = 1, .whole = 1 };
     int              rc;
 
     *out = NULL;
-    if (!o)
+    if (!o || !(s.labels = o->labels = json_object())) {
+        free(o);
         return err_set(err, -ENOMEM, "no memory for the task of %s", path);
+    }
     rc = task_read_own(path, names, 0, own_row, &s, err);
     if (!rc)
         rc = own_settle(o, &s, path, err);
@@ -359,8 +280,7 @@ void task_own_free(struct task *t)
 
     if (!o)
         return;
-    for (size_t i = 0; i < o->n; i++)
-        free(o->text[i]);
+    json_decref(o->labels);
     free(o->text);
     free(o);
 }

@@ -118,10 +118,9 @@ static int glue_header(struct row_file *r, const struct task_columns *c, size_t 
     *width = row_file_fields(r);
     label = c->label == -1 ? "" : row_file_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
     if (task_is_number(label))
-        return err_misuse(err,
-                          "%s:%zu: a header is expected, but '%.40s' stands where it names the "
-                          "label: is this file the task's?",
-                          row_file_path(r), row_file_line(r), label);
+        return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names "
+                          "the label: is this file the task's?", row_file_path(r), row_file_line(r),
+                          label);
     return 0;
 }
 
@@ -258,10 +257,8 @@ static int header_names(struct task_names *out, const struct header *h,
     if (missing)
         return header_refuse(h, missing, err);
     if (c->text1 < 0)
-        return err_misuse(err,
-                          "%s has no text: a column named sentence, or sentence1 and sentence2, is "
-                          "expected, or the one that --text-column names",
-                          h->path);
+        return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and "
+                          "sentence2, is expected, or the one that --text-column names", h->path);
     read = (struct task_names){ h->name[c->text1], c->text2 < 0 ? NULL : h->name[c->text2],
                                 c->label < 0 ? NULL : h->name[c->label] };
     return task_names_copy(out, &read, err);
@@ -508,10 +505,8 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
     int            kind = own_kind(path), rc;
 
     if (kind < 0)
-        return err_misuse(err,
-                          "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, which "
-                          "says how to read it",
-                          path);
+        return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
+                          "which says how to read it", path);
     rc = row_file_open(&r, path, (enum row_kind)kind, err);
     if (rc)
         return rc;

@@ -2,11 +2,10 @@
  *
  * Equal pre-tokens are one word type with a count, so the work depends on the vocabulary of the
  * text, not on its length. Each pair of neighbouring symbols has its count and the list of the word
- * types it was ever seen in (some of them stale: looking tells).
- * Pairs wait in a heap, the most frequent first. A pair's count only grows in the merge that
- * creates one of its symbols, so it is queued once then; later its count only falls, and an entry
- * that comes up with an old count is queued again with the new.
- * Divisions: counting; pairs; merging. */
+ * types it was ever seen in (some of them stale: looking tells). Pairs wait in a heap, the most
+ * frequent first. A pair's count only grows in the merge that creates one of its symbols, so it is
+ * queued once then; later its count only falls, and an entry that comes up with an old count is
+ * queued again with the new. Divisions: counting; pairs; merging. */
 #include "data/text/bpe_train.h"
 
 #include "data/base/file.h"

@@ -47,11 +47,13 @@ void byte_map_make(struct byte_map *m)
 {
     size_t n = 0;
 
+    memset(m->byte, -1, sizeof m->byte);
     for (int printable = 1; printable >= 0; printable--)
         for (unsigned b = 0; b < 256; b++)
             if (printable == ((b >= 33 && b <= 126) || (b >= 161 && b != 173))) {
                 // 188 bytes are printable; the others follow the 256th code point
                 m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188);
+                m->byte[m->code_point[b]] = (int16_t)b;
                 m->order[n++] = (unsigned char)b;
             }
 }
@@ -187,7 +189,7 @@ void tokenizer_close(struct tokenizer *t)
 static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], size_t n_merges,
                             struct err *err)
 {
-    struct added_token end = { (char[]){ END_OF_TEXT }, (json_int_t)(256 + n_merges), 0, 1 };
+    struct added_token end = { END_OF_TEXT, (json_int_t)(256 + n_merges), 0, 1 };
     struct byte_map    m;
     int                rc = 0;
 

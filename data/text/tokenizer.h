@@ -20,8 +20,7 @@ struct tokenizer;
  * lstrip, ...) is refused. Truncation and padding settings are ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
 /* From training: `n_merges` pairs of ids in order of rank; ids 0..255 are the bytes in GPT-2's
- * order, id 256
- * + r is merge r, the last id is <|endoftext|>. */
+ * order, id 256 + r is merge r, the last id is <|endoftext|>. */
 int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
                           struct err *err);
 void tokenizer_close(struct tokenizer *t);

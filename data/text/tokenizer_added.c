@@ -9,6 +9,8 @@
  * was trained with the ids that it says. */
 #include "data/text/tokenizer_parts.h"
 
+#include "data/base/file.h"
+#include "data/base/grow.h"
 #include "data/base/json.h"
 
 #include <errno.h>
@@ -31,9 +33,6 @@ struct adding {
     const json_t        *vocab;
     const char          *path; // of the file being read
 };
-
-/* One naming of a token; id -1: the file does not say. */
-struct naming { const char *content; json_int_t id; int normalized, special; };
 
 /* ---- one token ---- */
 
@@ -58,44 +57,45 @@ static json_int_t next_id(const struct adding *s, const char *content)
     return next;
 }
 
-static int token_add(struct adding *s, const struct naming *what, struct err *err)
+/* Take in what one file says of a token; its id is -1 where the file does not say. */
+static int token_add(struct adding *s, const struct added_token *said, struct err *err)
 {
     struct added_tokens *a = s->to;
-    struct added_token  *t = added_find(a, what->content), *grown;
-    json_int_t           id = t ? t->id : next_id(s, what->content);
+    struct added_token  *t = added_find(a, said->content);
+    json_int_t           id = t ? t->id : next_id(s, said->content);
+    const char          *copy;
 
-    if (what->id >= 0 && what->id != id)
+    if (said->id >= 0 && said->id != id)
         return err_misuse(err, "%s: added token %.100s has the id %lld, but by its place in the "
-                          "vocabulary it has %lld", s->path, what->content, (long long)what->id,
+                          "vocabulary it has %lld", s->path, said->content, (long long)said->id,
                           (long long)id);
-    if (!t) {
-        if (a->n == MAX_ADDED)
-            return err_misuse(err, "%s: more than %u added tokens", s->path, MAX_ADDED);
-        grown = realloc(a->list, (a->n + 1) * sizeof *grown);
-        if (grown)
-            a->list = grown;
-        if (!grown || !(grown[a->n].content = strdup(what->content)))
-            return err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
-        t = &grown[a->n++];
-        t->id = id;
+    if (t) {
+        t->normalized = said->normalized;
+        t->special = said->special;
+        return 0;
     }
-    t->normalized = what->normalized;
-    t->special = what->special;
+    if (a->n == MAX_ADDED)
+        return err_misuse(err, "%s: more than %u added tokens", s->path, MAX_ADDED);
+    if (grow(&a->list, &a->cap, a->n + 1, sizeof *a->list, "added tokens", err))
+        return -ENOMEM;
+    copy = strdup(said->content);
+    if (!copy)
+        return err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
+    a->list[a->n++] = (struct added_token){ copy, id, said->normalized, said->special };
     return 0;
 }
 
 /* A token as a string, or as an object with content and flags. `special`: it is one, whatever its
- * flag says.
- */
-static int naming_read(const struct adding *s, struct naming *out, const json_t *v, int special,
-                       struct err *err)
+ * flag says. */
+static int token_read(const struct adding *s, struct added_token *out, const json_t *v, int special,
+                      struct err *err)
 {
     static const char *const unknown[] = { "lstrip", "rstrip", "single_word" };
     const json_t            *content = json_is_string(v) ? v : json_object_get(v, "content"), *flag;
 
     if (!json_is_string(content) || json_string_length(content) == 0)
         return err_misuse(err, "%s: an added token has no content", s->path);
-    *out = (struct naming){ json_string_value(content), -1, 0,
+    *out = (struct added_token){ json_string_value(content), -1, 0,
                             special || json_is_true(json_object_get(v, "special")) };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (json_is_true(json_object_get(v, unknown[i])))
@@ -106,9 +106,9 @@ static int naming_read(const struct adding *s, struct naming *out, const json_t 
     return 0;
 }
 
-static int naming_by_id(const void *a, const void *b)
+static int token_by_id(const void *a, const void *b)
 {
-    const struct naming *x = a, *y = b;
+    const struct added_token *x = a, *y = b;
 
     return (x->id > y->id) - (x->id < y->id);
 }
@@ -120,8 +120,8 @@ static int array_add(struct adding *s, const json_t *added, struct err *err)
 {
     for (size_t i = 0; i < json_array_size(added); i++) {
         const json_t *v = json_array_get(added, i), *id = json_object_get(v, "id");
-        struct naming what;
-        int           rc = naming_read(s, &what, v, 0, err);
+        struct added_token what;
+        int           rc = token_read(s, &what, v, 0, err);
 
         if (rc)
             return rc;
@@ -160,13 +160,13 @@ static int is_named(const json_t *named, const char *content)
 static int object_add(struct adding *s, const json_t *object, const json_t *named, struct err *err)
 {
     size_t         n = 0, size = json_object_size(object);
-    struct naming *all = calloc(size ? size : 1, sizeof *all);
+    struct added_token *all = calloc(size + 1, sizeof *all);
     const char    *key;
     const json_t  *v;
     int rc = all ? 0 : err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
 
     json_object_foreach((json_t *)object, key, v) {
-        struct naming *what = all + n++;
+        struct added_token *what = all + n++;
         char          *end = NULL;
 
         if (rc)
@@ -174,16 +174,16 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
         if (json_is_integer(v)) {
             int special = is_named(named, key);
 
-            *what = (struct naming){ key, json_integer_value(v), !special, special };
+            *what = (struct added_token){ key, json_integer_value(v), !special, special };
         } else {
-            rc = naming_read(s, what, v, 0, err);
+            rc = token_read(s, what, v, 0, err);
             what->id = strtoll(key, &end, 10);
         }
         if (!rc && (what->id < 0 || !*what->content || (end && (end == key || *end))))
             rc = err_misuse(err, "%s: added token %.100s has no id", s->path, what->content);
     }
     if (!rc)
-        qsort(all, n, sizeof *all, naming_by_id);
+        qsort(all, n, sizeof *all, token_by_id);
     for (size_t i = 0; i < n && !rc; i++)
         rc = token_add(s, &all[i], err);
     free(all);
@@ -193,12 +193,12 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
 /* A token that is named to be special, where it is none yet. */
 static int special_add(struct adding *s, const json_t *v, struct err *err)
 {
-    struct naming what;
+    struct added_token what;
     int           rc;
 
     if (!v || json_is_null(v))
         return 0;
-    rc = naming_read(s, &what, v, 1, err);
+    rc = token_read(s, &what, v, 1, err);
     return rc || added_find(s->to, what.content) ? rc : token_add(s, &what, err);
 }
 
@@ -227,10 +227,9 @@ static int optional_read(json_t **out, char **path, const char *dir, const char 
                          struct err *err)
 {
     *out = NULL;
-    if (asprintf(path, "%s/%s", dir, name) < 0) {
-        *path = NULL;
-        return err_set(err, -ENOMEM, "no memory for the files of %s", dir);
-    }
+    *path = file_join(dir, name, err);
+    if (!*path)
+        return -ENOMEM;
     return access(*path, F_OK) ? 0 : json_read(out, *path, MAX_FILE_BYTES, err);
 }
 
@@ -298,7 +297,7 @@ int added_tokens_read(struct added_tokens *a, const char *dir, const char *path,
 void added_tokens_free(struct added_tokens *a)
 {
     for (size_t i = 0; i < a->n; i++)
-        free(a->list[i].content);
+        free((char *)(uintptr_t)a->list[i].content);
     free(a->list);
     *a = (struct added_tokens){ 0 };
 }

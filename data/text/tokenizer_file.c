@@ -2,14 +2,12 @@
  *
  * tokenizer.json says what the tokenizer does besides BPE (normalizer, pre-tokenizer, ...); what
  * this one would not do the same way is refused, not ignored. The older pair of files says nothing
- * of it: GPT-2's way is meant.
- * In the files a token's bytes stand as printable code points (the byte map); added
- * tokens stand as they are. */
+ * of it: GPT-2's way is meant. In the files a token's bytes stand as printable code points (the
+ * byte map); added tokens stand as they are. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
 #include "data/base/json.h"
-#include "data/base/utf8.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,16 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CODE_POINTS    324u // 256 bytes, of which 68 are moved behind the 256th
-
 /* What loading needs at hand. */
 struct loading {
     const char         *dir, *path;
     json_t             *vocab; // token -> id
     struct added_tokens added;
     struct tokenizer   *t;
-    unsigned char       byte_of[CODE_POINTS];
-    char                known[CODE_POINTS];
+    struct byte_map     map;
 };
 
 /* ---- names: tokens as they stand in the files ---- */
@@ -50,9 +45,9 @@ static long name_decode(const struct loading *l, const char *name, char *out)
             p++;
         }
         p++;
-        if (cp >= CODE_POINTS || !l->known[cp])
+        if (cp >= CODE_POINTS || l->map.byte[cp] < 0)
             return -1;
-        out[n++] = (char)l->byte_of[cp];
+        out[n++] = (char)l->map.byte[cp];
     }
     return n;
 }
@@ -160,9 +155,8 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
     c = id_of(json_object_get(l->vocab, name));
     // a NUL is in no token
     if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0)
-        return err_misuse(err,
-                          "%s: merge %zu (%.60s) is not a pair of tokens whose union is a token",
-                          l->path, rank, name);
+        return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a "
+                          "token", l->path, rank, name);
     tokenizer_set_merge(l->t, rank, (struct merge){ (uint32_t)a, (uint32_t)b, (uint32_t)c });
     return 0;
 }
@@ -352,16 +346,11 @@ static int open_form(struct loading *l, const char *const form[2], int *found, s
 
 int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 {
-    struct loading  l = { .dir = dir };
-    struct byte_map m;
-    int             rc = 0, found = 0;
+    struct loading l = { .dir = dir };
+    int            rc = 0, found = 0;
 
     *out = NULL;
-    byte_map_make(&m);
-    for (unsigned b = 0; b < 256; b++) {
-        l.byte_of[m.code_point[b]] = (unsigned char)b;
-        l.known[m.code_point[b]] = 1;
-    }
+    byte_map_make(&l.map);
     for (size_t i = 0; i < FORMS && !rc && !found; i++)
         rc = open_form(&l, forms[i], &found, err);
     if (!rc && !found)

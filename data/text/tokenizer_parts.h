@@ -41,9 +41,10 @@ struct tokenizer {
     struct bpe_scratch *scratch;
 };
 
-/* GPT-2's bytes in the order of their ids, and the code point that stands for each byte in the
- * files. */
-struct byte_map { unsigned char order[256]; uint16_t code_point[256]; };
+/* GPT-2's bytes in the order of their ids; the code point that stands for each byte in the files,
+ * and the byte that a code point stands for, or -1. */
+#define CODE_POINTS 324u // 256, and for the 68 bytes that are not printable one each behind them
+struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t byte[CODE_POINTS]; };
 void byte_map_make(struct byte_map *m);
 
 uint64_t word_hash(const char *bytes, size_t n);
@@ -54,7 +55,7 @@ uint64_t word_hash(const char *bytes, size_t n);
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err);
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
                   const char *what, struct err *err);
-struct added_token { char *content; json_int_t id; int normalized, special; };
+struct added_token { const char *content; json_int_t id; int normalized, special; };
 int  tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what,
                          struct err *err);
 void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m);
