@@ -1,5 +1,5 @@
-/* test_tokenizer.c: GPT-2's pre-tokens, byte-level BPE against a naive one, any bytes, texts in
- * pieces, Hugging Face's files. */
+/* test_tokenizer.c: byte-level BPE against a naive one, any bytes, texts in pieces, Hugging Face's
+ * files. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "data/base/json.h"
-#include "data/text/pretoken.h"
 #include "data/text/tokenizer.h"
+#include "tests/odd_text.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>
@@ -18,13 +18,6 @@
 #include <unistd.h>
 
 static struct err e;
-static uint64_t   seed;
-
-static uint32_t rnd(uint32_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % n;
-}
 
 static void put(const char *name, const char *text)
 {
@@ -45,200 +38,8 @@ static void move(const char *from, const char *to)
 
 static int set_up(void **state)
 {
-    seed = 1;
+    odd_seed(1);
     return tempdir_set_up(state);
-}
-
-/* ---- pre-tokens ---- */
-
-/* Pre-tokens joined by '|', specials in [ ]. */
-struct cuts { char text[1 << 16]; size_t n; };
-
-static int note(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
-{
-    struct cuts *c = arg;
-
-    (void)err;
-    assert_true(c->n + n + 3 < sizeof c->text);
-    if (special >= 0)
-        c->text[c->n++] = '[';
-    memcpy(c->text + c->n, bytes, n);
-    c->n += n;
-    c->text[c->n++] = special >= 0 ? ']' : '|';
-    c->text[c->n] = 0;
-    return 0;
-}
-
-static struct pretoken *cutter(void)
-{
-    struct pretoken *p;
-
-    assert_int_equal(pretoken_open(&p, &e), 0);
-    assert_int_equal(pretoken_special(p, "<|endoftext|>", 13, 7, 0, &e), 0);
-    return p;
-}
-
-static void test_pretokens(void **state)
-{
-    static const char *const cases[][2] = {
-        { "", "" },
-        { "Hello world", "Hello| world|" },
-        { "it's we'll I'd they've I'm don't you're", "it|'s| we|'ll| I|'d| they|'ve| I|'m| don|'t| "
-                                                     "you|'re|" },
-        { "IT'S 'tis '' 'r 'v", "IT|'|S| '|tis| ''| '|r| '|v|" },
-        { "a  b   c \n\n d\t", "a| | b|  | c| \n\n| d|\t|" },
-        { "x \n", "x| \n|" },
-        { "1234 5,678.9", "1234| 5|,|678|.|9|" },
-        { "a1!? b2", "a|1|!?| b|2|" },
-        { "caf\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xe3\x80\x80x", "caf\xc3\xa9| "
-                                                               "\xe6\x9d\xb1\xe4\xba\xac|"
-                                                               "\xe3\x80\x80|x|" },
-        { "\xc2\xbd\xe2\x85\xa7 \xd9\xa3", "\xc2\xbd\xe2\x85\xa7| \xd9\xa3|" },
-        { "a\xc2\xa0 b\xe1\xa0\x8e", "a|\xc2\xa0| b|\xe1\xa0\x8e|" }, // U+180E is no space
-        // a letter and a digit of Unicode 15
-        { "x\xf0\xb1\x8d\x90 \xf0\x91\xbd\x90", "x\xf0\xb1\x8d\x90| \xf0\x91\xbd\x90|" },
-        { "e\xcc\x81", "e|\xcc\x81|" },
-        { "a <|endoftext|> b", "a| |[<|endoftext|>] b|" },
-        { "<|endoftext|><|endoftext|>", "[<|endoftext|>][<|endoftext|>]" },
-        { "<|endof <<|endoftext|>", "<||endof| <|[<|endoftext|>]" },
-        { "a\xff\xffz\xe2\x82", "a|\xff|\xff|z|\xe2|\x82|" },
-        { "\xed\xa0\x80", "\xed|\xa0|\x80|" },
-    };
-    struct pretoken *p = cutter();
-    struct cuts      c;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t used, n = strlen(cases[i][0]);
-
-        c.n = 0;
-        c.text[0] = 0;
-        assert_int_equal(pretoken_cut(p, cases[i][0], n, 1,
-                                      &(struct pretoken_to){ note, &c }, &used, &e), 0);
-        assert_int_equal(used, n);
-        assert_string_equal(c.text, cases[i][1]);
-    }
-    pretoken_close(p);
-    pretoken_close(NULL);
-}
-
-/* The longest of the special tokens that begin at a place, and not before it is known to be. */
-static void test_specials_overlap(void **state)
-{
-    struct pretoken *p;
-    struct cuts      c = { .n = 0 };
-    size_t           used;
-
-    (void)state;
-    assert_int_equal(pretoken_open(&p, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, 0, &e), 0);
-    assert_int_equal(pretoken_special(p, "xy", 2, 3, 0, &e), 0);
-    assert_int_equal(pretoken_cut(p, "q<a>bd <a>bcxy<a>b", 18, 0,
-                                  &(struct pretoken_to){ note, &c }, &used, &e), 0);
-    assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy]");
-    assert_int_equal(used, 14);
-    assert_int_equal(pretoken_cut(p, "<a>b", 4, 1,
-                                  &(struct pretoken_to){ note, &c }, &used, &e), 0);
-    assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy][<a>]b|");
-    pretoken_close(p);
-}
-
-/* A token of the second turn is not seen where one of the first stands, nor before it is known that
- * none does. */
-static void test_specials_second_turn(void **state)
-{
-    struct pretoken *p;
-    struct cuts      c = { .n = 0 };
-    size_t           used;
-
-    (void)state;
-    assert_int_equal(pretoken_open(&p, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
-    assert_int_equal(pretoken_special(p, "x<a", 3, 2, 1, &e), 0);
-    assert_int_equal(pretoken_cut(p, "x<ab x<a>", 9, 1,
-                                  &(struct pretoken_to){ note, &c }, &used, &e), 0);
-    assert_string_equal(c.text, "[x<a]b| x|[<a>]");
-    assert_int_equal(pretoken_cut(p, "x<a", 3, 0, &(struct pretoken_to){ note, &c }, &used, &e), 0);
-    assert_int_equal(used, 0);
-    pretoken_close(p);
-}
-
-/* Odd text: pieces that meet in every way, some of them no UTF-8. */
-static size_t odd_text(char *out, size_t n)
-{
-    static const char *const parts[] = {
-        " ",
-        "  ",
-        "\n",
-        "\t",
-        "\r\n",
-        "'",
-        "'s",
-        "'re",
-        "'r",
-        "'v",
-        "'ll",
-        "'l",
-        "the",
-        " a",
-        "Hello",
-        "1",
-        " 23",
-        "!",
-        " ?!",
-        "<|",
-        "<|endoftext|>",
-        "<|endof",
-        "\xc2\xa0",
-        "\xe3\x80\x80",
-        "\xe1\xa0\x8e",
-        "\xc3\xa9",
-        "\xe6\x9d\xb1",
-        "\xf0\x9f\x99\x82",
-        "\xff",
-        "\xe2\x82",
-        "\xc3",
-        "\xf0\x9f",
-        "\x80",
-        "\xed\xa0\x80",
-        "\xc2\xbd",
-    };
-    size_t k = 0;
-
-    for (;;) {
-        const char *part = parts[rnd(sizeof parts / sizeof *parts)];
-
-        if (k + strlen(part) > n)
-            return k;
-        memcpy(out + k, part, strlen(part));
-        k += strlen(part);
-    }
-}
-
-static void test_cut_anywhere(void **state)
-{
-    struct pretoken *p = cutter();
-    struct cuts      whole, c;
-    struct pretoken_to into_whole = { note, &whole }, into_c = { note, &c };
-    char             text[80];
-
-    (void)state;
-    for (int round = 0; round < 400; round++) {
-        size_t n = odd_text(text, sizeof text), used, rest;
-
-        whole.n = 0;
-        assert_int_equal(pretoken_cut(p, text, n, 1, &into_whole, &used, &e), 0);
-        for (size_t at_byte = 0; at_byte <= n; at_byte++) {
-            c.n = 0;
-            assert_int_equal(pretoken_cut(p, text, at_byte, 0, &into_c, &used, &e), 0);
-            assert_true(used <= at_byte);
-            assert_int_equal(pretoken_cut(p, text + used, n - used, 1, &into_c, &rest, &e), 0);
-            assert_int_equal(c.n, whole.n);
-            assert_memory_equal(c.text, whole.text, c.n);
-        }
-    }
-    pretoken_close(p);
 }
 
 /* ---- BPE ---- */
@@ -278,7 +79,8 @@ static struct tokenizer *random_tokenizer(void)
 
         do
             for (int k = 0; k < 2; k++)
-                pick[k] = r == 0 || rnd(3) == 0 ? letters[rnd(7)] : 256 + rnd((uint32_t)r);
+                pick[k] = r == 0 || odd_number(3) == 0 ? letters[odd_number(7)]
+                                                       : 256 + odd_number((uint32_t)r);
         while (!is_new(t, 256 + r, pick[0], pick[1]));
         merges[r][0] = pick[0];
         merges[r][1] = pick[1];
@@ -325,10 +127,10 @@ static void test_bpe_is_the_naive_one(void **state)
 
     (void)state;
     for (int round = 0; round < 600; round++) {
-        size_t n = 1 + rnd(round % 10 ? 12 : sizeof word), m;
+        size_t n = 1 + odd_number(round % 10 ? 12 : sizeof word), m;
 
         for (size_t i = 0; i < n; i++)
-            word[i] = (char)('a' + rnd(3));
+            word[i] = (char)('a' + odd_number(3));
         m = naive_bpe(t, word, n, want);
         for (int again = 0; again < 2; again++) { // the second time from the cache
             got.n = 0;
@@ -356,7 +158,7 @@ static void test_any_bytes(void **state)
 
         if (n == sizeof text)
             for (size_t i = 0; i < n; i++)
-                text[i] = (char)rnd(256);
+                text[i] = (char)odd_number(256);
         ids.n = 0;
         assert_int_equal(tokenizer_encode(t, text, n, &ids, &e), 0);
         for (size_t i = 0; i < ids.n; i++) {
@@ -384,7 +186,7 @@ static void check_stream(struct tokenizer *t, const char *text, size_t n)
     for (size_t k = 0; k < 5; k++) { // one tokenizer, used again after each finish
         ids.n = 0;
         for (size_t i = 0, m; i < n; i += m) {
-            m = pieces[k] ? pieces[k] : 1 + rnd(9000);
+            m = pieces[k] ? pieces[k] : 1 + odd_number(9000);
             m = m < n - i ? m : n - i;
             assert_int_equal(tokenizer_feed(t, text + i, m, &ids, &e), 0);
         }
@@ -430,7 +232,7 @@ static void same_ids(struct tokenizer *a, struct tokenizer *b)
 
         x.n = y.n = 0;
         for (size_t i = 0; i < 500; i++)
-            text[i] = "abc s'\n"[rnd(7)];
+            text[i] = "abc s'\n"[odd_number(7)];
         assert_int_equal(tokenizer_encode(a, text, n, &x, &e), 0);
         assert_int_equal(tokenizer_encode(b, text, n, &y, &e), 0);
         assert_int_equal(x.n, y.n);
@@ -620,10 +422,8 @@ static void test_merges_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_pretokens),    T(test_specials_overlap),     T(test_specials_second_turn),
-        T(test_cut_anywhere), T(test_bpe_is_the_naive_one), T(test_any_bytes),
-        T(test_streams),      T(test_save_and_open),        T(test_refusals),
-        T(test_added_tokens), T(test_merges_refusals),
+        T(test_bpe_is_the_naive_one), T(test_any_bytes), T(test_streams), T(test_save_and_open),
+        T(test_refusals), T(test_added_tokens), T(test_merges_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
