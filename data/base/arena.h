@@ -24,10 +24,10 @@
 enum { ARENA_LINE = 64, ARENA_IO = 4096 };
 
 struct arena {
-    size_t align;       // of every piece; 0 is ARENA_LINE
-    size_t used;        // bytes counted, or handed out, so far
-    char  *base;        // NULL until it is mapped
-    size_t bytes;       // of the mapping
+    size_t align; // of every piece; 0 is ARENA_LINE
+    size_t used;  // bytes counted, or handed out, so far
+    char  *base;  // NULL until it is mapped
+    size_t bytes; // of the mapping
 };
 
 /* The next piece; NULL while the bytes are only counted. What is mapped is zero. */

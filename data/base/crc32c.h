@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continue `crc` (0 to begin) over bytes[0..n). crc32c(crc32c(0, a), b) is that of a followed by b.
- */
+/* Continue `crc` (0 to begin) over bytes[0..n): crc32c(crc32c(0, a), b) is that of a, then b. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
 /* The checksum of two runs of bytes, one after the other, from those of each; the second has `n`

@@ -156,9 +156,8 @@ int file_in_ram(const char *dir)
 {
     struct statfs fs;
 
-    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC); // devtmpfs
-                                                                                        // says
-                                                                                        // tmpfs
+    // a devtmpfs says that it is a tmpfs
+    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
 int file_sync_dir(const char *dir, struct err *err)

@@ -61,8 +61,7 @@ int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
-/* A folder in which one process works, that nobody else may look into, and that is never committed.
- */
+/* A folder in which one process works, which nobody else may look into and is never committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 
 /* A new file of these bytes: file_new_open, one write, commit. */

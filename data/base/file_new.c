@@ -50,17 +50,13 @@ static int is_hex(const char *text)
 /* Is `name` what was to become `base`, file or folder? */
 static int is_ours(const char *name, const char *base, size_t len, int folder)
 {
-    char     half[HEX / 2 + 1];
-    uint32_t drawn;
+    uint32_t drawn, sum;
 
     if (strncmp(name, base, len) || strncmp(name + len, before[folder], strlen(before[folder])))
         return 0;
     name += len + strlen(before[folder]);
-    if (!is_hex(name) || strcmp(name + HEX, after[folder]))
-        return 0;
-    snprintf(half, sizeof half, "%s", name);
-    drawn = (uint32_t)strtoul(half, NULL, 16);
-    return strtoul(name + HEX / 2, NULL, 16) == sum_of(drawn);
+    return is_hex(name) && !strcmp(name + HEX, after[folder]) &&
+           sscanf(name, "%8" SCNx32 "%8" SCNx32, &drawn, &sum) == 2 && sum == sum_of(drawn);
 }
 
 /* Remove dir/name if it is this user's and no living process holds it. */

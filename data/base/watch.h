@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 struct watch {
-    int (*look)(void *ctx, uint64_t done, uint64_t total); // total 0: not known; not 0: the work is
-                                                           // to end
+    /* total 0: it is not known. Not 0 comes back where the work is to end. */
+    int (*look)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
 };
 

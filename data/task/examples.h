@@ -32,13 +32,11 @@ int32_t  examples_max_label(const struct examples *e);
 uint32_t examples_sum(const struct examples *e);
 const char *examples_path(const struct examples *e);
 
-/* Row i < count: its ids into ids[0..*n), n from 1 to `most` (longer: -EOVERFLOW with a sentence).
- */
+/* Row i < count: its ids into ids[0..*n), n from 1 to `most`; of a longer row -EOVERFLOW. */
 int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
                   struct example *out, struct err *err);
 
-struct examples_new; // opaque, writing: a file of an unpredictable temporary name, renamed by
-                     // commit
+struct examples_new; // opaque, writing: commit gives the file its name
 int  examples_new_open(struct examples_new **out, const char *path, struct err *err);
 /* No ids: refused. */
 int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,

@@ -3,22 +3,23 @@
  * these. Every file is whole or absent (data/base/file.h). A number that is not finite is written
  * as null; seconds are rounded to 4 decimals and rates to 3, as transformers does; keys are sorted.
  *
- * train_results.json  epoch (passes over the training rows, a fraction), total_flos (operations),
- *                     train_loss (mean of the steps' losses that are numbers), train_runtime (s: of
- * the steps, evaluations not included), train_samples (rows of an epoch), train_samples_per_second,
- * train_steps_per_second eval_results.json   epoch, eval_loss, eval_METRIC for the task's metrics,
- * eval_combined_score (their mean, where there are two: MRPC, QQP, STS-B), eval_runtime (s),
- * eval_samples, eval_samples_per_second, eval_steps_per_second (a step: a batch); MNLI's mismatched
- *                     part: the same keys, epoch too, with _mm behind
- * all_results.json    both
- * trainer_state.json  the run's counters and log_history: every logging_steps steps {epoch,
- * grad_norm, learning_rate, loss, step}, loss being the mean since the row before, norm and rate
- *                     (per step) that step's own; every evaluation {epoch, eval_NAME ..., step}
- * with the names of run.db's table evals; last the training's figures. It is made from run.db, so a
- * run that was stopped and resumed has all of it. Steps count from 1 here, from 0 in run.db.
- * predict_results_TASK.txt  "index\tprediction", then a row a line: the label's name, or the value
- * with 3 decimals. TASK is the task's name; mnli-mm for the mismatched part; None for one's own
- *                     files, as run_glue.py has it. */
+ * train_results.json: epoch (passes over the training rows, a fraction), total_flos (operations),
+ *     train_loss (mean of the steps' losses that are numbers), train_runtime (s: of the steps,
+ *     evaluations not included), train_samples (rows of an epoch), train_samples_per_second,
+ *     train_steps_per_second.
+ * eval_results.json: epoch, eval_loss, eval_METRIC for the task's metrics, eval_combined_score
+ *     (their mean, where there are two: MRPC, QQP, STS-B), eval_runtime (s), eval_samples,
+ *     eval_samples_per_second, eval_steps_per_second (a step: a batch); MNLI's mismatched part has
+ *     the same keys, epoch too, with _mm behind.
+ * all_results.json: both.
+ * trainer_state.json: the run's counters and log_history: every logging_steps steps {epoch,
+ *     grad_norm, learning_rate, loss, step}, loss being the mean since the row before, norm and
+ *     rate (per step) that step's own; every evaluation {epoch, eval_NAME ..., step} with the names
+ *     of run.db's table evals; last the training's figures. It is made from run.db, so a run that
+ *     was stopped and resumed has all of it. Steps count from 1 here, from 0 in run.db.
+ * predict_results_TASK.txt: "index\tprediction", then a row a line: the label's name, or the value
+ *     with 3 decimals. TASK is the task's name; mnli-mm for the mismatched part; None for one's own
+ *     files, as run_glue.py has it. */
 #ifndef DATA_TASK_RESULTS_H
 #define DATA_TASK_RESULTS_H
 
@@ -40,17 +41,16 @@ struct results {
     const struct task *task;
     uint64_t train_samples;       // rows of an epoch
     uint64_t steps_per_epoch;     // optimizer steps, at least 1: turns a step into an epoch
-    uint64_t epochs, max_steps; // asked for: passes over the rows (rounded up), steps of the whole
-                                // run
+    uint64_t epochs, max_steps; // asked for: passes over the rows (rounded up), steps of the run
     uint64_t train_batch;       // rows of a micro-batch: run_glue.py's per_device_train_batch_size
-    uint64_t logging_steps;       // steps of a row of the history, at least 1
+    uint64_t logging_steps;     // steps of a row of the history, at least 1
     uint64_t eval_steps, save_steps; // steps between evaluations and between commits
-    double   flops_per_token;        // forward and backward; transformers: 6 a parameter that is no
-                                     // embedding
-    const char *best_checkpoint; // where --keep-best put the best one; NULL: not asked for, or none
-                                 // yet
-    uint64_t best_step;           // its last step, from 0 as in run.db
-    double   best_metric;         // of task->metric[0] (eval_loss for tasks that have none)
+    /* Forward and backward; transformers: 6 a parameter that is no embedding. */
+    double flops_per_token;
+    /* Where --keep-best put the best one; NULL: not asked for, or none yet. */
+    const char *best_checkpoint;
+    uint64_t    best_step;   // its last step, from 0 as in run.db
+    double      best_metric; // of task->metric[0] (eval_loss for tasks that have none)
     size_t   n_evals;             // 0: no eval_results.json
     struct results_eval eval[TASK_SPLITS];
 };

@@ -36,8 +36,8 @@ struct task {
     struct task_columns train, test; // dev as train
     const char *dev[TASK_SPLITS];   // files in the task's folder; MNLI has two; NULL: no second
     const char *tests[TASK_SPLITS]; // the same
-    const char *suffix[TASK_SPLITS]; // "" and, for MNLI's mismatched, "_mm": of the names of its
-                                     // metrics
+    /* Of the names of its metrics: "" and, for MNLI's mismatched, "_mm". */
+    const char *suffix[TASK_SPLITS];
     size_t      n_labels;           // 1: regression
     const char *const *labels;      // (n_labels): config.json's id2label; NULL for regression
     int         coded;              // 1: its files hold the number of the class, not its name

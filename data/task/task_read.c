@@ -13,19 +13,16 @@
 #include <string.h>
 #include <strings.h>
 
-/* What a reading loop has besides its rows. */
+/* One reading of a file. */
 struct reading {
-    uint64_t                 most, n;
-    task_row_fn              row;
-    void                    *ctx;
-    const struct task_names *names;
-    char                     known[512]; // the names that the file has
+    struct row_file  *file;
+    enum row_kind     kind;
+    uint64_t          most, n; // rows asked for, 0: all; and handed on
+    task_row_fn       row;
+    void             *ctx;
+    struct task_names asked, read; // one's own files: of columns; read is freed at the end
+    char              known[512];  // the names that the file has
 };
-
-static int reading_done(const struct reading *d)
-{
-    return d->most && d->n == d->most;
-}
 
 /* Hand a row on. A text must not be empty, except where `torn` files have such. */
 static int reading_row(struct reading *d, const struct task_row *row, int torn, struct err *err)
@@ -37,9 +34,12 @@ static int reading_row(struct reading *d, const struct task_row *row, int torn, 
     return d->row(d->ctx, row, err);
 }
 
-static int reading_end(const struct reading *d, const char *path, struct err *err)
+/* The next row: 1; 0 where all were read; negative: an error, as a file without rows is. */
+static int reading_next(const struct reading *d, struct err *err)
 {
-    return d->n ? 0 : err_misuse(err, "%s has no rows", path);
+    int rc = d->most && d->n == d->most ? 0 : row_file_next(d->file, err);
+
+    return rc || d->n ? rc : err_misuse(err, "%s has no rows", row_file_path(d->file));
 }
 
 /* ---- tables ---- */
@@ -56,71 +56,63 @@ static size_t table_least(const struct task_columns *c)
     return (size_t)last + 1;
 }
 
-/* One row of `width` columns; *row->text1 NULL where it is torn and left out. */
-static int table_row(const struct row_file *r, const struct task_columns *c, size_t width,
+/* One row of `width` columns; row->text1 NULL where it is torn and left out. */
+static int table_row(const struct row_file *f, const struct task_columns *c, size_t width,
                      struct task_row *row, struct err *err)
 {
-    size_t n = row_file_fields(r);
+    size_t n = row_file_fields(f);
 
-    *row = (struct task_row){ .path = row_file_path(r), .line = row_file_line(r) };
-    if (c->torn ? n < width : n != width) {
-        if (c->torn)
-            return 0;
-        return err_misuse(err, "%s:%zu: %zu column%s, %zu are expected", row->path, row->line, n,
-                          n == 1 ? "" : "s", width);
-    }
+    if (c->torn ? n < width : n != width)
+        return c->torn ? 0 : err_misuse(err, "%s:%zu: %zu column%s, %zu are expected", row->path,
+                                        row->line, n, n == 1 ? "" : "s", width);
     if (c->label != -1)
-        row->label = row_file_field(r, c->label == -2 ? n - 1 : (size_t)c->label);
+        row->label = row_file_field(f, c->label == -2 ? n - 1 : (size_t)c->label);
     if (c->torn && row->label && !*row->label)
         return 0;
-    row->text1 = row_file_field(r, (size_t)c->text1);
+    row->text1 = row_file_field(f, (size_t)c->text1);
     if (c->text2 >= 0)
-        row->text2 = row_file_field(r, (size_t)c->text2);
+        row->text2 = row_file_field(f, (size_t)c->text2);
     return 0;
 }
 
-static int table_read(struct row_file *r, const struct task_columns *c, size_t width, struct reading *d,
+static int table_read(struct reading *d, const struct task_columns *c, size_t width,
                       struct err *err)
 {
-    while (!reading_done(d)) {
-        struct task_row row;
-        int             rc = row_file_next(r, err);
+    int rc;
 
-        if (rc == 0)
-            return reading_end(d, row_file_path(r), err);
-        if (rc > 0)
-            rc = table_row(r, c, width, &row, err);
-        row.names = d->names;
-        row.known = d->known;
+    while ((rc = reading_next(d, err)) > 0) {
+        struct task_row row = { .path = row_file_path(d->file), .line = row_file_line(d->file),
+                                .names = d->read.text ? &d->read : NULL, .known = d->known };
+
+        rc = table_row(d->file, c, width, &row, err);
         if (!rc && row.text1)
             rc = reading_row(d, &row, c->torn, err);
         if (rc)
-            return rc;
+            break;
     }
-    return 0;
+    return rc;
 }
 
 /* The header of a GLUE file says how many columns its rows have. A number in the label's place is a
  * row: of a file without a header, which is another task's. */
-static int glue_header(struct row_file *r, const struct task_columns *c, size_t *width, struct err *err)
+static int glue_header(const struct reading *d, const struct task_columns *c, size_t *width,
+                       struct err *err)
 {
-    const char *label;
-    int         rc = row_file_next(r, err);
+    struct row_file *f = d->file;
+    const char      *label, *path = row_file_path(f);
+    int              rc = row_file_next(f, err);
+    size_t           n = rc > 0 ? row_file_fields(f) : 0;
 
-    if (rc < 0)
-        return rc;
-    if (rc == 0)
-        return err_misuse(err, "%s is empty", row_file_path(r));
-    if (row_file_fields(r) < *width)
+    if (rc <= 0)
+        return rc ? rc : err_misuse(err, "%s is empty", path);
+    if (n < *width)
         return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected",
-                          row_file_path(r), row_file_line(r), row_file_fields(r),
-                          row_file_fields(r) == 1 ? "" : "s", *width);
-    *width = row_file_fields(r);
-    label = c->label == -1 ? "" : row_file_field(r, c->label == -2 ? *width - 1 : (size_t)c->label);
+                          path, row_file_line(f), n, n == 1 ? "" : "s", *width);
+    *width = n;
+    label = c->label == -1 ? "" : row_file_field(f, c->label == -2 ? n - 1 : (size_t)c->label);
     if (task_is_number(label))
         return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names "
-                          "the label: is this file the task's?", row_file_path(r), row_file_line(r),
-                          label);
+                          "the label: is this file the task's?", path, row_file_line(f), label);
     return 0;
 }
 
@@ -129,16 +121,13 @@ int task_read_glue(const char *path, const struct task_columns *c, uint64_t most
 {
     struct reading d = { .most = most, .row = row, .ctx = ctx };
     size_t         width = table_least(c);
-    struct row_file   *r;
-    int            rc = row_file_open(&r, path, ROWS_TSV, err);
+    int            rc = row_file_open(&d.file, path, ROWS_TSV, err);
 
-    if (rc)
-        return rc;
-    if (c->header)
-        rc = glue_header(r, c, &width, err);
+    if (!rc && c->header)
+        rc = glue_header(&d, c, &width, err);
     if (!rc)
-        rc = table_read(r, c, width, &d, err);
-    row_file_close(r);
+        rc = table_read(&d, c, width, err);
+    row_file_close(d.file);
     return rc;
 }
 
@@ -332,62 +321,53 @@ static int delimiter_check(const char *path, enum row_kind kind, const char *nam
 
 /* ---- tables of one's own ---- */
 
-static int own_header(struct row_file *r, enum row_kind kind, const struct task_names *asked,
-                      struct task_columns *c, struct task_names *read, struct reading *d,
-                      struct err *err)
+static int own_header(struct reading *d, struct task_columns *c, struct err *err)
 {
     const char   *name[ROW_MAX_FIELDS], *missing;
-    struct header h = { row_file_path(r), name, 0 };
-    int           rc = delimiter_check(h.path, kind, NULL, err);
+    struct header h = { row_file_path(d->file), name, 0 };
+    int           rc = delimiter_check(h.path, d->kind, NULL, err);
 
-    if (!rc && (rc = row_file_next(r, err)) == 0)
+    if (!rc && (rc = row_file_next(d->file, err)) == 0)
         return err_misuse(err, "%s is empty", h.path);
     if (rc < 0)
         return rc;
-    for (; h.n < row_file_fields(r); h.n++) {
-        name[h.n] = row_file_field(r, h.n);
+    for (; h.n < row_file_fields(d->file); h.n++) {
+        name[h.n] = row_file_field(d->file, h.n);
         if (header_find(&h, name[h.n]) >= 0)
-            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path, row_file_line(r),
-                              name[h.n]);
+            return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path,
+                              row_file_line(d->file), name[h.n]);
     }
     header_list(&h, d->known, sizeof d->known);
-    missing = header_choose(c, &h, asked);
+    missing = header_choose(c, &h, &d->asked);
     if (missing || c->label < 0)
-        rc = delimiter_check(h.path, kind, missing ? missing : "label", err);
-    return rc < 0 ? rc : header_names(read, &h, c, missing, err);
+        rc = delimiter_check(h.path, d->kind, missing ? missing : "label", err);
+    return rc < 0 ? rc : header_names(&d->read, &h, c, missing, err);
 }
 
-static int own_read_table(struct row_file *r, enum row_kind kind, const struct task_names *asked,
-                          struct reading *d, struct err *err)
+static int own_read_table(struct reading *d, struct err *err)
 {
     struct task_columns c;
-    struct task_names   read = { 0 };
-    int                 rc = own_header(r, kind, asked, &c, &read, d, err);
+    int                 rc = own_header(d, &c, err);
 
-    d->names = &read;
-    if (!rc)
-        rc = table_read(r, &c, row_file_fields(r), d, err);
-    task_names_free(&read);
-    return rc;
+    return rc ? rc : table_read(d, &c, row_file_fields(d->file), err);
 }
 
 /* ---- JSON lines ---- */
 
 /* The names of the first object. */
-static int json_names(struct task_names *out, json_t *object, const char *path,
-                      const struct task_names *asked, struct reading *d, struct err *err)
+static int json_names(struct reading *d, json_t *object, struct err *err)
 {
     const char         *names[ROW_MAX_FIELDS], *name;
-    struct header       h = { path, names, 0 };
+    struct header       h = { row_file_path(d->file), names, 0 };
     struct task_columns c;
     json_t             *value;
 
     if (json_object_size(object) > ROW_MAX_FIELDS)
-        return err_misuse(err, "%s: an object of more than %d names", path, ROW_MAX_FIELDS);
+        return err_misuse(err, "%s: an object of more than %d names", h.path, ROW_MAX_FIELDS);
     json_object_foreach(object, name, value)
         names[h.n++] = name;
     header_list(&h, d->known, sizeof d->known);
-    return header_names(out, &h, &c, header_choose(&c, &h, asked), err);
+    return header_names(&d->read, &h, &c, header_choose(&c, &h, &d->asked), err);
 }
 
 static int json_text(const char **out, const json_t *object, const char *name,
@@ -423,13 +403,13 @@ static int json_label(const char **out, char **made, const json_t *object, const
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
 
-static int json_row(const struct row_file *r, struct task_names *read, const struct task_names *asked,
-                    struct reading *d, struct err *err)
+static int json_row(struct reading *d, struct err *err)
 {
-    struct task_row row = {
-        .path = row_file_path(r), .line = row_file_line(r), .names = read, .known = d->known
-    };
-    const char     *text = row_file_field(r, 0);
+    const struct task_names *read = &d->read;
+    struct task_row row = { .path = row_file_path(d->file), .line = row_file_line(d->file),
+                            .names = read, .known = d->known };
+    const char     *text = row_file_field(d->file, 0);
+    const char     *label = d->asked.label ? d->asked.label : "label";
     char            what[512], *made = NULL;
     json_t         *object;
     int             rc;
@@ -442,14 +422,13 @@ static int json_row(const struct row_file *r, struct task_names *read, const str
         rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path,
                         row.line);
     if (!rc && !read->text)
-        rc = json_names(read, object, row.path, asked, d, err);
+        rc = json_names(d, object, err);
     if (!rc)
         rc = json_text(&row.text1, object, read->text, &row, err);
     if (!rc && read->pair)
         rc = json_text(&row.text2, object, read->pair, &row, err);
     if (!rc)
-        rc =
-            json_label(&row.label, &made, object, asked->label ? asked->label : "label", &row, err);
+        rc = json_label(&row.label, &made, object, label, &row, err);
     if (!rc)
         rc = reading_row(d, &row, 0, err);
     free(made);
@@ -457,22 +436,13 @@ static int json_row(const struct row_file *r, struct task_names *read, const str
     return rc;
 }
 
-static int own_read_json(struct row_file *r, const struct task_names *asked, struct reading *d,
-                         struct err *err)
+static int own_read_json(struct reading *d, struct err *err)
 {
-    struct task_names read = { 0 };
-    int               rc = 0;
+    int rc;
 
-    while (!rc && !reading_done(d)) {
-        rc = row_file_next(r, err);
-        if (rc == 0) {
-            rc = reading_end(d, row_file_path(r), err);
+    while ((rc = reading_next(d, err)) > 0)
+        if ((rc = json_row(d, err)) != 0)
             break;
-        }
-        if (rc > 0)
-            rc = json_row(r, &read, asked, d, err);
-    }
-    task_names_free(&read);
     return rc;
 }
 
@@ -499,19 +469,19 @@ static int own_kind(const char *path)
 int task_read_own(const char *path, const struct task_names *names, uint64_t most, task_row_fn row,
                   void *ctx, struct err *err)
 {
-    struct task_names asked = names ? *names : (struct task_names){ 0 };
-    struct reading    d = { .most = most, .row = row, .ctx = ctx };
-    struct row_file   *r;
+    struct reading d = { .most = most, .row = row, .ctx = ctx };
     int            kind = own_kind(path), rc;
 
     if (kind < 0)
         return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
                           "which says how to read it", path);
-    rc = row_file_open(&r, path, (enum row_kind)kind, err);
-    if (rc)
-        return rc;
-    rc = kind == ROWS_LINES ? own_read_json(r, &asked, &d, err)
-                            : own_read_table(r, (enum row_kind)kind, &asked, &d, err);
-    row_file_close(r);
+    d.kind = (enum row_kind)kind;
+    if (names)
+        d.asked = *names;
+    rc = row_file_open(&d.file, path, d.kind, err);
+    if (!rc)
+        rc = d.kind == ROWS_LINES ? own_read_json(&d, err) : own_read_table(&d, err);
+    task_names_free(&d.read);
+    row_file_close(d.file);
     return rc;
 }

@@ -76,10 +76,9 @@ static int slots_grow(struct slots *s, size_t n, int *fresh, struct err *err)
 
 /* ---- counting ---- */
 
-static int type_is(const struct bpe_train *b, uint32_t k, const char *bytes, size_t n, uint32_t hash)
+static int type_is(const struct bpe_train *b, const struct word_type *w, const char *bytes,
+                   size_t n, uint32_t hash)
 {
-    const struct word_type *w = &b->types[k];
-
     return w->hash == hash && w->n == n && !memcmp(b->arena + w->arena, bytes, n);
 }
 
@@ -88,7 +87,7 @@ static uint32_t *type_slot(struct bpe_train *b, const char *bytes, size_t n, uin
     const struct slots *s = &b->type_slots;
     size_t              i = hash & (s->n - 1);
 
-    while (s->slot[i] && !type_is(b, s->slot[i] - 1, bytes, n, hash))
+    while (s->slot[i] && !type_is(b, &b->types[s->slot[i] - 1], bytes, n, hash))
         i = (i + 1) & (s->n - 1);
     return &s->slot[i];
 }

@@ -107,8 +107,7 @@ static size_t vocab_size(const struct loading *l, struct err *err)
     return n;
 }
 
-/* The tokens that are not there yet: added tokens come first, and stand in most vocabularies too.
- */
+/* Those that are not there yet: added tokens come first, and stand in most vocabularies too. */
 static int vocab_load(struct loading *l, struct err *err)
 {
     const char *name;

@@ -14,8 +14,7 @@
 enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
 
 /* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the
- * whole file is looked at, in pieces); else nanoGPT's, if its size is even. One sentence otherwise.
- */
+ * whole file is looked at, in pieces); else nanoGPT's, if its size is even; else a sentence. */
 int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
                   struct err *err);
 
