@@ -4,6 +4,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "cmd/cmd.h"
+#include "cmd/report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
