@@ -2,13 +2,13 @@
  *
  * The header stands before the data and holds their checksums, which are known last: it is laid out
  * with room for them as the first values come (its length does not depend on them), and written
- * again at commit. Only the declarations and one piece are held in memory; the file has a temporary
- * name until commit (data/base/file.h). Divisions: opening and declaring; the header; values. */
+ * again at commit. Only the declarations and a buffer are held in memory; the file has a temporary
+ * name until commit (data/base/append.h). Divisions: opening and declaring; the header; values. */
 #include "data/tensors/safetensors_parts.h"
 
+#include "data/base/append.h"
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
-#include "data/base/file.h"
 #include "data/base/grow.h"
 #include "data/base/round.h"
 
@@ -28,20 +28,20 @@ struct st_declared {
     uint32_t sum;            // CRC32C of what was written of it
 };
 
+enum { HALVES = 4096 }; // values that are converted at once
+
 static size_t st_size(enum st_dtype dtype)
 {
     return dtype == ST_F32 ? 4 : 2;
 }
 
 struct safetensors_writer {
-    struct file_new     f;
+    struct append       data;
     enum st_dtype       dtype;
     struct st_declared *tensors;
     size_t              n, cap, current; // current: being written
     uint64_t            done;       // elements of current
     uint64_t            data_off;   // 0 until the header is laid out
-    uint64_t            off;        // of the next byte
-    unsigned char       piece[PIECE];
 };
 
 int safetensors_writer_open(struct safetensors_writer **out, const char *path, enum st_dtype dtype,
@@ -55,7 +55,7 @@ int safetensors_writer_open(struct safetensors_writer **out, const char *path, e
     if (!w)
         return err_set(err, -ENOMEM, "no memory to write %s", path);
     w->dtype = dtype;
-    rc = file_new_open(&w->f, path, err);
+    rc = append_open(&w->data, path, 0, err);
     if (rc)
         free(w);
     else
@@ -153,18 +153,18 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
 
     if (!text)
         return err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not "
-                       "UTF-8", w->f.path);
+                       "UTF-8", w->data.f.path);
     n = round_up(strlen(text), 8);
     assert(!w->data_off || w->data_off == sizeof n + n);
     padded = malloc(n + 1);
     if (padded)
         header_fill(padded, n, text);
-    rc = padded ? file_pwrite(w->f.fd, &n, sizeof n, 0, w->f.path, err)
-                : err_set(err, -ENOMEM, "no memory for %s", w->f.path);
+    rc = padded ? file_pwrite(w->data.f.fd, &n, sizeof n, 0, w->data.f.path, err)
+                : err_set(err, -ENOMEM, "no memory for %s", w->data.f.path);
     if (!rc)
-        rc = file_pwrite(w->f.fd, padded, n, sizeof n, w->f.path, err);
+        rc = file_pwrite(w->data.f.fd, padded, n, sizeof n, w->data.f.path, err);
     if (!rc && !w->data_off)
-        w->off = w->data_off = sizeof n + n;
+        w->data.off = w->data_off = sizeof n + n;
     free(padded);
     free(text);
     return rc;
@@ -172,30 +172,29 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
 
 /* ---- values ---- */
 
-/* Convert and write `n` elements (at most PIECE / 4) of the current tensor. */
-static int st_writer_piece(struct safetensors_writer *w, const float *values, size_t n,
-                           struct err *err)
+/* Convert and write the next `n` elements of the current tensor. */
+static int st_writer_values(struct safetensors_writer *w, const float *values, size_t n,
+                            struct err *err)
 {
     struct st_declared *t = &w->tensors[w->current];
-    size_t              bytes = n * st_size(w->dtype);
-    int                 rc;
+    uint16_t            half[HALVES];
+    int                 rc = 0;
 
-    if (w->dtype == ST_F32)
-        memcpy(w->piece, values, bytes);
-    else
-        for (size_t i = 0; i < n; i++) {
-            uint16_t h = w->dtype == ST_F16 ? f16_from_f32(values[i]) : bf16_from_f32(values[i]);
-
-            if (w->dtype == ST_F16 && isfinite(values[i]) && (h & 0x7fff) == 0x7c00)
-                return err_set(err, -ERANGE, "%s: value %g of tensor %s does not fit into fp16 "
-                               "(largest 65504): use bf16 or fp32", w->f.path, (double)values[i],
-                               t->name);
-            memcpy(w->piece + 2 * i, &h, sizeof h);
-        }
-    t->sum = crc32c(t->sum, w->piece, bytes);
-    rc = file_pwrite(w->f.fd, w->piece, bytes, w->off, w->f.path, err);
-    w->off += bytes;
     w->done += n;
+    for (size_t part; n > 0 && !rc; values += part, n -= part) {
+        const void *bytes = w->dtype == ST_F32 ? (const void *)values : half;
+
+        part = size_min(n, HALVES);
+        for (size_t i = 0; i < part && w->dtype != ST_F32; i++) {
+            half[i] = w->dtype == ST_F16 ? f16_from_f32(values[i]) : bf16_from_f32(values[i]);
+            if (w->dtype == ST_F16 && isfinite(values[i]) && (half[i] & 0x7fff) == 0x7c00)
+                return err_set(err, -ERANGE, "%s: value %g of tensor %s does not fit into fp16 "
+                               "(largest 65504): use bf16 or fp32", w->data.f.path,
+                               (double)values[i], t->name);
+        }
+        t->sum = crc32c(t->sum, bytes, part * st_size(w->dtype));
+        rc = append_add(&w->data, bytes, part * st_size(w->dtype), err);
+    }
     return rc;
 }
 
@@ -213,19 +212,15 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
 {
     int rc = w->data_off ? 0 : st_header_write(w, err);
 
-    while (!rc) {
-        size_t part = size_min(n, PIECE / 4);
-
+    for (size_t part; !rc; values += part, n -= part) {
         st_writer_advance(w);
         if (n == 0)
             break;
         if (w->current == w->n)
             return err_set(err, -EINVAL, "%s: more values than the declared tensors hold",
-                           w->f.path);
-        part = size_min(part, w->tensors[w->current].count - w->done);
-        rc = st_writer_piece(w, values, part, err);
-        values += part;
-        n -= part;
+                           w->data.f.path);
+        part = size_min(n, w->tensors[w->current].count - w->done);
+        rc = st_writer_values(w, values, part, err);
     }
     return rc;
 }
@@ -237,11 +232,14 @@ int safetensors_writer_commit(struct safetensors_writer *w, struct err *err)
 
     if (!rc && w->current < w->n)
         rc = err_set(err, -EINVAL, "%s: tensor %s got %" PRIu64 " of its %" PRIu64 " values",
-                     w->f.path, w->tensors[w->current].name, w->done, w->tensors[w->current].count);
+                     w->data.f.path, w->tensors[w->current].name, w->done,
+                     w->tensors[w->current].count);
+    if (!rc)
+        rc = append_flush(&w->data, err);
     if (!rc)
         rc = st_header_write(w, err);
     if (!rc)
-        rc = file_new_commit(&w->f, err);
+        rc = file_new_commit(&w->data.f, err);
     return rc;
 }
 
@@ -249,7 +247,7 @@ void safetensors_writer_close(struct safetensors_writer *w)
 {
     if (!w)
         return;
-    file_new_abort(&w->f);
+    append_close(&w->data);
     for (size_t i = 0; i < w->n; i++)
         free(w->tensors[i].name);
     free(w->tensors);
