@@ -4,7 +4,6 @@
 
 #include "data/base/json.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -133,9 +132,11 @@ static size_t label_class(const struct task *t, const char *text)
 
 static int label_missing(const struct task_row *row, struct err *err)
 {
+    const char *or_named = ", or the one that --label-column names; the file has ";
+
     return err_misuse(err, "%s:%zu: no label: a column or a field of that name is expected%s%s",
-                      row->path, row->line, row->known ? ", or the one that --label-column names; "
-                      "the file has " : "", row->known ? row->known : "");
+                      row->path, row->line, row->known ? or_named : "",
+                      row->known ? row->known : "");
 }
 
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,

@@ -367,7 +367,6 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 
 /* ---- saving ---- */
 
-/* The names of all ids (NULL where there is none); names_free frees. */
 static void names_free(char **names, size_t n)
 {
     for (size_t i = 0; names && i < n; i++)
@@ -375,6 +374,7 @@ static void names_free(char **names, size_t n)
     free(names);
 }
 
+/* The names of all ids (NULL where there is none); names_free frees. */
 static char **names_make(const struct tokenizer *t, struct err *err)
 {
     struct byte_map m;
