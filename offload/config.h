@@ -39,7 +39,7 @@ struct run_config {
     int            spares;        // the devices were made with slots for all that --speculate may
                                   // update before a commit
     int            speculate;     // base, su+o: updates begin before the norm is known
-                                  // (scheduler.h). Changes no bit
+                                  // (updates.h). Changes no bit
     size_t         n_devices;     // base, su, su+o
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or
                                      // block devices

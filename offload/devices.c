@@ -3,6 +3,7 @@
 
 #include "csd/disk_file.h"
 #include "data/base/file.h"
+#include "data/base/round.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,37 @@ int devices_layout(struct store *s, const struct run_config *cfg, struct err *er
     };
 
     return store_init(s, &layout, err);
+}
+
+/* A device as far as all of a run's are alike. trains: else it updates nothing. */
+static struct csd_config updates_of(const struct run_config *cfg, const struct store *st, int trains)
+{
+    return (struct csd_config){
+        .disk = cfg->disk, .mem = cfg->csd_mem, .moments = st->moments, .wire_dt = cfg->wire_dt,
+        .update_params = trains ? st->max_pad : CSD_ALIGN_PARAMS, .naive = cfg->mode == RUN_SU,
+        .update_on_host = cfg->mode == RUN_BASE, .timeout_ns = cfg->io_timeout_ns,
+    };
+}
+
+size_t devices_act_part(const struct run_config *cfg, size_t bytes)
+{
+    return cfg->n_devices ? round_up(div_up(bytes, cfg->n_devices), ARENA_IO) : 0;
+}
+
+static uint64_t bytes_of(const struct run_config *cfg, const struct store *st, size_t i, int acts)
+{
+    size_t part = acts ? devices_act_part(cfg, cfg->records.bytes) : 0;
+
+    return st->device_bytes[i] + (uint64_t)cfg->records.n * part;
+}
+
+void devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out)
+{
+    struct csd_config c = updates_of(cfg, st, 1);
+
+    out->arenas = cfg->n_devices * cfg->csd->memory(&c);
+    for (size_t i = 0; i < cfg->n_devices; i++)
+        out->device_bytes += bytes_of(cfg, st, i, 1);
 }
 
 /* The name of a set of devices in the names of their files. */
@@ -346,6 +378,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 {
     const struct run_config *cfg = &d->cfg;
     struct iovec             buffers = { 0 };
+    struct csd_config        c;
     struct err               why = { 0 };
     char                     said[512] = "";
     int                      create = how == DEVICES_CREATE, found = 0;
@@ -355,21 +388,20 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         return rc;
     if (more->lay)
         buffers = (struct iovec){ d->buffers->base, d->buffers->bytes };
-    struct csd_config c = {
-        .id = (int)i, .path = d->paths[i],
-        .bytes = d->store.device_bytes[i] + (how == DEVICES_READ ? 0 : records_device(cfg)),
-        // room for records comes and goes behind the states, where they are this run's
-        .keep = how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1
-                    ? d->store.device_bytes[i] : 0,
-        .create = create && !is_block_device(d->paths[i]), .read_only = how == DEVICES_READ,
-        .disk = cfg->disk, .mem = cfg->csd_mem,
-        // only training updates
-        .update_params = how == DEVICES_TRAIN ? d->store.max_pad : CSD_ALIGN_PARAMS,
-        .moments = d->store.moments, .wire_dt = cfg->wire_dt,
-        .naive = cfg->mode == RUN_SU, .update_on_host = cfg->mode == RUN_BASE, .host = d->host_link,
-        .internal = d->internal[i], .buffers = &buffers, .n_buffers = buffers.iov_len > 0,
-        .bell = &d->bell, .timeout_ns = cfg->io_timeout_ns,
-    };
+    c = updates_of(cfg, &d->store, how == DEVICES_TRAIN);
+    c.id = (int)i;
+    c.path = d->paths[i];
+    c.bytes = bytes_of(cfg, &d->store, i, how != DEVICES_READ);
+    // room for activations comes and goes behind the states, where they are this run's
+    if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
+        c.keep = d->store.device_bytes[i];
+    c.create = create && !is_block_device(d->paths[i]);
+    c.read_only = how == DEVICES_READ;
+    c.host = d->host_link;
+    c.internal = d->internal[i];
+    c.buffers = &buffers;
+    c.n_buffers = buffers.iov_len > 0;
+    c.bell = &d->bell;
     rc = cfg->csd->open(&d->csd[i], &c, said, sizeof said, err);
     if (said[0] && more->notice_size)
         snprintf(more->notice, more->notice_size, "%s", said);

@@ -42,11 +42,10 @@ struct devices_more {
     struct err *each;
 };
 
-/* Of the records (run.h): a buffer that one passes through, and what all take behind each device's
- * states, in bytes (records.c). */
-size_t   records_buffer(const struct run_config *cfg);
-uint64_t records_device(const struct run_config *cfg);
-size_t   records_tables(const struct run_config *cfg); // in memory
+/* Bytes that activations of `bytes` take on each device, behind the states (act_stack.h). */
+size_t devices_act_part(const struct run_config *cfg, size_t bytes);
+/* What all devices take of the drives and, emulated, of memory. */
+void   devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out);
 
 /* Lay out, open, and (unless creating) check the superblocks. more may be NULL. After a failure
  * nothing is open, and what DEVICES_CREATE made is removed. */

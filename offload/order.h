@@ -23,4 +23,13 @@ static inline size_t order_frame(size_t block, size_t n_layer, size_t frames)
     return block == 0 ? frames : block == n_layer + 1 ? frames + 1 : (block - 1) % frames;
 }
 
+/* The blocks [first, end) that stream through frame i. */
+struct order_blocks { size_t first, end; };
+static inline struct order_blocks order_blocks(size_t i, size_t n_layer, size_t frames)
+{
+    return i < frames    ? (struct order_blocks){ 1, n_layer + 1 }
+           : i == frames ? (struct order_blocks){ 0, 1 }
+                         : (struct order_blocks){ n_layer + 1, n_layer + 2 };
+}
+
 #endif

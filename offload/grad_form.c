@@ -1,5 +1,5 @@
-/* grads.c: norm, Top-K and checksums of gradients before they leave for the devices. */
-#include "offload/grads.h"
+/* grad_form.c: norm, Top-K and checksums of gradients before they leave for the devices. */
+#include "offload/grad_form.h"
 
 #include "csd/grad_wire.h"
 #include "data/base/crc32c.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-double grads_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n,
+double grad_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n,
                   void *scratch)
 {
     int nonfinite = 0;
@@ -20,16 +20,16 @@ double grads_norm(struct stream_norm *norm, size_t block, const float *grad, siz
     return sqrt(norm->sumsq);
 }
 
-void grads_dense(struct grads_part *parts, const struct store *s, size_t block, float *grad)
+void grad_dense(struct grad_part *parts, const struct store *s, size_t block, float *grad)
 {
     size_t first = s->block_sub[block], end = s->block_sub[block + 1];
 
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = first; i < end; i++) {
         const struct store_sub *u = &s->subs[i];
-        struct grads_part      *p = &parts[i - first];
+        struct grad_part      *p = &parts[i - first];
 
-        *p = (struct grads_part){ .bytes = grad + u->first,
+        *p = (struct grad_part){ .bytes = grad + u->first,
                                   .n_bytes = 4 * u->n_pad,
                                   .payload = 4 * u->n };
         p->crc = crc32c(0, p->bytes, p->n_bytes);
@@ -53,7 +53,7 @@ static size_t pairs_from(const struct topk_pair *pairs, size_t k, size_t bound)
 }
 
 /* What was sent is no longer owed. */
-static void residual_settle(struct grads_part *parts, const struct store *s, size_t block,
+static void residual_settle(struct grad_part *parts, const struct store *s, size_t block,
                             float *residual, const struct topk_pair *pairs, size_t k)
 {
     size_t first = s->block_sub[block], end = s->block_sub[block + 1];
@@ -66,7 +66,7 @@ static void residual_settle(struct grads_part *parts, const struct store *s, siz
                                                store_residual_bytes(s->subs[i].n_pad));
 }
 
-int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, const float *grad,
+int grad_pairs(struct grad_part *parts, const struct store *s, size_t block, const float *grad,
                 float *residual, void *pack, void *scratch, double *most)
 {
     size_t            n = s->block_params[block];
@@ -83,7 +83,7 @@ int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, c
         return 1;
     for (size_t i = s->block_sub[block]; i < s->block_sub[block + 1]; i++) {
         const struct store_sub *u = &s->subs[i];
-        struct grads_part      *p = &parts[i - s->block_sub[block]];
+        struct grad_part      *p = &parts[i - s->block_sub[block]];
         size_t                  from = pairs_from(pairs, k, u->first);
 
         p->pairs = pairs_from(pairs, k, u->first + u->n) - from;
@@ -99,7 +99,7 @@ int grads_pairs(struct grads_part *parts, const struct store *s, size_t block, c
     return 0;
 }
 
-size_t grads_pack_bytes(const struct store *s, size_t first, size_t end)
+size_t grad_pack_bytes(const struct store *s, size_t first, size_t end)
 {
     size_t most = 0;
 
@@ -114,7 +114,7 @@ size_t grads_pack_bytes(const struct store *s, size_t first, size_t end)
     return most;
 }
 
-size_t grads_scratch(const struct store *s)
+size_t grad_scratch(const struct store *s)
 {
     size_t most = 0;
 

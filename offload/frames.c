@@ -1,0 +1,199 @@
+/* frames.c: parameters, read ahead of the model. */
+#include "offload/frames.h"
+
+#include "data/base/round.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+size_t frames_bytes(const struct store *st, size_t first, size_t end)
+{
+    size_t most = 0;
+
+    for (size_t b = first; b < end; b++)
+        most = size_max(most, store_wire_bytes(st, store_pad(st->block_params[b])));
+    return most;
+}
+
+size_t frames_tables(const struct store *st)
+{
+    return st->n_subs * sizeof(struct task) +
+           st->n_blocks * st->n_devices * sizeof(struct shard_read);
+}
+
+int frames_open(struct frames *f, struct hub *h, const struct subs *subs, const struct store *st,
+                struct err *err)
+{
+    f->hub = h;
+    f->subs = subs;
+    f->n = h->cfg.frames;
+    f->n_layer = st->n_blocks - 2;
+    f->uses = calloc(order_max(f->n_layer), sizeof *f->uses);
+    f->frames = calloc(f->n + 2, sizeof *f->frames);
+    f->shards = calloc((f->n + 2) * st->n_devices, sizeof *f->shards);
+    f->reads = calloc(st->n_subs, sizeof *f->reads);
+    if (!f->uses || !f->frames || !f->shards || !f->reads)
+        return err_set(err, -ENOMEM, "out of memory for the tables of %zu frames", f->n);
+    for (size_t i = 0; i < f->n + 2; i++)
+        f->frames[i] = (struct frame){ .block = SIZE_MAX, .shards = f->shards + i * st->n_devices };
+    return 0;
+}
+
+void frames_lay(struct frames *f, const struct store *st, struct arena *a)
+{
+    for (size_t i = 0; i < f->n + 2; i++) {
+        struct order_blocks of = order_blocks(i, f->n_layer, f->n);
+
+        f->frames[i].wire = arena_take(a, frames_bytes(st, of.first, of.end));
+    }
+}
+
+void frames_close(struct frames *f)
+{
+    free(f->uses);
+    free(f->frames);
+    free(f->shards);
+    free(f->reads);
+}
+
+/* ---- the model's side */
+
+void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
+{
+    assert(f->next_acquire == f->n_uses); // the pass before is through
+    // a training pass reads every parameter anew, even after an evaluation or a skip: each step
+    // moves what the table says
+    for (size_t i = 0; pass == STREAM_TRAIN && i < f->n + 2; i++)
+        f->frames[i].block = SIZE_MAX;
+    f->pass = pass;
+    f->version = version;
+    f->n_uses = order_uses(f->uses, pass, f->n_layer, f->n);
+    f->next_read = f->next_acquire = 0;
+}
+
+/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model
+ * waiting for what it needs next, be it a read, a gradient's write or block 0's update. */
+static int reads_enough(const struct frames *f)
+{
+    enum { AHEAD_BLOCKS = 2, AHEAD_BYTES = 64 << 20 };
+    size_t bytes = f->hub->cfg.read_ahead ? f->hub->cfg.read_ahead : AHEAD_BYTES;
+
+    return f->next_read >= f->next_acquire + AHEAD_BLOCKS && f->unread_bytes >= bytes;
+}
+
+int frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err)
+{
+    struct frame     *at;
+    enum runlog_phase phase = PHASE_EVAL; // an evaluation's waits are no part of a step
+    uint64_t          since = 0;
+    int               held_back;
+
+    hub_enter(f->hub);
+    assert(f->next_acquire < f->n_uses && f->uses[f->next_acquire].block == block);
+    at = &f->frames[f->uses[f->next_acquire].frame];
+    if (f->pass == STREAM_TRAIN)
+        phase = subs_behind(f->subs, block, f->version) > 0 ? PHASE_OPTIMIZER_WAIT
+                                                             : PHASE_PARAM_READ;
+    while ((f->next_read <= f->next_acquire || at->unread > 0) && hub_wait(f->hub, &since))
+        ;
+    held_back = reads_enough(f);
+    f->next_acquire++;
+    *wire = at->wire;
+    hub_waited(f->hub, since, phase, (int)block);
+    return hub_leave(f->hub, held_back, err);
+}
+
+void frames_release(struct frames *f, size_t block)
+{
+    f->frames[order_frame(block, f->n_layer, f->n)].users--;
+}
+
+/* ---- the scheduler's side */
+
+static void read_done(void *part, struct task *t)
+{
+    struct frames          *f = part;
+    const struct store     *st = &f->hub->dev.store;
+    const struct store_sub *u = &st->subs[t->sub];
+
+    f->frames[order_frame(u->block, f->n_layer, f->n)].unread--;
+    f->unread_bytes -= store_wire_bytes(st, u->n);
+}
+
+static void read_submit(struct frames *f, const struct frame *at, size_t i)
+{
+    static const struct task_kind kind = { TASK_OF_SUBGROUP, read_done, "wire parameters", "are" };
+    const struct store       *st = &f->hub->dev.store;
+    const struct store_sub   *u = &st->subs[i];
+    const struct journal_sub *newest = &f->subs->sub[i].newest;
+    struct task              *t = &f->reads[i];
+
+    *t = (struct task){ .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
+                        .phase = f->pass == STREAM_EVAL ? PHASE_EVAL : PHASE_PARAM_READ };
+    t->job = (struct csd_job){
+        .kind = CSD_READ, .cls = CLASS_WIRE,
+        .buf = (char *)at->wire + store_wire_bytes(st, u->first),
+        .off = store_slot_off(st, u->class_, newest->slot) + store_state_bytes(st, u->n_pad),
+        .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
+        .tag = newest->wire_crc,
+    };
+    hub_submit(f->hub, u->device, t);
+}
+
+/* Read on into a frame: its block's subgroups that are updated by now, whichever device is ahead.
+ */
+static int frame_read(struct frames *f, struct frame *at)
+{
+    size_t before = at->unasked;
+
+    for (size_t d = 0; at->unasked > 0 && d < f->hub->dev.n; d++)
+        for (struct shard_read *r = &at->shards[d]; r->next < r->end; r->next++, at->unasked--) {
+            if (f->subs->sub[r->next].newest.version < at->version)
+                break;
+            read_submit(f, at, r->next);
+        }
+    return at->unasked != before;
+}
+
+/* Nothing that a frame holds is used any more: it is for another block. */
+static void frame_begin(struct frames *f, struct frame *at, size_t block)
+{
+    const struct store *st = &f->hub->dev.store;
+    size_t              first = st->block_sub[block], end = st->block_sub[block + 1];
+
+    at->block = block;
+    at->version = f->version;
+    at->unread = at->unasked = end - first;
+    at->users = 1;
+    for (size_t d = 0; d < st->n_devices; d++) { // each device's lie together
+        at->shards[d].next = first;
+        while (first < end && st->subs[first].device == d)
+            first++;
+        at->shards[d].end = first;
+    }
+    f->unread_bytes += store_wire_bytes(st, st->block_params[block]);
+}
+
+/* Give frames to the pass's next uses, in order, as far as they are free. */
+int frames_advance(struct frames *f)
+{
+    int progress = 0;
+
+    for (; f->next_read < f->n_uses && !reads_enough(f); f->next_read++) {
+        const struct order_use *use = &f->uses[f->next_read];
+        struct frame           *at = &f->frames[use->frame];
+
+        if (at->block == use->block && at->version == f->version) { // still there
+            at->users++;
+        } else {
+            if (at->users > 0 || at->unread > 0)
+                break;
+            frame_begin(f, at, use->block);
+        }
+        progress = 1;
+    }
+    for (size_t i = 0; i < f->n + 2; i++)
+        progress |= frame_read(f, &f->frames[i]);
+    return progress;
+}

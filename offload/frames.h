@@ -1,0 +1,61 @@
+/* frames.h: the buffers that parameters stream through, on their way from the devices to the model:
+ * read ahead along the order of the pass (order.h), a subgroup as soon as it is updated, not far
+ * ahead of the model.
+ *
+ *     a frame    is
+ *     free       no users, nothing unread: the next use of the pass that is for it may take it;
+ *                what it holds may be that use's already
+ *     filling    unasked > 0: subgroups wait for their update; unread > 0: reads are out
+ *     whole      unread 0: frames_acquire lends it, as often as the pass uses it before another
+ *                block needs it (users), until frames_release
+ */
+#ifndef OFFLOAD_FRAMES_H
+#define OFFLOAD_FRAMES_H
+
+#include "offload/hub.h"
+#include "offload/order.h"
+#include "offload/subs.h"
+
+/* Subgroups [next, end) of a block, one device's, are not yet submitted. */
+struct shard_read { size_t next, end; };
+
+struct frame {
+    void              *wire;
+    size_t             block;   // whose parameters it holds or is getting; SIZE_MAX: none
+    uint64_t           version; // that of the pass
+    size_t             unread;  // subgroups still to be read
+    size_t             unasked; // of them not submitted yet
+    struct shard_read *shards;  // (n devices)
+    unsigned           users;   // uses in this pass that have been given it and not released it
+};
+
+struct frames {
+    struct hub        *hub;
+    const struct subs *subs;
+    enum stream_pass   pass;
+    uint64_t           version;      // of all parameters that the pass reads
+    struct order_use  *uses;
+    size_t             n_uses, next_read, next_acquire;
+    size_t             unread_bytes; // of all frames
+    struct frame      *frames;       // n layer frames, embeddings, final norm
+    struct shard_read *shards;       // backing of all of theirs
+    struct task       *reads;        // (n_subs)
+    size_t             n, n_layer;
+};
+
+int    frames_open(struct frames *f, struct hub *h, const struct subs *subs,
+                   const struct store *st, struct err *err);
+void   frames_lay(struct frames *f, const struct store *st, struct arena *a);
+void   frames_close(struct frames *f);
+size_t frames_bytes(const struct store *st, size_t first, size_t end); // a frame of these blocks
+size_t frames_tables(const struct store *st);
+
+/* The next pass, which reads everything at `version`. */
+void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);
+/* The model's; waits, and takes the lock. */
+int  frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err);
+void frames_release(struct frames *f, size_t block);
+/* Whatever can be read is asked for; whether there was anything. */
+int  frames_advance(struct frames *f);
+
+#endif

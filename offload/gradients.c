@@ -1,0 +1,316 @@
+/* gradients.c: gradients and residuals, between the model and the devices. */
+#include "offload/gradients.h"
+
+#include "data/base/clock.h"
+#include "data/base/round.h"
+#include "kernels/elementwise.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end)
+{
+    struct gradient_bytes b = { .pack = grad_pack_bytes(st, first, end) };
+
+    for (size_t i = first; i < end; i++)
+        b.grad = size_max(b.grad, sizeof(float) * store_pad(st->block_params[i]));
+    b.residual = st->error_feedback ? b.grad : 0;
+    return b;
+}
+
+size_t gradients_residual_ram(const struct store *st)
+{
+    size_t bytes = 0;
+
+    for (size_t b = 0; st->error_feedback && b < st->n_blocks; b++)
+        bytes += store_residual_bytes(store_pad(st->block_params[b]));
+    return bytes;
+}
+
+size_t gradients_tables(const struct store *st)
+{
+    size_t tasks = st->error_feedback ? 2 : 1;
+
+    return st->n_subs * (tasks * sizeof(struct task) + sizeof(struct grad_part));
+}
+
+int gradients_open(struct gradients *g, struct hub *h, struct subs *subs, const struct store *st,
+                   struct err *err)
+{
+    int    missing, feedback = st->error_feedback;
+    size_t most = 0;
+
+    for (size_t b = 0; b < st->n_blocks; b++)
+        most = size_max(most, st->block_sub[b + 1] - st->block_sub[b]);
+    g->hub = h;
+    g->subs = subs;
+    g->n = h->cfg.grad_buffers;
+    g->n_layer = st->n_blocks - 2;
+    g->bufs = calloc(g->n + 2, sizeof *g->bufs);
+    g->writes = calloc(st->n_subs, sizeof *g->writes);
+    g->feedback = feedback ? calloc(st->n_subs, sizeof *g->feedback) : NULL;
+    g->residuals = h->cfg.residual_in_ram ? calloc(st->n_blocks, sizeof *g->residuals) : NULL;
+    g->scratch = aligned_alloc(64, round_up(grad_scratch(st), 64));
+    missing = !g->bufs || !g->writes || !g->scratch || (feedback && !g->feedback) ||
+              (h->cfg.residual_in_ram && !g->residuals);
+    for (size_t i = 0; !missing && i < g->n + 2; i++)
+        missing = !(g->bufs[i].parts = calloc(most, sizeof *g->bufs[i].parts));
+    return missing ? err_set(err, -ENOMEM, "out of memory for the tables of gradients") : 0;
+}
+
+void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
+{
+    for (size_t i = 0; i < g->n + 2; i++) {
+        struct order_blocks   of = order_blocks(i, g->n_layer, g->n);
+        struct gradient_bytes b = gradients_bytes(st, of.first, of.end);
+
+        g->bufs[i].grad = arena_take(a, b.grad);
+        g->bufs[i].pack = arena_take(a, b.pack);
+        g->bufs[i].residual = g->residuals ? NULL : arena_take(a, b.residual);
+    }
+    for (size_t b = 0; g->residuals && b < st->n_blocks; b++)
+        g->residuals[b].values =
+            arena_take(a, store_residual_bytes(store_pad(st->block_params[b])));
+}
+
+void gradients_close(struct gradients *g)
+{
+    for (size_t i = 0; g->bufs && i < g->n + 2; i++)
+        free(g->bufs[i].parts);
+    free(g->bufs);
+    free(g->residuals);
+    free(g->writes);
+    free(g->feedback);
+    free(g->scratch);
+}
+
+/* ---- the model's side */
+
+static struct gbuf *buffer_of(struct gradients *g, size_t block)
+{
+    return &g->bufs[order_frame(block, g->n_layer, g->n)];
+}
+
+/* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
+ * to be read. Lock held. */
+static int residual_ask(struct gradients *g, struct gbuf *b)
+{
+    struct residual *r = g->residuals ? &g->residuals[b->block] : NULL;
+
+    if (!g->feedback)
+        return 0;
+    if (r) {
+        b->residual = r->values;
+        if (r->held != HELD_NONE)
+            return 0;
+        r->held = HELD_COMMITTED;
+    }
+    b->asked = RESIDUAL_ASKED;
+    return 1;
+}
+
+int gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err)
+{
+    struct gbuf *b = buffer_of(g, block);
+    uint64_t     since = 0;
+    size_t       n = g->hub->dev.store.block_params[block];
+    int          asked = 0;
+
+    *fresh = 0;
+    hub_enter(g->hub);
+    if (b->state != GBUF_LENT || b->block != block) {
+        while ((b->state != GBUF_FREE || g->ended) && hub_wait(g->hub, &since))
+            ;
+        if (!g->hub->failed) { // else it may be on its way to a device still
+            b->state = GBUF_LENT;
+            b->block = block;
+            b->step = g->hub->step;
+            asked = residual_ask(g, b);
+            *fresh = 1;
+        }
+    }
+    hub_waited(g->hub, since, PHASE_GRAD_WRITE, (int)block);
+    if (*fresh) // what devices get behind its end; the rest is written by whoever asked
+        floats_zero(b->grad + n, store_pad(n) - n);
+    *grad = b->grad;
+    return hub_leave(g->hub, asked, err);
+}
+
+static int residual_wait(struct gradients *g, const struct gbuf *b, struct err *err)
+{
+    uint64_t since = 0;
+
+    hub_enter(g->hub);
+    while (b->asked != RESIDUAL_READY && hub_wait(g->hub, &since))
+        ;
+    hub_waited(g->hub, since, PHASE_GRAD_WRITE, (int)b->block);
+    return hub_leave(g->hub, 0, err);
+}
+
+int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
+{
+    const struct store *st = &g->hub->dev.store;
+    struct gbuf        *b = buffer_of(g, block);
+    uint64_t            start = clock_ns();
+    size_t              n = st->block_params[block];
+    int                 overflow = 0, rc;
+
+    assert(b->state == GBUF_LENT && b->block == block);
+    b->most = grad_norm(norm, block, b->grad, n, g->scratch);
+    rc = g->feedback ? residual_wait(g, b, err) : 0;
+    if (rc)
+        return rc;
+    if (!norm->nonfinite && st->compress > 0)
+        overflow = grad_pairs(b->parts, st, block, b->grad, g->feedback ? b->residual : NULL,
+                              b->pack, g->scratch, &b->most);
+    else if (!norm->nonfinite)
+        grad_dense(b->parts, st, block, b->grad);
+    if (overflow)
+        stream_norm_flag(norm, block);
+    meter_span(g->hub->meter, b->step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
+               sizeof(float) * n);
+
+    hub_enter(g->hub);
+    g->sent++;
+    if (overflow && g->residuals)
+        g->residuals[block].held = HELD_NONE;
+    if (norm->nonfinite) { // the step will be skipped: nothing of it is written from here on
+        b->state = GBUF_FREE;
+        g->written++;
+    } else {
+        b->state = GBUF_QUEUED;
+        if (g->residuals)
+            g->residuals[block].held = HELD_NEXT;
+    }
+    return hub_leave(g->hub, 1, err);
+}
+
+/* ---- the scheduler's side */
+
+static void part_written(struct gradients *g, struct gbuf *b)
+{
+    if (--b->unwritten == 0) {
+        b->state = GBUF_FREE;
+        g->written++;
+    }
+}
+
+static void grad_done(void *part, struct task *t)
+{
+    struct gradients *g = part;
+
+    g->subs->sub[t->sub].written = 1;
+    part_written(g, t->job.user);
+}
+
+static void residual_written(void *part, struct task *t)
+{
+    part_written(part, t->job.user);
+}
+
+static void residual_read_done(void *part, struct task *t)
+{
+    struct gbuf *b = t->job.user;
+
+    (void)part;
+    if (--b->unread == 0)
+        b->asked = RESIDUAL_READY;
+}
+
+/* The committed one is read (the model asks when the commit A before is through, so `state` says
+ * which it is), and the next one is written into the other area. */
+static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum csd_kind kind)
+{
+    static const struct task_kind reading = { TASK_OF_SUBGROUP, residual_read_done, "residual",
+                                              "is" };
+    static const struct task_kind writing = { TASK_OF_SUBGROUP, residual_written, NULL, NULL };
+    const struct store_sub *u = &g->hub->dev.store.subs[i];
+    struct task            *t = &g->feedback[i];
+    int                     reads = kind == CSD_READ;
+
+    *t = (struct task){ .kind = reads ? &reading : &writing, .part = g, .sub = i, .step = b->step,
+                        .phase = reads && g->residuals ? PHASE_SETUP : PHASE_GRAD_WRITE };
+    t->job = (struct csd_job){
+        .kind = kind, .cls = CLASS_RESIDUAL, .buf = b->residual + u->first,
+        .off = store_residual_off(u, g->subs->state.applied + !reads),
+        .bytes = store_residual_bytes(u->n_pad), .payload = sizeof(float) * u->n,
+        .tag = g->subs->sub[i].residual_crc, .user = b,
+    };
+    hub_submit(g->hub, u->device, t);
+}
+
+static void grad_submit(struct gradients *g, struct gbuf *b, size_t i, const struct grad_part *p)
+{
+    static const struct task_kind kind = { TASK_OF_SUBGROUP, grad_done, NULL, NULL };
+    const struct store_sub *at = &g->hub->dev.store.subs[i];
+    struct sub             *u = &g->subs->sub[i];
+    struct task            *t = &g->writes[i];
+
+    u->grad = (struct journal_grad){ .crc = p->crc, .pairs = p->pairs };
+    u->grad_most = b->most;
+    *t = (struct task){ .kind = &kind, .part = g, .sub = i, .step = b->step,
+                        .phase = PHASE_GRAD_WRITE };
+    t->job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,
+                               .off = at->grad_off, .bytes = p->n_bytes, .payload = p->payload,
+                               .user = b };
+    b->unwritten++;
+    hub_submit(g->hub, at->device, t);
+    if (!g->feedback)
+        return;
+    u->residual_next = p->residual_crc;
+    b->unwritten++;
+    residual_submit(g, b, i, CSD_WRITE);
+}
+
+int gradients_advance(struct gradients *g)
+{
+    const struct store *st = &g->hub->dev.store;
+    int                 progress = 0;
+
+    for (size_t i = 0; i < g->n + 2; i++) {
+        struct gbuf *b = &g->bufs[i];
+        size_t       first = st->block_sub[b->block], end = st->block_sub[b->block + 1];
+        int          asks = b->asked == RESIDUAL_ASKED;
+        int          writes = b->state == GBUF_QUEUED && subs_committed(g->subs, b->block);
+
+        if (asks)
+            b->asked = RESIDUAL_READING;
+        if (asks)
+            b->unread = end - first;
+        if (writes)
+            b->state = GBUF_WRITING;
+        for (size_t k = first; asks && k < end; k++)
+            residual_submit(g, b, k, CSD_READ);
+        for (size_t k = first; writes && k < end; k++)
+            grad_submit(g, b, k, &b->parts[k - first]);
+        progress |= asks || writes;
+    }
+    return progress;
+}
+
+int gradients_written(const struct gradients *g)
+{
+    return g->written == g->sent;
+}
+
+void gradients_end(struct gradients *g, int skip)
+{
+    g->ended = 1;
+    for (size_t b = 0; g->residuals && b < g->hub->cfg.n_blocks; b++)
+        if (g->residuals[b].held == HELD_NEXT)
+            g->residuals[b].held = skip ? HELD_NONE : HELD_COMMITTED;
+}
+
+void gradients_begin(struct gradients *g, int skip)
+{
+    g->ended = 0;
+    g->sent = g->written = 0;
+    for (size_t i = 0; i < g->hub->dev.store.n_subs; i++) {
+        struct sub *u = &g->subs->sub[i];
+
+        u->written = 0;
+        if (!skip)
+            u->residual_crc = u->residual_next;
+    }
+}

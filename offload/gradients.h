@@ -1,0 +1,76 @@
+/* gradients.h: the gradients of a step, on their way from the model to the devices, and with error
+ * feedback what the steps before did not send (residuals), to the model and back.
+ *
+ *     a buffer   is                                             next
+ *     FREE       nobody's                                       gradients_lend
+ *     LENT       the model's                                    gradients_send
+ *     QUEUED     complete, until its block's last update is     gradients_advance
+ *                committed: its redo would need the old ones
+ *     WRITING    the devices', until all writes are back        FREE
+ *
+ *     the residual beside it: READY -> ASKED (lent) -> READING (gradients_advance) -> READY
+ *
+ *     the step   is
+ *     begun      gradients are lent and sent                    gradients_end
+ *     ended      the update was asked for: nothing of the next  gradients_begin
+ *                step is lent until commit A is durable
+ */
+#ifndef OFFLOAD_GRADIENTS_H
+#define OFFLOAD_GRADIENTS_H
+
+#include "offload/grad_form.h"
+#include "offload/hub.h"
+#include "offload/order.h"
+#include "offload/subs.h"
+
+/* What RAM holds of a block's residual, where all of it stays in RAM: nothing, the committed one,
+ * or that of the step under way, which a skip drops: it is read again then. */
+struct residual { float *values; enum { HELD_NONE, HELD_COMMITTED, HELD_NEXT } held; };
+
+struct gbuf {
+    enum { GBUF_FREE, GBUF_LENT, GBUF_QUEUED, GBUF_WRITING } state;
+    enum { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING } asked;
+    float            *grad;
+    void             *pack;      // compressed form
+    float            *residual;  // of its block: in a buffer of its own, or all of the time in RAM
+    size_t            block;
+    size_t            unread;    // subgroups of the residual
+    size_t            unwritten; // writes
+    uint64_t          step;
+    double            most;      // what no magnitude in it exceeds
+    struct grad_part *parts;     // one for each subgroup of its block
+};
+
+struct gradients {
+    struct hub      *hub;
+    struct subs     *subs;
+    struct gbuf     *bufs;      // n layer buffers, embeddings, final norm
+    struct residual *residuals; // (n blocks), if they stay in RAM
+    struct task     *writes;    // (n_subs)
+    struct task     *feedback;  // (n_subs) residuals' reads and writes
+    void            *scratch;
+    size_t           n, n_layer;
+    size_t           sent, written; // blocks of the step
+    int              ended;
+};
+
+int    gradients_open(struct gradients *g, struct hub *h, struct subs *subs,
+                             const struct store *st, struct err *err);
+void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a);
+void   gradients_close(struct gradients *g);
+size_t gradients_tables(const struct store *st);
+/* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
+struct gradient_bytes { size_t grad, pack, residual; };
+struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end);
+size_t gradients_residual_ram(const struct store *st); // all of them
+
+/* The model's; both may wait, and take the lock. As stream_grad and stream_send_grad. */
+int  gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err);
+int  gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err);
+/* Whatever can be read or written is asked for; whether there was anything. */
+int  gradients_advance(struct gradients *g);
+int  gradients_written(const struct gradients *g); // all that were sent
+void gradients_end(struct gradients *g, int skip);
+void gradients_begin(struct gradients *g, int skip);
+
+#endif

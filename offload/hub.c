@@ -1,0 +1,167 @@
+/* hub.c: the lock, the first error, and tasks from their submission to their part. */
+#include "offload/hub.h"
+
+#include "data/base/clock.h"
+#include "data/base/crc32c.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { MAX_SPANS = 16384 };
+
+uint64_t hub_spans_bytes(void)
+{
+    return 2 * MAX_SPANS * sizeof(struct runlog_span);
+}
+
+int hub_open(struct hub *h, const struct run_config *cfg, struct err *err)
+{
+    h->cfg = *cfg;
+    pthread_mutex_init(&h->mutex, NULL);
+    pthread_cond_init(&h->changed, NULL);
+    h->meter = meter_new(MAX_SPANS, cfg->n_devices);
+    return h->meter ? 0 : err_set(err, -ENOMEM, "out of memory for measurements");
+}
+
+void hub_close(struct hub *h)
+{
+    devices_close(&h->dev);
+    meter_free(h->meter);
+    pthread_mutex_destroy(&h->mutex);
+    pthread_cond_destroy(&h->changed);
+}
+
+void hub_enter(struct hub *h)
+{
+    pthread_mutex_lock(&h->mutex);
+}
+
+int hub_leave(struct hub *h, int ring, struct err *err)
+{
+    int rc = h->failed;
+
+    if (rc && err)
+        *err = h->why;
+    pthread_mutex_unlock(&h->mutex);
+    if (ring)
+        csd_bell_ring(&h->dev.bell);
+    return rc;
+}
+
+void hub_fail(struct hub *h, int rc, const struct err *why)
+{
+    if (!h->failed) {
+        h->failed = rc;
+        h->why = *why;
+    }
+    pthread_cond_broadcast(&h->changed);
+}
+
+int hub_wait(struct hub *h, uint64_t *since)
+{
+    if (h->failed)
+        return 0;
+    if (!*since)
+        *since = clock_ns();
+    pthread_cond_wait(&h->changed, &h->mutex);
+    return 1;
+}
+
+void hub_waited(struct hub *h, uint64_t since, enum runlog_phase phase, int block)
+{
+    if (since)
+        meter_span(h->meter, h->step, phase, block, -1, since, clock_ns(), 0);
+}
+
+void hub_submit(struct hub *h, size_t device, struct task *t)
+{
+    h->dev.csd[device]->ops->submit(h->dev.csd[device], &t->job);
+}
+
+/* What failed belongs to, for a sentence. */
+static int task_failed(const struct hub *h, const struct task *t, struct err *err)
+{
+    unsigned long long step = t->step + 1;
+    const char        *why = t->job.why;
+    int                rc = t->job.status;
+
+    if (t->kind->of == TASK_OF_DEVICE)
+        return err_set(err, rc, "%s", why);
+    if (t->kind->of == TASK_OF_STEP)
+        return err_set(err, rc, "%s (activations, step %llu)", why, step);
+    return err_set(err, rc, "%s (block %zu, step %llu)", why, h->dev.store.subs[t->sub].block, step);
+}
+
+/* What was read is not what was written. Activations are of one step: nothing of the run is
+ * damaged. */
+static int task_damaged(const struct hub *h, const struct task *t, int device, struct err *err)
+{
+    unsigned long long off = t->job.off, step = t->step + 1;
+    const char        *path = h->dev.paths[device];
+
+    if (t->kind->of == TASK_OF_STEP)
+        return err_set(err, -EIO, "device %d (%s): the %s of step %llu at offset %llu %s damaged "
+                       "(checksum differs); the states are not: go on with --resume",
+                       device, path, t->kind->what, step, off, t->kind->is);
+    return err_set(err, -EBADMSG, "device %d (%s): the %s of block %zu at offset %llu %s damaged "
+                   "(checksum differs)", device, path, t->kind->what,
+                   h->dev.store.subs[t->sub].block, off, t->kind->is);
+}
+
+/* What a job moved and how long it took, and whether it failed; without the lock. */
+static int task_check(struct hub *h, const struct task *t, int device, struct err *err)
+{
+    static const enum runlog_phase part_phase[CSD_SPANS] = {
+        [SPAN_READ]    = PHASE_UPDATE_READ,
+        [SPAN_COMPUTE] = PHASE_UPDATE_COMPUTE,
+        [SPAN_WRITE]   = PHASE_UPDATE_WRITE,
+    };
+    const struct csd_job *j = &t->job;
+    int block = t->kind->of == TASK_OF_SUBGROUP ? (int)h->dev.store.subs[t->sub].block : -1;
+    int parts = j->kind == CSD_UPDATE && t->phase != PHASE_REDO ? CSD_SPANS : 0;
+
+    if (j->status)
+        return task_failed(h, t, err);
+    if (t->kind->of == TASK_OF_DEVICE)
+        return 0;
+    meter_traffic(h->meter, t->step, t->phase, device, &j->meter);
+    meter_span(h->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB],
+               j->end_ns[SPAN_JOB], j->payload);
+    for (int p = SPAN_READ; p < parts; p++)
+        meter_span(h->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p],
+                   0);
+    if (t->kind->what && !devices_fake(&h->cfg) &&
+        crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
+        return task_damaged(h, t, device, err);
+    return 0;
+}
+
+int hub_reap(struct hub *h, struct err *err)
+{
+    enum { MAX = 64 };
+    struct csd_job *done[MAX];
+    int             progress = 0;
+
+    for (size_t d = 0; d < h->dev.n; d++) {
+        int n = h->dev.csd[d]->ops->reap(h->dev.csd[d], done, MAX);
+
+        for (int i = 0; i < n; i++) {
+            int rc = task_check(h, (struct task *)done[i], (int)d, err);
+
+            if (rc)
+                return rc;
+        }
+        if (n == 0)
+            continue;
+        pthread_mutex_lock(&h->mutex);
+        for (int i = 0; i < n; i++) {
+            struct task *t = (struct task *)done[i];
+
+            t->kind->done(t->part, t);
+        }
+        pthread_cond_broadcast(&h->changed);
+        pthread_mutex_unlock(&h->mutex);
+        progress = 1;
+    }
+    return progress;
+}

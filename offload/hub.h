@@ -1,0 +1,65 @@
+/* hub.h: what the parts of a stream over devices have in common (frames, gradients, updates, the
+ * act_stack, commits): the devices and the tasks on them, one lock, the first error, the meter.
+ *
+ * The lock guards all that the parts hold, but for buffers that a state gives to one side. Two
+ * threads take it: the model's, in the calls that it makes (those that may wait take it themselves
+ * and say so), and the scheduler's, which alone submits and reaps: every x_advance and every task's
+ * done() is called by it with the lock held.
+ *
+ *     a task     is
+ *     its part's until hub_submit
+ *     out        until its device has done it; only the device touches it
+ *     back       in hub_reap: metered, compared, handed to done(), and its part's again
+ */
+#ifndef OFFLOAD_HUB_H
+#define OFFLOAD_HUB_H
+
+#include "offload/devices.h"
+#include "offload/meter.h"
+
+struct task;
+struct task_kind {
+    enum { TASK_OF_SUBGROUP, TASK_OF_STEP, TASK_OF_DEVICE } of;
+    void (*done)(void *part, struct task *t);
+    const char *what, *is; // of a read: what is compared with the checksum in job.tag, and "is"
+};
+struct task {
+    struct csd_job          job;  // first member
+    const struct task_kind *kind;
+    void                   *part;
+    size_t                  sub;  // the subgroup, if it is of one
+    uint64_t                step;
+    enum runlog_phase       phase;
+};
+
+struct hub {
+    struct run_config cfg;        // what it points to is the opener's
+    struct devices    dev;
+    struct meter     *meter;
+    uint64_t          step;       // of the pass under way
+    pthread_mutex_t   mutex;
+    pthread_cond_t    changed;
+    int               failed;     // -errno, and why
+    struct err        why;
+};
+
+uint64_t hub_spans_bytes(void); // of its measurements
+int  hub_open(struct hub *h, const struct run_config *cfg, struct err *err); // no devices yet
+void hub_close(struct hub *h); // waits for tasks that are out
+
+void hub_enter(struct hub *h); // takes the lock
+/* Gives it back; ring: the scheduler's thread looks at once. 0, or the first error of all. */
+int  hub_leave(struct hub *h, int ring, struct err *err);
+void hub_fail(struct hub *h, int rc, const struct err *why); // lock held: the first one counts
+/* One wait of the model's thread, lock held, until anything changed; 0: the stream has failed.
+ * *since: when the first wait of a loop began, 0 before it. */
+int  hub_wait(struct hub *h, uint64_t *since);
+/* A loop of hub_wait is over: the host waited for this, if it did. */
+void hub_waited(struct hub *h, uint64_t since, enum runlog_phase phase, int block);
+
+void hub_submit(struct hub *h, size_t device, struct task *t);
+/* What every device has done. 1 if anything, 0, or -errno and the sentence of what failed. The
+ * lock must not be held: it is taken for done() alone. */
+int  hub_reap(struct hub *h, struct err *err);
+
+#endif

@@ -1,0 +1,186 @@
+/* subs.c: versions and slots. */
+#include "offload/subs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static size_t slots_total(const struct store *st)
+{
+    size_t slots = 0;
+
+    for (size_t c = 0; c < st->n_classes; c++)
+        slots += st->classes[c].slots;
+    return slots;
+}
+
+size_t subs_bytes(const struct store *st)
+{
+    return st->n_subs * sizeof(struct sub) + slots_total(st) * (sizeof(uint32_t) + 1);
+}
+
+static struct class_free *free_of(const struct subs *s, size_t i)
+{
+    return &s->free[s->store->subs[i].class_];
+}
+
+static void slot_give(struct subs *s, size_t i, uint32_t slot)
+{
+    struct class_free *f = free_of(s, i);
+
+    f->slots[f->n++] = slot;
+}
+
+/* Every slot that the journal does not name is free. */
+static int free_fill(struct subs *s, const char *dir, struct err *err)
+{
+    const struct store *st = s->store;
+    unsigned char      *taken = calloc(slots_total(st), 1);
+    uint32_t           *at = s->slots;
+    int                 rc = taken ? 0 : err_set(err, -ENOMEM, "out of memory for a map of slots");
+
+    for (size_t c = 0; c < st->n_classes; at += st->classes[c++].slots)
+        s->free[c].slots = at;
+    for (size_t i = 0; !rc && i < st->n_subs; i++) {
+        uint32_t slot = s->sub[i].committed.slot;
+
+        if (slot >= st->classes[st->subs[i].class_].slots ||
+            taken[free_of(s, i)->slots - s->slots + slot]++)
+            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u "
+                         "of device %zu, which is another's or not there",
+                         dir, i, slot, st->subs[i].device);
+    }
+    for (size_t c = 0; !rc && c < st->n_classes; c++) {
+        unsigned char *map = taken + (s->free[c].slots - s->slots);
+
+        for (uint32_t slot = 0; slot < st->classes[c].slots; slot++)
+            if (!map[slot])
+                s->free[c].slots[s->free[c].n++] = slot;
+    }
+    free(taken);
+    return rc;
+}
+
+int subs_open(struct subs *s, const struct store *st, const struct journal_sub *rows,
+              const struct journal_grad *grads, const uint32_t *residuals, const char *dir,
+              struct err *err)
+{
+    s->store = st;
+    s->sub = calloc(st->n_subs, sizeof *s->sub);
+    s->free = calloc(st->n_classes, sizeof *s->free);
+    s->slots = calloc(slots_total(st), sizeof *s->slots);
+    if (!s->sub || !s->free || !s->slots)
+        return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
+    for (size_t i = 0; i < st->n_subs; i++) {
+        s->sub[i] = (struct sub){ .newest = rows[i], .committed = rows[i], .grad = grads[i],
+                                  .residual_crc = st->error_feedback ? residuals[i] : 0,
+                                  .reach = REACH_UNKNOWN, .grad_most = INFINITY };
+        if (rows[i].version > s->state.applied || rows[i].version + 1 < s->state.applied)
+            return err_set(err, -EBADMSG,
+                           "%s/run.db: subgroup %zu is at version %llu, but the last commit at "
+                           "%llu", dir, i, (unsigned long long)rows[i].version,
+                           (unsigned long long)s->state.applied);
+    }
+    return free_fill(s, dir, err);
+}
+
+void subs_close(struct subs *s)
+{
+    free(s->sub);
+    free(s->free);
+    free(s->slots);
+}
+
+size_t subs_behind(const struct subs *s, size_t block, uint64_t version)
+{
+    size_t n = 0;
+
+    for (size_t i = s->store->block_sub[block]; i < s->store->block_sub[block + 1]; i++)
+        n += s->sub[i].newest.version < version;
+    return n;
+}
+
+int subs_committed(const struct subs *s, size_t block)
+{
+    size_t i = s->store->block_sub[block], end = s->store->block_sub[block + 1];
+
+    while (i < end && s->sub[i].committed.version == s->state.applied)
+        i++;
+    return i == end;
+}
+
+int subs_slot_free(const struct subs *s, size_t i)
+{
+    return free_of(s, i)->n > 0;
+}
+
+uint32_t subs_begin(struct subs *s, size_t i)
+{
+    struct class_free *f = free_of(s, i);
+
+    s->sub[i].state = SUB_UPDATING;
+    return f->slots[--f->n];
+}
+
+int subs_end(struct subs *s, size_t i, const struct journal_sub *newest)
+{
+    struct sub *u = &s->sub[i];
+    int         stands = u->state == SUB_UPDATING;
+
+    u->state = stands ? SUB_UPDATED : SUB_CLEAN;
+    if (stands) {
+        u->newest = *newest;
+        free_of(s, i)->uncommitted++;
+    } else {
+        slot_give(s, i, newest->slot);
+        s->dropping--;
+    }
+    return stands;
+}
+
+void subs_drop(struct subs *s, size_t i, int again)
+{
+    struct sub *u = &s->sub[i];
+
+    if (u->state == SUB_CLEAN)
+        return;
+    u->again = again;
+    u->reach = REACH_UNKNOWN; // of what it was before
+    if (u->state == SUB_UPDATING) {
+        u->state = SUB_DROPPED;
+        s->dropping++;
+        return;
+    }
+    slot_give(s, i, u->newest.slot);
+    free_of(s, i)->uncommitted--;
+    u->newest = u->committed;
+    u->state = SUB_CLEAN;
+}
+
+size_t subs_cover(struct subs *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->store->n_subs; i++)
+        if (s->sub[i].state == SUB_UPDATED) {
+            s->sub[i].state = SUB_COVERED;
+            n++;
+        }
+    return n;
+}
+
+void subs_commit(struct subs *s)
+{
+    for (size_t i = 0; i < s->store->n_subs; i++) {
+        const struct store_sub *at = &s->store->subs[i];
+        struct sub             *u = &s->sub[i];
+
+        if (u->state != SUB_COVERED)
+            continue;
+        slot_give(s, i, u->committed.slot);
+        free_of(s, i)->uncommitted--;
+        u->committed = u->newest;
+        param_set_add(&s->kept, at->block, at->first, u->kept);
+        u->state = SUB_CLEAN;
+    }
+}

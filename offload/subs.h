@@ -1,0 +1,68 @@
+/* subs.h: what is known of every subgroup of a training: its newest and its committed version, its
+ * gradient, and which slots are free. No thread and no job is known here; the lock is hub.h's.
+ *
+ *     CLEAN      the newest slot is the committed one
+ *      | subs_begin: an update is out, to a free slot
+ *     UPDATING  -- subs_drop: speculation failed -->  DROPPED, until the job is back: CLEAN
+ *      | subs_end
+ *     UPDATED   -- subs_drop -->  CLEAN
+ *      | subs_cover: a commit is on its way that names the new slot
+ *     COVERED
+ *      | subs_commit: it is durable, and the slot of before is free
+ *     CLEAN
+ *
+ * A subgroup's version is the number of updates in it. What is committed of it is state.applied or
+ * one less: nothing of a step is committed before its A. */
+#ifndef OFFLOAD_SUBS_H
+#define OFFLOAD_SUBS_H
+
+#include "offload/config.h"
+#include "offload/journal.h"
+#include "offload/store.h"
+
+enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED, SUB_DROPPED };
+struct sub {
+    enum sub_state      state;
+    struct journal_sub  newest, committed;
+    struct journal_grad grad;
+    int                 written;   // its gradient of the step under way, until A
+    int                 again;     // its update was dropped: the next one is metered as done again
+    uint32_t            residual_crc, residual_next; // committed; of the step under way
+    struct reach        reach;     // of the newest version
+    double              grad_most; // what no magnitude in the gradient exceeds
+    struct reach_kept   kept;      // by the newest version's update, until it is committed
+};
+
+struct class_free { uint32_t *slots; size_t n, uncommitted; };
+
+struct subs {
+    const struct store  *store;
+    struct sub          *sub;       // (store->n_subs)
+    struct class_free   *free;      // (store->n_classes)
+    uint32_t            *slots;     // backing of all free lists
+    size_t               dropping;  // subgroups in state DROPPED
+    struct journal_state state;     // of the last commit A
+    struct param_set     kept;      // of all updates that were committed
+};
+
+/* The tables, from the journal's rows; a slot that two of them name is refused (-EBADMSG).
+ * residuals: their checksums, with error feedback. */
+int  subs_open(struct subs *s, const struct store *st, const struct journal_sub *rows,
+               const struct journal_grad *grads, const uint32_t *residuals, const char *dir,
+               struct err *err);
+void subs_close(struct subs *s);
+size_t subs_bytes(const struct store *st); // of one training's tables
+
+size_t subs_behind(const struct subs *s, size_t block, uint64_t version); // how many, in newest
+int    subs_committed(const struct subs *s, size_t block); // all of them at state.applied
+
+int      subs_slot_free(const struct subs *s, size_t i);
+uint32_t subs_begin(struct subs *s, size_t i); // the slot that the update writes
+/* The update is back; 0: it was dropped meanwhile. */
+int      subs_end(struct subs *s, size_t i, const struct journal_sub *newest);
+/* The new slot of a subgroup, there or on its way, is not to be. again: it will be made again. */
+void     subs_drop(struct subs *s, size_t i, int again);
+size_t   subs_cover(struct subs *s);  // all that are updated; how many are covered
+void     subs_commit(struct subs *s); // all that are covered
+
+#endif

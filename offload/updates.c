@@ -1,0 +1,284 @@
+/* updates.c: which subgroup is updated next, with which numbers. */
+#include "offload/updates.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t updates_tables(const struct store *st)
+{
+    return st->n_subs * (sizeof(struct update) + 2 * sizeof(struct csd_segment) + sizeof(size_t));
+}
+
+/* ---- set-up */
+
+/* Each device's subgroups in order of blocks: the order of its updates. */
+static void queues_fill(struct updates *u)
+{
+    const struct store *st = u->subs->store;
+    size_t              n = 0;
+
+    for (size_t d = 0; d < st->n_devices; d++) {
+        struct update_queue *q = &u->queues[d];
+
+        q->first = q->next = n;
+        for (size_t i = 0; i < st->n_subs; i++)
+            if (st->subs[i].device == d)
+                u->order[n++] = i;
+        q->end = n;
+    }
+}
+
+/* Collects weight-decay pieces; counts only while `segments` is NULL. */
+struct decay_collect { struct csd_segment *segments; size_t n; };
+static void decay_emit(void *ctx, size_t offset, size_t count, float weight_decay)
+{
+    struct decay_collect *c = ctx;
+
+    if (c->segments)
+        c->segments[c->n] =
+            (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
+    c->n++;
+}
+
+static int segments_fill(struct updates *u, struct err *err)
+{
+    const struct run_config *cfg = &u->hub->cfg;
+    const struct store      *st = u->subs->store;
+    struct decay_collect     c = { 0 };
+
+    for (int pass = 0; pass < 2; pass++) { // count, then fill
+        c = (struct decay_collect){ .segments = u->segments };
+        for (size_t i = 0; i < st->n_subs; i++) {
+            size_t from = c.n;
+
+            cfg->decay(cfg->decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n,
+                       decay_emit, &c);
+            u->of[i].segments = u->segments ? u->segments + from : NULL;
+            u->of[i].n_segments = c.n - from;
+        }
+        if (!pass && !(u->segments = calloc(c.n, sizeof *u->segments)))
+            return err_set(err, -ENOMEM, "out of memory for %zu weight-decay ranges", c.n);
+    }
+    return 0;
+}
+
+/* to_update and to_commit, of `version`. */
+static void count(struct updates *u)
+{
+    u->to_update = u->to_commit = 0;
+    for (size_t i = 0; i < u->subs->store->n_subs; i++) {
+        u->to_update += u->subs->sub[i].newest.version < u->version;
+        u->to_commit += u->subs->sub[i].committed.version < u->version;
+    }
+}
+
+/* The running update begins, or begins again, with block 0. */
+static void queues_rewind(struct updates *u)
+{
+    for (size_t d = 0; d < u->subs->store->n_devices; d++)
+        u->queues[d].next = u->queues[d].first;
+}
+
+int updates_open(struct updates *u, struct hub *h, struct subs *subs, struct err *err)
+{
+    const struct store *st = subs->store;
+    int                 rc;
+
+    u->hub = h;
+    u->subs = subs;
+    u->of = calloc(st->n_subs, sizeof *u->of);
+    u->order = calloc(st->n_subs, sizeof *u->order);
+    u->queues = calloc(st->n_devices, sizeof *u->queues);
+    if (!u->of || !u->order || !u->queues)
+        return err_set(err, -ENOMEM, "out of memory for the updates of %zu subgroups", st->n_subs);
+    rc = segments_fill(u, err);
+    if (rc)
+        return rc;
+    queues_fill(u);
+    u->applied = u->version = subs->state.applied;
+    u->numbers = subs->state.optim;
+    count(u);
+    u->redo = u->to_update > 0;
+    u->ask = u->redo ? ASK_RUNNING : ASK_NONE;
+    return 0;
+}
+
+void updates_close(struct updates *u)
+{
+    free(u->of);
+    free(u->segments);
+    free(u->order);
+    free(u->queues);
+}
+
+/* ---- submitting */
+
+static double most_decay(const struct update *at)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < at->n_segments; i++)
+        most = fmax(most, (double)at->segments[i].weight_decay);
+    return most;
+}
+
+static void update_done(void *part, struct task *t)
+{
+    struct updates          *u = part;
+    const struct csd_update *r = &t->job.update;
+    struct sub              *sub = &u->subs->sub[t->sub];
+    struct journal_sub       newest = { .slot = (uint32_t)t->job.tag, .states_crc = r->dst_crc,
+                                        .wire_crc = r->wire_crc,
+                                        .version = u->of[t->sub].version };
+
+    u->queues[u->subs->store->subs[t->sub].device].out--;
+    if (!subs_end(u->subs, t->sub, &newest))
+        return;
+    if (!r->calm)
+        sub->reach = r->reach;
+    sub->kept = devices_fake(&u->hub->cfg) ? (struct reach_kept){ 0 } : r->kept;
+    if (u->ask == ASK_RUNNING)
+        u->to_update--;
+}
+
+/* Subgroup i's update to `version` into a free slot, with these numbers. */
+static void update_submit(struct updates *u, size_t i, uint64_t version,
+                          const struct optim_step *numbers, uint64_t step)
+{
+    static const struct task_kind kind = { TASK_OF_SUBGROUP, update_done, NULL, NULL };
+    const struct store           *st = u->subs->store;
+    const struct store_sub       *g = &st->subs[i];
+    struct sub                   *sub = &u->subs->sub[i];
+    struct update                *at = &u->of[i];
+    uint32_t                      slot = subs_begin(u->subs, i);
+
+    at->version = version;
+    at->task = (struct task){ .kind = &kind, .part = u, .sub = i, .step = step,
+                              .phase = u->redo || sub->again ? PHASE_REDO : PHASE_UPDATE };
+    sub->again = 0;
+    at->task.job = (struct csd_job){
+        .kind = CSD_UPDATE,
+        .tag = slot,
+        .update = {
+            .src_off = store_slot_off(st, g->class_, sub->committed.slot),
+            .dst_off = store_slot_off(st, g->class_, slot),
+            .grad_off = g->grad_off, .n = g->n, .n_pad = g->n_pad,
+            .grad_form = st->compress > 0 ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE,
+            .pairs = sub->grad.pairs, .src_crc = sub->committed.states_crc,
+            .grad_crc = sub->grad.crc, .step = *numbers,
+            .segments = at->segments, .n_segments = at->n_segments,
+            .calm = reach_calm(&sub->reach, numbers, most_decay(at), sub->grad_most),
+        },
+    };
+    u->queues[g->device].out++;
+    hub_submit(u->hub, g->device, &at->task);
+}
+
+/* The running update, block 0 first. Before A the gradients may still be on their way. */
+static int queue_advance(struct updates *u, struct update_queue *q)
+{
+    int      running = u->ask == ASK_RUNNING, progress = 0;
+    uint64_t step = running ? u->subs->state.next_step - 1 : u->asked.row.step;
+
+    for (; q->next < q->end; q->next++) {
+        size_t            i = u->order[q->next];
+        const struct sub *sub = &u->subs->sub[i];
+
+        if (sub->state != SUB_CLEAN || sub->newest.version >= u->version)
+            continue; // done: speculated on, or committed before a crash
+        if (!subs_slot_free(u->subs, i) || (!running && !sub->written))
+            break; // until a commit, or a write
+        update_submit(u, i, u->version, &u->numbers, step);
+        progress = 1;
+    }
+    return progress;
+}
+
+/* Speculation, the gradient that came last first, the embeddings left out: where the device falls
+ * behind, what waits is then spread over the blocks from the last one down, and the next forward,
+ * which uses the first ones first, has something to hide it behind all along. Few at a time: block
+ * 0 is next when the norm is known. */
+static int ahead_advance(struct updates *u, struct update_queue *q)
+{
+    enum { AHEAD = 2 };
+    int progress = 0;
+
+    for (size_t at = q->first; q->out < AHEAD && at < q->end; at++) {
+        size_t            i = u->order[at];
+        const struct sub *sub = &u->subs->sub[i];
+
+        if (u->subs->store->subs[i].block == 0 || !sub->written || sub->state != SUB_CLEAN)
+            continue;
+        if (!subs_slot_free(u->subs, i))
+            break;
+        update_submit(u, i, u->applied + 1, &u->expected, u->hub->step);
+        progress = 1;
+    }
+    return progress;
+}
+
+int updates_advance(struct updates *u)
+{
+    int early = u->ask == ASK_WAITING && !u->asked.skip && u->subs->dropping == 0, progress = 0;
+
+    for (size_t d = 0; d < u->subs->store->n_devices; d++) {
+        if (u->ask == ASK_RUNNING || early)
+            progress |= queue_advance(u, &u->queues[d]);
+        else if (u->ask == ASK_NONE && u->expecting)
+            progress |= ahead_advance(u, &u->queues[d]);
+    }
+    return progress;
+}
+
+/* ---- what is asked for, and what has become of it */
+
+void updates_expect(struct updates *u, const struct optim_step *numbers)
+{
+    u->expected = *numbers;
+    u->expecting = u->hub->cfg.speculate && !u->clipped;
+}
+
+/* Does what was speculated on stand? */
+static void judge(struct updates *u, const struct stream_step *step)
+{
+    int as_expected = memcmp(&u->expected, &step->optim, sizeof u->expected) == 0;
+
+    u->expecting = 0;
+    for (size_t i = 0; (step->skip || !as_expected) && i < u->subs->store->n_subs; i++)
+        subs_drop(u->subs, i, !step->skip);
+    if (!step->skip)
+        u->clipped = !as_expected;
+}
+
+void updates_ask(struct updates *u, const struct stream_step *step)
+{
+    judge(u, step);
+    u->asked = *step;
+    u->ask = ASK_WAITING;
+    u->applied += !step->skip;
+    u->numbers = step->optim;
+    u->version = u->applied;
+    queues_rewind(u);
+}
+
+void updates_committed_a(struct updates *u)
+{
+    if (u->asked.skip) {
+        u->ask = ASK_NONE;
+        return;
+    }
+    count(u);
+    queues_rewind(u);
+    u->ask = u->to_commit > 0 ? ASK_RUNNING : ASK_NONE;
+}
+
+void updates_committed_b(struct updates *u)
+{
+    count(u);
+    if (u->to_commit == 0) {
+        u->ask = ASK_NONE;
+        u->redo = 0;
+    }
+}
