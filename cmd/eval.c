@@ -12,6 +12,7 @@
 #include "data/base/file.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,12 +69,6 @@ const struct opt_command eval_command = {
     NULL,
 };
 
-/* Tokens of a row. */
-static size_t row_seq(const struct model_folder *r, const struct read_opts *o)
-{
-    return o->seq ? o->seq : r->gpt.n_positions;
-}
-
 /* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
 static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
                      struct err *err)
@@ -81,7 +76,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     struct file_new   scratch = { 0 };
     char              path[64];
     struct tokenizer *tok = NULL;
-    uint64_t          count;
+    uint64_t          count, seq = o->read.seq ? o->read.seq : r->gpt.n_positions;
     int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
 
     if (!rc)
@@ -90,9 +85,9 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
         goto out;
     snprintf(path, sizeof path, "%s/tokens.bin", scratch.temp);
     rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err);
-    if (!rc && count <= row_seq(r, &o->read))
-        rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", o->data,
-                        (unsigned long long)count, row_seq(r, &o->read), row_seq(r, &o->read) + 1);
+    if (!rc && count <= seq)
+        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
+                        o->data, count, seq, seq + 1);
     if (!rc)
         rc = tokens_open(out, path, err);
 out:
@@ -118,31 +113,16 @@ static int open_data(struct tokens **out, const struct model_folder *r, const st
 static int run_eval(const struct model_folder *r, struct tokens *data, const struct read_opts *o,
                     struct err *err)
 {
-    struct trainer_options t = { .model = { .gpt = r->gpt,
-                                            .batch = o->batch,
-                                            .seq = row_seq(r, o),
-                                            .grad_accum = 1,
-                                            .dtype = (enum dtype)o->dtype,
-                                            .engine = (enum matmul_engine)o->blas,
-                                            .threads = (int)session_threads(o->threads) } };
-    struct evaluate  e = { t.model.batch, t.model.seq, 1, r->gpt.vocab, &say_events };
-    struct stream   *stream = NULL;
-    struct trainer  *trainer = NULL;
+    struct evaluator e;
     double           loss = 0;
     uint64_t         tokens;
-    int              rc;
+    int              rc = model_folder_evaluator(&e, r, o, 0, err);
 
-    if (e.seq > r->gpt.n_positions)
-        return err_misuse(err, "--seq %zu: the model has %zu positions", e.seq, r->gpt.n_positions);
-    rc = model_folder_stream(&stream, r, &t.model, 0, o->host_mem, err);
     if (!rc)
-        rc = trainer_open(&trainer, &t, stream, err);
-    if (!rc)
-        rc = evaluate(&loss, &tokens, trainer, data, &e, 0, err);
+        rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err);
     if (!rc)
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
-    trainer_close(trainer);
-    stream_close(stream);
+    evaluator_close(&e);
     return rc;
 }
 

@@ -29,9 +29,8 @@ struct evaluation {
     struct task_names       columns;  // borrowed
     struct classes          classes;  // the model's
     struct tokenizer       *tok;
-    struct trainer_options  o;
-    struct trainer         *trainer;
-    struct evaluate         sizes;
+    struct evaluator        by;
+    size_t                  seq;
     struct part             part[2 * TASK_SPLITS];
     size_t                  parts;
 };
@@ -169,7 +168,7 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
     if (rc)
         return rc;
     snprintf(path, sizeof path, "%s/rows.ex", scratch.temp);
-    rc = encode_file(&p->rows, v->tok, v->sizes.seq,
+    rc = encode_file(&p->rows, v->tok, v->seq,
                      model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok)), path, &sum,
                      err);
     if (!rc)
@@ -187,7 +186,7 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
     int                 rc = open_rows(&x, v, part, err);
 
     if (!rc)
-        rc = evaluate_examples(&found, v->trainer, x, &v->sizes, t, 0, err);
+        rc = evaluate_examples(&v->by, x, t, 0, &found, err);
     examples_close(x);
     if (rc)
         return rc;
@@ -214,7 +213,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
     if (!rc)
         rc = open_rows(&x, v, part, err);
     if (!rc)
-        rc = evaluate_predict(&p, &loss, v->trainer, x, &v->sizes, v->task.n_labels, 0, err);
+        rc = evaluate_predict(&v->by, x, v->task.n_labels, 0, &p, &loss, err);
     if (!rc)
         rc = results_predictions(to, &v->task, p.classes, p.values, p.n, err);
     predictions_free(&p);
@@ -248,31 +247,17 @@ static int check(const struct eval_task *e, struct err *err)
     return 0;
 }
 
-static int open_model(struct evaluation *v, struct stream **stream, const struct read_opts *o,
-                      struct err *err)
+static int open_model(struct evaluation *v, const struct read_opts *o, struct err *err)
 {
-    size_t        positions = v->r->gpt.n_positions,
-                  seq = labelled_seq(v->e->max_seq ? v->e->max_seq : o->seq, positions);
     struct model_folder ordered = *v->r;
-    uint64_t      most = 0;
-    int           rc;
+    struct read_opts    read = *o;
+    uint64_t            most = 0;
 
-    if (seq > positions)
-        return err_misuse(err, "--max-seq %zu: the model has %zu positions", seq, positions);
-    v->sizes = (struct evaluate){ o->batch, seq, 1, v->r->gpt.vocab, &say_events };
-    v->o.model = (struct model_options){ .gpt = v->r->gpt,
-                                         .batch = o->batch,
-                                         .seq = seq,
-                                         .grad_accum = 1,
-                                         .dtype = (enum dtype)o->dtype,
-                                         .engine = (enum matmul_engine)o->blas,
-                                         .threads = (int)session_threads(o->threads),
-                                         .varying = 1 };
+    v->seq = read.seq = labelled_seq(v->e->max_seq ? v->e->max_seq : o->seq, v->r->gpt.n_positions);
     ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
-    rc = model_folder_stream(stream, &ordered, &v->o.model, most, o->host_mem, err);
-    return rc ? rc : trainer_open(&v->trainer, &v->o, *stream, err);
+    return model_folder_evaluator(&v->by, &ordered, &read, most, err);
 }
 
 static int run_parts(const struct evaluation *v, struct err *err)
@@ -289,7 +274,6 @@ int eval_task(const struct model_folder *r, const struct eval_task *e, const str
               struct err *err)
 {
     struct evaluation v = { .r = r, .e = e };
-    struct stream    *stream = NULL;
     int               rc = check(e, err);
 
     if (!rc)
@@ -302,11 +286,10 @@ int eval_task(const struct model_folder *r, const struct eval_task *e, const str
         rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
                         tokenizer_vocab(v.tok), r->gpt.vocab);
     if (!rc)
-        rc = open_model(&v, &stream, o, err);
+        rc = open_model(&v, o, err);
     if (!rc)
         rc = run_parts(&v, err);
-    trainer_close(v.trainer);
-    stream_close(stream);
+    evaluator_close(&v.by);
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
         encode_release(&v.part[i].rows);

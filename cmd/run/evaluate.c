@@ -10,25 +10,20 @@
 #include <string.h>
 
 struct rows {
-    const struct evaluate *e;
-    struct tokens         *data;
-    int32_t               *row; // (seq + 1)
-    uint64_t               rows;
+    const struct evaluator *e;
+    struct tokens          *data;
+    int32_t                *row; // (seq + 1)
+    uint64_t                rows;
 };
-
-uint64_t evaluate_rows(const struct tokens *t, size_t seq)
-{
-    return tokens_count(t) ? (tokens_count(t) - 1) / seq : 0;
-}
 
 /* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets
  * that do not count. */
 static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
 {
-    const struct rows     *f = ctx;
-    const struct evaluate *e = f->e;
-    uint64_t               first = (pass * e->grad_accum + micro) * e->batch;
-    int32_t               *x = batch->x, *y = batch->y;
+    const struct rows      *f = ctx;
+    const struct evaluator *e = f->e;
+    uint64_t                first = (pass * e->grad_accum + micro) * e->batch;
+    int32_t                *x = batch->x, *y = batch->y;
 
     for (size_t b = 0; b < e->batch; b++, x += e->seq, y += e->seq) {
         int rc;
@@ -47,10 +42,11 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batc
     return 0;
 }
 
-int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data,
-             const struct evaluate *e, uint64_t step, struct err *err)
+int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
+                    uint64_t *tokens, struct err *err)
 {
-    struct rows f = { e, data, malloc((e->seq + 1) * sizeof *f.row), evaluate_rows(data, e->seq) };
+    struct rows f = { e, data, malloc((e->seq + 1) * sizeof *f.row),
+                      tokens_count(data) ? (tokens_count(data) - 1) / e->seq : 0 };
     struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
     struct watch        w;
@@ -68,7 +64,7 @@ int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *d
         micros = micros < e->grad_accum ? micros : e->grad_accum;
         rc = watch_look(&w, done, f.rows, err);
         if (!rc)
-            rc = eval_step(t, step, &source, pass, micros, NULL, &sum, err);
+            rc = eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
         done += micros * e->batch;
     }
     work_end(e->events);
@@ -130,10 +126,10 @@ uint64_t predictions_bytes(uint64_t n, size_t n_labels)
 }
 
 struct predicting {
-    const struct evaluate *e;
-    const struct examples *x;
-    struct predictions    *out;
-    size_t                 first; // the row that a micro-batch begins with
+    const struct evaluator *e;
+    const struct examples  *x;
+    struct predictions     *out;
+    size_t                  first; // the row that a micro-batch begins with
 };
 
 static uint64_t next_row(const void *ctx, size_t i)
@@ -186,9 +182,8 @@ static int predictions_open(struct predictions *p, size_t n, size_t n_labels, st
                : err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
 }
 
-int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t,
-                     const struct examples *x, const struct evaluate *e, size_t n_labels,
-                     uint64_t step, struct err *err)
+int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
+                     uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
 {
     struct predicting   p = { .e = e, .x = x, .out = out };
     struct batch_source source = { predicting_batch, &p };
@@ -206,8 +201,8 @@ int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *
 
         rc = watch_look(&w, first, out->n, err);
         if (!rc)
-            rc = eval_step(t, step, &source, pass, (rows + e->batch - 1) / e->batch, logits, &sum,
-                           err);
+            rc = eval_step(e->trainer, step, &source, pass, (rows + e->batch - 1) / e->batch,
+                           logits, &sum, err);
         if (!rc)
             take_logits(out, logits, first, rows, n_labels);
     }
@@ -232,14 +227,13 @@ static int take_metrics(struct results_eval *out, const struct predictions *p,
     return 0;
 }
 
-int evaluate_examples(struct results_eval *out, struct trainer *t, const struct examples *x,
-                      const struct evaluate *e, const struct task *task, uint64_t step,
-                      struct err *err)
+int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
+                      uint64_t step, struct results_eval *out, struct err *err)
 {
     struct predictions p = { 0 };
     uint64_t           start_ns = clock_ns();
     double             loss_sum;
-    int                rc = evaluate_predict(&p, &loss_sum, t, x, e, task->n_labels, step, err);
+    int                rc = evaluate_predict(e, x, task->n_labels, step, &p, &loss_sum, err);
 
     *out = (struct results_eval){ .samples = p.n, .batches = (p.n + e->batch - 1) / e->batch };
     if (!rc)

@@ -10,18 +10,21 @@
 #include "data/text/tokens.h"
 #include "model/step.h"
 
-struct evaluate {
-    size_t               batch, seq, grad_accum, vocab; // the trainer's
+/* Who evaluates: a trainer between steps, or that of a model that is only read
+ * (model_folder_evaluator), and the sizes that it was opened for. */
+struct evaluator {
+    struct trainer      *trainer;
+    size_t               batch, seq, grad_accum, vocab;
     const struct events *events;
+    struct stream       *stream; // of a model that is only read
 };
 
-/* Rows that a file has. */
-uint64_t evaluate_rows(const struct tokens *t, size_t seq);
+/* In all of these, step: under which spans are recorded. -EINTR where the end was asked for. */
 
-/* Mean loss of all rows; a last pass that is not full is padded with targets that do not
- * count. step: for the spans. */
-int evaluate(double *loss, uint64_t *tokens, struct trainer *t, struct tokens *data,
-             const struct evaluate *e, uint64_t step, struct err *err);
+/* Mean loss of all rows of a token file; a last pass that is not full is padded with targets that
+ * do not count. *tokens: those that did. */
+int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
+                    uint64_t *tokens, struct err *err);
 
 /* What a model says of each row, and what is true: classes and their labels, or a regressor's
  * values and theirs; the others are NULL. */
@@ -36,15 +39,13 @@ void predictions_free(struct predictions *p); // accepts the zero state
 uint64_t predictions_bytes(uint64_t n, size_t n_labels);
 
 /* Every row of the examples, in order: predictions of a model of n_labels, and the sum of their
- * losses. step: for the spans. */
-int evaluate_predict(struct predictions *out, double *loss_sum, struct trainer *t,
-                     const struct examples *x, const struct evaluate *e, size_t n_labels,
-                     uint64_t step, struct err *err);
+ * losses. */
+int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
+                     uint64_t step, struct predictions *out, double *loss_sum, struct err *err);
 
 /* Loss and the task's metrics. */
-int evaluate_examples(struct results_eval *out, struct trainer *t, const struct examples *x,
-                      const struct evaluate *e, const struct task *task, uint64_t step,
-                      struct err *err);
+int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
+                      uint64_t step, struct results_eval *out, struct err *err);
 
 /* The mean of a task's two metrics; what run_glue.py calls combined_score. */
 double evaluate_combined(const struct task *task, const struct results_eval *v);

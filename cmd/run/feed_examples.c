@@ -18,7 +18,7 @@ struct feed_examples {
     struct feed     feed;
     struct labelled labelled;
     struct examples *train, *dev[TASK_SPLITS];
-    struct evaluate sizes;
+    struct evaluator evaluator;
     uint64_t        seed, rows, epoch_steps;
     int             shuffled;
 };
@@ -39,9 +39,9 @@ static int examples_batch(struct feed *feed, uint64_t step, size_t micro, struct
                           struct err *err)
 {
     const struct feed_examples *f = (const struct feed_examples *)feed;
-    size_t                      batch = f->sizes.batch;
+    size_t                      batch = f->evaluator.batch;
     struct place p = { f, step / f->epoch_steps,
-                       (step % f->epoch_steps * f->sizes.grad_accum + micro) * batch };
+                       (step % f->epoch_steps * f->evaluator.grad_accum + micro) * batch };
     uint64_t                    left = p.first < f->rows ? f->rows - p.first : 0;
 
     return evaluate_fill(b, f->train, left < batch ? (size_t)left : batch, epoch_row, &p, err);
@@ -78,7 +78,8 @@ static int examples_evaluate(struct feed *feed, struct trainer *t, uint64_t step
     for (size_t i = 0; i < TASK_SPLITS && f->dev[i] && !rc; i++) {
         struct results_eval v;
 
-        rc = evaluate_examples(&v, t, f->dev[i], &f->sizes, task, step, err);
+        f->evaluator.trainer = t;
+        rc = evaluate_examples(&f->evaluator, f->dev[i], task, step, &v, err);
         if (!rc)
             add_values(out, task, i, &v);
     }
@@ -109,8 +110,8 @@ int feed_examples_open(struct feed **out, struct session *s, struct err *err)
     if (!f)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     f->feed.ops = &examples_ops;
-    f->sizes = (struct evaluate){ s->o.batch, s->o.seq, s->o.grad_accum, s->gpt.vocab,
-                                   s->events };
+    f->evaluator = (struct evaluator){ NULL, s->o.batch, s->o.seq, s->o.grad_accum, s->gpt.vocab,
+                                       s->events, NULL };
     f->seed = s->o.seed;
     f->shuffled = s->o.order == TRAIN_SHUFFLED;
     rc = labelled_load(&f->labelled, s, err);

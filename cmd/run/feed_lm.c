@@ -14,28 +14,27 @@ struct feed_lm {
     struct feed         feed;
     struct tokens      *data, *eval; // eval NULL: none
     struct tokens_order order;
-    size_t              vocab;
-    const struct events *events;
+    struct evaluator    evaluator;
 };
 
 static int lm_batch(struct feed *f, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     struct feed_lm *l = (struct feed_lm *)f;
 
-    return tokens_batch(l->data, &l->order, step, micro, l->vocab, b->x, b->y, err);
+    return tokens_batch(l->data, &l->order, step, micro, l->evaluator.vocab, b->x, b->y, err);
 }
 
 static int lm_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
                        struct err *err)
 {
     struct feed_lm *l = (struct feed_lm *)f;
-    struct evaluate e = { l->order.batch, l->order.seq, l->order.grad_accum, l->vocab, l->events };
     uint64_t        start_ns = clock_ns();
     double          loss;
     int             rc;
 
     *out = (struct feed_values){ .n = 2 };
-    rc = evaluate(&loss, &out->count, t, l->eval, &e, step, err);
+    l->evaluator.trainer = t;
+    rc = evaluate_tokens(&l->evaluator, l->eval, step, &loss, &out->count, err);
     if (rc)
         return rc;
     snprintf(out->value[0].name, sizeof out->value[0].name, "loss");
@@ -67,8 +66,8 @@ int feed_lm_open(struct feed **out, struct session *s, struct err *err)
     if (!l)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     l->feed.ops = &lm_ops;
-    l->vocab = s->gpt.vocab;
-    l->events = s->events;
+    l->evaluator = (struct evaluator){ NULL, s->o.batch, s->o.seq, s->o.grad_accum, s->gpt.vocab,
+                                       s->events, NULL };
     l->order = (struct tokens_order){ .shuffled = s->o.order == TRAIN_SHUFFLED,
                                       .seed = s->o.seed,
                                       .batch = s->o.batch,

@@ -118,7 +118,7 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
 
 /* ---- predictions ---- */
 
-enum { OUTCOME_PATH = SESSION_PATH + 64 };
+enum { RESULTS_PATH = SESSION_PATH + 64 };
 
 /* The file of the predictions of this split. */
 static void predictions_path(char *path, const struct finetune_results *o, size_t split)
@@ -126,12 +126,12 @@ static void predictions_path(char *path, const struct finetune_results *o, size_
     char name[48];
 
     results_predictions_name(name, sizeof name, &o->labelled.task, split);
-    snprintf(path, OUTCOME_PATH, "%s/%s", o->dir, name);
+    snprintf(path, RESULTS_PATH, "%s/%s", o->dir, name);
 }
 
 static int predictions_there(const struct finetune_results *o, size_t split)
 {
-    char path[OUTCOME_PATH];
+    char path[RESULTS_PATH];
 
     predictions_path(path, o, split);
     return access(path, F_OK) == 0;
@@ -151,7 +151,9 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     snprintf(out->model, sizeof out->model, "%s", s->dir);
     if (best.any)
         best_path(s, out->model, sizeof out->model);
-    out->o = s->o;
+    out->read = (struct read_opts){ .seq = s->o.seq, .batch = s->o.batch, .dtype = s->o.dtype,
+                                    .host_mem = s->o.host_mem, .blas = s->o.blas,
+                                    .threads = s->o.threads };
     out->events = s->events;
     out->gpt = s->gpt;
     out->test_rows = labelled_most_rows(s, "test");
@@ -168,20 +170,19 @@ void finetune_results_release(struct finetune_results *o)
     free(o->file);
 }
 
-static int predict_split(const struct finetune_results *o, size_t split, struct trainer *t,
+static int predict_split(const struct finetune_results *o, size_t split, const struct evaluator *e,
                          struct err *err)
 {
-    struct evaluate    e = { o->o.batch, o->o.seq, 1, o->gpt.vocab, o->events };
     struct examples   *x = NULL;
     struct predictions p = { 0 };
-    char               path[OUTCOME_PATH];
+    char               path[RESULTS_PATH];
     double             loss;
     int                rc;
 
     snprintf(path, sizeof path, "%s/%s.ex", o->dir, test_names[split]);
     rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
     if (!rc)
-        rc = evaluate_predict(&p, &loss, t, x, &e, o->gpt.n_labels, 0, err);
+        rc = evaluate_predict(e, x, o->gpt.n_labels, 0, &p, &loss, err);
     predictions_path(path, o, split);
     if (!rc)
         rc = results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
@@ -192,31 +193,19 @@ static int predict_split(const struct finetune_results *o, size_t split, struct 
 
 int finetune_results_predict(const struct finetune_results *o, struct err *err)
 {
-    struct trainer_options t = { .model = { .gpt = o->gpt,
-                                            .batch = o->o.batch,
-                                            .seq = o->o.seq,
-                                            .grad_accum = 1,
-                                            .dtype = (enum dtype)o->o.dtype,
-                                            .engine = (enum matmul_engine)o->o.blas,
-                                            .threads = (int)o->o.threads,
-                                            .varying = 1 } };
-    struct model_folder   r;
-    struct stream  *stream = NULL;
-    struct trainer *trainer = NULL;
-    int             rc;
+    struct model_folder r;
+    struct evaluator    e = { 0 };
+    int                 rc;
 
     if (!o->test[0] && !o->test[1])
         return 0;
     rc = model_folder_open(&r, o->model, NULL, o->events, err);
     if (!rc)
-        rc = model_folder_stream(&stream, &r, &t.model, o->test_rows, o->o.host_mem, err);
-    if (!rc)
-        rc = trainer_open(&trainer, &t, stream, err);
+        rc = model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i])
-            rc = predict_split(o, i, trainer, err);
-    trainer_close(trainer);
-    stream_close(stream);
+            rc = predict_split(o, i, &e, err);
+    evaluator_close(&e);
     model_folder_close(&r);
     return rc;
 }

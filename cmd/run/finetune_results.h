@@ -9,7 +9,7 @@
 struct finetune_results {
     char              dir[SESSION_PATH], model[SESSION_PATH + 16]; // RUN; RUN/best or RUN
     struct labelled   labelled;
-    struct train_opts o;        // strings are not used
+    struct read_opts  read;     // how the model was trained
     struct gpt_config gpt;
     int test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
     uint32_t          sum[TASK_SPLITS];

@@ -10,13 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int open_hf(struct model_folder *r, const char *path, const struct events *events,
-                   struct err *err)
+static int open_hf(struct model_folder *r, const char *path, struct err *err)
 {
-    struct watch w = work_begin(events, "checking %s", path);
+    struct watch w = work_begin(r->events, "checking %s", path);
     int          rc = hf_open(&r->hf, path, &w, err);
 
-    work_end(events);
+    work_end(r->events);
     if (rc)
         return rc;
     r->gpt = *hf_gpt(r->hf);
@@ -37,11 +36,10 @@ static int open_masters(struct model_folder *r, struct err *err)
     return rc;
 }
 
-static int open_run(struct model_folder *r, const char *path, const char *disk,
-                    const struct events *events, struct err *err)
+static int open_run(struct model_folder *r, const char *path, const char *disk, struct err *err)
 {
     struct run_memory m;
-    int               rc = session_open(&r->run, path, SESSION_EITHER, events, err);
+    int               rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
 
     if (rc)
         return rc;
@@ -69,12 +67,12 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     char hint[HF_HINT];
     int  rc;
 
-    memset(r, 0, sizeof *r);
+    *r = (struct model_folder){ .events = events };
     memory_baseline();
     if (session_is_run(path))
-        rc = open_run(r, path, disk, events, err);
+        rc = open_run(r, path, disk, err);
     else if (hf_is_folder(path))
-        rc = open_hf(r, path, events, err);
+        rc = open_hf(r, path, err);
     else
         rc = err_misuse(err,
                         "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
@@ -125,18 +123,39 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
     return pad < 0 ? endoftext : pad;
 }
 
-int model_folder_stream(struct stream **out, const struct model_folder *r,
-                        const struct model_options *m, uint64_t rows, uint64_t host_mem,
-                        struct err *err)
+int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
+                           const struct read_opts *o, uint64_t rows, struct err *err)
 {
-    struct memory_request want = {
-        .host_mem = host_mem, .model = *m, .rows = rows, .reader = r->bytes
+    size_t                 seq = o->seq ? o->seq : r->gpt.n_positions;
+    struct trainer_options t = { .model = { .gpt = r->gpt,
+                                            .batch = o->batch,
+                                            .seq = seq,
+                                            .grad_accum = 1,
+                                            .dtype = (enum dtype)o->dtype,
+                                            .engine = (enum matmul_engine)o->blas,
+                                            .threads = (int)session_threads(o->threads),
+                                            .varying = r->gpt.n_labels > 0 } };
+    struct memory_request  want = {
+        .host_mem = o->host_mem, .model = t.model, .rows = rows, .reader = r->bytes
     };
-    struct budget         plan;
-    int                   rc = memory_plan(&plan, &want, err);
+    struct budget          plan;
+    int                    rc;
 
-    if (rc)
-        return rc;
-    return stream_read_open(out, &r->source, gpt_blocks(&r->gpt), r->block_params, m->dtype,
-                            plan.frames, err);
+    *out = (struct evaluator){ .batch = o->batch, .seq = seq, .grad_accum = 1,
+                               .vocab = r->gpt.vocab, .events = r->events };
+    if (seq > r->gpt.n_positions)
+        return err_misuse(err, "--%sseq %zu: the model has %zu positions",
+                          r->gpt.n_labels ? "max-" : "", seq, r->gpt.n_positions);
+    rc = memory_plan(&plan, &want, err);
+    if (!rc)
+        rc = stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,
+                              t.model.dtype, plan.frames, err);
+    return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
+}
+
+void evaluator_close(struct evaluator *e)
+{
+    trainer_close(e->trainer);
+    stream_close(e->stream);
+    *e = (struct evaluator){ 0 };
 }

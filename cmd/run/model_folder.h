@@ -2,6 +2,7 @@
 #ifndef CMD_RUN_MODEL_FOLDER_H
 #define CMD_RUN_MODEL_FOLDER_H
 
+#include "cmd/run/evaluate.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/session.h"
 #include "data/text/tokenizer.h"
@@ -15,6 +16,7 @@ struct model_folder {
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
     uint64_t             bytes;                        // that the source itself holds
     size_t              *block_params;
+    const struct events *events;
     // the one or the other
     struct hf           *hf;
     struct session       run;
@@ -38,10 +40,11 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
  * something else. Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
 
-/* Plan the memory for m (dtype, batch, ... filled in; training 0) and open a stream over the
- * source. rows: of labelled examples that will be predicted at once, at most. */
-int model_folder_stream(struct stream **out, const struct model_folder *r,
-                        const struct model_options *m, uint64_t rows, uint64_t host_mem,
-                        struct err *err);
+/* Open the model to be evaluated, as o says (its disk is not looked at; seq 0: all positions), with
+ * the memory planned. rows: of labelled examples that will be predicted at once, at most. Closed by
+ * evaluator_close also after a failure; r and its source stay open as long. */
+int  model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
+                            const struct read_opts *o, uint64_t rows, struct err *err);
+void evaluator_close(struct evaluator *e); // accepts the zero state
 
 #endif
