@@ -34,8 +34,9 @@ ONEDNN_NOTE  := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS co
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
-LIB_SRC := $(filter-out kernels/matmul_$(if $(HAS_ONEDNN),no_)onednn.c,$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c))
-CMD_SRC := $(wildcard cmd/*.c cmd/*/*.c)
+LIB_SRC := $(filter-out kernels/matmul_$(if $(HAS_ONEDNN),no_)onednn.c,$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
+                                                                                   cmd/opt/*.c cmd/run/*.c))
+CMD_SRC := $(filter-out $(LIB_SRC),$(wildcard cmd/*.c cmd/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CMD_OBJ := $(CMD_SRC:%.c=$(BUILD)/%.o)
 TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
@@ -70,7 +71,8 @@ TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rol
               $(patsubst %,$(BUILD)/tests/test_stream_%,csd compress fault)
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
-RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" $(PYTHON) tests/run.py
+RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" \
+              SITRAIN_EXAMPLES="$(abspath $(BUILD))/examples" $(PYTHON) tests/run.py
 
 check: ## install what tests need and run every test
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
@@ -237,6 +239,11 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_SUPPORT) $(LIB_OBJ)
 	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
+# What a program looks like that has siTrain in it: examples/train.c.
+$(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB_OBJ)
+	$(call say,ld)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
 $(BUILD)/tests/fuzz/replay: $(BUILD)/tests/fuzz/replay.o $(FUZZ_OBJ) $(LIB_OBJ) $(filter-out %/main.o,$(CMD_OBJ))
 	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
@@ -250,7 +257,7 @@ CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate 
               mkdir rmdir unlink rename pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
               pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
 CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o
-CRASH_LIB  := $(filter-out $(BUILD)/model/%,$(LIB_OBJ))
+CRASH_LIB  := $(filter-out $(BUILD)/model/% $(BUILD)/cmd/%,$(LIB_OBJ))
 
 $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(CRASH_LIB)
 	$(call say,ld)
@@ -272,10 +279,10 @@ $(BUILD)/tests/test_fault_calls: $(BUILD)/tests/fault/calls.o $(filter-out %/mai
 prove-faults: $(FAULT_BIN) ## every request, system call and allocation of short runs fails once
 	@for t in $(FAULT_BIN); do $$t all || exit 1; done
 
-test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas ## build the test programs only
+test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train ## build the test programs only
 
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain
 
--include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(FUZZ_OBJ:.o=.d)
+-include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
 .SECONDARY:

@@ -333,17 +333,6 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     return train_opts_check(&o->train, err);
 }
 
-/* Rows of the larger development set. */
-static uint64_t dev_rows(const struct material *m)
-{
-    uint64_t most = 0;
-
-    for (size_t i = 0; i < m->files; i++)
-        if (!strncmp(m->file[i].name, "dev", 3) && m->file[i].rows > most)
-            most = m->file[i].rows;
-    return most;
-}
-
 /* What one's own file was taken for: a column too many makes pairs, a misspelt label a class. */
 static void say_own(const struct material *m)
 {
@@ -377,10 +366,6 @@ static int make_run(struct finetune_opts *o, const struct opt_given *given, int 
                                  .events = &say_events } };
     int             rc = gather(&m, o, given, err);
 
-    if (!rc)
-        rc = newrun_check(&m.n, err);
-    if (!rc)
-        rc = training_check_plan(&m.n.gpt, &o->train, o->run, dev_rows(&m), &m.n.records, err);
     if (!rc)
         rc = newrun_create(&m.n, err);
     if (!rc && m.own && !o->train.quiet)

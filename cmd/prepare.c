@@ -3,7 +3,6 @@
 #include "cmd/say/say.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
-#include "data/text/bpe_train.h"
 #include "data/base/file.h"
 
 #include <limits.h>
@@ -64,33 +63,13 @@ static int check_folder(const char *dir, struct err *err)
 
 static int train_tokenizer(const struct prepare_opts *o, struct err *err)
 {
-    struct bpe_train *b = NULL;
-    struct tokenizer *tok = NULL;
-    struct watch      w;
-    int               rc = check_folder(o->out, err);
+    size_t ids;
+    int    rc = check_folder(o->out, err);
 
     if (!rc)
-        rc = tokenise_check_texts(o->files.item, o->files.n, &say_events, err);
+        rc = tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events, err);
     if (!rc)
-        rc = bpe_train_open(&b, err);
-    for (size_t i = 0; i < o->files.n && !rc; i++) {
-        w = work_begin(&say_events, "reading %s", o->files.item[i]);
-        bpe_train_watch(b, &w);
-        rc = bpe_train_file(b, o->files.item[i], err);
-        work_end(&say_events);
-    }
-    if (!rc) {
-        w = work_begin(&say_events, "training a tokenizer");
-        bpe_train_watch(b, &w);
-        rc = bpe_train_finish(b, o->vocab, &tok, err);
-        work_end(&say_events);
-    }
-    if (!rc)
-        rc = tokenizer_save(tok, o->out, err);
-    if (!rc)
-        printf("%s: a tokenizer of %zu ids\n", o->out, tokenizer_vocab(tok));
-    tokenizer_close(tok);
-    bpe_train_close(b);
+        printf("%s: a tokenizer of %zu ids\n", o->out, ids);
     return rc;
 }
 

@@ -88,12 +88,7 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
         n.gpt.n_labels = 0;
     }
     n.tokenizer = o->tokenizer;
-    if (!o->train.schedule_steps)
-        o->train.schedule_steps = o->train.steps;
-    rc = newrun_check(&n, err);
-    if (!rc)
-        rc = training_check_plan(&n.gpt, &o->train, o->run, 0, &n.records, err);
-    return rc ? rc : newrun_create(&n, err);
+    return newrun_create(&n, err);
 }
 
 /* The stored options with what the command line may change. */

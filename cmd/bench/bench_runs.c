@@ -79,10 +79,6 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
         o.host_mem = 0;
     if (!rc && access(tokens, F_OK))
         rc = write_tokens(b, tokens, err);
-    if (!rc)
-        rc = newrun_check(&n, err);
-    if (!rc)
-        rc = training_check_plan(&n.gpt, &o, dir, 0, &n.records, err);
     return rc ? rc : newrun_create(&n, err);
 }
 

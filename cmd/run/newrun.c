@@ -9,6 +9,7 @@
 #include "cmd/run/newplace.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/training.h"
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"
@@ -22,30 +23,35 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-static int has_dev(const struct newrun *n)
+/* Rows of the larger development set; 0: none. */
+static uint64_t dev_rows(const struct newrun *n)
 {
+    uint64_t most = 0;
+
     for (size_t i = 0; i < n->n_examples; i++)
-        if (!strcmp(n->examples[i].name, "dev"))
-            return 1;
-    return 0;
+        if (!strncmp(n->examples[i].name, "dev", 3) && n->examples[i].rows > most)
+            most = n->examples[i].rows;
+    return most;
 }
 
-int newrun_check(const struct newrun *n, struct err *err)
+/* Refusals that need no folder. Nothing on disk is changed. */
+static int check(const struct newrun *n, struct err *err)
 {
-    int rc = newplace_check(n->dir, n->o, err);
+    uint64_t seq = n->o->seq ? n->o->seq : n->gpt.n_positions;
+    int      rc = newplace_check(n->dir, n->o, err);
 
     if (!rc && n->tokenizer && !tokenise_has_files(n->tokenizer))
         rc = err_misuse(err,
                         "%s: no tokenizer there: tokenizer.json, or vocab.json and merges.txt, is "
                         "expected",
                         n->tokenizer);
-    if (!rc && n->o->keep_best && !n->eval_data && !has_dev(n))
+    if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
     if (!rc && n->data)
-        rc = corpus_check(n->data, n->tokenizer, n->gpt.vocab, n->o->seq, n->events, err);
+        rc = corpus_check(n->data, n->tokenizer, n->gpt.vocab, seq, n->events, err);
     if (!rc && n->eval_data)
-        rc = corpus_check(n->eval_data, n->tokenizer, n->gpt.vocab, n->o->seq, n->events, err);
+        rc = corpus_check(n->eval_data, n->tokenizer, n->gpt.vocab, seq, n->events, err);
     return rc;
 }
 
@@ -259,14 +265,21 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct session s = {
         .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate, .events = n->events
     };
-    struct newplace place = { 0 };
-    int             rc = newrun_check(n, err);
+    struct newplace    place = { 0 };
+    struct run_records records = { 0 };
+    int                rc = check(n, err);
 
+    if (!rc && (n->data || n->n_examples)) { // it is to be trained as it is
+        s.o.seq = s.o.seq ? s.o.seq : n->gpt.n_positions;
+        s.o.threads = session_threads(s.o.threads);
+        s.o.schedule_steps = s.o.schedule_steps ? s.o.schedule_steps : s.o.steps;
+        rc = training_check_plan(&s.gpt, &s.o, n->dir, dev_rows(n), &records, err);
+    }
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
     if (!rc && !(rc = make_id(s.id, err)) && !(rc = newplace_claim(&place, &s, n->dir, err)) &&
         !(rc = session_config(&s, err))) {
-        s.run.records = n->records;
+        s.run.records = records;
         rc = fill_folder(&s, n, err);
         if (!rc)
             rc = newplace_keep(&s, err);

@@ -1,5 +1,4 @@
-/* newrun.h: makes a run's folder: nothing has its final name, run.db, until everything is complete.
- */
+/* newrun.h: makes a run: its folder, complete, or nothing. */
 #ifndef CMD_RUN_NEWRUN_H
 #define CMD_RUN_NEWRUN_H
 
@@ -10,38 +9,36 @@
 enum { NEWRUN_NOTICES = 3 };
 
 struct newrun {
-    const char       *dir;
-    struct gpt_config gpt;
-    const struct train_opts *o; // checked; seq, threads, schedule_steps resolved where they are
-                                // known
-    const struct hf_labels *labels;   // a classifier's, or NULL
-    const char *init; // a Hugging Face folder; NULL: source, or gpt_init_values of o->seed
-    // of a model of source_labels classes (0: a language model), like gpt but for the head
-    const struct params_source *source;
-    size_t            source_labels;
-    const char *notice[NEWRUN_NOTICES];  // said, and kept in run.db, as the run is made; NULL, "":
-                                         // none
-    const char       *tokenizer;      // a folder, or NULL
-    const char       *data, *eval_data; // token files or texts; NULL: none
-    const struct encode *examples;    // (n_examples), checked: fine-tuning; rows are cut at o->seq
-    size_t            n_examples;
-    uint64_t          epochs;
-    struct run_records records;       // to have room for on the devices
-    struct recipe     recipe;         // the same as options
-    int               argc;
-    char            **argv;
-    const struct events *events;
+    const char              *dir;
+    struct gpt_config        gpt;
+    const struct train_opts *o; // checked; seq 0: all positions, schedule_steps 0: steps
+    const char              *tokenizer;        // a folder, or NULL
+    const char              *data, *eval_data; // token files or texts; NULL: none
+    const struct events     *events;           // told while it is made; NULL: nobody is
+
+    // parameters to begin with; where neither is given gpt_init_values of o->seed
+    const char                 *init;   // a Hugging Face folder
+    const struct params_source *source; // of a model like gpt but for its head, which has
+    size_t                      source_labels; // so many classes; 0: a language model
+
+    // fine-tuning
+    const struct hf_labels *labels;     // a classifier's, or NULL
+    const struct encode    *examples;   // (n_examples), checked; rows are cut at o->seq
+    size_t                  n_examples;
+    uint64_t                epochs;
+    const char             *notice[NEWRUN_NOTICES]; // told, and kept in run.db; NULL, "": none
+
+    // how it was asked for, for `report --config`; may all be missing
+    struct recipe recipe;
+    int           argc;
+    char        **argv;
 };
 
-/* Refusals that need no folder: data that is neither tokens nor text, text without a tokenizer, ids
- * that the vocabulary does not have, files too short for a row; a folder that exists; --keep-best
- * with nothing to evaluate on. Nothing on disk is changed. */
-int newrun_check(const struct newrun *n, struct err *err);
-
-/* Make it. A head that the parameters' source does not have, or has for another number of classes,
- * is new: gpt_init_values of o->seed.
- * On failure what was made is removed again; a kill leaves a folder without run.db, which the next
- * newrun_create of the same name starts over. */
+/* Make it. Everything that can be refused is refused before anything is made: a folder that exists,
+ * data that does not fit (corpus.h), --keep-best with nothing to evaluate on, a memory plan that
+ * does not fit where there is something to train on. A head that the parameters to begin with do
+ * not have, or have for another number of classes, is new. On failure what was made is removed
+ * again; a kill leaves a folder without run.db, which the next run of that name starts over. */
 int newrun_create(const struct newrun *n, struct err *err);
 
 #endif

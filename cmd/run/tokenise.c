@@ -4,6 +4,7 @@
 #include "cmd/run/tokenise.h"
 
 #include "data/base/file.h"
+#include "data/text/bpe_train.h"
 #include "data/text/tokens.h"
 
 #include <errno.h>
@@ -82,8 +83,9 @@ int tokenise_detect(const char *path, enum tokens_kind *kind, const struct event
     return rc;
 }
 
-int tokenise_check_texts(const char *const *texts, size_t n, const struct events *events,
-                         struct err *err)
+/* The first of them that is not text is refused. */
+static int check_texts(const char *const *texts, size_t n, const struct events *events,
+                       struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
         enum tokens_kind kind;
@@ -107,7 +109,7 @@ static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t 
                           tokenizer_vocab(tok));
     if (n > 1 && tokenizer_endoftext(tok) < 0)
         return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
-    return tokenise_check_texts(texts, n, events, err);
+    return check_texts(texts, n, events, err);
 }
 
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
@@ -132,5 +134,36 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
     tokens_writer_close(t.writer);
     token_buf_free(&t.ids);
     free(t.piece);
+    return rc;
+}
+
+int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
+                   const struct events *events, struct err *err)
+{
+    struct bpe_train *b = NULL;
+    struct tokenizer *tok = NULL;
+    struct watch      w;
+    int               rc = check_texts(texts, n, events, err);
+
+    if (!rc)
+        rc = bpe_train_open(&b, err);
+    for (size_t i = 0; i < n && !rc; i++) {
+        w = work_begin(events, "reading %s", texts[i]);
+        bpe_train_watch(b, &w);
+        rc = bpe_train_file(b, texts[i], err);
+        work_end(events);
+    }
+    if (!rc) {
+        w = work_begin(events, "training a tokenizer");
+        bpe_train_watch(b, &w);
+        rc = bpe_train_finish(b, vocab, &tok, err);
+        work_end(events);
+    }
+    if (!rc)
+        rc = tokenizer_save(tok, dir, err);
+    if (!rc)
+        *ids = tokenizer_vocab(tok);
+    tokenizer_close(tok);
+    bpe_train_close(b);
     return rc;
 }

@@ -1,5 +1,4 @@
-/* tokenise.h: text files into one token file, and what --data names into something
- * that can be read as tokens. */
+/* tokenise.h: text files into one token file, or into a tokenizer. */
 #ifndef CMD_RUN_TOKENISE_H
 #define CMD_RUN_TOKENISE_H
 
@@ -20,9 +19,9 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
 int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
                     struct err *err);
 
-/* 0, or misuse: the first of texts[0..n) that is not text. */
-int tokenise_check_texts(const char *const *texts, size_t n, const struct events *events,
-                         struct err *err);
+/* Train a tokenizer of `vocab` ids on texts[0..n) and write its files into dir. *ids: those it has. */
+int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
+                   const struct events *events, struct err *err);
 
 /* A folder with a tokenizer's files? */
 int tokenise_has_files(const char *dir);
