@@ -3,7 +3,7 @@
  * new text alone. Where the model's positions are used up, the latest half of the text is kept and
  * computed anew. */
 #include "cmd/continuation.h"
-#include "cmd/run/generator.h"
+#include "cmd/generate.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +16,7 @@ static volatile sig_atomic_t interrupted;
 
 struct chat {
     struct generator *g;
+    const struct generate_opts *o;
     struct token_buf  ids; // the conversation's latest tokens; decode_length of them are in the
                            // cache
     struct continuation     pending; // text that stands between them and the next line
@@ -108,12 +109,12 @@ static int next(struct chat *c, struct continuation *a, const float *logits, int
         return 0;
     rc = append(c, id, err);
     if (!rc)
-        rc = continuation_add(a, bytes, bytes ? n : 0, &g->o->stop, err);
+        rc = continuation_add(a, bytes, bytes ? n : 0, &c->o->stop, err);
     if (!rc && a->ended) {
         *more = 0;
         rc = forget(c, a, before + n, err);
     }
-    return rc ? rc : continuation_print(a, &g->o->stop, err);
+    return rc ? rc : continuation_print(a, &c->o->stop, err);
 }
 
 static int answer_line(struct chat *c, struct err *err)
@@ -123,14 +124,14 @@ static int answer_line(struct chat *c, struct err *err)
     const float  *logits;
     int           more = 1, rc = 0;
 
-    for (uint64_t i = 0; !rc && more && !interrupted && i < c->g->o->tokens; i++) {
+    for (uint64_t i = 0; !rc && more && !interrupted && i < c->o->tokens; i++) {
         rc = feed(c, &logits, err);
         if (!rc)
             rc = next(c, &a, logits, &more, err);
     }
     a.ended = 1; // what was held back is printed, too
     if (!rc)
-        rc = continuation_print(&a, &c->g->o->stop, err);
+        rc = continuation_print(&a, &c->o->stop, err);
     if (!rc)
         rc = continuation_write("\n", 1, err);
     if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
@@ -182,16 +183,17 @@ static int talk(struct chat *c, int *code, struct err *err)
     return rc;
 }
 
-int chat_run(struct generator *g, int *code, struct err *err)
+int chat_run(struct generator *g, const struct generate_opts *o, int *code, struct err *err)
 {
     static const struct opt_strings none;
-    struct chat      c = { .g = g, .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
+    struct chat c = { .g = g, .o = o,
+                      .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
     int rc = generator_start(g, 1, g->context, g->context / 2 > 0 ? g->context / 2 : 1, err);
 
     if (!rc && c.terminal)
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
-    if (!rc && g->o->prompt.n)
-        rc = continuation_add(&c.pending, g->o->prompt.item[0], strlen(g->o->prompt.item[0]), &none,
+    if (!rc && o->prompt.n)
+        rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), &none,
                               err);
     if (!rc)
         rc = talk(&c, code, err);

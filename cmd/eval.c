@@ -130,10 +130,11 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 {
     struct model_folder  r;
     struct tokens *data = NULL;
-    int            rc = model_folder_open(&r, o->model, train_disk_names[o->read.disk], &say_events, err);
+    int            rc = model_folder_open(&r, o->model, train_disk_names[o->read.disk],
+                                          &say_events, err);
 
     if (!dtype_given)
-        o->read.dtype = model_folder_dtype(&r);
+        o->read.dtype = -1;
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
         struct eval_task e = { .model = o->model,
                                .task = o->task,

@@ -2,7 +2,7 @@
  * the others follow as they are. */
 #include "cmd/continuation.h"
 #include "cmd/cmd.h"
-#include "cmd/run/generator.h"
+#include "cmd/generate.h"
 #include "cmd/prompts.h"
 #include "cmd/say/say.h"
 
@@ -25,11 +25,12 @@ static const struct opt_row rows[] = {
     { "tokens", OPT_UINT, AT(tokens), "100", .min = 1,
       .help = "how many to write, at most; not given: also no more than there are positions" },
     { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
-    { "temperature", OPT_DOUBLE, AT(temperature), "1", .help = "0: always the likeliest token" },
-    { "top-k", OPT_UINT, AT(top_k), .help = "choose among the k likeliest only; 0: all" },
-    { "top-p", OPT_RATIO, AT(top_p), "1", .max = 1,
+    { "temperature", OPT_DOUBLE, AT(sampling.temperature), "1",
+      .help = "0: always the likeliest token" },
+    { "top-k", OPT_UINT, AT(sampling.top_k), .help = "choose among the k likeliest only; 0: all" },
+    { "top-p", OPT_RATIO, AT(sampling.top_p), "1", .max = 1,
       .help = "choose among the likeliest that have this probability together; 0 or 1: all" },
-    { "seed", OPT_UINT, AT(seed), "1", .help = "of the choices" },
+    { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
     { 0 }
 };
@@ -60,6 +61,7 @@ struct sequence {
 
 struct batch_of_texts {
     struct generator *g;
+    const struct generate_opts *o;
     struct prompts    prompts;
     struct sequence  *seq;
     size_t            n, shown; // sequences; the first that is not printed to its end
@@ -70,7 +72,7 @@ struct batch_of_texts {
 static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *longest,
                         struct err *err)
 {
-    const struct generate_opts *o = t->g->o;
+    const struct generate_opts *o = t->o;
     size_t                      context = t->g->context;
     char                        name[4200];
 
@@ -98,7 +100,7 @@ static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *lon
 
 static int make_sequences(struct batch_of_texts *t, struct err *err)
 {
-    size_t each = t->g->o->batch_given ? t->g->o->read.batch : 1;
+    size_t each = t->o->batch_given ? t->o->read.batch : 1;
 
     t->n = t->prompts.n * each;
     t->seq = calloc(t->n, sizeof *t->seq);
@@ -128,7 +130,7 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
                 rc = continuation_write(p->text, p->n, err);
         }
         if (!rc)
-            rc = continuation_print(&s->text, &t->g->o->stop, err);
+            rc = continuation_print(&s->text, &t->o->stop, err);
         if (!s->text.ended)
             return rc;
         begun = 0;
@@ -152,7 +154,7 @@ static int choose(struct batch_of_texts *t, struct sequence *s, const float *log
         return 0;
     }
     bytes = tokenizer_bytes(g->tok, s->next, &n);
-    rc = continuation_add(&s->text, bytes, bytes ? n : 0, &g->o->stop, err);
+    rc = continuation_add(&s->text, bytes, bytes ? n : 0, &t->o->stop, err);
     if (s->n == s->most)
         s->text.ended = 1;
     return rc;
@@ -187,13 +189,12 @@ static int generate_all(struct batch_of_texts *t, const int32_t **ids, size_t *n
     return rc;
 }
 
-static int generate_prompts(struct generator *g, struct err *err)
+static int generate_prompts(struct generator *g, const struct generate_opts *o, struct err *err)
 {
-    struct batch_of_texts t = { .g = g };
+    struct batch_of_texts t = { .g = g, .o = o };
     const int32_t       **ids = NULL;
     size_t               *n = NULL, positions = 0, longest = 0;
-    int                   rc =
-        prompts_open(&t.prompts, g->o->prompt.item, g->o->prompt.n, g->o->prompt_file, g->tok, err);
+    int rc = prompts_open(&t.prompts, o->prompt.item, o->prompt.n, o->prompt_file, g->tok, err);
 
     if (!rc)
         rc = make_sequences(&t, err);
@@ -236,9 +237,9 @@ static int generate(const struct generate_opts *o, int *code, struct err *err)
 
     signal(SIGPIPE, SIG_IGN);
     if (!rc)
-        rc = generator_open(&g, o, &say_events, err);
+        rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
     if (!rc)
-        rc = o->chat ? chat_run(&g, code, err) : generate_prompts(&g, err);
+        rc = o->chat ? chat_run(&g, o, code, err) : generate_prompts(&g, o, err);
     generator_close(&g);
     return rc == -EPIPE ? 0 : rc; // nobody reads any more, which is no failure
 }
@@ -254,7 +255,8 @@ int cmd_generate(int argc, char **argv)
         return code;
     o.tokens_given = opt_was_given(&generate_command, &given, "tokens");
     o.batch_given = opt_was_given(&generate_command, &given, "batch");
-    o.dtype_given = opt_was_given(&generate_command, &given, "dtype");
+    if (!opt_was_given(&generate_command, &given, "dtype"))
+        o.read.dtype = -1;
     code = 0;
     rc = generate(&o, &code, &err);
     if (rc)

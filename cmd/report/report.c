@@ -4,7 +4,7 @@
  * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
  * database is not printed. */
 #include "cmd/report/report.h"
-#include "cmd/run/recipe.h"
+#include "cmd/report/config.h"
 #include "cmd/run/train_opts.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/session.h"
@@ -529,7 +529,7 @@ int cmd_report(int argc, char **argv)
              ? err_misuse(&err, "--json, --csv and --config exclude each other; give one of them")
              : report_open(&log, o.run, &err);
     if (!rc)
-        rc = o.config ? recipe_print(stdout, log, o.run, &err) : gather_all(report, log, &err);
+        rc = o.config ? config_print(stdout, log, o.run, &err) : gather_all(report, log, &err);
     if (!rc && o.json) {
         json_dumpf(report, stdout, JSON_INDENT(2));
         putchar('\n');

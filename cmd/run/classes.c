@@ -23,7 +23,8 @@ int classes_open(struct classes *c, const struct model_folder *r, const char *pa
     if (!c->place)
         return err_set(err, -ENOMEM, "out of memory");
     own_order(c);
-    return r->hf ? hf_labels(&c->names, path, err) : labels_load(&c->names, r->run.log, r->run.dir, r->gpt.n_labels, err);
+    return r->hf ? hf_labels(&c->names, path, err)
+                 : labels_load(&c->names, r->run.log, r->run.dir, r->gpt.n_labels, err);
 }
 
 void classes_close(struct classes *c)

@@ -13,43 +13,36 @@
 
 enum { LEAST_PIECE = 64 };
 
-int generator_open(struct generator *g, const struct generate_opts *o,
+int generator_open(struct generator *g, const char *model, const char *tokenizer,
+                   const struct read_opts *read, const struct sampling *sampling,
                    const struct events *events, struct err *err)
 {
     int rc;
 
-    memset(g, 0, sizeof *g);
-    g->o = o;
-    g->events = events;
-    rc = model_folder_open(&g->reader, o->model, train_disk_names[o->read.disk], events, err);
+    *g = (struct generator){ .read = *read, .sampling = *sampling };
+    rc = model_folder_open(&g->reader, model, train_disk_names[read->disk], events, err);
     if (rc)
         return rc;
     if (g->reader.gpt.n_labels)
-        return err_misuse(err,
-                          "%s is a classifier, it does not continue texts: siTrain eval measures "
-                          "it",
-                          o->model);
-    g->context = o->read.seq ? o->read.seq : g->reader.gpt.n_positions;
+        return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval "
+                          "measures it", model);
+    if (read->dtype < 0)
+        g->read.dtype = model_folder_dtype(&g->reader);
+    g->context = read->seq ? read->seq : g->reader.gpt.n_positions;
     g->vocab = g->reader.gpt.vocab;
     if (g->context > g->reader.gpt.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
                           g->reader.gpt.n_positions);
-    rc = model_folder_tokenizer(&g->tok, &g->reader, o->tokenizer, err);
+    rc = model_folder_tokenizer(&g->tok, &g->reader, tokenizer, err);
     if (!rc && tokenizer_vocab(g->tok) > g->vocab)
-        rc =
-            err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong together",
-                       tokenizer_vocab(g->tok), g->vocab);
+        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong "
+                        "together", tokenizer_vocab(g->tok), g->vocab);
     return rc;
-}
-
-static enum dtype dtype_of(const struct generator *g)
-{
-    return (enum dtype)(g->o->dtype_given ? g->o->read.dtype : model_folder_dtype(&g->reader));
 }
 
 static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
 {
-    struct memory_request want = { .host_mem = g->o->read.host_mem,
+    struct memory_request want = { .host_mem = g->read.host_mem,
                                    .reader = g->reader.bytes,
                                    .decode = d,
                                    .model = { .gpt = d->gpt, .dtype = d->dtype } };
@@ -66,9 +59,9 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
 int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
                     struct err *err)
 {
-    const struct read_opts *o = &g->o->read;
+    const struct read_opts *o = &g->read;
     struct decode_options   d = { .gpt = g->reader.gpt, .batch = batch, .positions = positions,
-                                  .piece = longest, .dtype = dtype_of(g),
+                                  .piece = longest, .dtype = (enum dtype)g->read.dtype,
                                   .engine = (enum matmul_engine)o->blas,
                                   .threads = (int)session_threads(o->threads) };
     int                     rc;
@@ -108,16 +101,17 @@ static size_t layers_streamed(size_t layers, size_t frames)
  * now. */
 static void tell_speed(const struct generator *g, size_t passes)
 {
+    const struct events     *e = g->reader.events;
     const struct gpt_config *gpt = &g->reader.gpt;
-    double   wire = (double)dtype_bytes(dtype_of(g));
+    double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
     size_t   streamed = layers_streamed(gpt->n_layer, g->frames);
     double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
     double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
     double   seconds = (double)meter_total(stream_meter(g->stream), 0, PHASE_PARAM_READ) / 1e9;
 
-    if (streamed && seconds > 0 && g->events && g->events->streaming)
-        g->events->streaming(g->events->ctx, &(struct streaming){ gpt->n_layer, streamed, again,
-                                                                  all / seconds });
+    if (streamed && seconds > 0 && e && e->streaming)
+        e->streaming(e->ctx,
+                     &(struct streaming){ gpt->n_layer, streamed, again, all / seconds });
 }
 
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
@@ -139,7 +133,6 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
 int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence,
                        uint64_t position)
 {
-    struct sampling s = { g->o->temperature, g->o->top_k, g->o->top_p, g->o->seed };
-
-    return sampling_pick(&s, logits, tokenizer_vocab(g->tok), sequence, position, g->scratch);
+    return sampling_pick(&g->sampling, logits, tokenizer_vocab(g->tok), sequence, position,
+                         g->scratch);
 }

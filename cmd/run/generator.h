@@ -5,23 +5,13 @@
 
 #include "cmd/run/model_folder.h"
 #include "cmd/run/train_opts.h"
+#include "model/sampling.h"
 #include "model/decode.h"
 
-struct generate_opts {
-    const char        *model, *prompt_file, *tokenizer;
-    struct opt_strings prompt, stop;
-    uint64_t           tokens, top_k, seed;
-    double             temperature, top_p;
-    int                chat;
-    struct read_opts   read;
-    // which of them were given
-    int                tokens_given, batch_given, dtype_given;
-};
-
 struct generator {
-    const struct generate_opts *o;
-    const struct events *events;
-    struct model_folder     reader;
+    struct model_folder reader;
+    struct read_opts    read;
+    struct sampling     sampling;
     struct tokenizer *tok;
     struct stream    *stream;
     struct decode    *decode;
@@ -32,8 +22,12 @@ struct generator {
     float            *scratch;
 };
 
-/* The model and its tokenizer. Closed by generator_close also after a failure. */
-int  generator_open(struct generator *g, const struct generate_opts *o,
+/* The model of a run or a Hugging Face folder, and its tokenizer or that in the folder `tokenizer`
+ * (NULL: its own). read: its batch is not looked at; dtype -1: the model's own; seq: positions of
+ * prompt and continuation together, at most (0: all the model has). Closed by generator_close also
+ * after a failure. */
+int  generator_open(struct generator *g, const char *model, const char *tokenizer,
+                    const struct read_opts *read, const struct sampling *sampling,
                     const struct events *events, struct err *err);
 /* Plan the memory for `batch` sequences of at most `positions` tokens, and open what computes.
  * longest: of the first texts that it will be fed; where there is not room for it, it goes in
@@ -50,8 +44,5 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
 /* The token at `position` of the continuation `sequence`. */
 int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence,
                        uint64_t position);
-
-/* Talk on a terminal (chat.c). *code: 0, or 130 where Ctrl-C ended it. */
-int  chat_run(struct generator *g, int *code, struct err *err);
 
 #endif

@@ -127,11 +127,12 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                            const struct read_opts *o, uint64_t rows, struct err *err)
 {
     size_t                 seq = o->seq ? o->seq : r->gpt.n_positions;
+    enum dtype             dtype = (enum dtype)(o->dtype < 0 ? model_folder_dtype(r) : o->dtype);
     struct trainer_options t = { .model = { .gpt = r->gpt,
                                             .batch = o->batch,
                                             .seq = seq,
                                             .grad_accum = 1,
-                                            .dtype = (enum dtype)o->dtype,
+                                            .dtype = dtype,
                                             .engine = (enum matmul_engine)o->blas,
                                             .threads = (int)session_threads(o->threads),
                                             .varying = r->gpt.n_labels > 0 } };
@@ -149,7 +150,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
     rc = memory_plan(&plan, &want, err);
     if (!rc)
         rc = stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,
-                              t.model.dtype, plan.frames, err);
+                              dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }
 

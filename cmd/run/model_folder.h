@@ -40,9 +40,10 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
  * something else. Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
 
-/* Open the model to be evaluated, as o says (its disk is not looked at; seq 0: all positions), with
- * the memory planned. rows: of labelled examples that will be predicted at once, at most. Closed by
- * evaluator_close also after a failure; r and its source stay open as long. */
+/* Open the model to be evaluated, as o says (its disk is not looked at; seq 0: all positions; dtype
+ * -1: the model's own), with the memory planned. rows: of labelled examples that will
+ * be predicted at once, at most. Closed by evaluator_close also after a failure; r and its source
+ * stay open as long. */
 int  model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                             const struct read_opts *o, uint64_t rows, struct err *err);
 void evaluator_close(struct evaluator *e); // accepts the zero state

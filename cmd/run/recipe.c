@@ -1,22 +1,11 @@
-/* recipe.c: a run's options, kept as it is made and printed as a file. What is printed is what the
- * run has now: a resume may have changed its end. Every option of training is written, so that
- * neither another default nor another machine makes other bits; left out is what belongs to one
- * command only, and what was not asked for and would be refused or mean something else if it were.
- */
+/* recipe.c: of the options that say what a run was made from, those that were given are kept. */
 #include "cmd/run/recipe.h"
 
 #include "cmd/run/settings.h"
-#include "cmd/opt/opt_file.h"
-#include "kernels/matmul.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const struct opt_command pretrain_command, finetune_command; // cmd/cmd.h
-
-/* ---- keeping ---- */
 
 struct keeping { struct session *s; const struct recipe *r; struct err *err; };
 
@@ -29,7 +18,7 @@ static int in_rows(const struct opt_row *rows, const char *name)
 }
 
 /* What says where the run is, or how to read the options, is not what it is made from. */
-static int is_material(const char *name)
+int recipe_keeps(const char *name)
 {
     static const char *const others[] = { "config", "run", "resume", "epochs", "max-seq" };
 
@@ -54,7 +43,7 @@ static int keep_option(void *ctx, const char *name, const char *text)
     const struct opt_row *row;
     int                   path;
 
-    if (!is_material(name) || !opt_was_given(k->r->cmd, k->r->given, name))
+    if (!recipe_keeps(name) || !opt_was_given(k->r->cmd, k->r->given, name))
         return 0;
     row = opt_row_at(k->r->cmd, (size_t)opt_row_find(k->r->cmd, name, strlen(name)), NULL);
     path = row->arg && (strstr(row->arg, "FILE") || strstr(row->arg, "DIR"));
@@ -67,218 +56,4 @@ int recipe_store(struct session *s, const struct recipe *r, struct err *err)
     int            rc = r->cmd ? opt_each(r->cmd, r->opts, keep_option, &k) : 0;
 
     return rc || !r->init ? rc : keep(s, "init", r->init, 1, err);
-}
-
-/* ---- printing ---- */
-
-struct printing {
-    FILE          *out;
-    struct session s; // its database only
-    const char    *dir;
-    int            classifies, evaluates;
-};
-
-/* The stored text of BEFORE.NAME, malloced; NULL: none. */
-static char *stored_text(struct printing *p, const char *before, const char *name)
-{
-    return settings_get(p->s.log, "%s.%s", before, name);
-}
-
-static int stored_there(struct printing *p, const char *before, const char *name)
-{
-    char *text = stored_text(p, before, name);
-    int   there = text && *text;
-
-    free(text);
-    return there;
-}
-
-/* 4G rather than 4294967296, where that is the same. */
-static void print_size(FILE *out, const char *name, const char *text)
-{
-    uint64_t bytes = strtoull(text, NULL, 10);
-    char     buf[32];
-    int      unit = -1;
-
-    while (unit < 3 && bytes && bytes % 1024 == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(buf, sizeof buf, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : &"KMGT"[unit]);
-    opt_file_write(out, name, buf);
-}
-
-/* A line; of repeated strings, which are kept as lines, one each. */
-static int print_text(struct printing *p, const struct opt_row *row, char *text, struct err *err)
-{
-    for (char *at = text, *line; (line = strsep(&at, "\n"));) {
-        for (char *c = line; *c; c++)
-            if ((unsigned char)*c < ' ' || *c == 0x7F || (at && row->type != OPT_STRINGS))
-                return err_set(err, -EBADMSG,
-                               "%s/run.db: the option %s holds a control character, which no file "
-                               "of options can hold",
-                               p->dir, row->name);
-        if (row->type == OPT_SIZE)
-            print_size(p->out, row->name, line);
-        else if (row->type != OPT_FLAG)
-            opt_file_write(p->out, row->name, line);
-        else if (!strcmp(line, "1"))
-            fprintf(p->out, "%s\n", row->name);
-    }
-    return 0;
-}
-
-static int print_stored(struct printing *p, const char *before, const char *key,
-                        const struct opt_row *row, struct err *err)
-{
-    char *text = stored_text(p, before, key);
-    int   rc = text && *text ? print_text(p, row, text, err) : 0;
-
-    free(text);
-    return rc;
-}
-
-/* ---- which ---- */
-
-/* Dropout that was not asked for is the first model's, which --init has again. */
-static int dropout_is_models(struct printing *p)
-{
-    static const char *const parts[] = { "drop_embd", "drop_attn", "drop_resid" };
-    char                    *asked = stored_text(p, "option", "dropout");
-    int                      has = 0;
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *text = stored_text(p, "config", parts[i]);
-
-        has |= text && strtod(text, NULL) > 0;
-        free(text);
-    }
-    has &= p->classifies && !(asked && strtod(asked, NULL) > 0);
-    free(asked);
-    return has;
-}
-
-/* Without --schedule-steps the horizon is --steps, also another one. */
-static int schedule_ends_with_run(struct printing *p)
-{
-    char *steps = stored_text(p, "option", "steps"),
-         *horizon = stored_text(p, "option", "schedule-steps");
-    int   same = steps && horizon && !strcmp(steps, horizon);
-
-    free(steps);
-    free(horizon);
-    return same;
-}
-
-static int is_left_out(struct printing *p, const char *name)
-{
-    if (!strcmp(name, "quiet") || !strcmp(name, "force-device")) // of a command, not of the run
-        return 1;
-    if (!strcmp(name, "devices"))
-        return stored_there(p, "option", "device");
-    if (!strcmp(name, "eval-every") || !strcmp(name, "keep-best"))
-        return !p->evaluates;
-    if (!strcmp(name, "schedule-steps"))
-        return schedule_ends_with_run(p);
-    return !strcmp(name, "dropout") && dropout_is_models(p);
-}
-
-/* auto, or --threads all cores, are written as what they came to. */
-static int print_engine(struct printing *p, const struct opt_row *row, struct err *err)
-{
-    char *engine = settings_get(p->s.log, "engine");
-    int   rc = 0;
-
-    if (engine)
-        engine[strcspn(engine, " ")] = '\0';
-    if (engine && matmul_engine_parse(engine) > 0)
-        opt_file_write(p->out, row->name, engine);
-    else
-        rc = print_stored(p, "option", row->name, row, err);
-    free(engine);
-    return rc;
-}
-
-static int print_training(struct printing *p, struct err *err)
-{
-    int rc = 0;
-
-    for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
-        if (row->type == OPT_LATER || is_left_out(p, row->name))
-            continue;
-        rc = !strcmp(row->name, "blas") ? print_engine(p, row, err)
-                                        : print_stored(p, "option", row->name, row, err);
-    }
-    return rc;
-}
-
-/* Where the tokens are now, or the text they were made from. */
-static int print_tokens(struct printing *p, const char *what, const struct opt_row *row,
-                        struct err *err)
-{
-    return print_stored(p, what, stored_there(p, what, "text") ? "text" : "path", row, err);
-}
-
-static int print_material(struct printing *p, const struct opt_command *cmd, struct err *err)
-{
-    const struct opt_row *row;
-    int                   rc = 0;
-
-    for (size_t i = 0; (row = opt_row_at(cmd, i, NULL)) && !rc; i++) {
-        if (row->type == OPT_LATER || !is_material(row->name))
-            continue;
-        if (!p->classifies && !strcmp(row->name, "data"))
-            rc = print_tokens(p, "data", row, err);
-        else if (!p->classifies && !strcmp(row->name, "eval-data"))
-            rc = print_tokens(p, "eval", row, err);
-        else
-            rc = print_stored(p, "given", row->name, row, err);
-    }
-    return rc;
-}
-
-static int refuse_unknown(struct printing *p, struct err *err)
-{
-    char *command = settings_get(p->s.log, "command");
-
-    err_set(err, -ENOENT,
-            "%s does not keep what it was made from, as runs of this version do; its command line "
-            "was: %s",
-            p->dir, command ? command : "not kept either");
-    free(command);
-    return -ENOENT;
-}
-
-int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err)
-{
-    struct printing           p = { .s = { .log = log }, .dir = dir };
-    const struct opt_command *cmd = &pretrain_command;
-    char                     *task = settings_get(p.s.log, "task"), *text = NULL;
-    size_t                    bytes = 0;
-    int                       rc;
-
-    if (task)
-        cmd = &finetune_command;
-    p.classifies = task != NULL;
-    free(task);
-    p.evaluates = stored_there(&p, "given", "task") || stored_there(&p, "given", "eval-file") ||
-                  stored_there(&p, "eval", "path");
-    if (!stored_there(&p, "given", "init") && !stored_there(&p, "given", "model") &&
-        !stored_there(&p, "given", "n-layer"))
-        return refuse_unknown(&p, err);
-    p.out = open_memstream(&text, &bytes); // a part of it would be another run's
-    if (!p.out)
-        return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
-    fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n",
-            cmd->name);
-    rc = print_material(&p, cmd, err);
-    fputc('\n', p.out);
-    if (!rc)
-        rc = print_training(&p, err);
-    if (fclose(p.out) && !rc)
-        rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
-    if (!rc)
-        fwrite(text, 1, bytes, out);
-    free(text);
-    return rc;
 }

@@ -7,8 +7,6 @@
 
 #include "cmd/run/session.h"
 
-#include <stdio.h>
-
 /* A command line, or what stands for one. The zero state: a run that nobody asks for again. */
 struct recipe {
     const struct opt_command *cmd;
@@ -17,11 +15,10 @@ struct recipe {
     const char               *init; // a folder to begin with that is no option of cmd's, or NULL
 };
 
+/* Does this option say what a run is made from? */
+int recipe_keeps(const char *name);
+
 /* Keep the options of a run that is being made. */
 int recipe_store(struct session *s, const struct recipe *r, struct err *err);
-
-/* Print the file for the run in `dir`, whose database is open as `log`. -ENOENT, with a sentence,
- * if the run does not keep what it was made from; -EBADMSG for what no line of a file can hold. */
-int recipe_print(FILE *out, struct runlog *log, const char *dir, struct err *err);
 
 #endif

@@ -27,11 +27,11 @@ struct session {
     struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c
 };
 
-/* How a run is opened. WRITE takes its lock, and removes what a killed process left. READ is for one
- * that cannot be written to; a process that writes is kept away where run.lock can be read. EITHER
- * is WRITE where that is allowed and the disk is not full, else READ: for commands that read, and
- * write only what a kill left. PAST is for one whose log (run.db-wal) is damaged, as far as it is
- * whole (runlog_open_past). */
+/* How a run is opened. WRITE takes its lock, and removes what a killed process left. READ is for
+ * one that cannot be written to; a process that writes is kept away where run.lock can be read.
+ * EITHER is WRITE where that is allowed and the disk is not full, else READ: for commands that
+ * read, and write only what a kill left. PAST is for one whose log (run.db-wal) is damaged, as far
+ * as it is whole (runlog_open_past). */
 enum session_how { SESSION_WRITE, SESSION_READ, SESSION_EITHER, SESSION_PAST };
 
 /* Open RUN and load what is stored. Closed by session_close also after a failure. Where something

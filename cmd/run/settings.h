@@ -1,8 +1,8 @@
 /* settings.h: the settings of a run: named texts in its run.db. What is stored under which name:
  *
  *     id                32 hex digits made at creation
- *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps; since fine-tuning n_labels
- *                       drop_embd drop_attn drop_resid
+ *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps; since fine-tuning
+ *                       n_labels drop_embd drop_attn drop_resid
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes

@@ -19,7 +19,8 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
 int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
                     struct err *err);
 
-/* Train a tokenizer of `vocab` ids on texts[0..n) and write its files into dir. *ids: those it has. */
+/* Train a tokenizer of `vocab` ids on texts[0..n) and write its files into dir. *ids: what it
+ * has. */
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err);
 

@@ -151,6 +151,17 @@ const struct opt_row read_rows[] = {
     { 0 },
 };
 
+int train_opts_default(struct train_opts *o, struct err *err)
+{
+    static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
+    static const struct opt_command none = {
+        .name = "run", .usage = "", .summary = "", .parts = parts, .size = sizeof *o
+    };
+    char *argv[] = { (char *)(uintptr_t)"run", NULL };
+
+    return opt_parse(&none, 1, argv, o, NULL, err);
+}
+
 int train_opts_check(struct train_opts *o, struct err *err)
 {
     uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;

@@ -85,6 +85,9 @@ extern const char *const train_mode_names[];  // "mem" "base" "su" "su+o" "su+o+
 extern const char *const train_csd_names[];   // "emu" "null": what csd_find takes
 extern const char *const train_disk_names[];  // "uring" "sync" "null": what disk_open takes
 
+/* What --help says: for who has no command line. -ENOMEM. */
+int train_opts_default(struct train_opts *o, struct err *err);
+
 /* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr;
  * warm-up within the horizon; --devices or --device; error feedback needs compress; ... */
 int train_opts_check(struct train_opts *o, struct err *err);

@@ -1,0 +1,41 @@
+/* life.h: the life of a run: the beginning for a program that has siTrain in it. It needs no
+ * command line, and nothing of it prints, exits, or looks at signals. examples/train.c is one.
+ *
+ *     tokenise_train(&text, 1, 512, "tok", &ids, ev, &err)         a tokenizer of its own
+ *
+ *     train_opts_default(&o, &err)                                 how to train;
+ *     newrun_create(&(struct newrun){ .dir = "run", .gpt = gpt,    which model, on which text:
+ *                   .o = &o, .tokenizer = "tok",                   the folder run is complete,
+ *                   .data = text, .events = ev }, &err)            or is not made
+ *
+ *     session_open(&s, "run", SESSION_WRITE, ev, &err)             the run, locked
+ *     training_run(&s, &end, &err)                                 trained from its last commit on
+ *     session_close(&s)
+ *
+ *     model_folder_open(&m, "run", NULL, ev, &err)                 the model in it, or in a Hugging
+ *     model_folder_evaluator(&e, &m, &read, 0, &err)               Face folder, to be read:
+ *     evaluate_tokens(&e, tokens, 0, &loss, &n, &err)              its loss on a file of tokens
+ *     evaluator_close(&e)
+ *     model_folder_close(&m)
+ *
+ *     generator_open(&g, "run", NULL, &read, &sampling, ev, &err)  the same, to continue texts
+ *     generator_start(&g, 1, positions, n, &err)
+ *     generator_feed(&g, &ids, &n, &logits, &err)                  the prompt, then each token
+ *     generator_pick(&g, logits, 0, position)
+ *     generator_close(&g)
+ *
+ * ev is a struct events: callbacks that hear of steps, evaluations, notices and of work that
+ * lasts, and that are asked whether to stop; NULL: nobody is. A run that was stopped, or killed, is
+ * opened again and goes on, to the same bits. Every function that can fail returns 0 or -errno and
+ * writes a sentence into struct err. A process trains one run at a time. */
+#ifndef CMD_RUN_LIFE_H
+#define CMD_RUN_LIFE_H
+
+#include "cmd/run/events.h"
+#include "cmd/run/generator.h"
+#include "cmd/run/model_folder.h"
+#include "cmd/run/newrun.h"
+#include "cmd/run/tokenise.h"
+#include "cmd/run/training.h"
+
+#endif
