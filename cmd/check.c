@@ -11,6 +11,7 @@
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/exports.h"
+#include "csd/disk.h"
 #include "data/tensors/safetensors.h"
 #include "data/text/tokenizer.h"
 #include "model/finite.h"
@@ -31,6 +32,12 @@ struct check_opts {
     int         repair, disk, quiet;
 };
 
+/* A disk that stores nothing has nothing to be checked. */
+static const char *disk_word(size_t i)
+{
+    return disk_at(i) && !(disk_at(i)->flags & DISK_FAKE) ? disk_name(i) : NULL;
+}
+
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what),
       .help = "a run, or a folder that export wrote" },
@@ -38,27 +45,16 @@ static const struct opt_row rows[] = {
       .help = "make again what can be: wire parameters from their master, a superblock; mode mem "
               "goes back to the image before; give up damaged rows of measurements; cut a damaged "
               "log of run.db to where all else fits" },
-    { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", "uring|sync",
+    { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", disk_word,
       .help = "how devices are read; if not given, as the run does" },
     { "quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged" },
     { 0 }
 };
 static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};
 
-const struct opt_command check_command = {
-    "check",
-    "RUN|HFDIR [--repair]",
-    "read everything of a run, or of an export, and say whether it is whole",
-    "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. Nothing is "
-    "written without --repair.",
-    parts,
-    sizeof(struct check_opts),
-    NULL,
-    NULL,
-};
-
 struct check {
     const struct check_opts *o;
+    const char              *disk; // asked for; NULL: the run's own
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
@@ -360,7 +356,7 @@ static int go_back(struct check *c, struct err *err)
 }
 
 /* run.db cannot be opened. Of a damaged log, what was committed before may do. */
-static int check_past(struct check *c, int disk_given, struct err *err)
+static int check_past(struct check *c, struct err *err)
 {
     uint64_t found = c->damaged;
     int      rc;
@@ -369,8 +365,8 @@ static int check_past(struct check *c, int disk_given, struct err *err)
     rc = session_open(&c->s, c->o->what, SESSION_PAST, &say_events, err);
     if (rc || !c->s.past) // damaged settings: without them nothing else can be found
         return rc == -ENOMEM ? rc : 0;
-    if (disk_given)
-        c->s.run.disk = train_disk_names[c->o->disk];
+    if (c->disk)
+        c->s.run.disk = c->disk;
     rc = check_parts(c, err);
     if (!rc && c->damaged > found)
         remark("that is by what is whole of run.db, an earlier step's: what does not fit it may be "
@@ -378,16 +374,16 @@ static int check_past(struct check *c, int disk_given, struct err *err)
     return rc || c->damaged > found ? rc : go_back(c, err);
 }
 
-static int check_run(struct check *c, int disk_given, struct err *err)
+static int check_run(struct check *c, struct err *err)
 {
     int rc = session_open(&c->s, c->o->what, c->o->repair ? SESSION_WRITE : SESSION_READ,
                           &say_events, err);
 
-    if (disk_given && !rc)
-        c->s.run.disk = train_disk_names[c->o->disk];
+    if (c->disk && !rc)
+        c->s.run.disk = c->disk;
     if (rc == -EBADMSG) {
         damage(c, err->text);
-        rc = check_past(c, disk_given, err);
+        rc = check_past(c, err);
     } else if (!rc) {
         c->mend = c->o->repair;
         rc = check_parts(c, err);
@@ -429,29 +425,34 @@ static int check_folder(struct check *c, struct err *err)
     return rc;
 }
 
-int cmd_check(int argc, char **argv)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct check_opts o;
-    struct opt_given  given;
-    struct check      c = { .o = &o};
-    struct err        err = { 0 };
-    int               rc, code = opt_start(&check_command, argc, argv, &o, &given);
+    struct check_opts *o = line->options;
+    struct check       c = { .o = o };
+    int                rc;
 
-    if (code >= 0)
-        return code;
     stop_catch();
-    progress_quiet(o.quiet);
-    if (session_is_run(o.what))
-        rc = check_run(&c, opt_was_given(&check_command, &given, "disk"), &err);
-    else if (hf_is_folder(o.what))
-        rc = check_folder(&c, &err);
+    progress_quiet(o->quiet);
+    if (opt_given(line, "disk"))
+        c.disk = disk_name((size_t)o->disk);
+    if (session_is_run(o->what))
+        rc = check_run(&c, err);
+    else if (hf_is_folder(o->what))
+        rc = check_folder(&c, err);
     else
-        rc = err_misuse(&err,
-                        "%s: neither a run (with run.db) nor a Hugging Face folder (with "
-                        "config.json)",
-                        o.what);
-    code = rc ? opt_fail("check", &err) : c.damaged > c.mended;
+        rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "
+                        "config.json)", o->what);
     session_close(&c.s);
-    opt_release(&check_command, &o);
-    return code;
+    return rc ? rc : c.damaged > c.mended;
 }
+
+const struct opt_command check_command = {
+    .name = "check",
+    .usage = "RUN|HFDIR [--repair]",
+    .summary = "read everything of a run, or of an export, and say whether it is whole",
+    .text = "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. "
+            "Nothing is written without --repair.",
+    .parts = parts,
+    .size = sizeof(struct check_opts),
+    .run = run,
+};

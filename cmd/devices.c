@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -26,12 +27,6 @@ static const struct opt_row rows[] = {
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
-
-const struct opt_command devices_command = {
-    "devices", "[--dir DIR]",
-    "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives", NULL,
-    parts, sizeof(struct devices_opts), NULL, NULL,
-};
 
 /* ---- small files of the kernel ---- */
 
@@ -122,7 +117,7 @@ static void print_memory(void)
 
 /* ---- engines ---- */
 
-static void print_engine(enum matmul_engine e)
+static void print_engine(size_t e)
 {
     static const enum dtype dtypes[] = { DT_F32, DT_BF16 };
 
@@ -132,9 +127,9 @@ static void print_engine(enum matmul_engine e)
         };
         struct matmul      *mm = NULL;
         char                why[256] = "";
-        int                 rc = matmul_open(&mm, e, &shape, 1, 1, why, sizeof why);
+        int                 rc = matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, why, sizeof why);
 
-        printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtypes[i] == DT_F32 ? "fp32" : "bf16",
+        printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtype_name(dtypes[i]),
                rc ? why : matmul_describe(mm));
         matmul_close(rc ? NULL : mm);
     }
@@ -167,9 +162,9 @@ static void print_disks(const char *dir, const char *folder)
     char *path;
 
     printf("\nDisks (--disk), tried in %s\n", dir);
-    for (size_t i = 0; train_disk_names[i]; i++)
-        if (asprintf(&path, "%s/%s", folder, train_disk_names[i]) >= 0) {
-            print_disk(train_disk_names[i], path);
+    for (size_t i = 0; disk_at(i); i++)
+        if (asprintf(&path, "%s/%s", folder, disk_name(i)) >= 0) {
+            print_disk(disk_name(i), path);
             free(path);
         }
 }
@@ -177,15 +172,8 @@ static void print_disks(const char *dir, const char *folder)
 static void print_csds(void)
 {
     printf("\nComputational storage devices (--csd)\n");
-    for (size_t i = 0; train_csd_names[i]; i++) {
-        const struct csd_ops *ops = csd_find(train_csd_names[i]);
-
-        printf("  %-9s %s%s\n", train_csd_names[i], ops ? "available" : "not in this build",
-               !ops                      ? ""
-               : (ops->flags & CSD_FAKE) ? ", stores nothing"
-                                         : ", emulated: its own worker, ring and memory");
-    }
-    printf("  %-9s not in this version\n", "xrt");
+    for (size_t i = 0; csd_at(i); i++)
+        printf("  %-9s available, %s\n", csd_name(i), csd_at(i)->about);
 }
 
 /* ---- drives ---- */
@@ -255,36 +243,40 @@ static void print_all(const char *dir, const char *folder)
     print_cpu();
     print_memory();
     printf("\nEngines (--blas)\n");
-    print_engine(MATMUL_OPENBLAS);
-    print_engine(MATMUL_ONEDNN);
-    print_engine(MATMUL_AUTO);
+    for (size_t e = 0; matmul_engine_name(e); e++)
+        print_engine(e);
     print_disks(dir, folder);
     print_csds();
     print_drives();
 }
 
-int cmd_devices(int argc, char **argv)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct devices_opts o;
-    struct err          err = { 0 };
-    struct file_new     scratch = { 0 };
-    char               *path = NULL;
-    int                 rc = opt_start(&devices_command, argc, argv, &o, NULL);
+    struct devices_opts *o = line->options;
+    struct file_new      scratch = { 0 };
+    char                *path = NULL;
+    int                  rc;
 
-    if (rc >= 0)
-        return rc;
     stop_catch();
-    if (asprintf(&path, "%s/.siTrain-devices", o.dir) < 0)
-        rc = err_set(&err, -ENOMEM, "out of memory");
-    else if ((rc = file_new_scratch(&scratch, path, &err)))
-        rc = err_set(&err, rc, "make a folder in %s: %s; name one that can be written with --dir",
-                     o.dir, strerror(-rc));
+    if (asprintf(&path, "%s/.siTrain-devices", o->dir) < 0)
+        rc = err_set(err, -ENOMEM, "out of memory");
+    else if ((rc = file_new_scratch(&scratch, path, err)))
+        rc = err_set(err, rc, "make a folder in %s: %s; name one that can be written with --dir",
+                     o->dir, strerror(-rc));
     else
-        print_all(o.dir, scratch.temp);
+        print_all(o->dir, scratch.temp);
     file_new_abort(&scratch);
     free(path);
     if (!rc && stop_asked())
-        rc = err_stopped(&err, "stopped; nothing is left in %s", o.dir);
-    opt_release(&devices_command, &o);
-    return rc ? opt_fail("devices", &err) : 0;
+        rc = err_stopped(err, "stopped; nothing is left in %s", o->dir);
+    return rc;
 }
+
+const struct opt_command devices_command = {
+    .name = "devices",
+    .usage = "[--dir DIR]",
+    .summary = "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives",
+    .parts = parts,
+    .size = sizeof(struct devices_opts),
+    .run = run,
+};

@@ -33,8 +33,8 @@ static const struct opt_row rows[] = {
       .help = "a token file or a text; with --task its folder" },
     { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR",
       .help = "for texts; else the model's own" },
-    { "task", OPT_STRING, offsetof(struct eval_opts, task), .arg = "TASK",
-      .help = "of a classifier: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
+    { "task", OPT_STRING, offsetof(struct eval_opts, task), .words = task_word,
+      .help = "of a classifier: the task" },
     { "eval-file", OPT_STRING, offsetof(struct eval_opts, eval_file), .arg = "FILE",
       .help = "of a classifier: rows of one's own, as finetune takes them" },
     { "test-file", OPT_STRING, offsetof(struct eval_opts, test_file), .arg = "FILE",
@@ -56,18 +56,6 @@ static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Machine", read_rows, offsetof(struct eval_opts, read) },
                                          { 0 } };
 
-const struct opt_command eval_command = {
-    "eval",
-    "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)",
-    "the loss of a model on a file, or a classifier's metrics",
-    "A language model: rows of --seq tokens are taken one after the other; every token is "
-    "predicted from those before it in its row. A classifier or regressor: the development set of "
-    "a GLUE task, or rows of one's own.",
-    parts,
-    sizeof(struct eval_opts),
-    NULL,
-    NULL,
-};
 
 /* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
 static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
@@ -126,14 +114,16 @@ static int run_eval(const struct model_folder *r, struct tokens *data, const str
     return rc;
 }
 
-static int eval(struct eval_opts *o, int dtype_given, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct model_folder  r;
-    struct tokens *data = NULL;
-    int            rc = model_folder_open(&r, o->model, train_disk_names[o->read.disk],
-                                          &say_events, err);
+    struct eval_opts   *o = line->options;
+    struct model_folder r;
+    struct tokens      *data = NULL;
+    int                 rc;
 
-    if (!dtype_given)
+    stop_catch();
+    rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
+    if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
         struct eval_task e = { .model = o->model,
@@ -150,10 +140,8 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
 
         rc = eval_task(&r, &e, &o->read, err);
     } else if (!rc && r.gpt.n_labels) {
-        rc = err_misuse(err,
-                        "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, says "
-                        "what it is evaluated on",
-                        o->model);
+        rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
+                        "says what it is evaluated on", o->model);
     } else if (!rc) {
         rc = columns_check(&o->columns, 0, err);
         if (!rc)
@@ -166,18 +154,14 @@ static int eval(struct eval_opts *o, int dtype_given, struct err *err)
     return rc;
 }
 
-int cmd_eval(int argc, char **argv)
-{
-    struct eval_opts o;
-    struct opt_given given;
-    struct err       err = { 0 };
-    int              code = opt_start(&eval_command, argc, argv, &o, &given);
-
-    if (code >= 0)
-        return code;
-    stop_catch();
-    code =
-        eval(&o, opt_was_given(&eval_command, &given, "dtype"), &err) ? opt_fail("eval", &err) : 0;
-    opt_release(&eval_command, &o);
-    return code;
-}
+const struct opt_command eval_command = {
+    .name = "eval",
+    .usage = "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)",
+    .summary = "the loss of a model on a file, or a classifier's metrics",
+    .text = "A language model: rows of --seq tokens are taken one after the other; every token "
+            "is predicted from those before it in its row. A classifier or regressor: the "
+            "development set of a GLUE task, or rows of one's own.",
+    .parts = parts,
+    .size = sizeof(struct eval_opts),
+    .run = run,
+};

@@ -74,10 +74,7 @@ static int find_task(struct evaluation *v, struct err *err)
                           "gives its loss, finetune trains one",
                           v->e->model);
     if (v->e->task && !known)
-        return err_misuse(err,
-                          "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or "
-                          "wnli",
-                          v->e->task);
+        return opt_words_refuse("task", v->e->task, task_word, err);
     if (known && known->n_labels != n)
         return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n,
                           n == 1 ? " (a regressor)" : "es", known->title, known->n_labels,

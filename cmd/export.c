@@ -19,22 +19,11 @@ static const struct opt_row rows[] = {
       .help = "the run (or a Hugging Face folder, to convert)" },
     { "HFDIR", OPT_ARG, offsetof(struct export_opts, dir),
       .help = "the folder to write: not there yet, or empty" },
-    { "dtype", OPT_WORD, offsetof(struct export_opts, dtype), "fp32", "fp32|bf16|fp16",
+    { "dtype", OPT_WORD, offsetof(struct export_opts, dtype), "fp32", dtype_name,
       .help = "of the tensors" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
-
-const struct opt_command export_command = {
-    "export",
-    "RUN HFDIR [--dtype fp32|bf16|fp16]",
-    "write a folder that Hugging Face's transformers loads",
-    "The same parameters give the same model.safetensors, byte for byte.",
-    parts,
-    sizeof(struct export_opts),
-    NULL,
-    NULL,
-};
 
 /* Where to go on from, should the run be damaged. The export is whole without: it is said, and no
  * failure. */
@@ -56,7 +45,7 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
 
 static int write_folder(struct model_folder *r, const struct export_opts *o, struct err *err)
 {
-    static const enum st_dtype dtypes[] = { ST_F32, ST_BF16, ST_F16 };
+    static const enum st_dtype dtypes[] = { [DT_F32] = ST_F32, [DT_BF16] = ST_BF16, [DT_F16] = ST_F16 };
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
                                      .endoftext = -1 };
     struct watch               w;
@@ -89,23 +78,28 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     return rc;
 }
 
-int cmd_export(int argc, char **argv)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct export_opts o;
-    struct model_folder      r;
-    struct err         err = { 0 };
-    int                rc, code = opt_start(&export_command, argc, argv, &o, NULL);
+    struct export_opts *o = line->options;
+    struct model_folder r;
+    int                 rc;
 
-    if (code >= 0)
-        return code;
     stop_catch();
-    rc = model_folder_open(&r, o.run, NULL, &say_events, &err);
+    rc = model_folder_open(&r, o->run, NULL, &say_events, err);
     if (!rc)
-        rc = write_folder(&r, &o, &err);
+        rc = write_folder(&r, o, err);
     if (!rc)
-        printf("%s: %.4g million parameters\n", o.dir, (double)gpt_total(&r.gpt) / 1e6);
+        printf("%s: %.4g million parameters\n", o->dir, (double)gpt_total(&r.gpt) / 1e6);
     model_folder_close(&r);
-    code = rc ? opt_fail("export", &err) : 0;
-    opt_release(&export_command, &o);
-    return code;
+    return rc;
 }
+
+const struct opt_command export_command = {
+    .name = "export",
+    .usage = "RUN HFDIR [--dtype fp32|bf16|fp16]",
+    .summary = "write a folder that Hugging Face's transformers loads",
+    .text = "The same parameters give the same model.safetensors, byte for byte.",
+    .parts = parts,
+    .size = sizeof(struct export_opts),
+    .run = run,
+};

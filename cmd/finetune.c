@@ -41,31 +41,31 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
-    { "task", OPT_STRING, AT(task), .arg = "TASK",
-      .help = "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli" },
-    { "data", OPT_STRING, AT(data), .arg = "DIR",
-      .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them" },
-    { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
+    { "task", OPT_STRING, AT(task), .words = task_word, .help = "a GLUE task",
+      .kept = OPT_SOURCE },
+    { "data", OPT_PATH, AT(data), .arg = "DIR",
+      .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them", .kept = OPT_SOURCE },
+    { "train-file", OPT_PATH, AT(train_file), .arg = "FILE",
       .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and "
-              "sentence2, and label; or as --text-column and the others say" },
-    { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on" },
-    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
-      .help = "the same, to predict; labels are not looked at" },
+              "sentence2, and label; or as --text-column and the others say", .kept = OPT_SOURCE },
+    { "eval-file", OPT_PATH, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on", .kept = OPT_SOURCE },
+    { "test-file", OPT_PATH, AT(test_file), .arg = "FILE",
+      .help = "the same, to predict; labels are not looked at", .kept = OPT_SOURCE },
     { "regression", OPT_FLAG, AT(regression),
-      .help = "labels are numbers to come near to; else that is so where one is not whole" },
-    { "init", OPT_STRING, AT(init), .arg = "HFDIR|RUN",
-      .help = "begin with this model; a head for as many classes is kept" },
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
-      .help = "else the one in --init's folder" },
+      .help = "labels are numbers to come near to; else that is so where one is not whole", .kept = OPT_SOURCE },
+    { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN",
+      .help = "begin with this model; a head for as many classes is kept", .kept = OPT_SOURCE },
+    { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR",
+      .help = "else the one in --init's folder", .kept = OPT_SOURCE },
     { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000,
       .help = "how often each row is trained on; --steps says otherwise" },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
-    { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end" },
+    { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end", .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, AT(max_train),
-      .help = "train on the first N rows only; 0: all" },
-    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "evaluate on the first N only" },
-    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "predict the first N only" },
+      .help = "train on the first N rows only; 0: all", .kept = OPT_SOURCE },
+    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "evaluate on the first N only", .kept = OPT_SOURCE },
+    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "predict the first N only", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -77,21 +77,6 @@ static const struct opt_part parts[] = {
 static const struct opt_default defaults[] = { { "steps", NULL },        { "batch", "32" },
                                                { "lr", "5e-5" },         { "warmup", "6%" },
                                                { "schedule", "linear" }, { 0 } };
-
-const struct opt_command finetune_command = {
-    "finetune",
-    "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init HFDIR|RUN "
-    "[--epochs N] | --resume RUN",
-    "train a classifier or regressor: a GLUE task, or your own rows",
-    "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are padded to their "
-    "longest row. The development set is evaluated after each epoch, if --eval-every does not say "
-    "otherwise. RUN gets the files that Hugging Face's run_glue.py writes, and its options are "
-    "taken.",
-    parts,
-    sizeof(struct finetune_opts),
-    run_glue_aliases,
-    defaults,
-};
 
 /* ---- a new run ---- */
 
@@ -196,11 +181,7 @@ static int find_task(struct material *m, const struct finetune_opts *o, struct e
         return rc;
     }
     m->task = task_find(o->task);
-    return m->task ? 0
-                   : err_misuse(err,
-                                "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte "
-                                "or wnli",
-                                o->task);
+    return m->task ? 0 : opt_words_refuse("task", o->task, task_word, err);
 }
 
 /* The tokenizer must be the model's. */
@@ -225,10 +206,11 @@ static int check_tokenizer(struct material *m, struct err *err)
     return rc;
 }
 
-static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size_t positions,
-                    struct err *err)
+static int pick_seq(const struct opt_line *line, size_t positions, struct err *err)
 {
-    if (opt_was_given(&finetune_command, given, "seq") && o->max_seq && o->max_seq != o->train.seq)
+    struct finetune_opts *o = line->options;
+
+    if (opt_given(line, "seq") && o->max_seq && o->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
     if (!o->train.seq)
         o->train.seq = labelled_seq(o->max_seq, positions);
@@ -239,16 +221,16 @@ static int pick_seq(struct finetune_opts *o, const struct opt_given *given, size
 }
 
 /* How long: what --epochs means in steps. */
-static void pick_steps(struct finetune_opts *o, const struct opt_given *given, uint64_t train_rows_,
-                       uint64_t *epochs)
+static void pick_steps(const struct opt_line *line, uint64_t train_rows_, uint64_t *epochs)
 {
-    uint64_t each = labelled_epoch_steps(train_rows_, &o->train);
+    struct finetune_opts *o = line->options;
+    uint64_t              each = labelled_epoch_steps(train_rows_, &o->train);
 
     if (!o->train.steps)
         o->train.steps = o->epochs * each;
     if (!o->train.schedule_steps)
         o->train.schedule_steps = o->train.steps;
-    if (!opt_was_given(&finetune_command, given, "eval-every"))
+    if (!opt_given(line, "eval-every"))
         o->train.eval_every = each;
     *epochs = o->train.steps / each + (o->train.steps % each != 0);
     o->train.threads = session_threads(o->train.threads);
@@ -283,24 +265,24 @@ static int take_head(struct material *m, const char *init, struct err *err)
     return 0;
 }
 
-static void model_choose(struct material *m, const struct finetune_opts *o,
-                         const struct opt_given *given)
+static void model_choose(struct material *m, const struct opt_line *line)
 {
-    struct gpt_config *g = &m->n.gpt;
+    const struct finetune_opts *o = line->options;
+    struct gpt_config          *g = &m->n.gpt;
 
     *g = m->init.gpt;
     g->n_labels = m->task->n_labels;
-    if (opt_was_given(&finetune_command, given, "dropout"))
+    if (opt_given(line, "dropout"))
         g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
     m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
                                     m->task->labels ? m->task->n_labels : 0 };
 }
 
 /* Everything that can be refused, before anything is made. */
-static int gather(struct material *m, struct finetune_opts *o, const struct opt_given *given,
-                  struct err *err)
+static int gather(struct material *m, const struct opt_line *line, struct err *err)
 {
-    int rc = check_source(o, err);
+    struct finetune_opts *o = line->options;
+    int                   rc = check_source(o, err);
 
     if (!rc)
         rc = find_task(m, o, err);
@@ -311,16 +293,16 @@ static int gather(struct material *m, struct finetune_opts *o, const struct opt_
     rc = take_head(m, o->init, err);
     if (rc)
         return rc;
-    model_choose(m, o, given);
+    model_choose(m, line);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : *m->init.tokenizer ? m->init.tokenizer : NULL;
-    rc = pick_seq(o, given, m->n.gpt.n_positions, err);
+    rc = pick_seq(line, m->n.gpt.n_positions, err);
     if (!rc)
         rc = m->own ? add_own_files(m, o, err) : add_task_files(m, o, err);
     if (!rc)
         rc = check_tokenizer(m, err);
     if (rc)
         return rc;
-    pick_steps(o, given, m->file[0].rows, &m->n.epochs);
+    pick_steps(line, m->file[0].rows, &m->n.epochs);
     m->n.examples = m->file;
     m->n.n_examples = m->files;
     m->n.labels = &m->labels;
@@ -355,16 +337,16 @@ static void say_own(const struct material *m)
                 i + 1 < n && i + 1 < MOST ? "," : n > MOST ? ", ...\n" : "\n");
 }
 
-static int make_run(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
-                    struct err *err)
+static int make_run(struct opt_line *line, struct err *err)
 {
+    struct finetune_opts *o = line->options;
     struct material m = { .n = { .dir = o->run,
                                  .o = &o->train,
-                                 .recipe = { &finetune_command, given, o, NULL },
-                                 .argc = argc,
-                                 .argv = argv,
+                                 .recipe = { line, NULL },
+                                 .argc = line->argc,
+                                 .argv = line->argv,
                                  .events = &say_events } };
-    int             rc = gather(&m, o, given, err);
+    int             rc = gather(&m, line, err);
 
     if (!rc)
         rc = newrun_create(&m.n, err);
@@ -398,34 +380,31 @@ static int epoch_steps(struct session *s, uint64_t *out, struct err *err)
     return *out ? 0 : err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
 }
 
-static int resume_options(struct session *s, const struct finetune_opts *o,
-                          const struct opt_given *given, struct err *err)
+static int resume_options(struct session *s, struct opt_line *line, struct err *err)
 {
-    struct finetune_opts said = *o;
-    struct opt_given     which = *given;
-    uint64_t             each;
-    int                  rc = epoch_steps(s, &each, err);
+    struct finetune_opts *o = line->options;
+    uint64_t              each;
+    int                   rc = epoch_steps(s, &each, err);
 
     if (rc)
         return rc;
     if (o->max_seq) {
-        said.train.seq = o->max_seq;
-        opt_mark_given(&finetune_command, &which, "seq");
+        o->train.seq = o->max_seq;
+        opt_mark_given(line, "seq");
     }
-    if (opt_was_given(&finetune_command, given, "epochs") &&
-        !opt_was_given(&finetune_command, given, "steps")) {
-        said.train.steps = o->epochs * each;
-        opt_mark_given(&finetune_command, &which, "steps");
+    if (opt_given(line, "epochs") && !opt_given(line, "steps")) {
+        o->train.steps = o->epochs * each;
+        opt_mark_given(line, "steps");
     }
-    rc = training_overlay(s, &finetune_command, &which, &said, &said.train, 0, err);
+    rc = training_overlay(s, line, &o->train, 0, err);
     if (!rc)
         rc = train_opts_check(&s->o, err);
     return rc ? rc : session_config(s, err);
 }
 
-static int open_run(struct session *s, const struct finetune_opts *o, const struct opt_given *given,
-                    struct err *err)
+static int open_run(struct session *s, struct opt_line *line, struct err *err)
 {
+    const struct finetune_opts *o = line->options;
     int rc = session_open(s, o->resume ? o->resume : o->run, SESSION_WRITE, &say_events, err);
 
     if (!rc && !settings_has(s->log, "task"))
@@ -435,7 +414,7 @@ static int open_run(struct session *s, const struct finetune_opts *o, const stru
                         o->resume, o->resume);
     if (rc || !o->resume)
         return rc;
-    rc = resume_options(s, o, given, err);
+    rc = resume_options(s, line, err);
     if (!rc)
         training_tell_schedule(s);
     return rc;
@@ -462,21 +441,23 @@ static void print_table(const struct finetune_results *o)
     }
 }
 
-static int finetune(struct finetune_opts *o, const struct opt_given *given, int argc, char **argv,
-                    int *code, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct session s = { 0 };
+    struct finetune_opts   *o = line->options;
+    struct session          s = { 0 };
     struct finetune_results after = { 0 };
-    uint64_t       before, applied;
-    struct training_end end;
-    int            rc;
+    uint64_t                before, applied;
+    struct training_end     end;
+    int                     code = 0, rc;
 
+    stop_catch();
+    progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    rc = o->resume ? resume_check(o, err) : make_run(o, given, argc, argv, err);
+    rc = o->resume ? resume_check(o, err) : make_run(line, err);
     if (!rc)
-        rc = open_run(&s, o, given, err);
+        rc = open_run(&s, line, err);
     if (!rc)
         rc = run_position(&s.run, &before, &applied, err);
     progress_quiet(s.o.quiet);
@@ -484,35 +465,30 @@ static int finetune(struct finetune_opts *o, const struct opt_given *given, int 
     if (!rc)
         rc = training_run(&s, &end, err);
     if (!rc)
-        *code = say_training_end(&s, &end);
-    if (!rc && *code == 0)
+        code = say_training_end(&s, &end);
+    if (!rc && code == 0)
         rc = finetune_results_write(&after, &s, before, err);
-    if (!rc && *code == 0 && after.results.n_evals)
+    if (!rc && code == 0 && after.results.n_evals)
         print_table(&after);
     session_close(&s);
-    if (!rc && *code == 0)
-        rc = finetune_results_predict(&after, err); // with the run closed: it is read like any
-                                                    // other model
+    if (!rc && code == 0) // with the run closed: it is read like any other model
+        rc = finetune_results_predict(&after, err);
     finetune_results_release(&after);
-    return rc;
+    return rc ? rc : code;
 }
 
-int cmd_finetune(int argc, char **argv)
-{
-    struct finetune_opts o;
-    struct opt_given     given;
-    struct err           err = { 0 };
-    int                  rc, code = opt_start(&finetune_command, argc, argv, &o, &given);
-
-    if (code >= 0)
-        return code;
-    stop_catch();
-    progress_quiet(o.train.quiet);
-    code = 0;
-    rc = finetune(&o, &given, argc, argv, &code, &err);
-    progress_make_way();
-    if (rc)
-        code = opt_fail("finetune", &err);
-    opt_release(&finetune_command, &o);
-    return code;
-}
+const struct opt_command finetune_command = {
+    .name = "finetune",
+    .usage = "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init "
+             "HFDIR|RUN [--epochs N] | --resume RUN",
+    .summary = "train a classifier or regressor: a GLUE task, or your own rows",
+    .text = "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are "
+            "padded to their longest row. The development set is evaluated after each epoch, if "
+            "--eval-every does not say otherwise. RUN gets the files that Hugging Face's "
+            "run_glue.py writes, and its options are taken.",
+    .parts = parts,
+    .size = sizeof(struct finetune_opts),
+    .run = run,
+    .aliases = run_glue_aliases,
+    .defaults = defaults,
+};

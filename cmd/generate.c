@@ -7,7 +7,6 @@
 #include "cmd/say/say.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,19 +36,6 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Machine", read_rows, AT(read) },
                                          { 0 } };
-
-const struct opt_command generate_command = {
-    .name = "generate",
-    .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
-    .summary = "continue a text",
-    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or "
-            "before a --stop text. Several prompts go through the model together, each as if it "
-            "were alone; --batch N given: N continuations of each. Between two texts stands a line "
-            "---. A model that does not fit into --host-mem is read from its drive for every "
-            "token.",
-    .parts = parts,
-    .size = sizeof(struct generate_opts),
-};
 
 struct sequence {
     size_t        prompt;   // which
@@ -230,37 +216,35 @@ static int check(const struct generate_opts *o, struct err *err)
     return 0;
 }
 
-static int generate(const struct generate_opts *o, int *code, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct generator g = { 0 };
-    int              rc = check(o, err);
+    struct generate_opts *o = line->options;
+    struct generator      g = { 0 };
+    int                   code = 0, rc;
 
-    signal(SIGPIPE, SIG_IGN);
+    o->tokens_given = opt_given(line, "tokens");
+    o->batch_given = opt_given(line, "batch");
+    if (!opt_given(line, "dtype"))
+        o->read.dtype = -1;
+    rc = check(o, err);
     if (!rc)
         rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
     if (!rc)
-        rc = o->chat ? chat_run(&g, o, code, err) : generate_prompts(&g, o, err);
+        rc = o->chat ? chat_run(&g, o, &code, err) : generate_prompts(&g, o, err);
     generator_close(&g);
-    return rc == -EPIPE ? 0 : rc; // nobody reads any more, which is no failure
+    return rc == -EPIPE ? 0 : rc ? rc : code; // nobody reads any more, which is no failure
 }
 
-int cmd_generate(int argc, char **argv)
-{
-    struct generate_opts o;
-    struct opt_given     given;
-    struct err           err = { 0 };
-    int                  code = opt_start(&generate_command, argc, argv, &o, &given), rc;
-
-    if (code >= 0)
-        return code;
-    o.tokens_given = opt_was_given(&generate_command, &given, "tokens");
-    o.batch_given = opt_was_given(&generate_command, &given, "batch");
-    if (!opt_was_given(&generate_command, &given, "dtype"))
-        o.read.dtype = -1;
-    code = 0;
-    rc = generate(&o, &code, &err);
-    if (rc)
-        code = opt_fail("generate", &err);
-    opt_release(&generate_command, &o);
-    return code;
-}
+const struct opt_command generate_command = {
+    .name = "generate",
+    .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
+    .summary = "continue a text",
+    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or "
+            "before a --stop text. Several prompts go through the model together, each as if it "
+            "were alone; --batch N given: N continuations of each. Between two texts stands a line "
+            "---. A model that does not fit into --host-mem is read from its drive for every "
+            "token.",
+    .parts = parts,
+    .size = sizeof(struct generate_opts),
+    .run = run,
+};

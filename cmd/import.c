@@ -25,15 +25,6 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct import_opts, train) }, { 0 }
 };
 
-const struct opt_command import_command = {
-    "import", "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]",
-    "make a run from a Hugging Face folder",
-    "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data FILE "
-    "--steps N trains it. Where states live, their precision and the optimizer are fixed here; "
-    "other options may be given with the first --resume.",
-    parts, sizeof(struct import_opts), NULL, NULL,
-};
-
 static void print_classifier(const char *run, const struct gpt_config *g,
                              const struct hf_labels *labels)
 {
@@ -43,16 +34,19 @@ static void print_classifier(const char *run, const struct gpt_config *g,
         printf(" %s%s", labels->name[i], i + 1 < labels->n ? "," : "\n");
 }
 
-static int import(struct import_opts *o, const struct opt_given *given, int argc, char **argv,
-                  struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct newrun    n = { .dir = o->run, .o = &o->train, .init = o->dir,
-                           .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
-                           .recipe = { &import_command, given, o, o->dir },
-                           .argc = argc, .argv = argv, .events = &say_events };
-    struct hf_labels labels = { 0 };
-    int              rc = train_opts_check(&o->train, err);
+    struct import_opts *o = line->options;
+    struct newrun       n = { .dir = o->run, .o = &o->train, .init = o->dir,
+                              .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+                              .recipe = { line, o->dir },
+                              .argc = line->argc, .argv = line->argv, .events = &say_events };
+    struct hf_labels    labels = { 0 };
+    int                 rc;
 
+    stop_catch();
+    progress_quiet(o->train.quiet);
+    rc = train_opts_check(&o->train, err);
     if (!rc)
         rc = hf_config(&n.gpt, o->dir, err);
     if (!rc)
@@ -69,18 +63,14 @@ static int import(struct import_opts *o, const struct opt_given *given, int argc
     return rc;
 }
 
-int cmd_import(int argc, char **argv)
-{
-    struct import_opts o;
-    struct opt_given   given;
-    struct err         err = { 0 };
-    int                code = opt_start(&import_command, argc, argv, &o, &given);
-
-    if (code >= 0)
-        return code;
-    stop_catch();
-    progress_quiet(o.train.quiet);
-    code = import(&o, &given, argc, argv, &err) ? opt_fail("import", &err) : 0;
-    opt_release(&import_command, &o);
-    return code;
-}
+const struct opt_command import_command = {
+    .name = "import",
+    .usage = "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]",
+    .summary = "make a run from a Hugging Face folder",
+    .text = "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data "
+            "FILE --steps N trains it. Where states live, their precision and the optimizer are "
+            "fixed here; other options may be given with the first --resume.",
+    .parts = parts,
+    .size = sizeof(struct import_opts),
+    .run = run,
+};

@@ -2,7 +2,8 @@
  * command's own file does the rest. */
 #include "cmd/cmd.h"
 #include "cmd/bench/bench.h"
-#include "cmd/report/report.h"
+#include "cmd/opt/opt_doc.h"
+#include "cmd/say/command.h"
 #include "cmd/say/output.h"
 #include "cmd/say/stop.h"
 #include "data/db/runlog.h"
@@ -17,42 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command {
-    const struct opt_command *about;
-    int (*run)(int argc, char **argv); // NULL: about->summary says what would work
-};
-
-#define LATER(name_, instead) \
-    &(const struct opt_command){ .name = name_, .usage = "", .summary = instead }, NULL
-
-static const struct command commands[] = {
-    { &pretrain_command, cmd_pretrain },
-    { &finetune_command, cmd_finetune },
-    { &eval_command, cmd_eval },
-    { &generate_command, cmd_generate },
-    { &prepare_command, cmd_prepare },
-    { &import_command, cmd_import },
-    { &export_command, cmd_export },
-    { &plan_command, cmd_plan },
-    { &report_command, cmd_report },
-    { &check_command, cmd_check },
-    { &reshard_command, cmd_reshard },
-    { &devices_command, cmd_devices },
-    { &bench_command, cmd_bench },
-    { LATER("watch", "siTrain report RUN works while the run is under way") },
-};
-enum { COMMANDS = sizeof commands / sizeof *commands };
-
-/* Commands that are there, for the man page and the completion. */
-static size_t commands_present(const struct opt_command **out)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (commands[i].run)
-            out[n++] = commands[i].about;
-    return n;
-}
+#define COMMAND_ROW(name) &name##_command,
+static const struct opt_command *const commands[] = { COMMANDS(COMMAND_ROW) };
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *out)
 {
@@ -60,9 +28,8 @@ static void print_help(FILE *out)
           "optimizer states live on NVMe drives, layers stream through a fixed amount of\n"
           "memory, and the drives' own accelerators (or emulated ones) do the update.\n\n"
           "Usage: siTrain COMMAND ...\n\n", out);
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (commands[i].run)
-            fprintf(out, "  %-10s %s\n", commands[i].about->name, commands[i].about->summary);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nsiTrain COMMAND --help says what a command takes; siTrain --man | man -l - shows\n"
           "the manual page; . <(siTrain --completion) lets bash complete; siTrain --version.\n"
           "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
@@ -107,19 +74,14 @@ static void print_examples(FILE *out)
 {
     fputs(".SH EXAMPLES\n", out);
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        fputs(".PP\n", out);
-        opt_man_text(out, examples[i].what);
-        fputs("\n.RS 4\n.nf\n", out);
-        opt_man_text(out, examples[i].line);
-        fputs("\n.fi\n.RE\n", out);
+        opt_man_line(out, ".PP\n", examples[i].what);
+        opt_man_line(out, ".RS 4\n.nf\n", examples[i].line);
+        fputs(".fi\n.RE\n", out);
     }
 }
 
 static void print_man(FILE *out)
 {
-    const struct opt_command *present[COMMANDS];
-    size_t                    n = commands_present(present);
-
     fputs(".TH SITRAIN 1 \"\" \"siTrain " SITRAIN_VERSION "\"\n"
           ".SH NAME\nsiTrain \\- train GPT models that do not fit in memory\n"
           ".SH SYNOPSIS\n.B siTrain\n.I COMMAND\n.RI [ options ]\n.SH DESCRIPTION\n"
@@ -129,42 +91,29 @@ static void print_man(FILE *out)
           "none.\n"
           "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n",
           out);
-    for (size_t i = 0; i < n; i++)
-        opt_man(present[i], out);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        opt_man(commands[i], out);
     print_examples(out);
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n"
           ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n",
           out);
 }
 
-static int refuse_command(const char *typed)
-{
-    const char *names[COMMANDS], *near;
-
-    for (size_t i = 0; i < COMMANDS; i++)
-        names[i] = commands[i].about->name;
-    near = opt_nearest(typed, names, COMMANDS);
-    if (near)
-        fprintf(stderr, "siTrain: there is no command %s; did you mean %s?\n", typed, near);
-    else
-        fprintf(stderr, "siTrain: there is no command %s; siTrain --help lists them\n", typed);
-    return 2;
-}
-
 static int run_command(int argc, char **argv)
 {
-    for (size_t i = 0; i < COMMANDS; i++) {
-        const struct command *c = &commands[i];
+    const char *names[N_COMMANDS], *near;
 
-        if (strcmp(argv[0], c->about->name))
-            continue;
-        if (c->run)
-            return c->run(argc, argv);
-        fprintf(stderr, "siTrain: %s is not in this version; %s\n", c->about->name,
-                c->about->summary);
-        return 2;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (!strcmp(argv[0], names[i]))
+            return command_run(commands[i], argc, argv);
     }
-    return refuse_command(argv[0]);
+    near = opt_nearest(argv[0], names, N_COMMANDS);
+    if (near)
+        fprintf(stderr, "siTrain: there is no command %s; did you mean %s?\n", argv[0], near);
+    else
+        fprintf(stderr, "siTrain: %s is not in this version; siTrain --help lists them\n", argv[0]);
+    return 2;
 }
 
 /* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and
@@ -228,7 +177,6 @@ int main(int argc, char **argv)
     static const struct runlog_wait waiting = { .notice_ms = 1500,
                                                 .limit_ms = 600000,
                                                 .say = say_waiting };
-    const struct opt_command       *present[COMMANDS];
 
     take_closed_streams();
     runlog_set_wait(&waiting);
@@ -250,7 +198,7 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "--man"))
         print_man(stdout);
     else if (!strcmp(argv[1], "--completion"))
-        opt_completion(present, commands_present(present), stdout);
+        opt_completion(commands, N_COMMANDS, stdout);
     else
         return output_finish(run_command(argc - 1, argv + 1));
     return output_finish(0);

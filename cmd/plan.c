@@ -28,11 +28,14 @@ struct plan_opts {
     struct train_opts train;
 };
 
+enum { PROBE_ON, PROBE_OFF };
+OPT_WORDS(probe_words, [PROBE_ON] = "on", [PROBE_OFF] = "off")
+
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(offsetof(struct plan_opts, config)),
     { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN",
       .help = "where it will be made: on that disk the probe works" },
-    { "probe", OPT_WORD, offsetof(struct plan_opts, probe), "on", "on|off",
+    { "probe", OPT_WORD, offsetof(struct plan_opts, probe), "on", probe_words,
       .help = "on: a small model's steps are measured for some seconds, to say how long one takes; "
               "off: no time is said, as where another machine is planned for" },
     { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR",
@@ -41,7 +44,7 @@ static const struct opt_row rows[] = {
       .help = "the same" },
     { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR",
       .help = "says how large the vocabulary is" },
-    { "task", OPT_STRING, offsetof(struct plan_opts, task), .arg = "TASK",
+    { "task", OPT_STRING, offsetof(struct plan_opts, task), .words = task_word,
       .help = "a fine-tuning for this task, in finetune's batches and rows" },
     { "train-file", OPT_STRING, offsetof(struct plan_opts, train_file), .arg = "FILE",
       .help = "or for the classes of one's own rows" },
@@ -70,18 +73,6 @@ static const struct opt_part parts[] = {
     { 0 }
 };
 
-const struct opt_command plan_command = {
-    "plan",
-    "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or finetune's "
-    "options]",
-    "the memory, the traffic, the disk space and the time of a run, before it is made",
-    NULL,
-    parts,
-    sizeof(struct plan_opts),
-    NULL,
-    NULL,
-};
-
 static void print_model(const struct session *s)
 {
     const struct gpt_config *g = &s->gpt;
@@ -101,7 +92,7 @@ static void print_traffic(const struct session *s)
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     // rows of varying length, or layers that the run chooses
-    int                   any = 0, at_most = s->gpt.n_labels || s->o.activations == TRAIN_AUTO;
+    int                   any = 0, at_most = s->gpt.n_labels || train_activations[s->o.activations].offload == ACTS_AUTO;
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");
@@ -162,7 +153,7 @@ static int print_wear(const struct session *s, struct err *err)
     return 0;
 }
 
-enum { FINETUNE_BATCH = 32, PROBE_ON = 0 };
+enum { FINETUNE_BATCH = 32 };
 
 /* "3 h 20 min" and the like. */
 static const char *duration_text(char *buf, size_t size, double seconds)
@@ -214,9 +205,9 @@ static void print_time(const struct session *s, const struct budget *plan, const
 
 /* Rows that a fine-tuning trains on, in *steps as its epochs, where --steps does not say otherwise.
  */
-static int plan_steps(struct plan_opts *o, const struct opt_given *given, const struct task *task,
-                      struct err *err)
+static int plan_steps(const struct opt_line *line, const struct task *task, struct err *err)
 {
+    struct plan_opts *o = line->options;
     struct encode e = { .task = task,
                         .own = o->train_file != NULL,
                         .labels = 1,
@@ -225,7 +216,7 @@ static int plan_steps(struct plan_opts *o, const struct opt_given *given, const 
                         .events = &say_events };
     int           rc;
 
-    if (opt_was_given(&plan_command, given, "steps") || !(o->train_file || o->data))
+    if (opt_given(line, "steps") || !(o->train_file || o->data))
         return 0;
     if (snprintf(e.path, sizeof e.path, o->train_file ? "%s" : "%s/train.tsv",
                  o->train_file ? o->train_file : o->data) >= (int)sizeof e.path)
@@ -255,18 +246,16 @@ static int dev_rows(uint64_t *most, const struct task *task, const char *data, s
 
 /* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where
  * they are known. */
-static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o,
-                     const struct opt_given *given, struct err *err)
+static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_line *line,
+                     struct err *err)
 {
+    struct plan_opts  *o = line->options;
     const struct task *task = o->task ? task_find(o->task) : NULL;
     struct task       *own = NULL;
     int                rc = 0;
 
     if (o->task && !task)
-        return err_misuse(err,
-                          "--task %s: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or "
-                          "wnli",
-                          o->task);
+        return opt_words_refuse("task", o->task, task_word, err);
     rc = columns_check(&o->columns, !!o->train_file, err);
     if (!rc && task && o->data)
         rc = dev_rows(evaluated, task, o->data, err);
@@ -275,35 +264,36 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct plan_opts *o
     if (rc || (!task && !own))
         return rc;
     s->gpt.n_labels = task ? task->n_labels : own->n_labels;
-    if (!opt_was_given(&plan_command, given, "batch"))
+    if (!opt_given(line, "batch"))
         o->train.batch = FINETUNE_BATCH;
-    rc = plan_steps(o, given, task ? task : own, err);
+    rc = plan_steps(line, task ? task : own, err);
     task_own_free(own);
     if (rc)
         return rc;
-    if (!opt_was_given(&plan_command, given, "seq"))
+    if (!opt_given(line, "seq"))
         o->train.seq = labelled_seq(o->max_seq, s->gpt.n_positions);
     if (o->train.seq > s->gpt.n_positions)
         return err_misuse(err, "--max-seq %llu: the model has %zu positions",
                           (unsigned long long)o->train.seq, s->gpt.n_positions);
-    if (opt_was_given(&plan_command, given, "dropout"))
+    if (opt_given(line, "dropout"))
         s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)o->train.dropout;
     return 0;
 }
 
-static int plan(struct plan_opts *o, const struct opt_given *given, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct session s = { .dir = "RUN" };
-    struct budget  b;
-    char           table[8192];
-    uint64_t       evaluated = 0;
-    int            rc = train_opts_check(&o->train, err), refused;
+    struct plan_opts *o = line->options;
+    struct session    s = { .dir = "RUN" };
+    struct budget     b;
+    char              table[8192];
+    uint64_t          evaluated = 0;
+    int               rc = train_opts_check(&o->train, err), refused;
 
     if (!rc)
         rc = model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
     s.gpt.n_labels = 0;
     if (!rc)
-        rc = plan_task(&s, &evaluated, o, given, err);
+        rc = plan_task(&s, &evaluated, line, err);
     s.o = o->train;
     s.spares = o->train.speculate;
     if (!rc)
@@ -332,16 +322,12 @@ out:
     return rc;
 }
 
-int cmd_plan(int argc, char **argv)
-{
-    struct plan_opts o;
-    struct opt_given given;
-    struct err       err = { 0 };
-    int              code = opt_start(&plan_command, argc, argv, &o, &given);
-
-    if (code >= 0)
-        return code;
-    code = plan(&o, &given, &err) ? opt_fail("plan", &err) : 0;
-    opt_release(&plan_command, &o);
-    return code;
-}
+const struct opt_command plan_command = {
+    .name = "plan",
+    .usage = "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or "
+             "finetune's options]",
+    .summary = "the memory, the traffic, the disk space and the time of a run, before it is made",
+    .parts = parts,
+    .size = sizeof(struct plan_opts),
+    .run = run,
+};

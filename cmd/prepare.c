@@ -32,18 +32,6 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-const struct opt_command prepare_command = {
-    "prepare",
-    "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out DIR",
-    "write a token file, or train a tokenizer",
-    "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a text, one "
-    "<|endoftext|> between two files.",
-    parts,
-    sizeof(struct prepare_opts),
-    NULL,
-    NULL,
-};
-
 /* A tokenizer may replace another one, but not that of a model. */
 static int check_folder(const char *dir, struct err *err)
 {
@@ -89,8 +77,11 @@ static int write_tokens(const struct prepare_opts *o, struct err *err)
     return rc;
 }
 
-static int prepare(const struct prepare_opts *o, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
+    struct prepare_opts *o = line->options;
+
+    stop_catch();
     if (!o->out)
         return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the "
                           "folder, to write");
@@ -101,16 +92,14 @@ static int prepare(const struct prepare_opts *o, struct err *err)
     return o->train ? train_tokenizer(o, err) : write_tokens(o, err);
 }
 
-int cmd_prepare(int argc, char **argv)
-{
-    struct prepare_opts o;
-    struct err          err = { 0 };
-    int                 code = opt_start(&prepare_command, argc, argv, &o, NULL);
-
-    if (code >= 0)
-        return code;
-    stop_catch();
-    code = prepare(&o, &err) ? opt_fail("prepare", &err) : 0;
-    opt_release(&prepare_command, &o);
-    return code;
-}
+const struct opt_command prepare_command = {
+    .name = "prepare",
+    .usage = "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out "
+             "DIR",
+    .summary = "write a token file, or train a tokenizer",
+    .text = "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a "
+            "text, one <|endoftext|> between two files.",
+    .parts = parts,
+    .size = sizeof(struct prepare_opts),
+    .run = run,
+};

@@ -27,13 +27,14 @@ static const struct opt_row rows[] = {
       .help = "the new run's folder" },
     { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
-    { "data", OPT_STRING, offsetof(struct pretrain_opts, data), .arg = "FILE",
-      .help = "a token file (llm.c's or nanoGPT's), read in place, or a text, tokenised into RUN" },
-    { "eval-data", OPT_STRING, offsetof(struct pretrain_opts, eval_data), .arg = "FILE",
-      .help = "the same, to evaluate on" },
-    { "tokenizer", OPT_STRING, offsetof(struct pretrain_opts, tokenizer), .arg = "DIR",
+    { "data", OPT_PATH, offsetof(struct pretrain_opts, data), .arg = "FILE",
+      .help = "a token file (llm.c's or nanoGPT's), read in place, or a text, tokenised into RUN",
+      .kept = OPT_SOURCE },
+    { "eval-data", OPT_PATH, offsetof(struct pretrain_opts, eval_data), .arg = "FILE",
+      .help = "the same, to evaluate on", .kept = OPT_SOURCE },
+    { "tokenizer", OPT_PATH, offsetof(struct pretrain_opts, tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in "
-              "--init's folder" },
+              "--init's folder", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -43,31 +44,17 @@ static const struct opt_part parts[] = {
     { 0 }
 };
 
-const struct opt_command pretrain_command = {
-    "pretrain",
-    "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) | "
-    "--resume RUN [--steps N]",
-    "train a model",
-    "Ctrl-C finishes the step and commits (an evaluation is left, and done again); --resume goes "
-    "on from there, bit for bit as if the run had never stopped. On resume, options that change "
-    "the arithmetic are refused.",
-    parts,
-    sizeof(struct pretrain_opts),
-    NULL,
-    NULL,
-};
-
-static int make_run(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv,
-                    struct err *err)
+static int make_run(struct opt_line *line, struct err *err)
 {
+    struct pretrain_opts *o = line->options;
     struct newrun n = { .dir = o->run,
                         .o = &o->train,
                         .init = o->model.init,
                         .data = o->data,
                         .eval_data = o->eval_data,
-                        .recipe = { &pretrain_command, given, o, NULL },
-                        .argc = argc,
-                        .argv = argv,
+                        .recipe = { line, NULL },
+                        .argc = line->argc,
+                        .argv = line->argv,
                         .events = &say_events };
     int           rc;
 
@@ -92,16 +79,15 @@ static int make_run(struct pretrain_opts *o, const struct opt_given *given, int 
 }
 
 /* The stored options with what the command line may change. */
-static int resume_options(struct session *s, const struct pretrain_opts *o,
-                          const struct opt_given *given, struct err *err)
+static int resume_options(struct session *s, struct opt_line *line, struct err *err)
 {
-    struct pretrain_opts said = *o;
-    int                  first = !settings_has(s->log, "data.path"), rc = 0;
+    struct pretrain_opts *o = line->options;
+    int                   first = !settings_has(s->log, "data.path"), rc = 0;
 
     if (first && !o->data)
         rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     if (!rc)
-        rc = training_overlay(s, &pretrain_command, given, &said, &said.train, first, err);
+        rc = training_overlay(s, line, &o->train, first, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
         s->o.threads = session_threads(s->o.threads);
@@ -143,17 +129,17 @@ static int check_kind(struct session *s, const char *dir, struct err *err)
     return 0;
 }
 
-static int open_run(struct session *s, const struct pretrain_opts *o, const struct opt_given *given,
-                    struct err *err)
+static int open_run(struct session *s, struct opt_line *line, struct err *err)
 {
-    const char *dir = o->resume ? o->resume : o->run;
-    int         rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
+    struct pretrain_opts *o = line->options;
+    const char           *dir = o->resume ? o->resume : o->run;
+    int                   rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
 
     if (!rc)
         rc = check_kind(s, dir, err);
     if (rc || !o->resume)
         return rc;
-    rc = resume_options(s, o, given, err);
+    rc = resume_options(s, line, err);
     if (!rc)
         rc = corpus_resume(s, "data", o->data, err);
     if (!rc)
@@ -163,46 +149,42 @@ static int open_run(struct session *s, const struct pretrain_opts *o, const stru
     return rc;
 }
 
-static int pretrain(struct pretrain_opts *o, const struct opt_given *given, int argc, char **argv,
-                    int *code, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct session      s = { 0 };
-    struct training_end end;
-    int                 rc;
+    struct pretrain_opts *o = line->options;
+    struct session        s = { 0 };
+    struct training_end   end;
+    int                   code = 0, rc;
 
+    stop_catch();
+    progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
     rc = o->resume ? resume_check(o, err) : train_opts_check(&o->train, err);
     if (!rc && !o->resume)
-        rc = make_run(o, given, argc, argv, err);
+        rc = make_run(line, err);
     if (!rc)
-        rc = open_run(&s, o, given, err);
+        rc = open_run(&s, line, err);
     progress_quiet(s.o.quiet);
     stop_catch_pipe();
     if (!rc)
         rc = training_run(&s, &end, err);
     if (!rc)
-        *code = say_training_end(&s, &end);
+        code = say_training_end(&s, &end);
     session_close(&s);
-    return rc;
+    return rc ? rc : code;
 }
 
-int cmd_pretrain(int argc, char **argv)
-{
-    struct pretrain_opts o;
-    struct opt_given     given;
-    struct err           err = { 0 };
-    int                  rc, code = opt_start(&pretrain_command, argc, argv, &o, &given);
-
-    if (code >= 0)
-        return code;
-    stop_catch();
-    progress_quiet(o.train.quiet);
-    rc = pretrain(&o, &given, argc, argv, &code, &err);
-    progress_make_way();
-    if (rc)
-        code = opt_fail("pretrain", &err);
-    opt_release(&pretrain_command, &o);
-    return code;
-}
+const struct opt_command pretrain_command = {
+    .name = "pretrain",
+    .usage = "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N "
+             "--n-embd N) | --resume RUN [--steps N]",
+    .summary = "train a model",
+    .text = "Ctrl-C finishes the step and commits (an evaluation is left, and done again); "
+            "--resume goes on from there, bit for bit as if the run had never stopped. On "
+            "resume, options that change the arithmetic are refused.",
+    .parts = parts,
+    .size = sizeof(struct pretrain_opts),
+    .run = run,
+};

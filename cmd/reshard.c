@@ -40,17 +40,6 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-const struct opt_command reshard_command = {
-    "reshard", "RUN (--device PATH... | --devices N) [--csd-mem SIZE]",
-    "move a run onto other drives, or another number of them",
-    "The run's bits stay: what is trained from here on, and what is exported, is as if it had "
-    "never moved. The new devices are filled beside the old ones, then one transaction switches "
-    "over, then the old ones' files are removed; a kill anywhere leaves the run whole, on the one "
-    "set or the other. A run whose devices were only moved to other paths needs no reshard: "
-    "--resume RUN --device NEWPATH... finds them there.",
-    parts, sizeof(struct reshard_opts), NULL, NULL,
-};
-
 struct moving {
     struct session    *s;
     const struct reshard_opts *o;
@@ -146,12 +135,16 @@ static int move_run(struct moving *m, struct err *err)
     return rc;
 }
 
-static int reshard(const struct reshard_opts *o, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct session s = { 0 };
-    struct moving  m = { .s = &s, .o = o };
-    int            rc;
+    struct reshard_opts *o = line->options;
+    struct session       s = { 0 };
+    struct moving        m = { .s = &s, .o = o };
+    int                  rc;
 
+    stop_catch();
+    stop_then("the run is whole even so");
+    progress_quiet(o->quiet);
     if (!o->device.n == !o->devices)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
@@ -167,18 +160,17 @@ static int reshard(const struct reshard_opts *o, struct err *err)
     return rc;
 }
 
-int cmd_reshard(int argc, char **argv)
-{
-    struct reshard_opts o;
-    struct err          err = { 0 };
-    int                 code = opt_start(&reshard_command, argc, argv, &o, NULL);
-
-    if (code >= 0)
-        return code;
-    stop_catch();
-    stop_then("the run is whole even so");
-    progress_quiet(o.quiet);
-    code = reshard(&o, &err) ? opt_fail("reshard", &err) : 0;
-    opt_release(&reshard_command, &o);
-    return code;
-}
+const struct opt_command reshard_command = {
+    .name = "reshard",
+    .usage = "RUN (--device PATH... | --devices N) [--csd-mem SIZE]",
+    .summary = "move a run onto other drives, or another number of them",
+    .text = "The run's bits stay: what is trained from here on, and what is exported, is as if "
+            "it had never moved. The new devices are filled beside the old ones, then one "
+            "transaction switches over, then the old ones' files are removed; a kill anywhere "
+            "leaves the run whole, on the one set or the other. A run whose devices were only "
+            "moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them "
+            "there.",
+    .parts = parts,
+    .size = sizeof(struct reshard_opts),
+    .run = run,
+};

@@ -5,13 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The kinds of devices. */
+static const struct csd_ops *const all[] = { &csd_emu, &csd_null };
+
+const struct csd_ops *csd_at(size_t i)
+{
+    return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+const char *csd_name(size_t i)
+{
+    return csd_at(i) ? csd_at(i)->name : NULL;
+}
+
 const struct csd_ops *csd_find(const char *name)
 {
-    static const struct csd_ops *const all[] = {&csd_emu, &csd_null};
-
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
+    for (size_t i = 0; csd_at(i); i++)
+        if (strcmp(csd_name(i), name) == 0)
+            return csd_at(i);
     return NULL;
 }
 

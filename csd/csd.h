@@ -108,7 +108,8 @@ enum { CSD_FAKE = 1 }; // flags: stores nothing
 
 /* What each call must do, and what a new device can leave out, is said in csd_skeleton.c. */
 struct csd_ops {
-    const char *name; // what --csd takes
+    const char *name;  // what --csd takes
+    const char *about; // what it is, in some words
     unsigned    flags;
     /* Bytes of device memory for cfg's updates (update_params, moments, wire_dt, naive), which grow
      * with update_params. The one place where it is computed. */
@@ -130,6 +131,8 @@ struct csd_ops {
 extern const struct csd_ops csd_emu, csd_null;
 extern const struct csd_ops csd_skeleton; // not found by name
 const struct csd_ops *csd_find(const char *name); // NULL if there is none
+const struct csd_ops *csd_at(size_t i);           // the i-th kind; NULL past the last
+const char           *csd_name(size_t i);
 
 /* The most parameters of one update, a multiple of CSD_ALIGN_PARAMS and at most `most`, that fit
  * into cfg->mem (cfg: moments, wire_dt, naive); 0 where not even CSD_ALIGN_PARAMS do. */

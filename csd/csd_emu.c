@@ -296,6 +296,7 @@ static size_t emu_arena(const struct csd *base)
 }
 
 const struct csd_ops csd_emu = {.name = "emu",
+                                .about = "emulated: its own worker, ring and memory",
                                 .memory = emu_memory,
                                 .open = emu_open,
                                 .submit = emu_submit,

@@ -92,6 +92,7 @@ static int null_close(struct csd *c)
 }
 
 const struct csd_ops csd_null = {.name = "null",
+                                 .about = "stores nothing",
                                  .flags = CSD_FAKE,
                                  .memory = null_memory,
                                  .open = null_open,

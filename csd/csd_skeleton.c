@@ -2,7 +2,7 @@
  * submit, on a disk beneath, with one buffer as the device's memory. It goes through the tests
  * of all devices (tests/test_csd.c), but --csd does not offer it.
  *
- * To add a device: copy this file to csd_NAME.c, put csd_NAME into csd.h, into csd_find's table
+ * To add a device: copy this file to csd_NAME.c, put csd_NAME into csd.h, into csd.c's table
  * (csd.c) and into the table of tests/test_csd.c. Then replace, in any order: the buffer by the
  * memory of the device, transfer() by what moves bytes there, the pass in update() by what
  * computes there, and submit by one that only begins a job.
@@ -278,6 +278,7 @@ static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *n
 
 const struct csd_ops csd_skeleton = {
     .name = "skeleton",
+    .about = "what `siTrain devices` says of it",
     .flags = 0, // CSD_FAKE where nothing is stored
     .memory = skeleton_memory,
     .open = skeleton_open,

@@ -6,13 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The kinds of disks; those that store nothing are last. */
+static const struct disk_ops *const all[] = { &disk_uring, &disk_sync, &disk_null };
+
+const struct disk_ops *disk_at(size_t i)
+{
+    return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+const char *disk_name(size_t i)
+{
+    return disk_at(i) ? disk_at(i)->name : NULL;
+}
+
 static const struct disk_ops *disk_find(const char *name)
 {
-    static const struct disk_ops *const all[] = {&disk_uring, &disk_sync, &disk_null};
-
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
+    for (size_t i = 0; disk_at(i); i++)
+        if (strcmp(disk_name(i), name) == 0)
+            return disk_at(i);
     return NULL;
 }
 

@@ -44,8 +44,11 @@ struct disk_config {
  * backend, from any thread: read it with disk_moved). */
 struct disk { const struct disk_ops *ops; size_t align; uint64_t moved; };
 
+enum { DISK_FAKE = 1 }; // flags: stores nothing
+
 struct disk_ops {
     const char *name; // what --disk takes
+    unsigned    flags;
     int  (*open)(struct disk **out, const struct disk_config *cfg, struct err *err);
     // 0, or -EAGAIN: reap first. Started by the next reap at the latest
     int  (*submit)(struct disk *d, struct disk_req *r);
@@ -63,6 +66,9 @@ struct disk_ops {
 
 extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads leave the buffer as it
                                                                // is
+
+const struct disk_ops *disk_at(size_t i); // the i-th kind; NULL past the last
+const char            *disk_name(size_t i);
 
 /* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is
  * forbidden or unsupported the sync disk is opened instead and a sentence saying so is put in

@@ -37,6 +37,7 @@ static void null_close(struct disk *d)
 }
 
 const struct disk_ops disk_null = {.name = "null",
+                                   .flags = DISK_FAKE,
                                    .open = null_open,
                                    .submit = null_submit,
                                    .reap = disk_queue_reap,

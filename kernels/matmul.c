@@ -23,11 +23,11 @@ struct matmul {
     struct matmul_shape *shapes; // (n_ids) a copy; behind the unique ones, unused
 };
 
-const char *const matmul_engine_names[] = {
+static const char *const matmul_engine_names[] = {
     [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
 };
 
-const char *matmul_engine_name(enum matmul_engine e)
+const char *matmul_engine_name(size_t e)
 {
     return matmul_engine_names[e];
 }

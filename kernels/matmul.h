@@ -60,8 +60,7 @@ const char *matmul_describe(const struct matmul *mm);
  * where that has AVX2, or the CPU has not. */
 const char *matmul_better_core(const char *chosen);
 int matmul_has(enum matmul_engine e); // 0: siTrain was built without it
-extern const char *const matmul_engine_names[]; // by enum matmul_engine, NULL behind the last
-const char *matmul_engine_name(enum matmul_engine e);
+const char *matmul_engine_name(size_t e); // NULL behind the last
 int matmul_engine_parse(const char *word);            // -1 for another word
 
 #endif

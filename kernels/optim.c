@@ -17,7 +17,7 @@ enum {
     CSR_FTZ   = 0x8000,
 };
 
-const char *const optim_names[] = {
+static const char *const optim_names[] = {
     [OPTIM_ADAMW] = "adamw",
     [OPTIM_ADAM] = "adam",
     [OPTIM_SGD] = "sgd",
@@ -51,7 +51,7 @@ int optim_moments(enum optim_kind kind)
     return kind == OPTIM_ADAMW || kind == OPTIM_ADAM ? 2 : 1;
 }
 
-const char *optim_name(enum optim_kind kind)
+const char *optim_name(size_t kind)
 {
     return optim_names[kind];
 }

@@ -130,6 +130,11 @@ size_t gpt_total(const struct gpt_config *g)
            gpt_block_size(g, g->n_layer + 1);
 }
 
+const char *gpt_preset_name(size_t i)
+{
+    return i < sizeof presets / sizeof *presets ? presets[i].name : NULL;
+}
+
 int gpt_preset(struct gpt_config *g, const char *name)
 {
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {

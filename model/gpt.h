@@ -66,6 +66,7 @@ void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, e
 
 /* Named sizes: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b. -1 for another name. */
 int  gpt_preset(struct gpt_config *g, const char *name);
+const char *gpt_preset_name(size_t i); // NULL past the last
 /* What can be trained: positive sizes, heads that divide the width, vocab <= 2^31... */
 int  gpt_check(const struct gpt_config *g, struct err *err);
 /* FLOPs a token of forward and backward: 6 x parameters + 6 x layers x width x seq. */

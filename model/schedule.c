@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const schedule_names[] = {
+static const char *const schedule_names[] = {
     [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant",
     NULL,
 };
@@ -31,7 +31,7 @@ double schedule_clip(double clip, double norm)
     return clip > 0 ? fmin(1.0, clip / (norm + 1e-6)) : 1.0;
 }
 
-const char *schedule_name(enum schedule_kind kind)
+const char *schedule_name(size_t kind)
 {
     return schedule_names[kind];
 }

@@ -3,6 +3,7 @@
 #ifndef MODEL_SCHEDULE_H
 #define MODEL_SCHEDULE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum schedule_kind { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT };
@@ -19,8 +20,7 @@ double schedule_lr(const struct schedule *s, uint64_t step);
 /* min(1, clip / (norm + 1e-6)); clip <= 0: no clipping, 1. */
 double schedule_clip(double clip, double norm);
 
-extern const char *const schedule_names[]; // by enum schedule_kind, NULL behind the last
-const char *schedule_name(enum schedule_kind kind);
+const char *schedule_name(size_t kind); // NULL behind the last
 int schedule_parse(const char *word);               // -1 for another word
 
 #endif

@@ -4,6 +4,15 @@
 #include <errno.h>
 #include <stdio.h>
 
+const char *run_mode_name(size_t mode)
+{
+    static const char *const names[] = {
+        [RUN_MEM] = "mem", [RUN_BASE] = "base", [RUN_SU] = "su", [RUN_SUO] = "su+o"
+    };
+
+    return mode < sizeof names / sizeof *names ? names[mode] : NULL;
+}
+
 const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME])
 {
     if (cfg->name)

@@ -9,6 +9,7 @@
 #include "offload/stream.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
+const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last
 
 /* The stack of records (stream.h) that a step may leave on the devices, behind their states: how
  * many, of at most how many bytes, through how many buffers. n 0: none. */

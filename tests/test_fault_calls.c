@@ -175,13 +175,15 @@ static void creation_begin(struct creation *c, int mode)
 {
     uint16_t ids[600];
     FILE    *f;
+    struct opt_line line;
     static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
     static const struct opt_command rows = {
         .name = "run", .usage = "", .summary = "", .parts = parts, .size = sizeof(struct train_opts)
     };
 
     *c = (struct creation){ .dir = trial_folder(0), .argv = { (char *)(uintptr_t)"run" } };
-    assert_int_equal(opt_parse(&rows, 1, c->argv, &c->o, NULL, &c->err), 0);
+    line = (struct opt_line){ .cmd = &rows, .argc = 1, .argv = c->argv, .options = &c->o };
+    assert_int_equal(opt_parse(&line, &c->err), 0);
     c->o.mode = mode;
     c->o.disk = 1; // sync
     c->o.device_in_ram = 1;
@@ -216,7 +218,7 @@ static void creations_fail(void **state)
         { CALLS_SQLITE, EIO, 7, "EIO of SQLite's" },
         { CALLS_MEMORY, ENOMEM, 5, "no memory" },
     };
-    static const int modes[] = { TRAIN_SU_O, TRAIN_MEM };
+    static const int modes[] = { RUN_SUO, RUN_MEM };
 
     for (size_t m = 0; m < 2; m++)
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {

@@ -236,7 +236,7 @@ static void everything_is_told_and_nothing_printed(void **state)
     fflush(NULL);
     dup2(fileno(out), 1);
     dup2(fileno(out), 2);
-    assert_int_equal(make("run", TRAIN_SU_O, &events, &err), 0);
+    assert_int_equal(make("run", RUN_SUO, &events, &err), 0);
     end = train("run", &events);
     fflush(NULL);
     dup2(kept[0], 1);
@@ -259,14 +259,14 @@ static void everything_is_told_and_nothing_printed(void **state)
     assert_int_equal(end.step, STEPS);
     assert_string_equal(h.order, "");
 
-    assert_int_equal(make("run", TRAIN_SU_O, &events, &err), -EINVAL);
+    assert_int_equal(make("run", RUN_SUO, &events, &err), -EINVAL);
     assert_true(err.misuse && strstr(err.text, "run is a run already"));
 }
 
 /* Stopped after a step, in an evaluation, and never, with somebody who listens and with nobody. */
 static void a_stopped_run_goes_on_to_the_same_bits(void **state)
 {
-    static const int modes[] = { TRAIN_MEM, TRAIN_SU_O };
+    static const int modes[] = { RUN_MEM, RUN_SUO };
     struct err       err = { 0 };
 
     (void)state;
@@ -333,7 +333,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
 
     (void)state;
     make_text();
-    assert_int_equal(make("run", TRAIN_SU_O, NULL, &err), 0);
+    assert_int_equal(make("run", RUN_SUO, NULL, &err), 0);
     train("run", &events);
 
     assert_int_equal(session_open(&s, "run", SESSION_READ, NULL, &err), 0);
@@ -374,7 +374,7 @@ static void what_cannot_be_made_leaves_nothing(void **state)
     make_text();
     tempdir_put("short", "the sea\n", 8);
     snprintf(text, sizeof text, "%s", tempdir_at("short"));
-    assert_int_equal(make("run", TRAIN_SU_O, NULL, &err), -EINVAL);
+    assert_int_equal(make("run", RUN_SUO, NULL, &err), -EINVAL);
     assert_true(err.misuse && strstr(err.text, "a row of --seq 16 needs 17"));
     assert_int_equal(access("run", F_OK), -1);
 }

@@ -7,6 +7,7 @@
 #include "cmd/bench/bench.h"
 
 #include "cmd/run/memory.h"
+#include "cmd/say/command.h"
 #include "cmd/say/output.h"
 #include "cmd/run/model_choice.h"
 #include "csd/disk_file.h"
@@ -23,12 +24,40 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* needs: sections whose figures it goes by; bits are places in this table, as in --only. */
+enum section_id { S_PRODUCTS, S_MEMORY, S_KERNELS, S_DISK, S_UPDATE, S_TOPK, S_STEPS, S_PROBE };
+#define BIT(section) (1u << (section))
+
+static const struct section {
+    const char *name;
+    int (*run)(struct bench *b, struct err *err);
+    void (*print)(const json_t *report);
+    unsigned needs;
+} sections[] = {
+    [S_PRODUCTS] = { "products", bench_products, bench_products_print, 0 },
+    [S_MEMORY] = { "memory", bench_memory, bench_memory_print, 0 },
+    [S_KERNELS] = { "kernels", bench_kernels, bench_kernels_print, BIT(S_PRODUCTS) | BIT(S_MEMORY) },
+    [S_DISK] = { "disk", bench_disk, bench_disk_print, 0 },
+    [S_UPDATE] = { "update", bench_update, bench_update_print, 0 },
+    [S_TOPK] = { "topk", bench_topk, bench_topk_print, BIT(S_MEMORY) },
+    [S_STEPS] = { "steps", bench_steps, bench_steps_print, BIT(S_PRODUCTS) },
+    [S_PROBE] = { "probe", bench_probe, bench_probe_print, 0 },
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+/* The probe is no part of all: it is asked for as --probe. */
+static const char *section_word(size_t i)
+{
+    return i < S_PROBE ? sections[i].name : NULL;
+}
+
 static const struct opt_row rows[] = {
     { "dir", OPT_STRING, offsetof(struct bench_opts, dir), ".", .arg = "DIR",
       .help = "where files are made, on the disk that is measured; all are removed" },
-    { "only", OPT_STRING, offsetof(struct bench_opts, only), .arg = "LIST",
-      .help = "these sections: products, memory, kernels, disk, update, topk, steps; what they go "
-              "by is measured too; or probe, by which plan says how long a step takes" },
+    { "only", OPT_SET, offsetof(struct bench_opts, only), .words = section_word,
+      .help = "these sections, with commas between; what they go by is measured too" },
+    { "probe", OPT_FLAG, offsetof(struct bench_opts, probe),
+      .help = "only that by which plan says how long a step takes" },
     { "rounds", OPT_UINT, offsetof(struct bench_opts, rounds), "5", .min = 1, .max = 64,
       .help = "of which medians are taken" },
     { "quick", OPT_FLAG, offsetof(struct bench_opts, quick),
@@ -43,70 +72,11 @@ static const struct opt_part parts[] = {
     { "Training", train_rows, offsetof(struct bench_opts, train) },
     { 0 }
 };
-static const struct opt_default defaults[] = {{"seq", "256"}, {"steps", "4"}, {"clip", "0"}, {0}};
-
-const struct opt_command bench_command = {
-    "bench",
-    "[--quick] [--only LIST] [--dir DIR] [--json FILE] [plan's options for model and training]",
-    "measure this machine, then the program against it",
-    "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's own sizes "
-    "(GPT-2 124M where none is named), in one run: medians of interleaved repetitions. --steps are "
-    "measured for each kind of run. --device names folders or block devices that are measured in "
-    "turn; block devices are written over.",
-    parts,
-    sizeof(struct bench_opts),
-    NULL,
-    defaults,
+static const struct opt_default defaults[] = {
+    { "seq", "256" }, { "steps", "4" }, { "clip", "0" }, { 0 }
 };
-
-/* needs: sections whose figures it goes by; bits are places in this table. */
-enum { PRODUCTS_BIT = 1, MEMORY_BIT = 2, DISK_BIT = 8, UPDATE_BIT = 16 };
-
-static const struct section {
-    const char *name;
-    int (*run)(struct bench *b, struct err *err);
-    void (*print)(const json_t *report);
-    unsigned needs;
-} sections[] = {
-    {"products", bench_products, bench_products_print, 0},
-    {"memory", bench_memory, bench_memory_print, 0},
-    {"kernels", bench_kernels, bench_kernels_print, PRODUCTS_BIT | MEMORY_BIT},
-    {"disk", bench_disk, bench_disk_print, 0},
-    {"update", bench_update, bench_update_print, 0},
-    {"topk", bench_topk, bench_topk_print, MEMORY_BIT},
-    {"steps", bench_steps, bench_steps_print, PRODUCTS_BIT},
-    {"probe", bench_probe, bench_probe_print, 0},
-};
-// the probe is no part of all
-enum { SECTIONS = sizeof sections / sizeof *sections, ALL = SECTIONS - 1 };
 
 /* ---- options ---- */
-
-/* The sections asked for, as bits; 0 with a sentence for another word. */
-static unsigned sections_of(const char *only, struct err *err)
-{
-    unsigned bits = 0;
-
-    if (!only)
-        return (1u << ALL) - 1;
-    while (*only) {
-        size_t n = strcspn(only, ","), i = 0;
-
-        while (i < SECTIONS &&
-               (strlen(sections[i].name) != n || strncmp(only, sections[i].name, n)))
-            i++;
-        if (i == SECTIONS) {
-            err_misuse(err,
-                       "--only %.*s: products, memory, kernels, disk, update, topk and steps, with "
-                       "commas between, are expected",
-                       (int)n, only);
-            return 0;
-        }
-        bits |= 1u << i;
-        only += n + (only[n] == ',');
-    }
-    return bits;
-}
 
 /* The model where none is named: GPT-2 124M; --quick: one that takes seconds. */
 static int default_model(struct bench_opts *o, struct err *err)
@@ -126,14 +96,14 @@ static int default_model(struct bench_opts *o, struct err *err)
 }
 
 /* Options of training that bench sets by itself, or that would leave it nothing to measure. */
-static int train_check(const struct bench_opts *o, unsigned asked, struct err *err)
+static int train_check(const struct bench_opts *o, struct err *err)
 {
     if (o->train.csd)
         return err_misuse(err,
                           "--csd %s: bench runs steps with devices and without by itself; leave it "
                           "out",
-                          train_csd_names[o->train.csd]);
-    if (!strcmp(train_disk_names[o->train.disk], "null") && (asked & (DISK_BIT | UPDATE_BIT)))
+                          csd_name((size_t)o->train.csd));
+    if (disk_at((size_t)o->train.disk)->flags & DISK_FAKE && (o->only & (BIT(S_DISK) | BIT(S_UPDATE))))
         return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it "
                                "out, or name other sections with --only");
     if (o->train.steps > BENCH_STEPS)
@@ -142,18 +112,20 @@ static int train_check(const struct bench_opts *o, unsigned asked, struct err *e
     return 0;
 }
 
-static int options_check(struct bench *b, unsigned asked, const struct opt_given *given,
-                         struct err *err)
+static int options_check(struct bench *b, const struct opt_line *line, struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
     int                rc = default_model(o, err);
 
-    if (o->quick && !opt_was_given(&bench_command, given, "rounds"))
+    if (o->probe && o->only)
+        return err_misuse(err, "--probe and --only both say what is measured; give one of them");
+    o->only = o->probe ? BIT(S_PROBE) : o->only ? o->only : BIT(S_PROBE) - 1;
+    if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
-    if (o->quick && !opt_was_given(&bench_command, given, "steps"))
+    if (o->quick && !opt_given(line, "steps"))
         o->train.steps = 2;
-    if (o->quick && !opt_was_given(&bench_command, given, "seq"))
+    if (o->quick && !opt_given(line, "seq"))
         o->train.seq = 128;
     if (!rc)
         rc = train_opts_check(&o->train, err);
@@ -163,7 +135,7 @@ static int options_check(struct bench *b, unsigned asked, const struct opt_given
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
     if (!rc)
-        rc = train_check(o, asked, err);
+        rc = train_check(o, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         struct stat st;
 
@@ -266,28 +238,28 @@ static void machine(struct bench *b)
                                   "parameters", (json_int_t)gpt_total(g), "batch",
                                   (json_int_t)o->batch, "seq", (json_int_t)o->seq, "grad_accum",
                                   (json_int_t)o->grad_accum, "dtype",
-                                  o->dtype == DT_BF16 ? "bf16" : "fp32"));
+                                  dtype_name((size_t)o->dtype)));
     if (b->print)
         printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x "
                "%llu x %llu tokens a step, %s\n\n",
                cpu, (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
                (double)gpt_total(g) / 1e6, (unsigned long long)o->grad_accum,
                (unsigned long long)o->batch, (unsigned long long)o->seq,
-               o->dtype == DT_BF16 ? "bf16" : "fp32");
+               dtype_name((size_t)o->dtype));
 }
 
-static int run_sections(struct bench *b, unsigned asked, struct err *err)
+static int run_sections(struct bench *b, struct err *err)
 {
-    unsigned needed = asked;
+    uint64_t asked = b->o->only, needed = asked;
     int      rc = 0;
 
     for (size_t i = 0; i < SECTIONS; i++)
-        needed |= asked & (1u << i) ? sections[i].needs : 0;
+        needed |= asked & BIT(i) ? sections[i].needs : 0;
     for (size_t i = 0; i < SECTIONS && !rc; i++) {
-        if (!(needed & (1u << i)))
+        if (!(needed & BIT(i)))
             continue;
         rc = sections[i].run(b, err);
-        if (rc || !b->print || !(asked & (1u << i)))
+        if (rc || !b->print || !(asked & BIT(i)))
             continue;
         sections[i].print(b->report);
         putchar('\n');
@@ -297,7 +269,7 @@ static int run_sections(struct bench *b, unsigned asked, struct err *err)
 }
 
 /* What the child does, to its exit code. */
-static int measure(struct bench *b, unsigned asked, struct err *err)
+static int measure(struct bench *b, struct err *err)
 {
     const char *to = b->o->json;
     int         rc;
@@ -306,7 +278,7 @@ static int measure(struct bench *b, unsigned asked, struct err *err)
     b->print = !to || strcmp(to, "-");
     memory_baseline();
     machine(b);
-    rc = run_sections(b, asked, err);
+    rc = run_sections(b, err);
     if (!rc && to && b->print)
         rc = json_write(b->report, to, err);
     if (!rc && !b->print) {
@@ -314,7 +286,7 @@ static int measure(struct bench *b, unsigned asked, struct err *err)
         putchar('\n');
     }
     json_decref(b->report);
-    return output_finish(rc ? opt_fail("bench", err) : 0);
+    return output_finish(rc ? command_failed("bench", err) : 0);
 }
 
 /* ---- the two processes ---- */
@@ -340,7 +312,7 @@ static int wait_for(pid_t pid, const sigset_t *watched)
     return 1;
 }
 
-static int measure_apart(struct bench *b, unsigned asked)
+static int measure_apart(struct bench *b)
 {
     sigset_t   watched, before;
     struct err err = {0};
@@ -364,7 +336,7 @@ static int measure_apart(struct bench *b, unsigned asked)
         if (getppid() != parent)
             _exit(1);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        _exit(measure(b, asked, &err));
+        _exit(measure(b, &err));
     }
     if (pid > 0)
         setpgid(pid, pid); // both do it: whichever comes first
@@ -375,33 +347,32 @@ static int measure_apart(struct bench *b, unsigned asked)
     return code;
 }
 
-static int bench(struct bench *b, const struct opt_given *given, int *code, struct err *err)
+static int run(struct opt_line *line, struct err *err)
 {
-    unsigned      asked = sections_of(b->o->only, err);
-    struct places places = { 0 };
-    int           rc = asked ? options_check(b, asked, given, err) : -EINVAL;
+    struct bench_opts *o = line->options;
+    struct bench       b = { .o = o };
+    struct places      places = { 0 };
+    int                code = 0, rc = options_check(&b, line, err);
 
     if (!rc)
-        rc = places_make(&places, b, err);
+        rc = places_make(&places, &b, err);
     if (!rc)
-        *code = measure_apart(b, asked);
+        code = measure_apart(&b);
     places_remove(&places);
-    return rc;
+    return rc ? rc : code;
 }
 
-int cmd_bench(int argc, char **argv)
-{
-    struct bench_opts o;
-    struct bench      b = {.o = &o};
-    struct opt_given  given;
-    struct err        err = {0};
-    int               code = opt_start(&bench_command, argc, argv, &o, &given);
-
-    if (code >= 0)
-        return code;
-    code = 0;
-    if (bench(&b, &given, &code, &err))
-        code = opt_fail("bench", &err);
-    opt_release(&bench_command, &o);
-    return code;
-}
+const struct opt_command bench_command = {
+    .name = "bench",
+    .usage = "[--quick] [--only LIST] [--dir DIR] [--json FILE] [plan's options for model and "
+             "training]",
+    .summary = "measure this machine, then the program against it",
+    .text = "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's "
+            "own sizes (GPT-2 124M where none is named), in one run: medians of interleaved "
+            "repetitions. --steps are measured for each kind of run. --device names folders or "
+            "block devices that are measured in turn; block devices are written over.",
+    .parts = parts,
+    .size = sizeof(struct bench_opts),
+    .run = run,
+    .defaults = defaults,
+};

@@ -16,16 +16,13 @@
 #include "data/base/json.h"
 
 struct bench_opts {
-    const char       *dir, *only, *json;
-    int               quick;
+    const char       *dir, *json;
+    uint64_t          only; // sections, as bits
+    int               quick, probe;
     uint64_t          rounds;
     struct model_opts model;
     struct train_opts train;
 };
-
-extern const struct opt_command bench_command;
-
-int cmd_bench(int argc, char **argv);
 
 /* In the environment beside an OPENBLAS_CORETYPE that main.c set, not the user. */
 #define BENCH_CORE_IS_OURS "SITRAIN_CORE_IS_OURS"
@@ -50,7 +47,7 @@ int bench_disk(struct bench *b, struct err *err);
 int bench_update(struct bench *b, struct err *err);
 int bench_topk(struct bench *b, struct err *err);
 int bench_steps(struct bench *b, struct err *err);
-int bench_probe(struct bench *b, struct err *err); // asked for by name only
+int bench_probe(struct bench *b, struct err *err);  // --probe
 
 /* Their tables, from the report. */
 void bench_products_print(const json_t *report);

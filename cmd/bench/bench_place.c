@@ -236,7 +236,7 @@ int bench_place_open(struct bench_place **out, const struct bench *b, size_t dev
         memset(p->memory, 0x5A, buffers.iov_len);
         for (size_t i = 0; i < REQUESTS; i++)
             p->req[i].buf = p->memory + i * REQUEST_BYTES;
-        rc = disk_open(&p->disk, train_disk_names[b->o->train.disk], &cfg, notice, sizeof notice,
+        rc = disk_open(&p->disk, disk_name((size_t)b->o->train.disk), &cfg, notice, sizeof notice,
                        err);
     }
     if (!rc)

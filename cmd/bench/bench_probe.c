@@ -35,7 +35,7 @@ static int part_run(struct bench *b, json_t *section, const char *name, int mode
 
     *out = NULL;
     if (!rc)
-        rc = fake || mode == TRAIN_MEM ? bench_run_train(b, name, b->o->train.steps, steps, err)
+        rc = fake || mode == RUN_MEM ? bench_run_train(b, name, b->o->train.steps, steps, err)
                                        : bench_run_drive(b, name, b->o->train.steps, 1, steps, err);
     if (!rc) {
         *out = bench_run_medians(steps);
@@ -47,7 +47,7 @@ static int part_run(struct bench *b, json_t *section, const char *name, int mode
 
 static int computing(struct bench *b, json_t *section, struct err *err)
 {
-    int     mode = b->o->train.mode == TRAIN_MEM ? TRAIN_SU_O : b->o->train.mode;
+    int     mode = b->o->train.mode == RUN_MEM ? RUN_SUO : b->o->train.mode;
     json_t *row;
 
     return part_run(b, section, "computing", mode, 1, &row, err);
@@ -69,7 +69,7 @@ static int moving(struct bench *b, json_t *section, struct err *err)
         rc = err_set(err, -errno, "mkdir %s: %s", scratch, strerror(errno));
     if (!rc)
         rc = part_run(&small, section, "moving", b->o->train.mode, 0, &row, err);
-    if (!rc && b->o->train.mode != TRAIN_MEM)
+    if (!rc && b->o->train.mode != RUN_MEM)
         rc = bench_update_arithmetic(&small, &arithmetic, err);
     if (!rc) {
         json_object_set_new(row, "parameters", json_integer((json_int_t)gpt_total(&small.gpt)));

@@ -64,10 +64,10 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     int               rc = places(b, folder, dir, tokens, err);
 
     o.mode = mode;
-    o.csd = fake ? 1 : 0;
+    o.csd = opt_words_find(csd_name, fake ? "null" : "emu", fake ? 4 : 3);
     o.speculate = speculate;
     o.device = (struct opt_strings){0};
-    if (b->n_devices && mode != TRAIN_MEM && !fake)
+    if (b->n_devices && mode != RUN_MEM && !fake)
         o.device = (struct opt_strings){(const char **)(uintptr_t)b->devices, b->n_devices};
     o.force_device = 1; // bench.c has asked; what is on it now is a run of our own
     o.quiet = 1;
@@ -75,7 +75,7 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     o.eval_every = 0;
     o.schedule_steps = o.steps = 1000000;
     o.commit_every = 1000000;
-    if (mode == TRAIN_MEM)
+    if (mode == RUN_MEM)
         o.host_mem = 0;
     if (!rc && access(tokens, F_OK))
         rc = write_tokens(b, tokens, err);

@@ -45,9 +45,9 @@ static int wanted(const struct bench *b, const struct run_kind *k)
 
     if (k->mem)
         return 1;
-    if (mode == TRAIN_MEM)
+    if (mode == RUN_MEM)
         return 0;
-    return !k->speculate || (mode != TRAIN_SU && !bench_is_block(b, 0)); // a block device holds one
+    return !k->speculate || (mode != RUN_SU && !bench_is_block(b, 0)); // a block device holds one
                                                                          // run
 }
 
@@ -55,7 +55,7 @@ static int wanted(const struct bench *b, const struct run_kind *k)
 static int make(struct bench *b, size_t i, json_t *row, struct err *err)
 {
     const struct run_kind *k = &kinds[i];
-    int                    mode = k->mem ? TRAIN_MEM : b->o->train.mode, rc;
+    int                    mode = k->mem ? RUN_MEM : b->o->train.mode, rc;
 
     for (size_t j = 0; j < i; j++)
         if (!strcmp(kinds[j].folder, k->folder))
@@ -205,11 +205,11 @@ int bench_steps(struct bench *b, struct err *err)
                                     "x seq x tokens / 2"));
     json_object_set_new(section, "products_flops_per_second",
                         json_real(bench_best(b->report, b->o->train.dtype)));
-    json_object_set_new(section, "mode", json_string(train_mode_names[b->o->train.mode]));
+    json_object_set_new(section, "mode", json_string(train_mode_name((size_t)b->o->train.mode)));
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);
     rc = measure(b, runs, err);
-    if (!rc && b->o->train.mode != TRAIN_MEM)
+    if (!rc && b->o->train.mode != RUN_MEM)
         rc = bench_update_arithmetic(b, &arithmetic, err);
     if (rc)
         return rc;

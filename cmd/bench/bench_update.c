@@ -118,7 +118,7 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     struct store   store;
     int            rc;
 
-    s.o.mode = s.o.mode == TRAIN_MEM ? TRAIN_SU_O : s.o.mode;
+    s.o.mode = s.o.mode == RUN_MEM ? RUN_SUO : s.o.mode;
     s.o.compress = 0;
     s.o.error_feedback = 0;
     rc = session_config(&s, err);
@@ -162,8 +162,8 @@ static int rig_open(struct rig *r, const struct bench *b, const char *disk, size
                                  .update_params = n_pad,
                                  .moments = moments,
                                  .wire_dt = (enum dtype)o->dtype,
-                                 .naive = o->mode == TRAIN_SU,
-                                 .update_on_host = o->mode == TRAIN_BASE,
+                                 .naive = o->mode == RUN_SU,
+                                 .update_on_host = o->mode == RUN_BASE,
                                  .bell = &r->bell};
     rc = csd_emu.open(&r->csd, &r->cfg, notice, sizeof notice, err);
     return rc ? rc : rig_fill(r, err);
@@ -290,7 +290,7 @@ int bench_update(struct bench *b, struct err *err)
 
     json_object_set_new(b->report, "update", section);
     if (!rc)
-        rc = rig_open(&r[0], b, train_disk_names[b->o->train.disk], n_pad, err);
+        rc = rig_open(&r[0], b, disk_name((size_t)b->o->train.disk), n_pad, err);
     if (!rc)
         rc = rig_open(&r[1], b, "null", n_pad, err);
     if (!rc) {

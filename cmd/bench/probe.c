@@ -101,7 +101,7 @@ static void args_make(struct args *a, const struct session *s, const struct gpt_
     const struct train_opts *o = &s->o;
     char                     ratio[32];
 
-    arg_add(a, "only", "probe");
+    arg_add(a, "probe", NULL);
     arg_add(a, "json", "-");
     arg_add(a, "dir", dir);
     arg_number(a, "n-layer", g->n_layer);
@@ -117,15 +117,15 @@ static void args_make(struct args *a, const struct session *s, const struct gpt_
     arg_number(a, "link-bw", o->link_bw);
     arg_number(a, "csd-read-bw", o->csd_read_bw);
     arg_number(a, "csd-write-bw", o->csd_write_bw);
-    arg_add(a, "mode", train_mode_names[o->mode]);
-    arg_add(a, "disk", train_disk_names[o->disk]);
-    arg_add(a, "dtype", o->dtype == DT_BF16 ? "bf16" : "fp32");
-    arg_add(a, "blas", matmul_engine_name((enum matmul_engine)o->blas));
-    arg_add(a, "optimizer", optim_name((enum optim_kind)o->optimizer));
+    arg_add(a, "mode", train_mode_name((size_t)o->mode));
+    arg_add(a, "disk", disk_name((size_t)o->disk));
+    arg_add(a, "dtype", dtype_name((size_t)o->dtype));
+    arg_add(a, "blas", matmul_engine_name((size_t)o->blas));
+    arg_add(a, "optimizer", optim_name((size_t)o->optimizer));
     arg_add(a, "durability", o->durability == TRAIN_DURABLE_STEP ? "step" : "none");
     snprintf(ratio, sizeof ratio, "%.9g", o->compress);
     arg_add(a, "compress", ratio);
-    for (size_t i = 0; i < o->device.n && o->mode != TRAIN_MEM; i++)
+    for (size_t i = 0; i < o->device.n && o->mode != RUN_MEM; i++)
         arg_device(a, o->device.item[i]);
     if (!o->device.n)
         arg_number(a, "devices", o->devices);
@@ -140,7 +140,7 @@ static int places_check(const struct session *s, const char *dir, struct err *er
     const struct train_opts *o = &s->o;
     int                      rc = 0;
 
-    if (o->mode == TRAIN_MEM || devices_fake(&s->run))
+    if (o->mode == RUN_MEM || devices_fake(&s->run))
         return 0;
     if (!o->device.n)
         return devices_place_check(dir, 0, o->device_in_ram, err);
@@ -220,7 +220,7 @@ static void scale(struct probe *p, const json_t *measured, const struct session 
     f->A = bench_number(m, "arithmetic") * params / (double)s->o.threads;
     if (s->o.csd) // devices that answer at once
         f->U = f->u0 = f->w0 = f->W = f->A = 0;
-    p->step = s->o.mode == TRAIN_MEM ? f->F + f->B + f->U : bench_bound(f, s->o.speculate);
+    p->step = s->o.mode == RUN_MEM ? f->F + f->B + f->U : bench_bound(f, s->o.speculate);
 }
 
 int probe_step(struct probe *out, const struct session *s, const struct budget *plan,

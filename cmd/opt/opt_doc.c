@@ -1,43 +1,32 @@
-/* opt_doc.c: what the option rows say to people: --help, the man page, the shell completion.
- * Nothing is written here that a row or a command does not hold. */
-#include "cmd/opt/opt.h"
+/* opt_doc.c: --help, the man page, the shell completion. Nothing is written here that a row or a
+ * command does not hold. */
+#include "cmd/opt/opt_doc.h"
 
 #include <string.h>
 
 // a terminal as it opens has 80 columns
 enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
-static const char *value_name(const struct opt_row *r)
-{
-    if (r->arg)
-        return r->arg;
-    switch (r->type) {
-    case OPT_UINT:   return "N";
-    case OPT_SIZE:   return "SIZE";
-    case OPT_DOUBLE: return "X";
-    case OPT_RATIO:  return "PART";
-    case OPT_WORD:   return r->words;
-    case OPT_WARMUP: return "N|PART";
-    case OPT_FLAG:
-    case OPT_ARG:
-    case OPT_ARGS:
-    case OPT_LATER:  return "";
-    case OPT_STRING:
-    case OPT_CONFIG:
-    case OPT_STRINGS: break;
-    }
-    return "TEXT";
-}
+/* What a value is called, unless the row says it; NULL: there is none to be typed. */
+static const char *const value_names[] = {
+    [OPT_STRING] = "TEXT", [OPT_PATH] = "PATH", [OPT_STRINGS] = "TEXT", [OPT_PATHS] = "PATH",
+    [OPT_UINT] = "N",      [OPT_SIZE] = "SIZE", [OPT_DOUBLE] = "X",     [OPT_RATIO] = "PART",
+    [OPT_WARMUP] = "N|PART", [OPT_ARGS] = NULL,
+};
 
 /* "--name VALUE", or the argument's name. */
 static void row_head(const struct opt_row *r, char *buf, size_t size)
 {
-    const char *value = value_name(r);
+    char        words[256];
+    const char *value = r->arg ? r->arg : value_names[r->type];
 
-    if (r->type == OPT_ARG || r->type == OPT_ARGS)
+    if (!r->arg && r->words)
+        value = opt_words_join(words, sizeof words, r->words, r->type == OPT_SET ? "," : "|",
+                               r->type == OPT_SET ? "," : "|");
+    if (opt_row_is_arg(r))
         snprintf(buf, size, "%s%s", r->name, r->type == OPT_ARGS ? "..." : "");
     else
-        snprintf(buf, size, "--%s%s%s", r->name, *value ? " " : "", value);
+        snprintf(buf, size, "--%s%s%s", r->name, value ? " " : "", value ? value : "");
 }
 
 /* The help with what belongs to it: repeated, default. */
@@ -46,7 +35,8 @@ static void row_help(const struct opt_command *cmd, const struct opt_row *r, cha
     const char *def = opt_row_default(cmd, r);
     int         shown = def && *def;
 
-    snprintf(buf, size, "%s%s%s%s%s", r->help, r->type == OPT_STRINGS ? " (repeated)" : "",
+    snprintf(buf, size, "%s%s%s%s%s", r->help,
+             opt_row_is_many(r) && !opt_row_is_arg(r) ? " (repeated)" : "",
              shown ? " (default " : "", shown ? def : "", shown ? ")" : "");
 }
 
@@ -88,21 +78,6 @@ static void help_row(const struct opt_command *cmd, const struct opt_row *r, FIL
     print_wrapped(out, help, at, HELP_COLUMN);
 }
 
-static void help_later(const struct opt_command *cmd, FILE *out)
-{
-    const struct opt_row *r;
-    char                  text[1024] = "";
-    size_t                n = 0;
-
-    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (r->type == OPT_LATER && n < sizeof text)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", r->name);
-    if (!n)
-        return;
-    fprintf(out, "\nNot in this version\n  ");
-    print_wrapped(out, text, 2, 2);
-}
-
 void opt_help(const struct opt_command *cmd, FILE *out)
 {
     print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
@@ -112,32 +87,30 @@ void opt_help(const struct opt_command *cmd, FILE *out)
         fputc('\n', out);
         print_wrapped(out, cmd->text, 0, 0);
     }
-    for (const struct opt_part *p = cmd->parts; p && p->rows; p++) {
+    for (const struct opt_part *p = cmd->parts; p->rows; p++) {
         fprintf(out, "\n%s\n", p->title);
         for (const struct opt_row *r = p->rows; r->type; r++)
-            if (r->type != OPT_LATER)
-                help_row(cmd, r, out);
+            help_row(cmd, r, out);
     }
     if (cmd->aliases)
         fputs("\nNames of another program's options that are taken too: siTrain --man.\n", out);
-    help_later(cmd, out);
 }
 
 /* ---- man ---- */
 
 /* A hyphen that is typed is \-, a backslash \e, and no line may begin with a control character. */
-void opt_man_text(FILE *out, const char *text)
+void opt_man_line(FILE *out, const char *macro, const char *text)
 {
-    if (*text == '.' || *text == '\'')
+    fputs(macro, out);
+    if (!*macro && (*text == '.' || *text == '\''))
         fputs("\\&", out);
     for (; *text; text++) {
-        if (*text == '-')
-            fputs("\\-", out);
-        else if (*text == '\\')
-            fputs("\\e", out);
+        if (*text == '-' || *text == '\\')
+            fputs(*text == '-' ? "\\-" : "\\e", out);
         else
             fputc(*text, out);
     }
+    fputc('\n', out);
 }
 
 /* The aliases that stand for something here, each with its row. */
@@ -151,9 +124,7 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
             continue;
         snprintf(buf, sizeof buf, "--%s: --%s%s%s", a->name, a->row, a->value ? " " : "",
                  a->value ? a->value : "");
-        fputs(".br\n", out);
-        opt_man_text(out, buf);
-        fputc('\n', out);
+        opt_man_line(out, ".br\n", buf);
     }
 }
 
@@ -161,34 +132,19 @@ void opt_man(const struct opt_command *cmd, FILE *out)
 {
     char buf[512];
 
-    fputs(".SS ", out);
-    opt_man_text(out, cmd->name);
-    fputs("\n.B siTrain ", out);
-    opt_man_text(out, cmd->name);
-    fputc('\n', out);
-    opt_man_text(out, cmd->usage);
-    fputs("\n.PP\n", out);
-    opt_man_text(out, cmd->summary);
-    fputc('\n', out);
-    if (cmd->text) {
-        fputs(".PP\n", out);
-        opt_man_text(out, cmd->text);
-        fputc('\n', out);
-    }
-    for (const struct opt_part *p = cmd->parts; p && p->rows; p++) {
-        fputs(".PP\n.I ", out);
-        opt_man_text(out, p->title);
-        fputc('\n', out);
+    opt_man_line(out, ".SS ", cmd->name);
+    opt_man_line(out, ".B siTrain ", cmd->name);
+    opt_man_line(out, "", cmd->usage);
+    opt_man_line(out, ".PP\n", cmd->summary);
+    if (cmd->text)
+        opt_man_line(out, ".PP\n", cmd->text);
+    for (const struct opt_part *p = cmd->parts; p->rows; p++) {
+        opt_man_line(out, ".PP\n.I ", p->title);
         for (const struct opt_row *r = p->rows; r->type; r++) {
-            if (r->type == OPT_LATER)
-                continue;
             row_head(r, buf, sizeof buf);
-            fputs(".TP\n.B ", out);
-            opt_man_text(out, buf);
-            fputc('\n', out);
+            opt_man_line(out, ".TP\n.B ", buf);
             row_help(cmd, r, buf, sizeof buf);
-            opt_man_text(out, buf);
-            fputc('\n', out);
+            opt_man_line(out, "", buf);
         }
     }
     if (cmd->aliases)
@@ -197,32 +153,25 @@ void opt_man(const struct opt_command *cmd, FILE *out)
 
 /* ---- completion ---- */
 
-static void completion_words(const char *words, FILE *out)
-{
-    for (; *words; words++)
-        fputc(*words == '|' ? ' ' : *words, out);
-}
-
 static void completion_command(const struct opt_command *cmd, FILE *out)
 {
     const struct opt_row *r;
+    char                  words[512];
 
     fprintf(out, "    %s)\n        options=\"--help", cmd->name);
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (r->type != OPT_LATER && r->type != OPT_ARG && r->type != OPT_ARGS)
+        if (!opt_row_is_arg(r))
             fprintf(out, " --%s", r->name);
     fputs("\"\n        case \"$before\" in\n", out);
-    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (r->type == OPT_WORD) {
-            fprintf(out, "        --%s) words=\"", r->name);
-            completion_words(r->words, out);
-            fputs("\" ;;\n", out);
-        } else if (r->type == OPT_UINT || r->type == OPT_SIZE || r->type == OPT_DOUBLE ||
-                   r->type == OPT_RATIO || r->type == OPT_WARMUP) {
-            fprintf(out, "        --%s) words=\" \" ;;\n", r->name);
-        } else if (r->type == OPT_STRING || r->type == OPT_STRINGS || r->type == OPT_CONFIG) {
+    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++) {
+        if (r->words)
+            fprintf(out, "        --%s) words=\"%s\" ;;\n", r->name,
+                    opt_words_join(words, sizeof words, r->words, " ", " "));
+        else if (r->type == OPT_STRING || r->type == OPT_PATH || (opt_row_is_many(r) && !opt_row_is_arg(r)))
             fprintf(out, "        --%s) files=1 ;;\n", r->name);
-        }
+        else if (value_names[r->type])
+            fprintf(out, "        --%s) words=\" \" ;;\n", r->name);
+    }
     fputs("        esac ;;\n", out);
 }
 
@@ -239,8 +188,7 @@ void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
     fputs("--help --version --man --completion\" -- \"$word\"))\n        return\n    fi\n"
           "    case \"${COMP_WORDS[1]}\" in\n", out);
     for (size_t i = 0; i < n; i++)
-        if (cmds[i]->parts)
-            completion_command(cmds[i], out);
+        completion_command(cmds[i], out);
     fputs("    esac\n"
           "    if [ -n \"$words\" ]; then\n"
           "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"

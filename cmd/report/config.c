@@ -59,7 +59,7 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
 {
     for (char *at = text, *line; (line = strsep(&at, "\n"));) {
         for (char *c = line; *c; c++)
-            if ((unsigned char)*c < ' ' || *c == 0x7F || (at && row->type != OPT_STRINGS))
+            if ((unsigned char)*c < ' ' || *c == 0x7F || (at && row->type != OPT_PATHS))
                 return err_set(err, -EBADMSG,
                                "%s/run.db: the option %s holds a control character, which no file "
                                "of options can hold",
@@ -118,8 +118,6 @@ static int schedule_ends_with_run(struct printing *p)
 
 static int is_left_out(struct printing *p, const char *name)
 {
-    if (!strcmp(name, "quiet") || !strcmp(name, "force-device")) // of a command, not of the run
-        return 1;
     if (!strcmp(name, "devices"))
         return stored_there(p, "option", "device");
     if (!strcmp(name, "eval-every") || !strcmp(name, "keep-best"))
@@ -150,7 +148,7 @@ static int print_training(struct printing *p, struct err *err)
     int rc = 0;
 
     for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
-        if (row->type == OPT_LATER || is_left_out(p, row->name))
+        if (row->kept == OPT_PASSING || is_left_out(p, row->name))
             continue;
         rc = !strcmp(row->name, "blas") ? print_engine(p, row, err)
                                         : print_stored(p, "option", row->name, row, err);
@@ -171,7 +169,7 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
     int                   rc = 0;
 
     for (size_t i = 0; (row = opt_row_at(cmd, i, NULL)) && !rc; i++) {
-        if (row->type == OPT_LATER || !recipe_keeps(row->name))
+        if (row->kept != OPT_SOURCE)
             continue;
         if (!p->classifies && !strcmp(row->name, "data"))
             rc = print_tokens(p, "data", row, err);

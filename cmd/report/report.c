@@ -3,7 +3,6 @@
  * come from the steps kept whole; traffic from all steps that were applied and not done again,
  * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
  * database is not printed. */
-#include "cmd/report/report.h"
 #include "cmd/report/config.h"
 #include "cmd/run/train_opts.h"
 #include "cmd/run/wear.h"
@@ -29,25 +28,9 @@ static const struct opt_row rows[] = {
       .help = "print lines of section,row,field,value" },
     { "config", OPT_FLAG, offsetof(struct report_opts, config),
       .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
-    { "html", OPT_LATER, .help = "use --json" },
-    { "trace", OPT_LATER, .help = "query the table spans of run.db with sqlite3" },
-    { "tensorboard", OPT_LATER, .help = "use --csv" },
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
-
-const struct opt_command report_command = {
-    "report",
-    "RUN [--json | --csv | --config]",
-    "what happened in a run: times, traffic, overlap, bandwidth",
-    "Works while the run is under way. Times are of the steps whose spans are kept whole: the "
-    "first and last 100 and every 1,000th. Everything printed comes from RUN/run.db, which sqlite3 "
-    "opens.",
-    parts,
-    sizeof(struct report_opts),
-    NULL,
-    NULL,
-};
 
 /* ---- queries as JSON ---- */
 
@@ -513,34 +496,40 @@ static int report_open(struct runlog **log, const char *run, struct err *err)
     return session_explain_closed(run, rc, &say_events, err);
 }
 
-int cmd_report(int argc, char **argv)
+static int run(struct opt_line *line, struct err *err)
 {
-    struct report_opts o;
-    struct runlog     *log = NULL;
-    struct err         err = { 0 };
-    json_t            *report = json_object();
-    int                rc = opt_start(&report_command, argc, argv, &o, NULL);
+    struct report_opts *o = line->options;
+    struct runlog      *log = NULL;
+    json_t             *report = json_object();
+    int                 rc;
 
-    if (rc >= 0) {
-        json_decref(report);
-        return rc;
-    }
-    rc = o.json + o.csv + o.config > 1
-             ? err_misuse(&err, "--json, --csv and --config exclude each other; give one of them")
-             : report_open(&log, o.run, &err);
+    rc = o->json + o->csv + o->config > 1
+             ? err_misuse(err, "--json, --csv and --config exclude each other; give one of them")
+             : report_open(&log, o->run, err);
     if (!rc)
-        rc = o.config ? config_print(stdout, log, o.run, &err) : gather_all(report, log, &err);
-    if (!rc && o.json) {
+        rc = o->config ? config_print(stdout, log, o->run, err) : gather_all(report, log, err);
+    if (!rc && o->json) {
         json_dumpf(report, stdout, JSON_INDENT(2));
         putchar('\n');
-    } else if (!rc && o.csv) {
+    } else if (!rc && o->csv) {
         print_csv(report);
-    } else if (!rc && !o.config) {
+    } else if (!rc && !o->config) {
         tame(report);
         print_text(report);
     }
     json_decref(report);
     runlog_close(log);
-    opt_release(&report_command, &o);
-    return rc ? opt_fail("report", &err) : 0;
+    return rc;
 }
+
+const struct opt_command report_command = {
+    .name = "report",
+    .usage = "RUN [--json | --csv | --config]",
+    .summary = "what happened in a run: times, traffic, overlap, bandwidth",
+    .text = "Works while the run is under way. Times are of the steps whose spans are kept "
+            "whole: the first and last 100 and every 1,000th. Everything printed comes from "
+            "RUN/run.db, which sqlite3 opens.",
+    .parts = parts,
+    .size = sizeof(struct report_opts),
+    .run = run,
+};

@@ -20,7 +20,7 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
     int rc;
 
     *g = (struct generator){ .read = *read, .sampling = *sampling };
-    rc = model_folder_open(&g->reader, model, train_disk_names[read->disk], events, err);
+    rc = model_folder_open(&g->reader, model, disk_name((size_t)read->disk), events, err);
     if (rc)
         return rc;
     if (g->reader.gpt.n_labels)

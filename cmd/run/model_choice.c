@@ -58,10 +58,7 @@ int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct mo
     else if (!m->model)
         pick_own(gpt, m, o->seq);
     else if (gpt_preset(gpt, m->model))
-        rc = err_misuse(err,
-                        "--model %s: gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt2-2.7b is "
-                        "expected",
-                        m->model);
+        rc = opt_words_refuse("model", m->model, gpt_preset_name, err);
     if (!rc && !m->init)
         rc = pick_vocab(gpt, *tokenizer, m, err);
     if (!rc)

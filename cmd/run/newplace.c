@@ -122,8 +122,8 @@ static int is_twice(const struct opt_strings *devices, size_t i)
  * of it. */
 static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
 {
-    int  stored = o->mode != TRAIN_MEM && strcmp(train_csd_names[o->csd], "null") &&
-                 strcmp(train_disk_names[o->disk], "null");
+    int  stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
+                 !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
     int  rc = stored && !o->device.n ? devices_place_check(dir, 0, o->device_in_ram, err) : 0;
 
     for (size_t i = 0; i < o->device.n && !rc; i++) {

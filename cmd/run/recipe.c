@@ -7,26 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct keeping { struct session *s; const struct recipe *r; struct err *err; };
-
-static int in_rows(const struct opt_row *rows, const char *name)
-{
-    for (; rows->name; rows++)
-        if (!strcmp(rows->name, name))
-            return 1;
-    return 0;
-}
-
-/* What says where the run is, or how to read the options, is not what it is made from. */
-int recipe_keeps(const char *name)
-{
-    static const char *const others[] = { "config", "run", "resume", "epochs", "max-seq" };
-
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(others[i], name))
-            return 0;
-    return !in_rows(train_rows, name);
-}
+struct keeping { struct session *s; struct err *err; };
 
 static int keep(struct session *s, const char *name, const char *text, int path, struct err *err)
 {
@@ -37,23 +18,19 @@ static int keep(struct session *s, const char *name, const char *text, int path,
     return rc;
 }
 
-static int keep_option(void *ctx, const char *name, const char *text)
+static int keep_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
-    struct keeping       *k = ctx;
-    const struct opt_row *row;
-    int                   path;
+    struct keeping *k = ctx;
 
-    if (!recipe_keeps(name) || !opt_was_given(k->r->cmd, k->r->given, name))
-        return 0;
-    row = opt_row_at(k->r->cmd, (size_t)opt_row_find(k->r->cmd, name, strlen(name)), NULL);
-    path = row->arg && (strstr(row->arg, "FILE") || strstr(row->arg, "DIR"));
-    return keep(k->s, name, text, path, k->err);
+    return row->kept == OPT_SOURCE && given
+               ? keep(k->s, row->name, text, row->type == OPT_PATH, k->err)
+               : 0;
 }
 
 int recipe_store(struct session *s, const struct recipe *r, struct err *err)
 {
-    struct keeping k = { s, r, err };
-    int            rc = r->cmd ? opt_each(r->cmd, r->opts, keep_option, &k) : 0;
+    struct keeping k = { s, err };
+    int            rc = r->line ? opt_each(r->line, keep_option, &k) : 0;
 
     return rc || !r->init ? rc : keep(s, "init", r->init, 1, err);
 }

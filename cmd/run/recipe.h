@@ -9,14 +9,9 @@
 
 /* A command line, or what stands for one. The zero state: a run that nobody asks for again. */
 struct recipe {
-    const struct opt_command *cmd;
-    const struct opt_given   *given;
-    const void               *opts;
-    const char               *init; // a folder to begin with that is no option of cmd's, or NULL
+    const struct opt_line *line;
+    const char            *init; // a folder to begin with that is no option of the line's, or NULL
 };
-
-/* Does this option say what a run is made from? */
-int recipe_keeps(const char *name);
 
 /* Keep the options of a run that is being made. */
 int recipe_store(struct session *s, const struct recipe *r, struct err *err);

@@ -18,13 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct opt_part    stored_parts[] = { { "Training", train_rows, 0 }, { 0 } };
-static const struct opt_command stored = { .name = "run",
-                                           .usage = "",
-                                           .summary = "",
-                                           .parts = stored_parts,
-                                           .size = sizeof(struct train_opts) };
-
 int session_notice(struct session *s, const char *text, struct err *err)
 {
     events_notice(s->events, "%s", text);
@@ -104,16 +97,17 @@ static char *absolute_lines(const char *text)
     return out;
 }
 
-static int store_option(void *ctx, const char *name, const char *text)
+/* An option as it is stored: a path in full. */
+static int store_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     struct store_ctx *c = ctx;
-    char key[80], *lines = !strcmp(name, "device") && *text ? absolute_lines(text) : NULL;
+    char              key[80], *lines = row->type == OPT_PATHS ? absolute_lines(text) : strdup(text);
     int               rc;
 
-    if (!lines && !strcmp(name, "device") && *text)
-        return err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
-    snprintf(key, sizeof key, "option.%s", name);
-    rc = runlog_set(c->s->log, key, lines ? lines : text, c->err);
+    (void)given;
+    snprintf(key, sizeof key, "option.%s", row->name);
+    rc = lines ? runlog_set(c->s->log, key, lines, c->err)
+               : err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
     free(lines);
     return rc;
 }
@@ -122,28 +116,27 @@ int session_store_options(struct session *s, struct err *err)
 {
     struct err       why = { 0 };
     struct store_ctx c = { s, &why };
-    int              rc = opt_each(&stored, &s->o, store_option, &c);
+    struct opt_line  line = train_opts_line(&s->o);
+    int              rc = opt_each(&line, store_option, &c);
 
     return rc ? err_set(err, rc, "%s", *why.text ? why.text : "out of memory for the options") : 0;
 }
 
 static int load_options(struct session *s, struct err *err)
 {
-    char *argv[] = { (char *)(uintptr_t)"run", NULL };
-    int   rc = opt_parse(&stored, 1, argv, &s->o, NULL, err);
+    struct opt_line line = train_opts_line(&s->o);
+    int             rc = opt_parse(&line, err);
 
     if (rc)
         return rc;
     s->has_opts = 1;
     for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
-        char  key[80], *text;
+        char key[80], *text;
 
-        if (row->type == OPT_LATER)
-            continue;
         snprintf(key, sizeof key, "option.%s", row->name);
         text = settings_get(s->log, "%s", key); // absent in a run of an older version: its default
         if (text && *text)
-            rc = opt_set(&stored, &s->o, row->name, text, err);
+            rc = opt_set(&line, row->name, text, err);
         free(text);
     }
     if (!rc && s->o.mode == TRAIN_SU_O_C)
@@ -152,78 +145,43 @@ static int load_options(struct session *s, struct err *err)
     return rc;
 }
 
-/* What the places on the devices depend on: fixed when the run is made, trained or not. */
-static int is_layout(const char *name)
-{
-    static const char *const names[] = { "mode", "csd", "devices", "device", "csd-mem", "optimizer",
-                                         "dtype", "compress", "error-feedback" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return 1;
-    return 0;
-}
-
-static int is_train_row(const char *name)
-{
-    for (const struct opt_row *row = train_rows; row->name; row++)
-        if (row->type != OPT_LATER && !strcmp(row->name, name))
-            return 1;
-    return 0;
-}
-
-/* As opt_each gives repeated strings. */
-static char *join(const struct opt_strings *s)
-{
-    size_t bytes = 1;
-    char  *out, *at;
-
-    for (size_t i = 0; i < s->n; i++)
-        bytes += strlen(s->item[i]) + 1;
-    at = out = malloc(bytes);
-    if (!out)
-        return NULL;
-    *at = '\0';
-    for (size_t i = 0; i < s->n; i++)
-        at += sprintf(at, "%s%s", i ? "\n" : "", s->item[i]);
-    return out;
-}
-
 struct overlay_ctx {
-    struct session           *s;
-    const struct opt_command *cmd;
-    const struct opt_given   *given;
-    int                       first;
-    int                       moved; // the devices are said to be elsewhere
-    struct err               *err;
+    struct session *s;
+    int             first;
+    int             moved; // the devices are said to be elsewhere
+    struct err     *err;
 };
 
-/* A resume on the null disk would commit states that are nowhere. */
-static int may_change(const struct overlay_ctx *c, const char *name, const char *old,
-                      const char *text)
+/* A resume on a disk that stores nothing would commit states that are nowhere. */
+static int may_change(const struct overlay_ctx *c, const struct opt_row *row, const char *text)
 {
-    if (!strcmp(name, "disk") && old && !strcmp(old, "null") != !strcmp(text, "null"))
+    int disk = opt_words_find(disk_name, text, strlen(text));
+
+    if (!strcmp(row->name, "disk") && disk >= 0 &&
+        (disk_at((size_t)c->s->o.disk)->flags ^ disk_at((size_t)disk)->flags) & DISK_FAKE)
         return 0;
-    return train_opt_may_change(name) || (c->first && !is_layout(name));
+    return row->kept >= OPT_CHANGES || (c->first && row->kept != OPT_LAYOUT);
 }
 
-static int overlay_option(void *ctx, const char *name, const char *text)
+static int overlay_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     struct overlay_ctx *c = ctx;
+    struct opt_line     line = train_opts_line(&c->s->o);
+    const char         *name = row->name;
     char                key[80], *old, *lines = NULL;
     int                 rc = 0, same, moved;
 
-    if (!is_train_row(name) || !opt_was_given(c->cmd, c->given, name))
+    if (row->kept < OPT_FIXED || !given)
         return 0;
-    if (!strcmp(name, "device") && (lines = absolute_lines(text)))
+    if (row->type == OPT_PATHS && (lines = absolute_lines(text)))
         text = lines;
     snprintf(key, sizeof key, "option.%s", name);
     old = settings_get(c->s->log, "%s", key);
     same = old && !strcmp(old, text);
     moved = !same && !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
     c->moved |= moved;
-    if (!same && (moved || may_change(c, name, old, text)))
-        rc = opt_set(&stored, &c->s->o, name, text, c->err);
+    if (!same && (moved || may_change(c, row, text)))
+        rc = opt_set(&line, name, text, c->err);
     else if (!same && !strcmp(name, "devices"))
         rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain "
                         "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, text);
@@ -236,17 +194,20 @@ static int overlay_option(void *ctx, const char *name, const char *text)
     return rc;
 }
 
+static int store_place(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    int place = !strcmp(row->name, "device") || !strcmp(row->name, "devices") ||
+                !strcmp(row->name, "csd-mem");
+
+    return place ? store_option(ctx, row, given, text) : 0;
+}
+
 int session_store_devices(struct session *s, struct err *err)
 {
-    char *lines = join(&s->o.device);
-    int   rc = lines ? settings_set(s->log, err, "option.device=%s", lines)
-                    : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    struct store_ctx c = { s, err };
+    struct opt_line  line = train_opts_line(&s->o);
+    int              rc = opt_each(&line, store_place, &c);
 
-    free(lines);
-    if (!rc)
-        rc = settings_set(s->log, err, "option.devices=%" PRIu64, s->o.devices);
-    if (!rc)
-        rc = settings_set(s->log, err, "option.csd-mem=%" PRIu64, s->o.csd_mem);
     return rc || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
@@ -280,12 +241,11 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     return rc;
 }
 
-int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
-                    const void *opts, int first, struct err *err)
+int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
 {
-    struct overlay_ctx c = { s, cmd, given, first, 0, err };
+    struct overlay_ctx c = { s, first, 0, err };
     size_t             had = s->run.n_devices;
-    int                rc = opt_each(cmd, opts, overlay_option, &c);
+    int                rc = opt_each(line, overlay_option, &c);
 
     return rc || !c.moved ? rc : devices_found(s, had, err);
 }
@@ -322,15 +282,6 @@ static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size
     gpt_tensor_name(out, size, "", block, gpt_tensor_of(&s->gpt, block, i));
 }
 
-static enum run_mode run_mode_of(int mode)
-{
-    assert(mode != TRAIN_SU_O_C);
-    return mode == TRAIN_MEM    ? RUN_MEM
-           : mode == TRAIN_BASE ? RUN_BASE
-           : mode == TRAIN_SU   ? RUN_SU
-                                : RUN_SUO;
-}
-
 int session_config(struct session *s, struct err *err)
 {
     const struct train_opts *o = &s->o;
@@ -346,7 +297,7 @@ int session_config(struct session *s, struct err *err)
         .dir = s->dir,
         .log = s->log,
         .id = s->id,
-        .mode = run_mode_of(o->mode),
+        .mode = (enum run_mode)o->mode,
         .n_blocks = n,
         .block_params = s->block_params,
         .decay = run_decay,
@@ -359,8 +310,8 @@ int session_config(struct session *s, struct err *err)
         .error_feedback = o->error_feedback,
         .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
-        .csd = csd_find(train_csd_names[o->csd]),
-        .disk = train_disk_names[o->disk],
+        .csd = csd_at((size_t)o->csd),
+        .disk = disk_name((size_t)o->disk),
         .csd_mem = o->csd_mem,
         .spares = s->spares,
         .speculate = o->speculate,
@@ -376,8 +327,6 @@ int session_config(struct session *s, struct err *err)
         .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2,
         .grad_buffers = 1,
     };
-    if (!s->run.csd)
-        return err_misuse(err, "--csd %s is not in this build", train_csd_names[o->csd]);
     return 0;
 }
 
@@ -517,10 +466,12 @@ int session_cannot_write(int rc)
 
 void session_close(struct session *s)
 {
+    struct opt_line line = train_opts_line(&s->o);
+
     runlog_close(s->log);
     free(s->block_params);
     if (s->has_opts)
-        opt_release(&stored, &s->o);
+        opt_release(&line);
     memset(s, 0, sizeof *s);
 }
 

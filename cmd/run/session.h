@@ -56,11 +56,10 @@ int  session_config(struct session *s, struct err *err);
 /* Told, and kept in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);
 
-/* Options that were given on cmd's line (whose train_opts part is *o) over the stored ones: those
- * that may change replace them and are stored; another one that differs is refused by name.
+/* Options that were given on the line over the stored ones: those that may change (enum opt_kept)
+ * replace them; another one that differs is refused by name.
  * `first`: the run has not been trained yet, so that only what its layout depends on is fixed. */
-int session_overlay(struct session *s, const struct opt_command *cmd, const struct opt_given *given,
-                    const void *opts, int first, struct err *err);
+int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err);
 int session_store_options(struct session *s, struct err *err);
 
 /* Other devices, in the caller's transaction: s->o.device (absolute paths; none: folders in RUN),

@@ -1,19 +1,26 @@
 /* train_opts.h: the options of training and of reading a model, shared by the commands that have
- * them. The rows are in train_opts.c; words are numbers in the order of the enum beside them.
- * Checks that concern two options at once are in train_opts_check. */
+ * them. Checks that concern two options at once are in train_opts_check. */
 #ifndef CMD_RUN_TRAIN_OPTS_H
 #define CMD_RUN_TRAIN_OPTS_H
 
 #include "cmd/opt/opt.h"
 #include "data/base/dtype.h"
+#include "model/acts.h"
+#include "model/schedule.h"
+#include "offload/config.h"
 
-// --mode mem, base, su, su+o, su+o+c
-enum train_mode        { TRAIN_MEM, TRAIN_BASE, TRAIN_SU, TRAIN_SU_O, TRAIN_SU_O_C };
-enum train_schedule    { TRAIN_COSINE, TRAIN_LINEAR, TRAIN_CONSTANT };
-enum train_decay       { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
-enum train_order       { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
-enum train_activations { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD, TRAIN_AUTO };
-enum train_durability  { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
+/* --mode: enum run_mode, or su+o+c, which stands for su+o with --compress. */
+enum { TRAIN_SU_O_C = RUN_SUO + 1 };
+enum train_decay      { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
+enum train_order      { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
+enum train_durability { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
+
+const char *train_mode_name(size_t mode); // NULL past the last
+
+/* What --activations says. offload: where those go that are not kept; keep: of how many layers they
+ * are kept, as in struct budget_request. Ends with { 0 }. */
+struct train_activations { const char *name; enum acts_offload offload; int keep; };
+extern const struct train_activations train_activations[];
 
 #define TRAIN_COMPRESS 0.02 // what su+o+c sends where --compress does not say: the paper's ratio
 
@@ -33,7 +40,7 @@ struct train_opts {
     // the rule
     double   lr, min_lr;
     struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)
-    int      schedule;                      // enum train_schedule
+    int      schedule;                      // enum schedule_kind
     int      optimizer;                     // enum optim_kind
     double   beta1, beta2, eps, weight_decay;
     int      decay;                         // enum train_decay
@@ -43,8 +50,8 @@ struct train_opts {
     int      dtype;                         // enum dtype: DT_F32 or DT_BF16
     double            dropout; // 0: none; a classifier's, where not asked for: config.json's
     // where
-    int                mode; // enum train_mode; never TRAIN_SU_O_C after train_opts_check
-    int      csd;                           // index in train_csd_names
+    int                mode; // enum run_mode, after train_opts_check
+    int      csd;                           // as in csd_at
     uint64_t devices;                       // directories in RUN, where no --device is given
     struct opt_strings device;
     int      force_device, device_in_ram;
@@ -55,10 +62,10 @@ struct train_opts {
                                                  // unlimited
     // the machine
     uint64_t host_mem;                      // bytes of the whole process; 0: no promise
-    int      activations;                   // enum train_activations
+    int      activations;                   // of train_activations
     int      blas;                          // enum matmul_engine
     uint64_t threads;                       // 0: all cores
-    int      disk;                          // index in train_disk_names
+    int      disk;                          // as in disk_at
     // what is kept and said
     double   io_timeout; // seconds without a sign of life of a device; 0: for ever
     uint64_t endurance;                     // bytes written in a drive's life; 0: not known
@@ -77,25 +84,20 @@ struct read_opts {
     uint64_t host_mem;    // bytes; 0: no promise
     int      blas;        // enum matmul_engine
     uint64_t threads;     // 0: all cores
-    int      disk;        // index in train_disk_names
+    int      disk;        // as in disk_at
 };
 
 extern const struct opt_row model_rows[], train_rows[], read_rows[];
-extern const char *const train_mode_names[];  // "mem" "base" "su" "su+o" "su+o+c"
-extern const char *const train_csd_names[];   // "emu" "null": what csd_find takes
-extern const char *const train_disk_names[];  // "uring" "sync" "null": what disk_open takes
 
 /* What --help says: for who has no command line. -ENOMEM. */
 int train_opts_default(struct train_opts *o, struct err *err);
+/* The options as a command line has them that says nothing else. */
+struct opt_line train_opts_line(struct train_opts *o);
 
 /* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr;
  * warm-up within the horizon; --devices or --device; error feedback needs compress; ... */
 int train_opts_check(struct train_opts *o, struct err *err);
 /* Exactly one way to say which model. */
 int model_opts_check(const struct model_opts *o, struct err *err);
-
-/* Options of a run that may differ on resume (they change no bit of what is computed, or only the
- * end). */
-int train_opt_may_change(const char *name);
 
 #endif

@@ -36,23 +36,13 @@ struct training {
 
 /* ---- opening ---- */
 
-/* In mem there are no devices to offload to. */
-static enum acts_offload offload_of(const struct train_opts *o)
-{
-    static const enum acts_offload of[] = { [TRAIN_KEEP] = ACTS_STAY,
-                                            [TRAIN_RECOMPUTE] = ACTS_STAY,
-                                            [TRAIN_OFFLOAD] = ACTS_OFFLOAD,
-                                            [TRAIN_AUTO] = ACTS_AUTO };
-
-    return o->mode == TRAIN_MEM ? ACTS_STAY : of[o->activations];
-}
-
 struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
     const struct gpt_config *g = &s->gpt;
     float                    p = (float)o->dropout;
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+    const struct train_activations *acts = &train_activations[o->activations];
 
     return (struct trainer_options){
         .model = { .gpt = *g,
@@ -64,7 +54,8 @@ struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = g->n_labels > 0,
-                   .offload = offload_of(o),
+                   // in mem there are no devices to offload to
+                   .offload = o->mode == RUN_MEM ? ACTS_STAY : acts->offload,
                    .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
                                 g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
@@ -85,7 +76,7 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
     struct memory_request r = { .host_mem = s->o.host_mem,
                                 .model = training_options(s).model,
                                 .run = &s->run,
-                                .keep = s->o.activations == TRAIN_RECOMPUTE ? 0 : -1,
+                                .keep = train_activations[s->o.activations].keep,
                                 .exporting = s->o.keep_best,
                                 .rows = rows };
 
@@ -134,28 +125,25 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     return rc;
 }
 
-int training_overlay(struct session *s, const struct opt_command *cmd,
-                     const struct opt_given *given, const void *opts, struct train_opts *train,
-                     int first, struct err *err)
+int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
+                     struct err *err)
 {
-    struct opt_given which = *given;
-
     if (train->mode == TRAIN_SU_O_C) {
-        train->mode = TRAIN_SU_O;
-        if (!opt_was_given(cmd, given, "compress"))
+        train->mode = RUN_SUO;
+        if (!opt_given(line, "compress"))
             train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
-        opt_mark_given(cmd, &which, "compress");
+        opt_mark_given(line, "compress");
     }
     s->o.quiet = train->quiet; // both are of one command, not of the run
     s->o.force_device = train->force_device;
-    return session_overlay(s, cmd, &which, opts, first, err);
+    return session_overlay(s, line, first, err);
 }
 
 void training_tell_schedule(const struct session *s)
 {
     const struct train_opts *o = &s->o;
 
-    if (o->schedule != TRAIN_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
+    if (o->schedule != SCHEDULE_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
         events_notice(s->events,
                       "the schedule ends at step %llu: from there to step %llu the learning rate "
                       "is --min-lr, %g",
@@ -210,7 +198,7 @@ static int record_plan(struct training *t, struct err *err)
     const struct { const char *name; size_t value; } of[] = {
         { "frames", r->frames },
         { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
-        { "records", t->s->gpt.n_labels || t->s->o.activations == TRAIN_AUTO ? 0 : r->records.n },
+        { "records", t->s->gpt.n_labels || train_activations[t->s->o.activations].offload == ACTS_AUTO ? 0 : r->records.n },
         { "record_bytes", r->records.bytes },
         { "record_buffers", r->records.buffers },
     };

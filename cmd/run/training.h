@@ -19,12 +19,10 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
                         uint64_t rows, struct run_records *records, struct err *err);
 
-/* What a resume's command line says, over the stored options (session_overlay). opts: the
- * command's, *train its part of train_rows; both the caller's copy, which is changed: su+o+c alone
- * stands for the run's own ratio. */
-int training_overlay(struct session *s, const struct opt_command *cmd,
-                     const struct opt_given *given, const void *opts, struct train_opts *train,
-                     int first, struct err *err);
+/* What a resume's command line says, over the stored options (session_overlay). *train is the
+ * line's part of train_rows; the line is changed: su+o+c alone stands for the run's own ratio. */
+int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
+                     struct err *err);
 
 /* A later end does not stretch the schedule: told, since steps at a rate of 0 change nothing. */
 void training_tell_schedule(const struct session *s);

@@ -32,10 +32,10 @@ static void say_training(void *ctx, const struct training_begins *t)
     fprintf(stderr,
             "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
             "planned%s, %zu of %zu layers kept\n",
-            (double)gpt_total(t->gpt) / 1e6, train_mode_names[o->mode],
+            (double)gpt_total(t->gpt) / 1e6, train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
-            o->dtype == DT_BF16 ? "bf16" : "fp32", t->engine,
+            dtype_name((size_t)o->dtype), t->engine,
             opt_size_text(total, sizeof total, (double)t->plan->total),
             opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, t->plan->kept,
             layers);

@@ -11,6 +11,14 @@ enum dtype { DT_F32, DT_BF16, DT_F16 };
 
 typedef uint16_t bf16; // the upper half of a float
 
+/* "fp32", "bf16", "fp16"; NULL past the last. */
+static inline const char *dtype_name(size_t d)
+{
+    static const char *const names[] = { [DT_F32] = "fp32", [DT_BF16] = "bf16", [DT_F16] = "fp16" };
+
+    return d < sizeof names / sizeof *names ? names[d] : NULL;
+}
+
 static inline size_t dtype_bytes(enum dtype d)
 {
     return d == DT_F32 ? 4 : 2;

@@ -45,6 +45,7 @@ struct task {
 };
 
 extern const struct task task_table[];
+const char              *task_word(size_t i); // the i-th name; NULL past the last
 extern const size_t      task_count;
 /* Also SST-2, sst_2, STS-B, ...: case, '-' and '_' do not matter. NULL: none. */
 const struct task *task_find(const char *name);

@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "cmd/cmd.h"
-#include "cmd/report/report.h"
+#include "cmd/say/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,76 +25,70 @@ static void start(void)
     FUZZ_CHECK(stderr);
 }
 
-struct again { void *options; const struct opt_given *given; struct fuzz_out texts; };
+struct again { struct opt_line *line; struct fuzz_out texts; };
 
-/* Whether the option was on the command line; a default may be one that cannot be typed (0 for "not
+/* Only what was on the command line is set: a default may be one that cannot be typed (0 for "not
  * given"). */
-static int is_given(const struct again *a, const char *name)
-{
-    int row = opt_row_find(command, name, strlen(name));
-
-    return row >= 0 && a->given->row[row];
-}
-
-static int set_again(void *ctx, const char *name, const char *text)
+static int set_again(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     struct again *a = ctx;
     struct err    err = { 0 };
 
-    fuzz_add(&a->texts, name, strlen(name) + 1);
+    fuzz_add(&a->texts, row->name, strlen(row->name) + 1);
     fuzz_add(&a->texts, text, strlen(text) + 1);
-    if (*text && a->options && is_given(a, name) && opt_set(command, a->options, name, text, &err))
-        fuzz_fail(name, 0, err.text);
+    if (*text && a->line && given && opt_set(a->line, row->name, text, &err))
+        fuzz_fail(row->name, 0, err.text);
     return 0;
 }
 
 /* Two sets of options are the same if their texts are. */
-static void round_trip(void *options, const struct opt_given *given, int argc, char **argv)
+static void round_trip(const struct opt_line *line)
 {
-    void        *second = malloc(command->size);
-    struct again first = { second, given, { 0 } }, other = { 0 };
-    struct err   err;
+    struct opt_line second = *line;
+    struct again    first = { &second, { 0 } }, other = { 0 };
+    struct err      err;
 
-    FUZZ_CHECK(second && !opt_parse(command, argc, argv, second, NULL, &err));
-    opt_each(command, options, set_again, &first);
-    opt_each(command, second, set_again, &other);
+    second.options = malloc(command->size);
+    FUZZ_CHECK(second.options && !opt_parse(&second, &err));
+    opt_each(line, set_again, &first);
+    opt_each(&second, set_again, &other);
     FUZZ_CHECK(first.texts.n == other.texts.n &&
                !memcmp(first.texts.p, other.texts.p, other.texts.n));
     free(first.texts.p);
     free(other.texts.p);
-    opt_release(command, second);
-    free(second);
+    opt_release(&second);
+    free(second.options);
 }
 
 /* `plan`, told to measure nothing, unless the input speaks of that itself. */
-static void plan(int argc, char **argv, const struct opt_given *given)
+static void plan(const struct opt_line *line)
 {
     char *all[MOST + CONFIG + 3];
 
-    if (opt_was_given(command, given, "probe"))
+    if (opt_given(line, "probe"))
         return;
-    all[0] = argv[0];
+    all[0] = line->argv[0];
     all[1] = (char *)(uintptr_t)"--probe=off";
-    memcpy(all + 2, argv + 1, (size_t)argc * sizeof *argv);
-    cmd_plan(argc + 1, all);
+    memcpy(all + 2, line->argv + 1, (size_t)line->argc * sizeof *line->argv);
+    command_run(command, line->argc + 1, all);
 }
 
 static int parse(int argc, char **argv)
 {
-    void            *options = malloc(command->size);
-    struct opt_given given = { 0 };
-    struct err       err = { 0 };
-    int              rc;
+    struct opt_line line = { .cmd = command, .argc = argc, .argv = argv,
+                             .options = malloc(command->size) };
+    struct err      err = { 0 };
+    int             rc;
 
-    FUZZ_CHECK(options);
-    rc = opt_parse(command, argc, argv, options, &given, &err);
+    FUZZ_CHECK(line.options);
+    rc = opt_parse(&line, &err);
     if (!rc) {
-        round_trip(options, &given, argc, argv);
-        opt_release(command, options);
+        round_trip(&line);
+        opt_release(&line);
         if (command == &plan_command)
-            plan(argc, argv, &given);
+            plan(&line);
     }
-    free(options);
+    free(line.options);
     return rc < 0 ? fuzz_refused(rc, &err) : 1;
 }
 
@@ -153,10 +147,7 @@ static void seed_names(unsigned which)
     for (size_t i = 0; (r = opt_row_at(commands[which], i, NULL)); i++) {
         char line[128];
         int  n = snprintf(line, sizeof line, "--%s\n%s%s", r->name,
-                         r->def     ? r->def
-                          : r->words ? ""
-                                     : "1",
-                         r->type == OPT_FLAG ? "" : "\n");
+                         r->def ? r->def : r->words ? "" : "1", r->type == OPT_FLAG ? "" : "\n");
 
         fuzz_add(&out, line, (size_t)n);
     }

@@ -4,6 +4,7 @@
 #include "tests/fuzz/database.h"
 
 #include "cmd/cmd.h"
+#include "cmd/say/command.h"
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/labels.h"
@@ -33,7 +34,8 @@ static void start(void)
         text[i] = (char)(i % 2 ? 0 : i * 7 % 100);
     fuzz_put("data.bin", text, sizeof text);
     stderr = fopen(log, "w");
-    FUZZ_CHECK(stderr && cmd_pretrain(sizeof argv / sizeof *argv - 1, argv) == 0);
+    FUZZ_CHECK(stderr);
+    FUZZ_CHECK(!command_run(&pretrain_command, sizeof argv / sizeof *argv - 1, argv));
     fclose(stderr);
     stderr = fopen("/dev/null", "w");
     fuzz_take("r/run.db", &base.p, &base.n);
@@ -48,7 +50,7 @@ static void report(const char *how)
 {
     char *argv[] = { "report", (char *)(uintptr_t)fuzz_path("r"), (char *)(uintptr_t)how, NULL };
 
-    FUZZ_CHECK(cmd_report(how ? 3 : 2, argv) >= 0);
+    FUZZ_CHECK(command_run(&report_command, how ? 3 : 2, argv) >= 0);
 }
 
 /* The first parameter of each block, as export and generate read them. */

@@ -1,0 +1,136 @@
+/* opt_row.h: what an option and a command are. A row is the one place that says something about an
+ * option: its name, type, default and limits, the words it takes (from the table of the thing they
+ * name), its sentence, and what a run keeps of it. Parsing, the refusals, --help, the man page, the
+ * completion, what run.db stores, what a resume may change and a run's recipe all read rows. */
+#ifndef CMD_OPT_OPT_ROW_H
+#define CMD_OPT_OPT_ROW_H
+
+#include "data/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum opt_type {
+    OPT_FLAG = 1, // int: 1 if given
+    OPT_STRING,   // const char *; NULL if there is no default
+    OPT_PATH,     // the same; a run that keeps it keeps the path in full
+    OPT_STRINGS,  // struct opt_strings; repeated
+    OPT_PATHS,    // the same, of paths
+    OPT_UINT,     // uint64_t
+    OPT_SIZE,     // uint64_t bytes; takes K, M, G, T (powers of 1024)
+    OPT_DOUBLE,   // double
+    OPT_RATIO,    // double; takes % ("2%" is 0.02)
+    OPT_WORD,     // int: the number of the word
+    OPT_SET,      // uint64_t: a bit for each word of a list with commas; 0: not given
+    OPT_WARMUP,   // struct opt_warmup: steps, or a part of the horizon
+    OPT_ARG,      // const char *: a positional argument, required; its name is in capitals
+    OPT_ARGS,     // struct opt_strings: one or more positional arguments
+};
+
+struct opt_strings { const char **item; size_t n; };
+struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
+
+/* The i-th word, NULL past the last. The unit that has the enum or the table of the words owns the
+ * function: a value is a place in that table. */
+typedef const char *opt_words(size_t i);
+
+/* Words that belong to one command or struct: OPT_WORDS(name, [ENUM] = "word", ...) defines such a
+ * function. */
+#define OPT_WORDS(name, ...)                                                                       \
+    static const char *name(size_t i)                                                              \
+    {                                                                                              \
+        static const char *const words[] = { __VA_ARGS__ };                                        \
+                                                                                                   \
+        return i < sizeof words / sizeof *words ? words[i] : NULL;                                 \
+    }
+
+/* What a run keeps of an option. */
+enum opt_kept {
+    OPT_COMMAND, // nothing: it is the command's alone
+    OPT_SOURCE,  // what the run is made from: as given.NAME, if it was given
+    // all others as option.NAME:
+    OPT_FIXED,   // it decides what is computed: it stays from the first step on
+    OPT_LAYOUT,  // it decides what lies where on the devices: it stays from the making on
+    OPT_CHANGES, // a resume may change it
+    OPT_PASSING, // the same, and it is left out where a run's options are printed
+};
+
+struct opt_row {
+    const char   *name;   // without "--"
+    enum opt_type type;
+    size_t        offset; // in the part's struct
+    const char   *def;    // as typed; NULL: 0, NULL or none
+    opt_words    *words;  // of OPT_WORD and OPT_SET; of strings: what is proposed
+    double        min, max; // of numbers; how many strings, max; max 0: no bound
+    const char   *arg;    // what --help calls the value; NULL: by type
+    const char   *help;
+    const char   *twin;   // a row that says the same in another way: typed, it replaces this one of
+                          // a file
+    enum opt_kept kept;
+};
+
+/* The row of the file with more options (opt_file.h), which opt_parse reads. */
+#define OPT_CONFIG_ROW(at)                                                                         \
+    { "config", OPT_PATH, at,   .arg = "FILE",                                                     \
+      .help = "options from a file, a line each: name = value; those of the command line come "    \
+              "first" }
+
+struct opt_part {
+    const char           *title;
+    const struct opt_row *rows;   // ends with { 0 }
+    size_t                offset; // of the part's struct in the options struct
+};
+
+/* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE) stands
+ * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help says
+ * why; help NULL: without a line). A name that is also a row's is the row. */
+struct opt_alias {
+    const char *name;  // without "--", as typed there; a hyphen is taken for each underscore
+    const char *row;
+    int         flag;  // takes no value, but True and False where they follow; False: as if not given
+    const char *value; // with flag: what --row gets; NULL: --row is a flag, too
+    /* Writes the value as ours into out and returns 0; or returns 1 where this value changes nothing,
+     * with the reason for the notice in out ("": without a line); or -EINVAL with a sentence. */
+    int (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err);
+    const char *help;  // of an alias with a row: a notice that says what is other here, or NULL
+};
+
+/* A default of a shared row that is another one in this command. */
+struct opt_default { const char *row, *text; };
+
+struct opt_line;
+
+struct opt_command {
+    const char *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
+    const struct opt_part *parts;              // ends with { 0 }
+    size_t                 size;               // of the options struct
+    /* The exit code, or -errno with a sentence. The options are in line->options. */
+    int (*run)(struct opt_line *line, struct err *err);
+    /* Both end with { 0 }; NULL: none. --help says that aliases are taken, the man page which. */
+    const struct opt_alias   *aliases;
+    const struct opt_default *defaults;
+};
+
+enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
+
+/* Row i over all parts, with its offset in the options struct (offset may be NULL); NULL past the
+ * end. */
+const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t *offset);
+/* The number of the row called name[0..n), or -1. Positional arguments have no name here. */
+int opt_row_find(const struct opt_command *cmd, const char *name, size_t n);
+/* The row's default in this command, as typed, or NULL. */
+const char *opt_row_default(const struct opt_command *cmd, const struct opt_row *r);
+int         opt_row_is_arg(const struct opt_row *r);
+int         opt_row_is_many(const struct opt_row *r); // a struct opt_strings
+
+/* The words with `between` between two of them, and `last` before the last one. */
+const char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
+                           const char *last);
+/* The number of the word text[0..n), or -1. */
+int opt_words_find(opt_words *words, const char *text, size_t n);
+/* Refuse --name TEXT: none of the words; the sentence has the nearest one, or all. */
+int opt_words_refuse(const char *name, const char *text, opt_words *words, struct err *err);
+/* The word nearest to what was typed among n (by edit distance), or NULL if none is near. */
+const char *opt_nearest(const char *typed, const char *const *words, size_t n);
+
+#endif

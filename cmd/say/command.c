@@ -1,0 +1,34 @@
+/* command.c: what all commands do alike: options in, exit code out. */
+#include "cmd/say/command.h"
+
+#include "cmd/opt/opt_doc.h"
+#include "cmd/say/progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int command_failed(const char *name, const struct err *err)
+{
+    fprintf(stderr, "siTrain %s: %s\n", name, err->text);
+    return err->stopped ? 130 : err->misuse ? 2 : 1;
+}
+
+int command_run(const struct opt_command *cmd, int argc, char **argv)
+{
+    struct opt_line line = { .cmd = cmd, .argc = argc, .argv = argv,
+                             .options = calloc(1, cmd->size) };
+    struct err      err = { 0 };
+    int             code = line.options ? opt_parse(&line, &err) : opt_no_memory(&err);
+
+    if (!code) {
+        fputs(line.notices ? line.notices : "", stderr);
+        code = cmd->run(&line, &err);
+        progress_make_way();
+        opt_release(&line);
+    } else if (code > 0) {
+        opt_help(cmd, stdout);
+        code = 0;
+    }
+    free(line.options);
+    return code < 0 ? command_failed(cmd->name, &err) : code;
+}

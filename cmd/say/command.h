@@ -1,0 +1,14 @@
+/* command.h: a command from its line to its exit code, with what is said on the way. */
+#ifndef CMD_SAY_COMMAND_H
+#define CMD_SAY_COMMAND_H
+
+#include "cmd/opt/opt.h"
+
+/* Read the line, and run the command: what --help says goes to stdout, notices and a refusal or a
+ * failure to stderr. The exit code. */
+int command_run(const struct opt_command *cmd, int argc, char **argv);
+
+/* "siTrain NAME: the sentence" on stderr. The exit code: 130 stopped, 2 misuse, else 1. */
+int command_failed(const char *name, const struct err *err);
+
+#endif
