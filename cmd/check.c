@@ -32,6 +32,8 @@ struct check_opts {
     int         repair, disk, quiet;
 };
 
+#define AT(field) offsetof(struct check_opts, field)
+
 /* A disk that stores nothing has nothing to be checked. */
 static const char *disk_word(size_t i)
 {
@@ -39,15 +41,14 @@ static const char *disk_word(size_t i)
 }
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, offsetof(struct check_opts, what),
-      .help = "a run, or a folder that export wrote" },
-    { "repair", OPT_FLAG, offsetof(struct check_opts, repair),
+    { "RUN|HFDIR", OPT_ARG, AT(what), .help = "a run, or a folder that export wrote" },
+    { "repair", OPT_FLAG, AT(repair),
       .help = "make again what can be: wire parameters from their master, a superblock; mode mem "
               "goes back to the image before; give up damaged rows of measurements; cut a damaged "
               "log of run.db to where all else fits" },
-    { "disk", OPT_WORD, offsetof(struct check_opts, disk), "uring", disk_word,
+    { "disk", OPT_WORD, AT(disk), "uring", disk_word,
       .help = "how devices are read; if not given, as the run does" },
-    { "quiet", OPT_FLAG, offsetof(struct check_opts, quiet), .help = "only what is damaged" },
+    { "quiet", OPT_FLAG, AT(quiet), .help = "only what is damaged" },
     { 0 }
 };
 static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};

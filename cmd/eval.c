@@ -26,35 +26,34 @@ struct eval_opts {
     struct read_opts read;
 };
 
+#define AT(field) offsetof(struct eval_opts, field)
+
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, offsetof(struct eval_opts, model),
-      .help = "a run, or a Hugging Face folder" },
-    { "data", OPT_STRING, offsetof(struct eval_opts, data), .arg = "FILE|DIR",
+    { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
+    { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "a token file or a text; with --task its folder" },
-    { "tokenizer", OPT_STRING, offsetof(struct eval_opts, tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "for texts; else the model's own" },
-    { "task", OPT_STRING, offsetof(struct eval_opts, task), .words = task_word,
-      .help = "of a classifier: the task" },
-    { "eval-file", OPT_STRING, offsetof(struct eval_opts, eval_file), .arg = "FILE",
+    { "task", OPT_STRING, AT(task), .words = task_word, .help = "of a classifier: the task" },
+    { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
       .help = "of a classifier: rows of one's own, as finetune takes them" },
-    { "test-file", OPT_STRING, offsetof(struct eval_opts, test_file), .arg = "FILE",
+    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "rows of one's own to predict" },
-    { "predict", OPT_STRING, offsetof(struct eval_opts, predict), .arg = "FILE",
+    { "predict", OPT_STRING, AT(predict), .arg = "FILE",
       .help = "write predictions of the test rows" },
-    { "max-seq", OPT_UINT, offsetof(struct eval_opts, max_seq), .min = 1, .max = 1048576,
+    { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
-    { "max-eval-samples", OPT_UINT, offsetof(struct eval_opts, max_eval),
-      .help = "only the first rows; 0: all" },
-    { "max-predict-samples", OPT_UINT, offsetof(struct eval_opts, max_predict),
-      .help = "the same of the rows to predict" },
+    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "only the first rows; 0: all" },
+    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same of the rows to predict" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 },
-                                         { "Rows of one's own", column_rows,
-                                           offsetof(struct eval_opts, columns) },
-                                         { "Machine", read_rows, offsetof(struct eval_opts, read) },
-                                         { 0 } };
+static const struct opt_part parts[] = {
+    { "Options", rows, 0 },
+    { "Rows of one's own", column_rows, AT(columns) },
+    { "Machine", read_rows, AT(read) },
+    { 0 }
+};
 
 
 /* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */

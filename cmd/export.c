@@ -14,13 +14,12 @@ struct export_opts {
     int         dtype;
 };
 
+#define AT(field) offsetof(struct export_opts, field)
+
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, offsetof(struct export_opts, run),
-      .help = "the run (or a Hugging Face folder, to convert)" },
-    { "HFDIR", OPT_ARG, offsetof(struct export_opts, dir),
-      .help = "the folder to write: not there yet, or empty" },
-    { "dtype", OPT_WORD, offsetof(struct export_opts, dtype), "fp32", dtype_name,
-      .help = "of the tensors" },
+    { "RUN", OPT_ARG, AT(run), .help = "the run (or a Hugging Face folder, to convert)" },
+    { "HFDIR", OPT_ARG, AT(dir), .help = "the folder to write: not there yet, or empty" },
+    { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "of the tensors" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };

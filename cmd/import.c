@@ -15,14 +15,15 @@ struct import_opts {
     struct train_opts train;
 };
 
-static const struct opt_row  rows[] = { { "HFDIR", OPT_ARG, offsetof(struct import_opts, dir),
-                                          .help = "config.json, model.safetensors and tokenizer "
-                                                   "files" },
-                                        { "RUN", OPT_ARG, offsetof(struct import_opts, run),
-                                          .help = "the new run's folder" },
-                                        { 0 } };
+#define AT(field) offsetof(struct import_opts, field)
+
+static const struct opt_row rows[] = {
+    { "HFDIR", OPT_ARG, AT(dir), .help = "config.json, model.safetensors and tokenizer files" },
+    { "RUN", OPT_ARG, AT(run), .help = "the new run's folder" },
+    { 0 }
+};
 static const struct opt_part parts[] = {
-    { "Options", rows, 0 }, { "Training", train_rows, offsetof(struct import_opts, train) }, { 0 }
+    { "Options", rows, 0 }, { "Training", train_rows, AT(train) }, { 0 }
 };
 
 static void print_classifier(const char *run, const struct gpt_config *g,

@@ -36,37 +36,26 @@ static void print_help(FILE *out)
 }
 
 /* A first hour, in its order; tests/cli/examples.sh runs each. */
-static const struct example { const char *what, *line;
-} examples[] = {
-    { "A tokenizer of one's own, from a text:", "siTrain prepare my.txt --train-tokenizer --vocab "
-                                                "8192 --out tok" },
-    { "What a run would hold, move and take, before it is made:", "siTrain plan --n-layer 8 "
-                                                                  "--n-head 8 --n-embd 512 --seq "
-                                                                  "256 --data my.txt --tokenizer "
-                                                                  "tok --devices 2 --host-mem 400M "
-                                                                  "--steps 1000" },
+static const struct example { const char *what, *line; } examples[] = {
+    { "A tokenizer of one's own, from a text:",
+      "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok" },
+    { "What a run would hold, move and take, before it is made:",
+      "siTrain plan --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer tok "
+      "--devices 2 --host-mem 400M --steps 1000" },
     { "The run, its states on two emulated devices; Ctrl-C stops it after a step:",
       "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer "
       "tok --devices 2 --host-mem 400M --steps 1000 --run first" },
     { "On with it, to a later end:", "siTrain pretrain --resume first --steps 1500" },
-    { "Where the time went; and the options, to make it again:", "siTrain report first\nsiTrain "
-                                                                 "report first --config "
-                                                                 ">first.conf\n"
-                                                                 "siTrain pretrain --config "
-                                                                 "first.conf --run second" },
-    { "What it writes, and a conversation:", "siTrain generate first --prompt \"Once upon a time\" "
-                                             "--tokens 100 --temperature 0.8\n"
-                                             "siTrain generate first --chat" },
+    { "Where the time went; and the options, to make it again:",
+      "siTrain report first\nsiTrain report first --config >first.conf\n"
+      "siTrain pretrain --config first.conf --run second" },
+    { "What it writes, and a conversation:",
+      "siTrain generate first --prompt \"Once upon a time\" --tokens 100 --temperature 0.8\n"
+      "siTrain generate first --chat" },
     { "For Hugging Face's transformers:", "siTrain export first first-hf" },
-    { "A classifier from it, of rows with the columns sentence and label:", "siTrain finetune "
-                                                                            "--init first "
-                                                                            "--train-file mine.csv "
-                                                                            "--eval-file "
-                                                                            "mine-dev.csv --epochs "
-                                                                            "3 --run mine\n"
-                                                                            "siTrain eval mine "
-                                                                            "--eval-file "
-                                                                            "mine-dev.csv" },
+    { "A classifier from it, of rows with the columns sentence and label:",
+      "siTrain finetune --init first --train-file mine.csv --eval-file mine-dev.csv --epochs 3 "
+      "--run mine\nsiTrain eval mine --eval-file mine-dev.csv" },
     { "Every byte of a run read and checked:", "siTrain check first" },
 };
 

@@ -28,48 +28,45 @@ struct plan_opts {
     struct train_opts train;
 };
 
+#define AT(field) offsetof(struct plan_opts, field)
+
 enum { PROBE_ON, PROBE_OFF };
 OPT_WORDS(probe_words, [PROBE_ON] = "on", [PROBE_OFF] = "off")
 
 static const struct opt_row rows[] = {
-    OPT_CONFIG_ROW(offsetof(struct plan_opts, config)),
-    { "run", OPT_STRING, offsetof(struct plan_opts, run), .arg = "RUN",
+    OPT_CONFIG_ROW(AT(config)),
+    { "run", OPT_STRING, AT(run), .arg = "RUN",
       .help = "where it will be made: on that disk the probe works" },
-    { "probe", OPT_WORD, offsetof(struct plan_opts, probe), "on", probe_words,
+    { "probe", OPT_WORD, AT(probe), "on", probe_words,
       .help = "on: a small model's steps are measured for some seconds, to say how long one takes; "
               "off: no time is said, as where another machine is planned for" },
-    { "data", OPT_STRING, offsetof(struct plan_opts, data), .arg = "FILE|DIR",
+    { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "accepted, so that pretrain's line can be planned as it is; with --task its folder" },
-    { "eval-data", OPT_STRING, offsetof(struct plan_opts, eval_data), .arg = "FILE",
-      .help = "the same" },
-    { "tokenizer", OPT_STRING, offsetof(struct plan_opts, tokenizer), .arg = "DIR",
+    { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "says how large the vocabulary is" },
-    { "task", OPT_STRING, offsetof(struct plan_opts, task), .words = task_word,
+    { "task", OPT_STRING, AT(task), .words = task_word,
       .help = "a fine-tuning for this task, in finetune's batches and rows" },
-    { "train-file", OPT_STRING, offsetof(struct plan_opts, train_file), .arg = "FILE",
+    { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
       .help = "or for the classes of one's own rows" },
-    { "regression", OPT_FLAG, offsetof(struct plan_opts, regression),
-      .help = "of which the labels are numbers" },
-    { "max-seq", OPT_UINT, offsetof(struct plan_opts, max_seq), .min = 1, .max = 1048576,
+    { "regression", OPT_FLAG, AT(regression), .help = "of which the labels are numbers" },
+    { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a fine-tuning's row, at most" },
-    { "eval-file", OPT_STRING, offsetof(struct plan_opts, eval_file), .arg = "FILE",
+    { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
       .help = "this and what follows: accepted, so that finetune's line can be planned as it is" },
-    { "test-file", OPT_STRING, offsetof(struct plan_opts, test_file), .arg = "FILE",
-      .help = "the same" },
-    { "predict", OPT_FLAG, offsetof(struct plan_opts, predict), .help = "the same" },
-    { "epochs", OPT_UINT, offsetof(struct plan_opts, epochs), "3", .min = 1, .max = 1000000,
-      .help = "the same" },
-    { "max-train-samples", OPT_UINT, offsetof(struct plan_opts, max_train), .help = "the same" },
-    { "max-eval-samples", OPT_UINT, offsetof(struct plan_opts, max_eval), .help = "the same" },
-    { "max-predict-samples", OPT_UINT, offsetof(struct plan_opts, max_predict),
-      .help = "the same" },
+    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE", .help = "the same" },
+    { "predict", OPT_FLAG, AT(predict), .help = "the same" },
+    { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000, .help = "the same" },
+    { "max-train-samples", OPT_UINT, AT(max_train), .help = "the same" },
+    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "the same" },
+    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same" },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
-    { "Rows of one's own", column_rows, offsetof(struct plan_opts, columns) },
-    { "Model", model_rows, offsetof(struct plan_opts, model) },
-    { "Training", train_rows, offsetof(struct plan_opts, train) },
+    { "Rows of one's own", column_rows, AT(columns) },
+    { "Model", model_rows, AT(model) },
+    { "Training", train_rows, AT(train) },
     { 0 }
 };
 

@@ -17,16 +17,17 @@ struct prepare_opts {
     uint64_t           vocab;
 };
 
+#define AT(field) offsetof(struct prepare_opts, field)
+
 static const struct opt_row rows[] = {
-    { "FILE", OPT_ARGS, offsetof(struct prepare_opts, files),
-      .help = "texts: valid UTF-8 without NUL bytes" },
-    { "out", OPT_STRING, offsetof(struct prepare_opts, out), .arg = "PATH",
+    { "FILE", OPT_ARGS, AT(files), .help = "texts: valid UTF-8 without NUL bytes" },
+    { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "the token file, or with --train-tokenizer the folder, to write" },
-    { "tokenizer", OPT_STRING, offsetof(struct prepare_opts, tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, or vocab.json and merges.txt" },
-    { "train-tokenizer", OPT_FLAG, offsetof(struct prepare_opts, train),
+    { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "train a byte-level BPE on the texts instead" },
-    { "vocab", OPT_UINT, offsetof(struct prepare_opts, vocab), "8192", .min = 257, .max = 65536,
+    { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 65536,
       .help = "ids of the tokenizer to train" },
     { 0 }
 };

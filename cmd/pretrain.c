@@ -21,26 +21,27 @@ struct pretrain_opts {
     struct train_opts train;
 };
 
+#define AT(field) offsetof(struct pretrain_opts, field)
+
 static const struct opt_row rows[] = {
-    OPT_CONFIG_ROW(offsetof(struct pretrain_opts, config)),
-    { "run", OPT_STRING, offsetof(struct pretrain_opts, run), .arg = "RUN",
-      .help = "the new run's folder" },
-    { "resume", OPT_STRING, offsetof(struct pretrain_opts, resume), .arg = "RUN",
+    OPT_CONFIG_ROW(AT(config)),
+    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
+    { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
-    { "data", OPT_PATH, offsetof(struct pretrain_opts, data), .arg = "FILE",
+    { "data", OPT_PATH, AT(data), .arg = "FILE",
       .help = "a token file (llm.c's or nanoGPT's), read in place, or a text, tokenised into RUN",
       .kept = OPT_SOURCE },
-    { "eval-data", OPT_PATH, offsetof(struct pretrain_opts, eval_data), .arg = "FILE",
-      .help = "the same, to evaluate on", .kept = OPT_SOURCE },
-    { "tokenizer", OPT_PATH, offsetof(struct pretrain_opts, tokenizer), .arg = "DIR",
+    { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE", .help = "the same, to evaluate on",
+      .kept = OPT_SOURCE },
+    { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in "
               "--init's folder", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
-    { "Model", model_rows, offsetof(struct pretrain_opts, model) },
-    { "Training", train_rows, offsetof(struct pretrain_opts, train) },
+    { "Model", model_rows, AT(model) },
+    { "Training", train_rows, AT(train) },
     { 0 }
 };
 

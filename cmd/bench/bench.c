@@ -51,25 +51,25 @@ static const char *section_word(size_t i)
     return i < S_PROBE ? sections[i].name : NULL;
 }
 
+#define AT(field) offsetof(struct bench_opts, field)
+
 static const struct opt_row rows[] = {
-    { "dir", OPT_STRING, offsetof(struct bench_opts, dir), ".", .arg = "DIR",
+    { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
       .help = "where files are made, on the disk that is measured; all are removed" },
-    { "only", OPT_SET, offsetof(struct bench_opts, only), .words = section_word,
+    { "only", OPT_SET, AT(only), .words = section_word,
       .help = "these sections, with commas between; what they go by is measured too" },
-    { "probe", OPT_FLAG, offsetof(struct bench_opts, probe),
-      .help = "only that by which plan says how long a step takes" },
-    { "rounds", OPT_UINT, offsetof(struct bench_opts, rounds), "5", .min = 1, .max = 64,
+    { "probe", OPT_FLAG, AT(probe), .help = "only that by which plan says how long a step takes" },
+    { "rounds", OPT_UINT, AT(rounds), "5", .min = 1, .max = 64,
       .help = "of which medians are taken" },
-    { "quick", OPT_FLAG, offsetof(struct bench_opts, quick),
-      .help = "a small model and few rounds: under 20 seconds" },
-    { "json", OPT_STRING, offsetof(struct bench_opts, json), .arg = "FILE",
+    { "quick", OPT_FLAG, AT(quick), .help = "a small model and few rounds: under 20 seconds" },
+    { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "write the figures as JSON, too; - writes them to stdout instead of tables" },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
-    { "Model", model_rows, offsetof(struct bench_opts, model) },
-    { "Training", train_rows, offsetof(struct bench_opts, train) },
+    { "Model", model_rows, AT(model) },
+    { "Training", train_rows, AT(train) },
     { 0 }
 };
 static const struct opt_default defaults[] = {

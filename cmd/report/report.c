@@ -21,12 +21,13 @@
 
 struct report_opts { const char *run; int json, csv, config; };
 
+#define AT(field) offsetof(struct report_opts, field)
+
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, offsetof(struct report_opts, run), .help = "the run's folder" },
-    { "json", OPT_FLAG, offsetof(struct report_opts, json), .help = "print one JSON object" },
-    { "csv", OPT_FLAG, offsetof(struct report_opts, csv),
-      .help = "print lines of section,row,field,value" },
-    { "config", OPT_FLAG, offsetof(struct report_opts, config),
+    { "RUN", OPT_ARG, AT(run), .help = "the run's folder" },
+    { "json", OPT_FLAG, AT(json), .help = "print one JSON object" },
+    { "csv", OPT_FLAG, AT(csv), .help = "print lines of section,row,field,value" },
+    { "config", OPT_FLAG, AT(config),
       .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
     { 0 },
 };

@@ -10,14 +10,11 @@ const struct opt_row column_rows[] = {
     { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
       .help = "the column (of an object: the name) of the text; if not given sentence1 and "
               "sentence2, sentence, text, or the first two that are neither label nor id; of a "
-              "run: as it was trained",
-      .kept = OPT_SOURCE },
+              "run: as it was trained", .kept = OPT_SOURCE },
     { "pair-column", OPT_STRING, offsetof(struct task_names, pair), .arg = "NAME",
-      .help = "of the second text, where rows are pairs",
-      .kept = OPT_SOURCE },
+      .help = "of the second text, where rows are pairs", .kept = OPT_SOURCE },
     { "label-column", OPT_STRING, offsetof(struct task_names, label), .arg = "NAME",
-      .help = "of the label, if it is not called label",
-      .kept = OPT_SOURCE },
+      .help = "of the label, if it is not called label", .kept = OPT_SOURCE },
     { 0 }
 };
 
