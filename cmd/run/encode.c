@@ -48,8 +48,8 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
 
     e->rows++;
     e->pairs |= row->text2 != NULL;
-    e->words[0] |= !task_is_number(row->text1);
-    e->words[1] |= row->text2 && !task_is_number(row->text2);
+    e->words[0] |= !task_number(row->text1, NULL);
+    e->words[1] |= row->text2 && !task_number(row->text2, NULL);
     if (!rc)
         rc = row_label(e, row, &x, err);
     return rc ? rc : watch_look(&c->watch, e->rows, 0, err);

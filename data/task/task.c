@@ -5,7 +5,6 @@
 #include "data/base/json.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,25 +77,6 @@ const struct task *task_find(const char *name)
 
 /* ---- what a label means ---- */
 
-/* Whether text is a decimal number that a float holds; *value is it. */
-static int label_number(const char *text, float *value)
-{
-    char *end;
-
-    // neither blanks, nor hexadecimal, nor inf and nan
-    if (!*text || text[strspn(text, "0123456789+-.eE")])
-        return 0;
-    *value = strtof(text, &end);
-    return !*end && isfinite(*value);
-}
-
-int task_is_number(const char *text)
-{
-    float value;
-
-    return label_number(text, &value);
-}
-
 static int label_whole(const char *text)
 {
     size_t sign = *text == '-' || *text == '+';
@@ -155,7 +135,7 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
     if (!row->label)
         return label_missing(row, err);
     if (t->n_labels == 1) {
-        if (label_number(row->label, value))
+        if (task_number(row->label, value))
             return 0;
         return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path,
                           row->line, row->label, t->title);
@@ -193,7 +173,7 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
         return label_missing(row, err);
     if (!*row->label)
         return err_misuse(err, "%s:%zu: the label is empty", row->path, row->line);
-    number = label_number(row->label, &value);
+    number = task_number(row->label, &value);
     if (s->asked && !number)
         return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs",
                           row->path, row->line, row->label);

@@ -85,7 +85,8 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
                struct err *err);
 
-int task_is_number(const char *text); // a decimal one that a float holds
+/* Whether text is a decimal number that a float holds; *value is it (NULL: nobody asks). */
+int task_number(const char *text, float *value);
 
 /* The task of one's own rows with these labels (borrowed), or (n 1) of values; its metric is
  * accuracy, or mse. */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,20 @@ static int reading_next(const struct reading *d, struct err *err)
     int rc = d->most && d->n == d->most ? 0 : row_file_next(d->file, err);
 
     return rc || d->n ? rc : err_misuse(err, "%s has no rows", row_file_path(d->file));
+}
+
+int task_number(const char *text, float *value)
+{
+    char *end;
+    float f;
+
+    // neither blanks, nor hexadecimal, nor inf and nan
+    if (!*text || text[strspn(text, "0123456789+-.eE")])
+        return 0;
+    f = strtof(text, &end);
+    if (value)
+        *value = f;
+    return !*end && isfinite(f);
 }
 
 /* ---- tables ---- */
@@ -110,7 +125,7 @@ static int glue_header(const struct reading *d, const struct task_columns *c, si
                           path, row_file_line(f), n, n == 1 ? "" : "s", *width);
     *width = n;
     label = c->label == -1 ? "" : row_file_field(f, c->label == -2 ? n - 1 : (size_t)c->label);
-    if (task_is_number(label))
+    if (task_number(label, NULL))
         return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names "
                           "the label: is this file the task's?", path, row_file_line(f), label);
     return 0;
