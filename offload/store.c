@@ -238,7 +238,7 @@ int store_super_check(const void *page, const struct store_super *want, const ch
         return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: "
                        "siTrain reshard has moved its states elsewhere",
                        path, found.device, found.n_devices);
-    return err_set(err, -EBADMSG,
+    return err_set(err, -EXDEV,
                    "%s belongs to another run or another place in it: "
                    "found run %s device %u of %u, expected run %s device %u of %u",
                    path, found.id, found.device, found.n_devices, want->id, want->device,

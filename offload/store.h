@@ -112,6 +112,7 @@ struct store_super {
     uint64_t bytes;
 };
 void store_super_pack(void *page, const struct store_super *s); // STORE_SUPERBLOCK bytes
+// -EBADMSG: damaged, or of another time; -EXDEV: whole, but another device's
 int  store_super_check(const void *page, const struct store_super *want, const char *path,
                        struct err *err);
 int  store_super_present(const void *page); // whether it is one of ours at all

@@ -69,6 +69,7 @@ refuses 2 "siTrain reshard $tmp/two --devices 3 moves it" pretrain --resume "$tm
 refuses 2 "siTrain reshard moves the run onto another number" pretrain --resume "$tmp/two" --device "$tmp/a"
 swapped="another place in it: found run"
 refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$second" --device "$first"
+result "$(grep -q -e --repair "$tmp/err"; [ $? = 1 ]; echo $?)" "which no repair would mend"
 begin other --devices 2
 refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$tmp/other/dev0/states" --device "$second"
 cp "$first" "$tmp/older"
