@@ -9,8 +9,6 @@
 #include "offload/budget.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIB ((uint64_t)1 << 20)

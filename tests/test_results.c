@@ -13,7 +13,6 @@
 #include "tests/tempdir.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -11,8 +11,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { BLOCKS = 7 }; // five layers

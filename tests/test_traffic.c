@@ -8,8 +8,6 @@
 
 #include "offload/traffic.h"
 
-#include <string.h>
-
 static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all
 
 static struct run_config small(void)

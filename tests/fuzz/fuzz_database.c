@@ -6,7 +6,6 @@
 #include "offload/journal.h"
 
 #include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SUBS = 3, BLOCKS = 2 };
