@@ -15,6 +15,7 @@
 #include "cmd/run_glue.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
 #include <errno.h>

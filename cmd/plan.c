@@ -6,7 +6,7 @@
 #include "cmd/run/labelled.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/bench/probe.h"
-#include "cmd/run/training.h"
+#include "cmd/run/training_plan.h"
 #include "cmd/run/wear.h"
 #include "cmd/say/say.h"
 #include "data/task/task.h"

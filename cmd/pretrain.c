@@ -8,6 +8,7 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/say/stop.h"
+#include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "cmd/run/newplace.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
-#include "cmd/run/training.h"
+#include "cmd/run/training_plan.h"
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"

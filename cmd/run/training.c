@@ -8,6 +8,7 @@
 #include "cmd/run/labelled.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/settings.h"
+#include "cmd/run/training_plan.h"
 #include "data/base/clock.h"
 #include "data/base/rss.h"
 #include "kernels/attention.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct training {
     struct session *s;
@@ -35,95 +35,6 @@ struct training {
 };
 
 /* ---- opening ---- */
-
-struct trainer_options training_options(const struct session *s)
-{
-    const struct train_opts *o = &s->o;
-    const struct gpt_config *g = &s->gpt;
-    float                    p = (float)o->dropout;
-    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
-    const struct train_activations *acts = &train_activations[o->activations];
-
-    return (struct trainer_options){
-        .model = { .gpt = *g,
-                   .batch = o->batch,
-                   .seq = o->seq,
-                   .grad_accum = o->grad_accum,
-                   .dtype = (enum dtype)o->dtype,
-                   .engine = (enum matmul_engine)o->blas,
-                   .threads = (int)o->threads,
-                   .training = 1,
-                   .varying = g->n_labels > 0,
-                   // in mem there are no devices to offload to
-                   .offload = o->mode == RUN_MEM ? ACTS_STAY : acts->offload,
-                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
-                                g->n_labels ? g->drop_resid : p, o->seed } },
-        .schedule = { .kind = (enum schedule_kind)o->schedule,
-                      .lr = o->lr,
-                      .min_lr = o->min_lr,
-                      .warmup = opt_warmup_steps(o->warmup, horizon),
-                      .horizon = horizon },
-        .clip = o->clip,
-        .optim = (enum optim_kind)o->optimizer,
-        .beta1 = o->beta1,
-        .beta2 = o->beta2,
-        .eps = o->eps,
-    };
-}
-
-int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
-{
-    struct memory_request r = { .host_mem = s->o.host_mem,
-                                .model = training_options(s).model,
-                                .run = &s->run,
-                                .keep = train_activations[s->o.activations].keep,
-                                .exporting = s->o.keep_best,
-                                .rows = rows };
-
-    return memory_plan(out, &r, err);
-}
-
-/* `plan` may be asked about another machine; what trains here must fit into its RAM (a container's
- * limit is not looked at), whatever --host-mem says. */
-static int machine_holds(const struct budget *plan, struct err *err)
-{
-    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    char     needs[32], has[32], most[32];
-
-    if (plan->total + plan->arenas <= ram)
-        return 0;
-    return err_misuse(err,
-                      "within this --host-mem the run would take %s of memory, and this machine "
-                      "has %s: expected --host-mem of %s at most",
-                      opt_size_text(needs, sizeof needs, (double)(plan->total + plan->arenas)),
-                      opt_size_text(has, sizeof has, (double)ram),
-                      opt_size_text(most, sizeof most,
-                                    ram > plan->arenas ? (double)(ram - plan->arenas) : 0));
-}
-
-/* training_plan, of a run that trains on this machine. */
-static int plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
-{
-    int rc = training_plan(out, s, rows, err);
-
-    return rc ? rc : machine_holds(out, err);
-}
-
-int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
-                        uint64_t rows, struct run_records *records, struct err *err)
-{
-    struct session s = { .gpt = *gpt, .o = *o, .spares = o->speculate };
-    struct budget  plan;
-    int            rc;
-
-    snprintf(s.dir, sizeof s.dir, "%s", dir);
-    rc = session_config(&s, err);
-    if (!rc)
-        rc = plan_here(&plan, &s, rows, err);
-    *records = s.run.records;
-    session_close(&s);
-    return rc;
-}
 
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err)
@@ -263,7 +174,7 @@ static int training_open(struct training *t, struct err *err)
     rc = best_load(&t->best, s, err);
     if (rc)
         return rc;
-    rc = plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err);
+    rc = training_plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err);
     if (rc)
         return rc;
     o = training_options(s);
@@ -373,53 +284,55 @@ static double hidden_share(struct training *t)
     return io.wait_ns < io.busy_ns ? 1 - (double)io.wait_ns / (double)io.busy_ns : 0;
 }
 
-static int count_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)values, (void)names;
-    *(int *)ctx = 1;
-    return 0;
-}
-
 static int eval_due(const struct session *s, uint64_t step)
 {
     return step + 1 == s->o.steps || (s->o.eval_every && (step + 1) % s->o.eval_every == 0);
 }
 
+static int number_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)names;
+    *(double *)ctx = values[0] ? strtod(values[0], NULL) : 0;
+    return 0;
+}
+
+/* The number that a query of run.db gives, which has `next` in it: steps below that are done. */
+static int ask(struct session *s, double *out, const char *query, uint64_t next, struct err *err)
+{
+    char sql[256];
+
+    snprintf(sql, sizeof sql, query, (unsigned long long)next);
+    return runlog_query(s->log, sql, number_row, out, err);
+}
+
 /* Is an evaluation due after the last step done and, a kill having come between, not recorded? */
 static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
 {
-    char sql[96];
-    int  found = 0, rc;
+    double found = 0;
+    int    rc;
 
     *missing = 0;
     if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
         return 0;
-    snprintf(sql, sizeof sql, "SELECT 1 FROM evals WHERE step = %llu",
-             (unsigned long long)next - 1);
-    rc = runlog_query(s->log, sql, count_row, &found, err);
-    *missing = !found;
+    rc = ask(s, &found, "SELECT count(*) FROM evals WHERE step = %llu - 1", next, err);
+    *missing = !(found > 0);
     return rc;
 }
 
 /* ---- steps that are skipped ---- */
 
-static int number_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    *(uint64_t *)ctx = strtoull(values[0], NULL, 10);
-    return 0;
-}
-
 /* How many steps in a row before `next` were skipped: a stop in between does not hide them. */
 static int skipped_before(struct training *t, uint64_t next, struct err *err)
 {
-    char sql[192];
+    double n = 0;
+    int    rc = ask(t->s, &n,
+                    "SELECT count(*) FROM (SELECT %llu AS next), steps WHERE step < next AND "
+                    "step > coalesce((SELECT max(step) FROM steps WHERE step < next AND NOT "
+                    "skipped), -1)",
+                    next, err);
 
-    snprintf(sql, sizeof sql,
-             "SELECT count(*) FROM steps WHERE step < %llu AND step > "
-             "coalesce((SELECT max(step) FROM steps WHERE step < %llu AND NOT skipped), -1)",
-             (unsigned long long)next, (unsigned long long)next);
-    return runlog_query(t->s->log, sql, number_row, &t->skipped, err);
+    t->skipped = (uint64_t)n;
+    return rc;
 }
 
 static void block_name(char *out, size_t size, const struct gpt_config *g, size_t block)
@@ -467,18 +380,15 @@ enum { WEAR_STEPS = 10 }; // what a speed is taken from
 /* Before the first step, from the last ones that run.db has. */
 static int wear_before(struct training *t, uint64_t next, struct err *err)
 {
-    char     sql[128];
-    uint64_t us = 0;
-    int      rc = wear_computed(&t->wear, &t->s->run, err);
+    double seconds = 0;
+    int    rc = wear_computed(&t->wear, &t->s->run, err);
 
-    snprintf(sql, sizeof sql,
-             "SELECT CAST(coalesce(avg(seconds), 0) * 1e6 AS INTEGER) FROM steps WHERE seconds > 0 "
-             "AND step + 100 >= %llu",
-             (unsigned long long)next);
     if (!rc && next >= WEAR_STEPS)
-        rc = runlog_query(t->s->log, sql, number_row, &us, err);
+        rc = ask(t->s, &seconds,
+                 "SELECT avg(seconds) FROM steps WHERE seconds > 0 AND step + 100 >= %llu", next,
+                 err);
     if (!rc)
-        wear_warn(&t->wear, t->s->events, (double)us * 1e-6, (double)t->s->o.endurance);
+        wear_warn(&t->wear, t->s->events, seconds, (double)t->s->o.endurance);
     t->begun_ns = clock_ns();
     return rc;
 }

@@ -1,23 +1,8 @@
-/* training.h: a run at work: its plan, its stream and trainer, and the loop over steps. */
+/* training.h: a run at work: its stream and trainer, and the loop over steps. */
 #ifndef CMD_RUN_TRAINING_H
 #define CMD_RUN_TRAINING_H
 
-#include "cmd/run/memory.h"
 #include "cmd/run/session.h"
-#include "model/step.h"
-
-/* The options of a session's trainer; kept is 0 before the plan. */
-struct trainer_options training_options(const struct session *s);
-
-/* The memory plan of a session, which may be one that only exists in memory. rows: of labelled
- * examples that are evaluated at once, at most. Sets s->run.frames, grad_buffers,
- * residual_in_ram and records. */
-int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err);
-
-/* The plan of a run that does not exist yet: what is refused is refused before anything is made.
- * *records: for which its devices are to have room. */
-int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
-                        uint64_t rows, struct run_records *records, struct err *err);
 
 /* What a resume's command line says, over the stored options (session_overlay). *train is the
  * line's part of train_rows; the line is changed: su+o+c alone stands for the run's own ratio. */
