@@ -99,7 +99,7 @@ static int next(struct chat *c, struct continuation *a, const float *logits, int
                 struct err *err)
 {
     struct generator *g = c->g;
-    int32_t           id = generator_pick(g, logits, 0, c->chosen++);
+    int32_t           id = generator_choose(g, logits, 0, c->chosen++);
     size_t            n = 0, before = a->n;
     const char       *bytes = tokenizer_bytes(g->tok, id, &n);
     int               rc;

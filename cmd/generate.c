@@ -134,7 +134,7 @@ static int choose(struct batch_of_texts *t, struct sequence *s, const float *log
     size_t            n = 0;
     int               rc;
 
-    s->next = generator_pick(g, logits, s->number, s->n++);
+    s->next = generator_choose(g, logits, s->number, s->n++);
     if (s->next == tokenizer_endoftext(g->tok)) {
         s->text.ended = 1;
         return 0;

@@ -8,7 +8,7 @@
 struct classes {
     struct hf_labels         names; // of the model's own classes, in its order
     size_t                  *place; // (n_labels): the row of the head that is class i
-    const struct gpt_config *gpt;   // the reader's
+    const struct gpt_config *gpt;   // the model's
     struct params_source     body;
 };
 
@@ -25,7 +25,7 @@ int classes_named(const struct classes *c);
  * not matter), else 0 and they stay in its own order. */
 int classes_match(struct classes *c, const char *const *names, size_t n);
 
-/* The reader's parameters with the head's rows in that order. Borrows c. */
+/* The model's parameters with the head's rows in that order. Borrows c. */
 struct params_source classes_source(const struct classes *c);
 
 #endif

@@ -20,20 +20,20 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
     int rc;
 
     *g = (struct generator){ .read = *read, .sampling = *sampling };
-    rc = model_folder_open(&g->reader, model, disk_name((size_t)read->disk), events, err);
+    rc = model_folder_open(&g->model, model, disk_name((size_t)read->disk), events, err);
     if (rc)
         return rc;
-    if (g->reader.gpt.n_labels)
+    if (g->model.gpt.n_labels)
         return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval "
                           "measures it", model);
     if (read->dtype < 0)
-        g->read.dtype = model_folder_dtype(&g->reader);
-    g->context = read->seq ? read->seq : g->reader.gpt.n_positions;
-    g->vocab = g->reader.gpt.vocab;
-    if (g->context > g->reader.gpt.n_positions)
+        g->read.dtype = model_folder_dtype(&g->model);
+    g->context = read->seq ? read->seq : g->model.gpt.n_positions;
+    g->vocab = g->model.gpt.vocab;
+    if (g->context > g->model.gpt.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
-                          g->reader.gpt.n_positions);
-    rc = model_folder_tokenizer(&g->tok, &g->reader, tokenizer, err);
+                          g->model.gpt.n_positions);
+    rc = model_folder_tokenizer(&g->tok, &g->model, tokenizer, err);
     if (!rc && tokenizer_vocab(g->tok) > g->vocab)
         rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong "
                         "together", tokenizer_vocab(g->tok), g->vocab);
@@ -43,7 +43,7 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
 static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
 {
     struct memory_request want = { .host_mem = g->read.host_mem,
-                                   .reader = g->reader.bytes,
+                                   .source_bytes = g->model.bytes,
                                    .decode = d,
                                    .model = { .gpt = d->gpt, .dtype = d->dtype } };
     struct budget         plan;
@@ -52,15 +52,15 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     if (rc)
         return rc;
     g->frames = plan.frames;
-    return stream_read_open(&g->stream, &g->reader.source, gpt_blocks(&d->gpt),
-                            g->reader.block_params, d->dtype, plan.frames, err);
+    return stream_read_open(&g->stream, &g->model.source, gpt_blocks(&d->gpt),
+                            g->model.block_params, d->dtype, plan.frames, err);
 }
 
 int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
                     struct err *err)
 {
     const struct read_opts *o = &g->read;
-    struct decode_options   d = { .gpt = g->reader.gpt, .batch = batch, .positions = positions,
+    struct decode_options   d = { .gpt = g->model.gpt, .batch = batch, .positions = positions,
                                   .piece = longest, .dtype = (enum dtype)g->read.dtype,
                                   .engine = (enum matmul_engine)o->blas,
                                   .threads = (int)session_threads(o->threads) };
@@ -84,7 +84,7 @@ void generator_close(struct generator *g)
     decode_close(g->decode);
     stream_close(g->stream);
     tokenizer_close(g->tok);
-    model_folder_close(&g->reader);
+    model_folder_close(&g->model);
     free(g->scratch);
     memset(g, 0, sizeof *g);
 }
@@ -101,8 +101,8 @@ static size_t layers_streamed(size_t layers, size_t frames)
  * now. */
 static void tell_speed(const struct generator *g, size_t passes)
 {
-    const struct events     *e = g->reader.events;
-    const struct gpt_config *gpt = &g->reader.gpt;
+    const struct events     *e = g->model.events;
+    const struct gpt_config *gpt = &g->model.gpt;
     double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
     size_t   streamed = layers_streamed(gpt->n_layer, g->frames);
     double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
@@ -130,7 +130,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     return 0;
 }
 
-int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence,
+int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,
                        uint64_t position)
 {
     return sampling_pick(&g->sampling, logits, tokenizer_vocab(g->tok), sequence, position,

@@ -1,5 +1,5 @@
 /* generator.h: a model opened to continue texts: its parameters in memory or streamed, its
- * tokenizer, the choice of a token. generate.c drives it for prompts, chat.c for a conversation. */
+ * tokenizer, the choice of a token. */
 #ifndef CMD_RUN_GENERATOR_H
 #define CMD_RUN_GENERATOR_H
 
@@ -9,7 +9,7 @@
 #include "model/decode.h"
 
 struct generator {
-    struct model_folder reader;
+    struct model_folder model;
     struct read_opts    read;
     struct sampling     sampling;
     struct tokenizer *tok;
@@ -42,7 +42,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
                    const float **logits, struct err *err);
 
 /* The token at `position` of the continuation `sequence`. */
-int32_t generator_pick(const struct generator *g, const float *logits, uint64_t sequence,
+int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,
                        uint64_t position);
 
 #endif

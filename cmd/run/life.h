@@ -21,7 +21,7 @@
  *     generator_open(&g, "run", NULL, &read, &sampling, ev, &err)  the same, to continue texts
  *     generator_start(&g, 1, positions, n, &err)
  *     generator_feed(&g, &ids, &n, &logits, &err)                  the prompt, then each token
- *     generator_pick(&g, logits, 0, position)
+ *     generator_choose(&g, logits, 0, position)
  *     generator_close(&g)
  *
  * ev is a struct events: callbacks that hear of steps, evaluations, notices and of work that

@@ -92,7 +92,7 @@ static void reading_bytes(struct budget_request *b, const struct memory_request 
     uint64_t                 wire = dtype_bytes(r->model.dtype);
 
     b->fixed_streams =
-        wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->reader;
+        wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->source_bytes;
     b->layer_frame = wire * gpt_block_size(g, 1);
 }
 

@@ -15,7 +15,7 @@ struct memory_request {
     int                  keep;      // as in struct budget_request
     int                  exporting; // training: masters are read between steps
     uint64_t             rows;      // of labelled examples that are evaluated at once, at most
-    uint64_t             reader;    // reading: what the source itself holds
+    uint64_t             source_bytes; // reading: what the source itself holds
     // generation, whose cache and workspaces stand for activations; else NULL
     const struct decode_options *decode;
 };

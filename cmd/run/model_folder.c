@@ -137,7 +137,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                                             .threads = (int)session_threads(o->threads),
                                             .varying = r->gpt.n_labels > 0 } };
     struct memory_request  want = {
-        .host_mem = o->host_mem, .model = t.model, .rows = rows, .reader = r->bytes
+        .host_mem = o->host_mem, .model = t.model, .rows = rows, .source_bytes = r->bytes
     };
     struct budget          plan;
     int                    rc;

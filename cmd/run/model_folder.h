@@ -32,12 +32,12 @@ void model_folder_close(struct model_folder *r);
 /* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
 int model_folder_dtype(const struct model_folder *r);
 
-/* The tokenizer in `dir`, or if NULL the reader's own. */
+/* The tokenizer in `dir`, or if NULL the model's own. */
 int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
                            struct err *err);
 
 /* What a classifier pads with, as it came: transformers reads a row's last position that is
- * something else. Where nothing is said, <|endoftext|>. path: what the reader was opened with. */
+ * something else. Where nothing is said, <|endoftext|>. path: what r was opened with. */
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
 
 /* Open the model to be evaluated, as o says (its disk is not looked at; seq 0: all positions; dtype
