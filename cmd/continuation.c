@@ -62,7 +62,8 @@ static size_t held_by_stops(const struct continuation *a, const struct opt_strin
     return most;
 }
 
-size_t continuation_ready(const struct continuation *a, const struct opt_strings *stops)
+/* Bytes that are final: all once it has ended. */
+static size_t ready_bytes(const struct continuation *a, const struct opt_strings *stops)
 {
     size_t ready;
 
@@ -86,7 +87,7 @@ int continuation_write(const char *bytes, size_t n, struct err *err)
 
 int continuation_print(struct continuation *a, const struct opt_strings *stops, struct err *err)
 {
-    size_t ready = continuation_ready(a, stops), from = a->printed;
+    size_t ready = ready_bytes(a, stops), from = a->printed;
 
     if (ready <= from)
         return 0;

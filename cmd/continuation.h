@@ -18,9 +18,6 @@ struct continuation {
 int continuation_add(struct continuation *a, const char *bytes, size_t n,
                      const struct opt_strings *stops, struct err *err);
 
-/* Bytes that are final: all once it has ended. */
-size_t continuation_ready(const struct continuation *a, const struct opt_strings *stops);
-
 /* Print what is ready and was not yet. -EPIPE without a sentence: nobody reads any more, which is
  * no failure. */
 int  continuation_print(struct continuation *a, const struct opt_strings *stops, struct err *err);

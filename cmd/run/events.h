@@ -76,8 +76,8 @@ struct events {
 void events_notice(const struct events *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int  events_asked_to_stop(const struct events *e);
-void events_stop_waits(const struct events *e, double seconds, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* "when step STEP is UNTIL" */
+void events_stop_waits(const struct events *e, double seconds, uint64_t step, const char *until);
 void events_kill_costs(const struct events *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

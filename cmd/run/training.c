@@ -408,8 +408,7 @@ static void tell_what_a_stop_does(const struct training *t, uint64_t step)
     const struct events *e = t->s->events;
     uint64_t image = step - (step - t->first) % t->s->o.commit_every;
 
-    events_stop_waits(e, t->step_seconds, "when step %llu is done and committed",
-                      (unsigned long long)step + 1);
+    events_stop_waits(e, t->step_seconds, step + 1, "done and committed");
     if (t->s->run.mode == RUN_MEM)
         events_kill_costs(e, "--resume goes on after step %llu, the last one in an image",
                           (unsigned long long)image);
@@ -456,7 +455,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     for (; step < o->steps && !events_asked_to_stop(t->s->events) && !rc; step++)
         rc = one_step(t, step, err);
     stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
-    events_stop_waits(t->s->events, 0, "when step %llu is committed", (unsigned long long)step);
+    events_stop_waits(t->s->events, 0, step, "committed");
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
