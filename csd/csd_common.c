@@ -86,6 +86,40 @@ void csd_sums_check(const struct csd_config *cfg, struct csd_job *job,
     u->wire_crc = sums->wire;
 }
 
+enum link_dir csd_req_dir(const struct disk_req *req)
+{
+    return req->op == DISK_READ ? LINK_READ : LINK_WRITE;
+}
+
+const char *csd_req_text(const struct disk_req *req, char text[CSD_REQ_TEXT])
+{
+    static const char *const verb[] = {"read", "write", "flush"};
+
+    snprintf(text, CSD_REQ_TEXT,
+             req->op == DISK_FLUSH ? "%s" : "%s of %zu bytes at offset %" PRIu64, verb[req->op],
+             req->bytes, req->off);
+    return text;
+}
+
+void csd_req_fail(const struct csd_config *cfg, struct csd_job *job, const struct disk_req *req,
+                  int rc)
+{
+    char text[CSD_REQ_TEXT];
+
+    csd_job_fail(cfg, job, rc, "%s: %s", csd_req_text(req, text), strerror(-rc));
+}
+
+uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind,
+                        const struct disk_req *req, uint64_t now_ns)
+{
+    enum link_dir dir = csd_req_dir(req);
+    uint64_t      ssd = link_reserve(cfg->internal, dir, req->bytes, now_ns), host = now_ns;
+
+    if (kind == LINK_HOST)
+        host = link_reserve(cfg->host, dir, req->bytes, now_ns);
+    return ssd > host ? ssd : host;
+}
+
 int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *err)
 {
     return memory <= cfg->mem
@@ -101,14 +135,10 @@ int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct 
                   struct err *err)
 {
     struct iovec      *buffers = calloc(cfg->n_buffers + n_own + 1, sizeof *buffers);
-    struct disk_config d = {.path = cfg->path,
-                            .bytes = cfg->bytes,
-                            .create = cfg->create,
-                            .read_only = cfg->read_only,
-                            .keep = cfg->keep,
-                            .depth = depth,
-                            .buffers = buffers,
-                            .n_buffers = cfg->n_buffers + n_own};
+    struct disk_config d = {
+        .path = cfg->path, .bytes = cfg->bytes, .create = cfg->create, .read_only = cfg->read_only,
+        .keep = cfg->keep, .depth = depth, .buffers = buffers, .n_buffers = cfg->n_buffers + n_own,
+    };
     int                rc;
 
     if (!buffers)

@@ -20,6 +20,18 @@ void csd_job_check(const struct csd_config *cfg, struct csd_job *job);
 void csd_sums_check(const struct csd_config *cfg, struct csd_job *job,
                     const struct update_area *area, const struct update_sums *sums);
 
+/* A transfer: its direction; how it is called in sentences, "write of 4096 bytes at offset 8192";
+ * the failure of its job by it. */
+enum { CSD_REQ_TEXT = 96 };
+enum link_dir csd_req_dir(const struct disk_req *req);
+const char   *csd_req_text(const struct disk_req *req, char text[CSD_REQ_TEXT]);
+void          csd_req_fail(const struct csd_config *cfg, struct csd_job *job,
+                           const struct disk_req *req, int rc);
+/* When one that starts now is over, as the modelled links go: what the SSD reads or writes takes
+ * its own link, whoever asked; what comes from or goes to the host takes the host's as well. */
+uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind,
+                        const struct disk_req *req, uint64_t now_ns);
+
 /* Refuse memory (csd_ops.memory) that is more than cfg->mem. */
 int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *err);
 

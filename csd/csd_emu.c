@@ -295,11 +295,8 @@ static size_t emu_arena(const struct csd *base)
     return __atomic_load_n(&e->updates.arena_peak, __ATOMIC_RELAXED);
 }
 
-const struct csd_ops csd_emu = {.name = "emu",
-                                .about = "emulated: its own worker, ring and memory",
-                                .memory = emu_memory,
-                                .open = emu_open,
-                                .submit = emu_submit,
-                                .reap = emu_reap,
-                                .arena = emu_arena,
-                                .close = emu_close};
+const struct csd_ops csd_emu = {
+    .name = "emu", .about = "emulated: its own worker, ring and memory",
+    .memory = emu_memory, .open = emu_open, .submit = emu_submit, .reap = emu_reap,
+    .arena = emu_arena, .close = emu_close,
+};

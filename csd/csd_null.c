@@ -91,12 +91,8 @@ static int null_close(struct csd *c)
     return 0;
 }
 
-const struct csd_ops csd_null = {.name = "null",
-                                 .about = "stores nothing",
-                                 .flags = CSD_FAKE,
-                                 .memory = null_memory,
-                                 .open = null_open,
-                                 .submit = null_submit,
-                                 .reap = null_reap,
-                                 .arena = null_arena,
-                                 .close = null_close};
+const struct csd_ops csd_null = {
+    .name = "null", .about = "stores nothing",
+    .flags = CSD_FAKE, .memory = null_memory, .open = null_open,
+    .submit = null_submit, .reap = null_reap, .arena = null_arena, .close = null_close,
+};

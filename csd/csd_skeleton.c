@@ -2,10 +2,10 @@
  * submit, on a disk beneath, with one buffer as the device's memory. It goes through the tests
  * of all devices (tests/test_csd.c), but --csd does not offer it.
  *
- * To add a device: copy this file to csd_NAME.c, put csd_NAME into csd.h, into csd.c's table
- * (csd.c) and into the table of tests/test_csd.c. Then replace, in any order: the buffer by the
- * memory of the device, transfer() by what moves bytes there, the pass in update() by what
- * computes there, and submit by one that only begins a job.
+ * To add a device: copy this file under a name of its own, with its ops; put those into csd.h,
+ * into csd_find's table (csd.c) and into the table of tests/test_csd.c. Then replace, in any order:
+ * the buffer by the memory of the device, transfer() by what moves bytes there, the pass in
+ * update() by what computes there, and submit by one that only begins a job.
  *
  * What is the same for all devices: the owner's thread alone calls submit, reap and close. Whatever
  * goes wrong with a job is said in it (csd_job_fail: a status, and a sentence with the device's
@@ -23,7 +23,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 struct skeleton {
     struct csd         base; // Required: the first member
@@ -47,18 +47,6 @@ static size_t skeleton_memory(const struct csd_config *cfg)
 }
 
 /* ---- what a job does ---- */
-
-/* Not required: a real device has real links. Here a transfer that has been done is held until the
- * modelled ones would be done with it, too. */
-static void links_wait(const struct skeleton *c, enum link_kind kind, enum link_dir dir,
-                       size_t bytes, uint64_t from_ns)
-{
-    uint64_t ssd = link_reserve(c->cfg.internal, dir, bytes, from_ns), now = clock_ns();
-    uint64_t host = kind == LINK_HOST ? link_reserve(c->cfg.host, dir, bytes, from_ns) : from_ns;
-    uint64_t end = ssd > host ? ssd : host, left = end > now ? end - now : 0;
-
-    nanosleep(&(struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)}, NULL);
-}
 
 /* One request of the disk, waited for. Where it has not answered for timeout_ns it is given up: it
  * stays the disk's, with the memory that it points into, and every job after it fails. */
@@ -84,16 +72,16 @@ static int request(struct skeleton *c, struct disk_req *req)
     return rc < 0 ? rc : req->status;
 }
 
-/* Required, in some form: all that moves is metered: `payload` of `bytes`, by its class and
- * direction, on the internal link where an update moves it and on the host's otherwise. */
+/* Required, in some form: all that moves is metered: `payload` of the bytes, by its class and
+ * direction, on the internal link where an update moves it and on the host's otherwise. Not
+ * required: to wait until modelled links would be done, too; a real device has real ones. */
 static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cls, size_t payload,
                      struct disk_req req)
 {
-    int            is_update = job->kind == CSD_UPDATE, is_read = req.op == DISK_READ;
+    int            is_update = job->kind == CSD_UPDATE;
     enum link_kind kind = is_update && !c->cfg.update_on_host ? LINK_INTERNAL : LINK_HOST;
-    enum link_dir  dir = is_read ? LINK_READ : LINK_WRITE;
-    enum csd_span  span = is_read ? SPAN_READ : SPAN_WRITE;
-    uint64_t       start = clock_ns();
+    enum csd_span  span = req.op == DISK_READ ? SPAN_READ : SPAN_WRITE;
+    uint64_t       start = clock_ns(), end, now;
     int            rc;
 
     if (job->status)
@@ -101,15 +89,15 @@ static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cl
     if (is_update && job->start_ns[span] == 0)
         job->start_ns[span] = start;
     rc = c->broken ? c->broken : request(c, &req);
-    if (rc && req.op == DISK_FLUSH)
-        csd_job_fail(&c->cfg, job, rc, "flush: %s", strerror(-rc));
-    else if (rc)
-        csd_job_fail(&c->cfg, job, rc, "%s of %zu bytes at offset %" PRIu64 ": %s",
-                     is_read ? "read" : "write", req.bytes, req.off, strerror(-rc));
+    if (rc)
+        csd_req_fail(&c->cfg, job, &req, rc);
     if (rc || req.op == DISK_FLUSH)
         return;
-    links_wait(c, kind, dir, req.bytes, start);
-    link_meter_count(&job->meter, kind, cls, dir, payload, req.bytes);
+    end = csd_links_take(&c->cfg, kind, &req, start);
+    now = clock_ns();
+    if (end > now)
+        usleep((useconds_t)((end - now) / 1000));
+    link_meter_count(&job->meter, kind, cls, csd_req_dir(&req), payload, req.bytes);
     if (is_update)
         job->end_ns[span] = clock_ns();
 }

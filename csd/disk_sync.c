@@ -185,10 +185,7 @@ static int sync_submit(struct disk *base, struct disk_req *r)
     return rc;
 }
 
-const struct disk_ops disk_sync = {.name = "sync",
-                                   .open = sync_open,
-                                   .submit = sync_submit,
-                                   .reap = disk_queue_reap,
-                                   .wake = disk_queue_wake,
-                                   .close = sync_close,
-                                   .abandon = sync_abandon};
+const struct disk_ops disk_sync = {
+    .name = "sync", .open = sync_open, .submit = sync_submit, .reap = disk_queue_reap,
+    .wake = disk_queue_wake, .close = sync_close, .abandon = sync_abandon,
+};

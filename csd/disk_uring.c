@@ -376,10 +376,7 @@ static void uring_abandon(struct disk *base)
         uring_free(d);
 }
 
-const struct disk_ops disk_uring = {.name = "uring",
-                                    .open = uring_open,
-                                    .submit = uring_submit,
-                                    .reap = uring_reap,
-                                    .wake = uring_wake,
-                                    .close = uring_close,
-                                    .abandon = uring_abandon};
+const struct disk_ops disk_uring = {
+    .name = "uring", .open = uring_open, .submit = uring_submit, .reap = uring_reap,
+    .wake = uring_wake, .close = uring_close, .abandon = uring_abandon,
+};

@@ -8,9 +8,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { REAP = 32, SILENCE_SLICES = 8 };
@@ -24,23 +21,6 @@ void emu_port_init(struct emu_port *p, const struct csd_config *cfg)
 static enum link_kind io_link(const struct emu_port *p, const struct emu_io *io)
 {
     return io->set && !p->cfg->update_on_host ? LINK_INTERNAL : LINK_HOST;
-}
-
-static enum link_dir io_dir(const struct emu_io *io)
-{
-    return io->req.op == DISK_READ ? LINK_READ : LINK_WRITE;
-}
-
-/* When a transfer that starts now is over, as the links go: what the SSD reads or writes takes its
- * own link, whoever asked; what comes from or goes to the host takes the host's as well. */
-static uint64_t links_take(const struct emu_port *p, const struct emu_io *io)
-{
-    uint64_t now = clock_ns(), ssd, host = now;
-
-    ssd = link_reserve(p->cfg->internal, io_dir(io), io->req.bytes, now);
-    if (io_link(p, io) == LINK_HOST)
-        host = link_reserve(p->cfg->host, io_dir(io), io->req.bytes, now);
-    return ssd > host ? ssd : host;
 }
 
 void emu_io_start(struct emu_port *p, struct emu_io *io)
@@ -60,7 +40,7 @@ void emu_io_start(struct emu_port *p, struct emu_io *io)
     io->at_disk = 1;
     p->n_at_disk++;
     if (io->req.op != DISK_FLUSH)
-        io->over_ns = links_take(p, io);
+        io->over_ns = csd_links_take(p->cfg, io_link(p, io), &io->req, clock_ns());
 }
 
 struct emu_io *emu_io_over(struct emu_port *p)
@@ -86,26 +66,19 @@ int64_t emu_io_wait(const struct emu_port *p)
 
 void emu_io_account(const struct emu_port *p, struct emu_io *io)
 {
-    static const char *const verb[] = {"read", "write", "flush"};
-    const struct disk_req   *r = &io->req;
-    char                     what[96];
+    const struct disk_req *r = &io->req;
+    char                   text[CSD_REQ_TEXT];
 
-    if (r->status == 0) {
-        if (r->op != DISK_FLUSH)
-            link_meter_count(&io->job->meter, io_link(p, io), io->cls, io_dir(io), io->payload,
-                             r->bytes);
-        return;
-    }
-    snprintf(what, sizeof what, "%s", verb[r->op]);
-    if (r->op != DISK_FLUSH)
-        snprintf(what, sizeof what, "%s of %zu bytes at offset %" PRIu64, verb[r->op], r->bytes,
-                 r->off);
-    if (io->at_disk && p->broken == -ETIMEDOUT)
+    if (r->status == 0 && r->op != DISK_FLUSH)
+        link_meter_count(&io->job->meter, io_link(p, io), io->cls, csd_req_dir(r), io->payload,
+                         r->bytes);
+    if (r->status && io->at_disk && p->broken == -ETIMEDOUT)
         csd_job_fail(p->cfg, io->job, -ETIMEDOUT,
                      "%s has had no answer for %.3g s, nor has any of the %u requests in flight "
                      "(--io-timeout): they are given up",
-                     what, (double)p->cfg->timeout_ns * 1e-9, p->n_at_disk);
-    csd_job_fail(p->cfg, io->job, r->status, "%s: %s", what, strerror(-r->status));
+                     csd_req_text(r, text), (double)p->cfg->timeout_ns * 1e-9, p->n_at_disk);
+    else if (r->status)
+        csd_req_fail(p->cfg, io->job, r, r->status);
 }
 
 /* Nothing was reaped just now: is it long since there was a sign of life? */

@@ -24,31 +24,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* needs: sections whose figures it goes by; bits are places in this table, as in --only. */
-enum section_id { S_PRODUCTS, S_MEMORY, S_KERNELS, S_DISK, S_UPDATE, S_TOPK, S_STEPS, S_PROBE };
-#define BIT(section) (1u << (section))
+/* The sections in their order: their places are bits of --only. The last is the probe. */
+static const struct bench_section *const sections[] = {
+    &bench_products, &bench_memory, &bench_kernels, &bench_disk,
+    &bench_update, &bench_topk, &bench_steps, &bench_probe};
+enum { SECTIONS = sizeof sections / sizeof *sections, PROBE = SECTIONS - 1 };
 
-static const struct section {
-    const char *name;
-    int (*run)(struct bench *b, struct err *err);
-    void (*print)(const json_t *report);
-    unsigned needs;
-} sections[] = {
-    [S_PRODUCTS] = { "products", bench_products, bench_products_print, 0 },
-    [S_MEMORY] = { "memory", bench_memory, bench_memory_print, 0 },
-    [S_KERNELS] = { "kernels", bench_kernels, bench_kernels_print, BIT(S_PRODUCTS) | BIT(S_MEMORY) },
-    [S_DISK] = { "disk", bench_disk, bench_disk_print, 0 },
-    [S_UPDATE] = { "update", bench_update, bench_update_print, 0 },
-    [S_TOPK] = { "topk", bench_topk, bench_topk_print, BIT(S_MEMORY) },
-    [S_STEPS] = { "steps", bench_steps, bench_steps_print, BIT(S_PRODUCTS) },
-    [S_PROBE] = { "probe", bench_probe, bench_probe_print, 0 },
-};
-enum { SECTIONS = sizeof sections / sizeof *sections };
+static uint64_t bit_of(const struct bench_section *section)
+{
+    uint64_t bit = 1;
+
+    for (size_t i = 0; sections[i] != section; i++)
+        bit <<= 1;
+    return bit;
+}
 
 /* The probe is no part of all: it is asked for as --probe. */
 static const char *section_word(size_t i)
 {
-    return i < S_PROBE ? sections[i].name : NULL;
+    return i < PROBE ? sections[i]->name : NULL;
 }
 
 #define AT(field) offsetof(struct bench_opts, field)
@@ -103,7 +97,8 @@ static int train_check(const struct bench_opts *o, struct err *err)
                           "--csd %s: bench runs steps with devices and without by itself; leave it "
                           "out",
                           csd_name((size_t)o->train.csd));
-    if (disk_at((size_t)o->train.disk)->flags & DISK_FAKE && (o->only & (BIT(S_DISK) | BIT(S_UPDATE))))
+    if (disk_at((size_t)o->train.disk)->flags & DISK_FAKE &&
+        (o->only & (bit_of(&bench_disk) | bit_of(&bench_update))))
         return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it "
                                "out, or name other sections with --only");
     if (o->train.steps > BENCH_STEPS)
@@ -120,7 +115,8 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
 
     if (o->probe && o->only)
         return err_misuse(err, "--probe and --only both say what is measured; give one of them");
-    o->only = o->probe ? BIT(S_PROBE) : o->only ? o->only : BIT(S_PROBE) - 1;
+    if (o->probe || !o->only)
+        o->only = o->probe ? bit_of(&bench_probe) : bit_of(&bench_probe) - 1;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
     if (o->quick && !opt_given(line, "steps"))
@@ -219,6 +215,12 @@ static void machine(struct bench *b)
     const struct train_opts *o = &b->o->train;
     FILE                    *f = fopen("/proc/cpuinfo", "r");
     char                     line[256], cpu[256] = "unknown";
+    const char              *dtype = dtype_name((size_t)o->dtype);
+    json_t                  *model = json_object();
+    const struct { const char *name; uint64_t value; } numbers[] = {
+        {"n_layer", g->n_layer}, {"n_head", g->n_head}, {"n_embd", g->n_embd}, {"vocab", g->vocab},
+        {"parameters", gpt_total(g)}, {"batch", o->batch}, {"seq", o->seq},
+        {"grad_accum", o->grad_accum}};
 
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
@@ -228,24 +230,19 @@ static void machine(struct bench *b)
         }
     if (f)
         fclose(f);
-    json_object_set_new(b->report, "version", json_string(SITRAIN_VERSION));
+    bench_say(b->report, "version", SITRAIN_VERSION);
     json_object_set_new(b->report, "machine",
                         json_pack("{s:s, s:I}", "cpu", cpu, "threads", (json_int_t)o->threads));
-    json_object_set_new(b->report, "model",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "n_layer",
-                                  (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
-                                  (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab,
-                                  "parameters", (json_int_t)gpt_total(g), "batch",
-                                  (json_int_t)o->batch, "seq", (json_int_t)o->seq, "grad_accum",
-                                  (json_int_t)o->grad_accum, "dtype",
-                                  dtype_name((size_t)o->dtype)));
+    json_object_set_new(b->report, "model", model);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_object_set_new(model, numbers[i].name, json_integer((json_int_t)numbers[i].value));
+    bench_say(model, "dtype", dtype);
     if (b->print)
         printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x "
                "%llu x %llu tokens a step, %s\n\n",
                cpu, (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
                (double)gpt_total(g) / 1e6, (unsigned long long)o->grad_accum,
-               (unsigned long long)o->batch, (unsigned long long)o->seq,
-               dtype_name((size_t)o->dtype));
+               (unsigned long long)o->batch, (unsigned long long)o->seq, dtype);
 }
 
 static int run_sections(struct bench *b, struct err *err)
@@ -254,14 +251,20 @@ static int run_sections(struct bench *b, struct err *err)
     int      rc = 0;
 
     for (size_t i = 0; i < SECTIONS; i++)
-        needed |= asked & BIT(i) ? sections[i].needs : 0;
+        for (size_t k = 0; asked >> i & 1 && k < 2 && sections[i]->needs[k]; k++)
+            needed |= bit_of(sections[i]->needs[k]);
     for (size_t i = 0; i < SECTIONS && !rc; i++) {
-        if (!(needed & BIT(i)))
+        const struct bench_section *s = sections[i];
+        json_t                     *figures;
+
+        if (!(needed >> i & 1))
             continue;
-        rc = sections[i].run(b, err);
-        if (rc || !b->print || !(asked & BIT(i)))
+        figures = s->is_rows ? json_array() : json_object();
+        json_object_set_new(b->report, s->name, figures);
+        rc = s->run(b, figures, err);
+        if (rc || !b->print || !(asked >> i & 1))
             continue;
-        sections[i].print(b->report);
+        s->print(figures);
         putchar('\n');
         fflush(stdout);
     }
@@ -320,11 +323,8 @@ static int measure_apart(struct bench *b)
     int        code;
 
     sigemptyset(&watched);
-    sigaddset(&watched, SIGINT);
-    sigaddset(&watched, SIGTERM);
-    sigaddset(&watched, SIGHUP);
-    sigaddset(&watched, SIGQUIT);
-    sigaddset(&watched, SIGCHLD);
+    for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, 0}; *s; s++)
+        sigaddset(&watched, *s);
     sigprocmask(SIG_BLOCK, &watched, &before);
     // ignored by who started this program, it would take the child's exit code along
     signal(SIGCHLD, SIG_DFL);

@@ -1,18 +1,18 @@
-/* bench.h: `siTrain bench`, private to cmd/bench*.c: the machine is measured, then the program
- * against it, in one run.
+/* bench.h: `siTrain bench`, private to cmd/bench: the machine is measured, then the program against
+ * it, in one run.
  *
- * A section measures, puts its figures into the report (one JSON object) under its own name, and is
- * printed from there alone: tables and JSON cannot disagree. A section that goes by another's
- * figures reads them from the report.
+ * A section (struct bench_section) measures, puts its figures into the report, one JSON object,
+ * under its own name, and is printed from there alone: tables and JSON cannot disagree. A section
+ * that goes by another's figures reads them from the report.
  *
  * All of it happens in a process of its own (bench.c): whatever ends that process, its folders are
- * removed.
- */
+ * removed. */
 #ifndef CMD_BENCH_BENCH_H
 #define CMD_BENCH_BENCH_H
 
 #include "cmd/opt/opt.h"
 #include "cmd/run/session.h"
+#include "data/base/arena.h"
 #include "data/base/json.h"
 
 struct bench_opts {
@@ -32,46 +32,32 @@ struct bench {
     struct gpt_config  gpt;
     const char        *scratch; // a folder in --dir that is removed at the end
     const char *const *devices; // (n_devices) folders in --device's, or block devices; NULL: none
-                                // was given
     size_t             n_devices;
     int                print; // tables on stdout
     json_t            *report;
 };
 
-/* Sections: 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing
- * is a `note` in the section. */
-int bench_products(struct bench *b, struct err *err);
-int bench_memory(struct bench *b, struct err *err);
-int bench_kernels(struct bench *b, struct err *err);
-int bench_disk(struct bench *b, struct err *err);
-int bench_update(struct bench *b, struct err *err);
-int bench_topk(struct bench *b, struct err *err);
-int bench_steps(struct bench *b, struct err *err);
-int bench_probe(struct bench *b, struct err *err);  // --probe
-
-/* Their tables, from the report. */
-void bench_products_print(const json_t *report);
-void bench_memory_print(const json_t *report);
-void bench_kernels_print(const json_t *report);
-void bench_disk_print(const json_t *report);
-void bench_update_print(const json_t *report);
-void bench_topk_print(const json_t *report);
-void bench_steps_print(const json_t *report);
-void bench_probe_print(const json_t *report);
+struct bench_section {
+    const char *name; // in --only and in the report
+    int         is_rows; // in the report it is an array; else an object
+    const struct bench_section *needs[2]; // whose figures it goes by
+    /* 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing is a
+     * "note" in the section. */
+    int  (*run)(struct bench *b, json_t *section, struct err *err);
+    void (*print)(const json_t *section);
+};
+extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
+    bench_update, bench_topk, bench_steps, bench_probe;
 
 /* ---- what sections go by ---- */
 
-/* The most that any engine reached in one product, FLOP/s: in fp32; in the run's --dtype. 0: not
- * measured. */
-double bench_peak(const json_t *report, int dtype);
-/* What the best engine makes of all products of a step, FLOP/s (bf16: that of fp32 too, if it is
- * more). */
-double bench_best(const json_t *report, int dtype);
+/* Of all engines the largest figure called `key`, FLOP/s; of fp32 alone, or with bf16 where dtype
+ * says so; 0: not measured. BENCH_PEAK: reached in one product; BENCH_BEST: in all of a step's. */
+#define BENCH_PEAK "peak_flops_per_second"
+#define BENCH_BEST "step_flops_per_second"
+double bench_engines(const json_t *report, const char *key, int dtype);
 /* Bytes/s of memory, on one thread or all: of a loop that only reads, or that writes too. */
 double bench_bandwidth(const json_t *report, int all, int writes);
-/* FLOPs of a step's forward and backward: products and attention. */
-double bench_flops(const struct bench *b);
-
 /* Seconds of one core that an emulated device's update takes a parameter, beside its disk. */
 int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err);
 
@@ -82,20 +68,35 @@ double bench_bound(const struct bench_figures *f, int speculate);
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
+enum { BENCH_MOST_ROUNDS = 64 };
+
+/* One thing that is measured. Either `run` is timed (call: 0, 1, 2, ..), or `measure` says a figure
+ * itself; that returns 0, -errno and a sentence, or 1 where it cannot run: then it is left out. */
 struct bench_item {
-    void (*run)(void *ctx, size_t call); // call: 0, 1, 2, ...
-    void  *ctx;
-    double seconds; // of one call: the median
+    const char *name;
+    void      (*run)(void *ctx, size_t call);
+    int       (*measure)(void *ctx, double *figure, struct err *err);
+    void       *ctx;
+    int         threads; // 0: as they are set
+    double      bytes;   // of one call, for bench_ways
+    // results
+    int         left_out;
+    double      median, least, most; // seconds of one call, or figures; 0 where it was left out
 };
 
-/* One call of each unmeasured, then `rounds` times each in turn, as often as `least` seconds take.
- * -ENOMEM and a sentence. */
-int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double least,
+/* Take `rounds` turns. Of a `run` one call unmeasured first, then in each turn as many as `seconds`
+ * take. -ENOMEM and a sentence, or the failure of a measure. */
+int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double seconds,
                  struct err *err);
-/* The median of v[0..n), which is sorted; 0 of none. */
-double bench_median(double *v, size_t n);
-/* As long as a repetition is at least. */
-double bench_least(const struct bench *b);
+/* Each of n runs by one thread and by all: what of its bytes a second goes into rows[i] as
+ * "one_thread" and "all_threads". */
+int bench_ways(const struct bench *b, const struct bench_item *runs, size_t n, json_t *rows,
+               struct err *err);
+double bench_median(double *v, size_t n);     // which it sorts; 0 of none
+double bench_seconds(const struct bench *b);  // as long as a turn takes at least
+/* Fills memory with numbers that overflow in no kernel: as bf16, and nearly all as float, between
+ * 2^-5 and 2^-4; with `sign` of either sign. */
+void bench_fill(void *bytes, size_t n, int sign);
 
 /* ---- bench_table.c: rows of JSON as a table ---- */
 
@@ -104,38 +105,44 @@ struct bench_column {
     const char *format; // of a number times scale; NULL: text. A value that is not there is "-"
     double      scale;
 };
-/* columns end with { 0 }. */
-void        bench_table(const json_t *rows, const struct bench_column *columns);
+/* columns end with { 0 }. A row's "note" is a line below, after what stands under `name`. */
+void        bench_table(const json_t *rows, const struct bench_column *columns, const char *name);
 double      bench_number(const json_t *object, const char *key); // 0 if there is none
 const char *bench_text(const json_t *object, const char *key);   // "" if there is none
+void        bench_put(json_t *object, const char *key, double value);
+void        bench_say(json_t *object, const char *key, const char *text);
 /* The row whose text under `key` is `text`; NULL if there is none. */
 json_t *bench_row(const json_t *rows, const char *key, const char *text);
 
 /* ---- bench_child.c: another program ---- */
 
-/* Run argv (found in PATH), setting (NAME=VALUE, or NULL) added to its environment, and take what
- * it prints as JSON. -ENOENT, without a sentence, if there is no such program. */
-int bench_child(json_t **out, char *const *argv, const char *setting, struct err *err);
+enum { BENCH_MOST_ARGS = 48 };
+struct bench_args { char *v[BENCH_MOST_ARGS + 1]; size_t n; int rc; }; // begins as { 0 }
+
+void bench_arg(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void bench_args_free(struct bench_args *a);
+/* Run it (a->v[0], found in PATH) with setting (NAME=VALUE, or NULL) added to its environment, take
+ * what it prints as JSON, and free the arguments. -ENOENT, without a sentence, if there is no such
+ * program. */
+int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err);
+/* As bench_child, of this program: BENCH_SELF, "bench" are the first words. */
+#define BENCH_SELF "/proc/self/exe"
+int bench_self(json_t **out, struct bench_args *a, const char *setting, struct err *err);
 
 /* ---- bench_core.c: OpenBLAS's kernels ---- */
 
 /* Other core types that this CPU can run, each in a process of its own, beside the one in use: rows
- * of { core, gflops, in_use }. */
-int bench_cores(struct bench *b, json_t **rows, struct err *err);
+ * of { core, flops_per_second, least, most, in_use, note }; none where it is the user's choice. */
+int  bench_cores(struct bench *b, const json_t *products, json_t *rows, struct err *err);
+void bench_cores_print(const json_t *rows);
+void bench_cores_conclude(const json_t *rows);
 
 /* ---- bench_place.c: the disk under the devices, and fio on the same file ---- */
 
 struct bench_place; // a file or block device, written once
 
-/* How it is used: reads and writes in parts of the update's mix; burst 0: both at once, else in
- * turn so many bytes at a time. */
-struct bench_pattern {
-    const char *name, *fio;
-    unsigned    reads, writes;
-    size_t      burst;
-};
-extern const struct bench_pattern bench_patterns[]; // read, write, mixed, bursts; ends with { 0 }
 enum { BENCH_READ, BENCH_WRITE, BENCH_MIXED, BENCH_BURSTS, BENCH_PATTERNS };
+extern const char *const bench_pattern_names[BENCH_PATTERNS];
 
 int         bench_is_block(const struct bench *b, size_t device); // was a block device given?
 int         bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
@@ -143,18 +150,15 @@ int         bench_place_open(struct bench_place **out, const struct bench *b, si
 void        bench_place_close(struct bench_place *p); // removes the file; NULL is fine
 const char *bench_place_path(const struct bench_place *p);
 const char *bench_place_disk(const struct bench_place *p); // "uring" or "sync"
-/* Bytes/s of one run of the pattern. */
-int bench_place_run(struct bench_place *p, const struct bench_pattern *pattern, double *rate,
-                    struct err *err);
-/* The same by fio; -ENOENT without a sentence if there is none. */
-int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, double *rate,
-                    struct err *err);
+const char *bench_place_no_fio(const struct bench_place *p); // why it was left out, or ""
+/* What measures a pattern in bytes/s: through the program's disk, or by fio. */
+struct bench_item bench_place_item(struct bench_place *p, int pattern, int fio);
 /* Seconds from a flush's submission after a write of 4 KiB. */
-int bench_place_flush(struct bench_place *p, double *seconds, struct err *err);
-
-enum { BENCH_STEPS = 64 }; // of one kind of run, at most
+int bench_place_flush(void *place, double *seconds, struct err *err);
 
 /* ---- bench_runs.c: runs of the program, as pretrain makes and drives them ---- */
+
+enum { BENCH_STEPS = 64 }; // of one kind of run, at most
 
 /* A new run in scratch/folder, on random parameters and random tokens: --mode `mode`; fake: on
  * devices that answer at once and store nothing; speculate: with --speculate. */

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,18 +60,33 @@ static int child_fail(const char *program, int said, struct err *err)
                  : err_set(err, -EIO, "%s ended without figures", program);
 }
 
-int bench_child(json_t **out, char *const *argv, const char *setting, struct err *err)
+void bench_arg(struct bench_args *a, const char *fmt, ...)
 {
-    char *text = malloc(OUTPUT_BYTES + 1), *begin;
-    int   fds[2], status = 0, rc = 0, said;
-    pid_t pid;
+    va_list ap;
 
-    *out = NULL;
-    if (!text || pipe2(fds, O_CLOEXEC)) {
-        free(text);
-        return err_set(err, -ENOMEM, "start %s: no memory or no file descriptors for its output",
-                       argv[0]);
-    }
+    va_start(ap, fmt);
+    if (a->n == BENCH_MOST_ARGS || vasprintf(&a->v[a->n], fmt, ap) < 0)
+        a->rc = -ENOMEM;
+    else
+        a->n++;
+    va_end(ap);
+}
+
+void bench_args_free(struct bench_args *a)
+{
+    while (a->n > 0)
+        free(a->v[--a->n]);
+}
+
+static int child_run(json_t **out, char *const *argv, const char *setting, char *text,
+                     struct err *err)
+{
+    const char *begin, *name = argv[0];
+    int         fds[2], status = 0, rc = 0, said;
+    pid_t       pid;
+
+    if (pipe2(fds, O_CLOEXEC))
+        return err_set(err, -errno, "start %s: a pipe: %s", name, strerror(errno));
     said = memfd_create("stderr", MFD_CLOEXEC);
     pid = fork();
     if (pid == 0)
@@ -81,15 +98,35 @@ int bench_child(json_t **out, char *const *argv, const char *setting, struct err
         ;
     begin = strchr(text, '{'); // some say something first
     if (pid < 0)
-        rc = err_set(err, -EAGAIN, "start %s: no process could be made", argv[0]);
+        rc = err_set(err, -EAGAIN, "start %s: no process could be made", name);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
         rc = -ENOENT;
     else if (!WIFEXITED(status) || WEXITSTATUS(status) || !begin)
-        rc = child_fail(argv[0], said, err);
+        rc = child_fail(name, said, err);
     else
-        rc = json_parse(out, begin, strlen(begin), argv[0], err);
+        rc = json_parse(out, begin, strlen(begin), name, err);
     if (said >= 0)
         close(said);
+    return rc;
+}
+
+int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err)
+{
+    char *text = malloc(OUTPUT_BYTES + 1);
+    int   rc = text && !a->rc ? 0 : err_set(err, -ENOMEM, "start a program: too many words for it, "
+                                            "or out of memory");
+
+    *out = NULL;
+    if (!rc)
+        rc = child_run(out, a->v, setting, text, err);
+    bench_args_free(a);
     free(text);
     return rc;
+}
+
+int bench_self(json_t **out, struct bench_args *a, const char *setting, struct err *err)
+{
+    int rc = bench_child(out, a, setting, err);
+
+    return rc == -ENOENT ? err_set(err, rc, "/proc is not there to start this program from") : rc;
 }

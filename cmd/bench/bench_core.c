@@ -7,7 +7,7 @@
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,75 +38,111 @@ static const char *core_of(const char *library)
     return blank ? blank + 1 : library;
 }
 
-static const json_t *openblas_row(const json_t *report)
+static const json_t *openblas_row(const json_t *products)
 {
-    return bench_row(json_object_get(json_object_get(report, "products"), "engines"), "name",
-                     "openblas fp32");
+    return bench_row(json_object_get(products, "engines"), "name", "openblas fp32");
 }
+
+struct core {
+    const struct bench *bench;
+    const char         *name;
+};
 
 /* One process with this core type: its rate; 0 where it took another core, since this library does
  * not have it. */
-static int core_rate(double *rate, const struct bench *b, const char *core, struct err *err)
+static int core_measure(void *ctx, double *rate, struct err *err)
 {
-    const struct train_opts *o = &b->o->train;
-    char                     number[8][32], setting[64];
-    uint64_t values[8] = { b->gpt.n_layer, b->gpt.n_head, b->gpt.n_embd, b->gpt.vocab,
-                           o->batch,       o->seq,        o->threads,    1 };
-    const char *const        names[8] = {"--n-layer", "--n-head", "--n-embd",  "--vocab",
-                                         "--batch",   "--seq",    "--threads", "--rounds"};
-    const char              *argv[32] = {
-                     "/proc/self/exe", "bench", "--only", "products", "--blas", "openblas",
-                     "--dtype",        "fp32",  "--json", "-",        "--dir",  b->scratch
-    };
-    size_t        n = 12;
-    json_t       *found = NULL;
-    const json_t *row;
-    int           rc;
+    const struct core       *c = ctx;
+    const struct gpt_config *g = &c->bench->gpt;
+    const struct train_opts *o = &c->bench->o->train;
+    struct bench_args        a = {0};
+    char                     setting[64];
+    json_t                  *found = NULL;
+    const json_t            *row;
+    int                      rc;
 
-    for (size_t i = 0; i < 8; i++) {
-        snprintf(number[i], sizeof number[i], "%llu", (unsigned long long)values[i]);
-        argv[n++] = names[i];
-        argv[n++] = number[i];
-    }
-    snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", core);
-    rc = bench_child(&found, (char *const *)(uintptr_t)argv, setting, err);
-    if (rc)
-        return rc == -ENOENT ? err_set(err, rc, "/proc is not there to start this program from")
-                             : rc;
-    row = openblas_row(found);
-    *rate = row && !strcmp(core_of(bench_text(row, "library")), core)
-                ? bench_number(row, "step_flops_per_second")
-                : 0;
+    for (const char *const *word = (const char *const[]){BENCH_SELF, "bench", "--only", "products",
+                                                         "--blas", "openblas", "--dtype", "fp32",
+                                                         "--json", "-", "--rounds", "1", NULL};
+         *word; word++)
+        bench_arg(&a, "%s", *word);
+    bench_arg(&a, "--dir=%s", c->bench->scratch);
+    bench_arg(&a, "--n-layer=%zu", g->n_layer);
+    bench_arg(&a, "--n-head=%zu", g->n_head);
+    bench_arg(&a, "--n-embd=%zu", g->n_embd);
+    bench_arg(&a, "--vocab=%zu", g->vocab);
+    bench_arg(&a, "--batch=%" PRIu64, o->batch);
+    bench_arg(&a, "--seq=%" PRIu64, o->seq);
+    bench_arg(&a, "--threads=%" PRIu64, o->threads);
+    snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", c->name);
+    rc = bench_self(&found, &a, setting, err);
+    row = openblas_row(json_object_get(found, "products"));
+    *rate = !strcmp(core_of(bench_text(row, "library")), c->name) ? bench_number(row, BENCH_BEST)
+                                                                   : 0;
     json_decref(found);
-    return 0;
+    return rc;
 }
 
-static void rate_row(json_t *rows, const char *core, int in_use, double *rates, size_t n)
+int bench_cores(struct bench *b, const json_t *products, json_t *rows, struct err *err)
 {
-    double median = bench_median(rates, n); // which sorts them
+    const char       *names[CORES], *used = core_of(bench_text(openblas_row(products), "library"));
+    size_t            n = cores_possible(names);
+    struct core       cores[CORES];
+    struct bench_item items[CORES];
+    int               rc;
 
-    if (rates[0] > 0)
-        json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f, s:b, s:s}", "core", core,
-                                              "flops_per_second", median, "least", rates[0], "most",
-                                              rates[n - 1], "in_use", in_use, "note",
-                                              in_use ? "in use" : ""));
-}
-
-int bench_cores(struct bench *b, json_t **rows, struct err *err)
-{
-    const char *names[CORES], *used = core_of(bench_text(openblas_row(b->report), "library"));
-    size_t      n = cores_possible(names), turns = b->o->quick ? TURNS_QUICK : TURNS;
-    double      rates[CORES][TURNS];
-    int         rc = 0;
-
-    *rows = json_array();
-    if ((getenv("OPENBLAS_CORETYPE") && !getenv(BENCH_CORE_IS_OURS)) || !openblas_row(b->report))
+    if ((getenv("OPENBLAS_CORETYPE") && !getenv(BENCH_CORE_IS_OURS)) || !openblas_row(products))
         return 0; // it is the user's choice already
     unsetenv(BENCH_CORE_IS_OURS); // what a child runs with is chosen here: it compares no further
-    for (size_t t = 0; t < turns; t++)
-        for (size_t i = 0; i < n && !rc; i++)
-            rc = core_rate(&rates[i][t], b, names[i], err);
-    for (size_t i = 0; i < n && !rc; i++)
-        rate_row(*rows, names[i], !strcmp(names[i], used), rates[i], turns);
+    for (size_t i = 0; i < n; i++) {
+        cores[i] = (struct core){b, names[i]};
+        items[i] = (struct bench_item){.measure = core_measure, .ctx = &cores[i]};
+    }
+    rc = bench_rounds(items, n, b->o->quick ? TURNS_QUICK : TURNS, 0, err);
+    for (size_t i = 0; i < n && !rc; i++) {
+        const struct bench_item *r = &items[i];
+        int                      in_use = !strcmp(names[i], used);
+
+        if (r->least > 0)
+            json_array_append_new(
+                rows, json_pack("{s:s, s:f, s:f, s:f, s:b, s:s}", "core", names[i],
+                                "flops_per_second", r->median, "least", r->least, "most", r->most,
+                                "in_use", in_use, "note", in_use ? "in use" : ""));
+    }
     return rc;
+}
+
+void bench_cores_print(const json_t *rows)
+{
+    static const struct bench_column columns[] = {{"core", "OPENBLAS_CORETYPE", NULL, 0},
+                                                  {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
+                                                  {"least", "least", "%.0f", 1e-9},
+                                                  {"most", "most", "%.0f", 1e-9},
+                                                  {"note", "", NULL, 0},
+                                                  {0}};
+
+    if (json_array_size(rows) < 2)
+        return;
+    printf("\n");
+    bench_table(rows, columns, NULL);
+}
+
+/* Another core type is worth a word where its slowest turn beats the fastest of the one in use. */
+void bench_cores_conclude(const json_t *rows)
+{
+    const json_t *best = NULL, *used = bench_row(rows, "note", "in use"), *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+        if (bench_number(row, "flops_per_second") > bench_number(best, "flops_per_second"))
+            best = row;
+    if (!used || json_array_size(rows) < 2)
+        return;
+    if (bench_number(best, "least") > bench_number(used, "most"))
+        printf("=> OPENBLAS_CORETYPE=%s in the environment makes OpenBLAS %.2f times as fast\n",
+               bench_text(best, "core"),
+               bench_number(best, "flops_per_second") / bench_number(used, "flops_per_second"));
+    else
+        printf("=> no other OPENBLAS_CORETYPE is surely faster than %s, the one in use\n",
+               bench_text(used, "core"));
 }

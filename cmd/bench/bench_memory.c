@@ -4,36 +4,26 @@
  * the kernels have them. */
 #include "cmd/bench/bench.h"
 
-#include <errno.h>
+#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 typedef float vec __attribute__((vector_size(32), aligned(32)));
 
-enum { KINDS = 5, WAYS = 2, STREAMS = 4, UNROLL = 2 };
+enum { KINDS = 5, STREAMS = 4, UNROLL = 2 };
 
 /* Places that are read at once are no power of two apart: they would share a bank of the memory. */
 enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
 
-static const struct memory_kind {
-    const char *name;
-    double      reads, writes;
-} kinds[KINDS] = {
-    { "read", 1, 0 }, { "write", 0, 1 }, { "copy", 1, 1 }, { "triad", 2, 1 }, { "in place", 1, 1 }
-};
-
 struct arrays {
     vec   *a, *b, *c;
-    size_t n, bytes;
-}; // n vectors each
+    size_t n; // vectors of each
+};
 
 struct memory_run {
-    struct arrays *arrays;
-    size_t         kind;
-    int            threads;
+    const struct arrays *arrays;
+    size_t               kind;
 };
 
 static volatile float sink; // what is read must be used
@@ -48,91 +38,85 @@ static size_t stream_length(size_t n)
 }
 
 /* From four places at once, as kernels with several arrays do: more of it is fetched ahead. */
-static void part_read(const vec *a, size_t n)
+static void part_read(struct arrays x)
 {
-    size_t each = stream_length(n);
+    size_t each = stream_length(x.n);
     vec    sum[STREAMS][UNROLL] = {0}, all = {0};
 
     for (size_t i = 0; i < each; i += UNROLL)
         for (size_t s = 0; s < STREAMS; s++)
             for (size_t k = 0; k < UNROLL; k++)
-                sum[s][k] += a[s * each + i + k];
-    for (size_t i = STREAMS * each; i < n; i++)
-        all += a[i];
+                sum[s][k] += x.a[s * each + i + k];
+    for (size_t i = STREAMS * each; i < x.n; i++)
+        all += x.a[i];
     for (size_t s = 0; s < STREAMS; s++)
         for (size_t k = 0; k < UNROLL; k++)
             all += sum[s][k];
     sink = all[0];
 }
 
-static void part_in_place(vec *a, size_t n)
+static void part_in_place(struct arrays x)
 {
-    size_t each = stream_length(n);
+    size_t each = stream_length(x.n);
 
     for (size_t i = 0; i < each; i++)
         for (size_t s = 0; s < STREAMS; s++)
-            a[s * each + i] *= 0.5f;
-    for (size_t i = STREAMS * each; i < n; i++)
-        a[i] *= 0.5f;
+            x.a[s * each + i] *= 0.5f;
+    for (size_t i = STREAMS * each; i < x.n; i++)
+        x.a[i] *= 0.5f;
 }
 
 /* The barriers keep the compiler from calling memset and memcpy, whose stores pass the caches by.
  */
-static void part_write(vec *a, size_t n)
+static void part_write(struct arrays x)
 {
-    vec x = {1, 2, 3, 4, 5, 6, 7, 8};
+    vec v = {1, 2, 3, 4, 5, 6, 7, 8};
 
-    for (size_t i = 0; i + 4 <= n; i += 4) {
-        a[i] = a[i + 1] = a[i + 2] = a[i + 3] = x;
+    for (size_t i = 0; i + 4 <= x.n; i += 4) {
+        x.a[i] = x.a[i + 1] = x.a[i + 2] = x.a[i + 3] = v;
         __asm__ volatile("" ::: "memory");
     }
 }
 
-static void part_copy(vec *a, const vec *b, size_t n)
+static void part_copy(struct arrays x)
 {
-    for (size_t i = 0; i + 4 <= n; i += 4) {
-        a[i] = b[i];
-        a[i + 1] = b[i + 1];
-        a[i + 2] = b[i + 2];
-        a[i + 3] = b[i + 3];
+    for (size_t i = 0; i + 4 <= x.n; i += 4) {
+        x.a[i] = x.b[i];
+        x.a[i + 1] = x.b[i + 1];
+        x.a[i + 2] = x.b[i + 2];
+        x.a[i + 3] = x.b[i + 3];
         __asm__ volatile("" ::: "memory");
     }
 }
 
-static void part_triad(vec *a, const vec *b, const vec *c, size_t n)
+static void part_triad(struct arrays x)
 {
-    for (size_t i = 0; i < n; i++)
-        a[i] = b[i] + 3.0f * c[i];
+    for (size_t i = 0; i < x.n; i++)
+        x.a[i] = x.b[i] + 3.0f * x.c[i];
 }
 
-static void memory_run(void *ctx, size_t call)
+static const struct memory_kind {
+    const char *name;
+    double      reads, writes;
+    void      (*part)(struct arrays x);
+} kinds[KINDS] = {{"read", 1, 0, part_read},
+                  {"write", 0, 1, part_write},
+                  {"copy", 1, 1, part_copy},
+                  {"triad", 2, 1, part_triad},
+                  {"in place", 1, 1, part_in_place}};
+
+static void loop_run(void *ctx, size_t call)
 {
     const struct memory_run *r = ctx;
     const struct arrays     *x = r->arrays;
 
     (void)call;
-#pragma omp parallel num_threads(r->threads)
+#pragma omp parallel
     {
         size_t each = x->n / (size_t)omp_get_num_threads(),
                at = each * (size_t)omp_get_thread_num();
 
-        switch (r->kind) {
-        case 0:
-            part_read(x->a + at, each);
-            break;
-        case 1:
-            part_write(x->a + at, each);
-            break;
-        case 2:
-            part_copy(x->a + at, x->b + at, each);
-            break;
-        case 3:
-            part_triad(x->a + at, x->b + at, x->c + at, each);
-            break;
-        default:
-            part_in_place(x->a + at, each);
-            break;
-        }
+        kinds[r->kind].part((struct arrays){x->a + at, x->b + at, x->c + at, each});
     }
 }
 
@@ -146,68 +130,57 @@ static size_t array_bytes(const struct bench *b)
     return bytes < least ? least : bytes > most ? most : bytes;
 }
 
-static int arrays_open(struct arrays *x, size_t bytes, struct err *err)
+static int memory_run(struct bench *b, json_t *rows, struct err *err)
 {
-    size_t all = 3 * (bytes + SKEW_BYTES);
-    char  *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t            bytes = array_bytes(b);
+    struct arena      memory = {0};
+    struct arrays     x = {.n = bytes / sizeof(vec)};
+    struct memory_run runs[KINDS];
+    struct bench_item items[KINDS];
+    int               rc;
 
-    if (at == MAP_FAILED)
-        return err_set(err, -ENOMEM, "out of memory for three arrays of %zu bytes", bytes);
-    madvise(at, all, MADV_HUGEPAGE);
-    memset(at, 0, all);
-    *x = (struct arrays){.a = (vec *)(void *)at,
-                         .b = (vec *)(void *)(at + bytes + SKEW_BYTES),
-                         .c = (vec *)(void *)(at + 2 * (bytes + SKEW_BYTES)),
-                         .n = bytes / sizeof(vec),
-                         .bytes = bytes};
-    return 0;
-}
-
-int bench_memory(struct bench *b, struct err *err)
-{
-    struct arrays     x;
-    struct memory_run runs[KINDS * WAYS];
-    struct bench_item items[KINDS * WAYS];
-    json_t           *rows = json_array();
-    int               threads = (int)b->o->train.threads, rc = arrays_open(&x, array_bytes(b), err);
-
-    json_object_set_new(b->report, "memory", rows);
+    arena_take(&memory, 3 * (bytes + SKEW_BYTES));
+    rc = arena_map(&memory, "three arrays that no cache holds", err);
     if (rc)
         return rc;
-    for (size_t i = 0; i < KINDS * WAYS; i++) {
-        runs[i] = (struct memory_run){&x, i / WAYS, i % WAYS ? threads : 1};
-        items[i] = (struct bench_item){memory_run, &runs[i], 0};
+    memset(memory.base, 0, memory.bytes);
+    x.a = (vec *)(void *)memory.base;
+    x.b = x.a + x.n + SKEW_VECS;
+    x.c = x.b + x.n + SKEW_VECS;
+    for (size_t k = 0; k < KINDS; k++) {
+        runs[k] = (struct memory_run){&x, k};
+        items[k] = (struct bench_item){.run = loop_run, .ctx = &runs[k],
+                                       .bytes = (kinds[k].reads + kinds[k].writes) * (double)bytes};
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "kind", kinds[k].name, "reads",
+                                              kinds[k].reads, "writes", kinds[k].writes));
     }
-    rc = bench_rounds(items, KINDS * WAYS, b->o->rounds, bench_least(b), err);
-    for (size_t k = 0; k < KINDS && !rc; k++) {
-        double bytes = (kinds[k].reads + kinds[k].writes) * (double)x.bytes;
-
-        json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f, s:f}", "kind", kinds[k].name,
-                                              "one_thread", bytes / items[k * WAYS].seconds,
-                                              "all_threads", bytes / items[k * WAYS + 1].seconds,
-                                              "reads", kinds[k].reads, "writes", kinds[k].writes));
-    }
-    munmap(x.a, 3 * (x.bytes + SKEW_BYTES));
+    rc = bench_ways(b, items, KINDS, rows, err);
+    arena_free(&memory);
     return rc;
 }
 
-double bench_bandwidth(const json_t *report, int all, int writes)
+static double bandwidth(const json_t *rows, int all, int writes)
 {
     const char *key = all ? "all_threads" : "one_thread";
     double      best = 0;
     json_t     *row;
     size_t      i;
 
-    json_array_foreach(json_object_get(report, "memory"), i, row) {
+    json_array_foreach(rows, i, row) {
         int counts = writes ? bench_number(row, "reads") > 0 && bench_number(row, "writes") > 0
                             : !(bench_number(row, "writes") > 0);
 
-        best = counts && bench_number(row, key) > best ? bench_number(row, key) : best;
+        best = counts ? fmax(best, bench_number(row, key)) : best;
     }
     return best;
 }
 
-void bench_memory_print(const json_t *report)
+double bench_bandwidth(const json_t *report, int all, int writes)
+{
+    return bandwidth(json_object_get(report, "memory"), all, writes);
+}
+
+static void memory_print(const json_t *rows)
 {
     static const struct bench_column columns[] = {{"kind", "memory", NULL, 0},
                                                   {"one_thread", "1 thread", "%.1f", 1e-9},
@@ -215,7 +188,9 @@ void bench_memory_print(const json_t *report)
                                                   {0}};
 
     printf("Memory bandwidth, GB/s\n");
-    bench_table(json_object_get(report, "memory"), columns);
+    bench_table(rows, columns, NULL);
     printf("=> loops that read and write move at most %.1f GB/s on all threads, %.1f on one\n",
-           bench_bandwidth(report, 1, 1) * 1e-9, bench_bandwidth(report, 0, 1) * 1e-9);
+           bandwidth(rows, 1, 1) * 1e-9, bandwidth(rows, 0, 1) * 1e-9);
 }
+
+const struct bench_section bench_memory = {"memory", 1, {NULL}, memory_run, memory_print};

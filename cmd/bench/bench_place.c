@@ -8,6 +8,8 @@
 #include "data/base/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +17,37 @@
 
 enum { REQUEST_BYTES = 4 << 20, REQUESTS = 16, DEPTH = 64, ALIGN = 4096 };
 
-/* An update reads 16 bytes a parameter (states and gradient) and writes 14 (states and bf16). */
-const struct bench_pattern bench_patterns[] = {
-    [BENCH_READ] = {"read", "read", 1, 0, 0},
-    [BENCH_WRITE] = {"write", "write", 0, 1, 0},
-    [BENCH_MIXED] = {"update's mix, even", "rw", 16, 14, 0},
-    [BENCH_BURSTS] = {"update's mix, bursts", NULL, 16, 14, 240 << 20},
-    {0}};
+/* How the place is used: reads and writes in parts of the mix; burst 0: both at once, else in turn
+ * so many bytes at a time. An update reads 16 bytes a parameter (states and gradient) and writes 14
+ * (states and bf16). fio: its word; NULL: it has none. */
+static const struct pattern {
+    const char *fio;
+    unsigned    reads, writes;
+    size_t      burst;
+} patterns[BENCH_PATTERNS] = {[BENCH_READ] = {"read", 1, 0, 0},
+                              [BENCH_WRITE] = {"write", 0, 1, 0},
+                              [BENCH_MIXED] = {"rw", 16, 14, 0},
+                              [BENCH_BURSTS] = {NULL, 16, 14, 240 << 20}};
+
+const char *const bench_pattern_names[BENCH_PATTERNS] = {"read", "write", "update's mix, even",
+                                                         "update's mix, bursts"};
+
+struct pattern_run {
+    struct bench_place   *place;
+    const struct pattern *pattern;
+};
 
 struct bench_place {
-    const struct bench *bench;
-    char               *path;
-    int                 is_file; // of ours
-    struct disk        *disk;
-    char               *memory;
-    uint64_t            bytes;
-    uint64_t            next[2]; // reads in one half, writes in the other, each in a circle
-    int                 written; // the half that was written last: it is read next, as slots are
-    struct disk_req     req[REQUESTS];
+    char              *path;
+    int                is_file; // of ours
+    struct disk       *disk;
+    struct arena       memory;
+    uint64_t           bytes;
+    uint64_t           next[2]; // reads in one half, writes in the other, each in a circle
+    int                written; // the half that was written last: it is read next, as slots are
+    char               no_fio[1024];
+    struct disk_req    req[REQUESTS];
+    struct pattern_run run[BENCH_PATTERNS];
 };
 
 const char *bench_place_path(const struct bench_place *p)
@@ -43,6 +58,11 @@ const char *bench_place_path(const struct bench_place *p)
 const char *bench_place_disk(const struct bench_place *p)
 {
     return p->disk->ops->name;
+}
+
+const char *bench_place_no_fio(const struct bench_place *p)
+{
+    return p->no_fio;
 }
 
 /* ---- transfers ---- */
@@ -97,9 +117,10 @@ static int move(struct bench_place *p, uint64_t reads, uint64_t writes, struct e
     return 0;
 }
 
-int bench_place_run(struct bench_place *p, const struct bench_pattern *pattern, double *rate,
-                    struct err *err)
+static int pattern_measure(void *ctx, double *rate, struct err *err)
 {
+    struct bench_place   *p = ((struct pattern_run *)ctx)->place;
+    const struct pattern *pattern = ((struct pattern_run *)ctx)->pattern;
     uint64_t amount = p->bytes / 2, parts = pattern->reads + pattern->writes, moved = 0,
              start_ns = clock_ns();
     int rc = 0;
@@ -119,10 +140,11 @@ int bench_place_run(struct bench_place *p, const struct bench_pattern *pattern, 
     return rc;
 }
 
-int bench_place_flush(struct bench_place *p, double *seconds, struct err *err)
+int bench_place_flush(void *place, double *seconds, struct err *err)
 {
-    struct disk_req *r = &p->req[0];
-    uint64_t         start_ns = 0;
+    struct bench_place *p = place;
+    struct disk_req    *r = &p->req[0];
+    uint64_t            start_ns = 0;
 
     for (int op = DISK_WRITE; op <= DISK_FLUSH; op++) {
         int rc;
@@ -143,52 +165,63 @@ int bench_place_flush(struct bench_place *p, double *seconds, struct err *err)
 
 /* ---- fio ---- */
 
-static double io_seconds(const json_t *io)
+static int fio_run(struct bench_place *p, const struct pattern *pattern, double *rate,
+                   struct err *err)
 {
-    return bench_number(io, "runtime") * 1e-3;
-}
+    int               uring = !strcmp(bench_place_disk(p), "uring"), rc;
+    struct bench_args a = {0};
+    const json_t     *job, *in, *out;
+    json_t           *found = NULL;
+    double            ms;
 
-int bench_place_fio(struct bench_place *p, const struct bench_pattern *pattern, double *rate,
-                    struct err *err)
-{
-    int           uring = !strcmp(bench_place_disk(p), "uring"), rc;
-    char          file[4200], rw[32], size[48], amount[48];
-    const json_t *job, *in, *out;
-    json_t       *found = NULL;
-    double        seconds;
-
-    snprintf(file, sizeof file, "--filename=%s", p->path);
-    snprintf(rw, sizeof rw, "--rw=%s", pattern->fio);
-    snprintf(size, sizeof size, "--size=%llu", (unsigned long long)p->bytes);
-    snprintf(amount, sizeof amount, "--io_size=%llu", (unsigned long long)p->bytes / 2);
-    const char *argv[] = {"fio",
-                          "--name=siTrain",
-                          file,
-                          rw,
-                          size,
-                          amount,
-                          "--rwmixread=53",
-                          "--bs=1M",
-                          "--direct=1",
-                          uring ? "--ioengine=io_uring" : "--ioengine=psync",
-                          uring ? "--iodepth=64" : "--numjobs=16",
-                          "--thread",
-                          "--group_reporting",
-                          "--fallocate=none",
-                          "--output-format=json",
-                          NULL};
-
-    rc = bench_child(&found, (char *const *)(uintptr_t)argv, NULL, err);
+    for (const char *const *word = (const char *const[]){"fio", "--name=siTrain", "--rwmixread=53",
+                                                         "--bs=1M", "--direct=1", "--thread",
+                                                         "--group_reporting", "--fallocate=none",
+                                                         "--output-format=json", NULL};
+         *word; word++)
+        bench_arg(&a, "%s", *word);
+    bench_arg(&a, "--filename=%s", p->path);
+    bench_arg(&a, "--rw=%s", pattern->fio);
+    bench_arg(&a, "--size=%" PRIu64, p->bytes);
+    bench_arg(&a, "--io_size=%" PRIu64, p->bytes / 2);
+    bench_arg(&a, "--ioengine=%s", uring ? "io_uring" : "psync");
+    bench_arg(&a, uring ? "--iodepth=64" : "--numjobs=16");
+    rc = bench_child(&found, &a, NULL, err);
     if (rc)
         return rc;
     job = json_array_get(json_object_get(found, "jobs"), 0);
     in = json_object_get(job, "read");
     out = json_object_get(job, "write");
-    seconds = io_seconds(in) > io_seconds(out) ? io_seconds(in) : io_seconds(out);
-    *rate =
-        seconds > 0 ? (bench_number(in, "io_bytes") + bench_number(out, "io_bytes")) / seconds : 0;
+    ms = fmax(bench_number(in, "runtime"), bench_number(out, "runtime"));
+    *rate = ms > 0 ? (bench_number(in, "io_bytes") + bench_number(out, "io_bytes")) / (1e-3 * ms)
+                   : 0;
     json_decref(found);
     return *rate > 0 ? 0 : err_set(err, -EIO, "fio on %s gave no figures", p->path);
+}
+
+/* Without it the rest stands. */
+static int fio_measure(void *ctx, double *rate, struct err *err)
+{
+    const struct pattern_run *r = ctx;
+    struct bench_place       *p = r->place;
+    struct err                why = {0};
+    int                       rc;
+
+    (void)err;
+    if (!*p->no_fio && r->pattern->fio) {
+        rc = fio_run(p, r->pattern, rate, &why);
+        if (rc)
+            snprintf(p->no_fio, sizeof p->no_fio, "%s", rc == -ENOENT ? "not installed" : why.text);
+    }
+    return *p->no_fio || !r->pattern->fio;
+}
+
+struct bench_item bench_place_item(struct bench_place *p, int pattern, int fio)
+{
+    p->run[pattern] = (struct pattern_run){p, &patterns[pattern]};
+    return (struct bench_item){.name = bench_pattern_names[pattern],
+                               .measure = fio ? fio_measure : pattern_measure,
+                               .ctx = &p->run[pattern]};
 }
 
 /* ---- opening ---- */
@@ -205,46 +238,50 @@ static int fill(struct bench_place *p, struct err *err)
     return rc;
 }
 
+static int place_open(struct bench_place *p, const struct bench *b, const char *in,
+                      struct err *err)
+{
+    struct disk_config cfg = {.bytes = p->bytes, .create = p->is_file, .depth = DEPTH,
+                              .n_buffers = 1};
+    struct iovec       buffers;
+    char               notice[512], *memory;
+    int                rc;
+
+    if (asprintf(&p->path, p->is_file ? "%s/disk" : "%s", in) < 0) {
+        p->path = NULL;
+        return err_set(err, -ENOMEM, "out of memory for transfers");
+    }
+    arena_take(&p->memory, (size_t)REQUESTS * REQUEST_BYTES);
+    rc = arena_map(&p->memory, "transfers", err);
+    if (rc)
+        return rc;
+    memory = memset(p->memory.base, 0x5A, p->memory.bytes);
+    buffers = (struct iovec){memory, p->memory.bytes};
+    cfg.path = p->path;
+    cfg.buffers = &buffers;
+    for (size_t i = 0; i < REQUESTS; i++)
+        p->req[i].buf = memory + i * REQUEST_BYTES;
+    rc = disk_open(&p->disk, disk_name((size_t)b->o->train.disk), &cfg, notice, sizeof notice, err);
+    return rc ? rc : fill(p, err);
+}
+
 int bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
                      struct err *err)
 {
     struct bench_place *p = calloc(1, sizeof *p);
-    const char         *in = b->n_devices ? b->devices[device] : b->scratch;
-    char                notice[512] = "";
     int                 rc;
 
-    *out = NULL;
+    *out = p;
     if (!p)
         return err_set(err, -ENOMEM, "out of memory");
-    p->bench = b;
     p->is_file = !bench_is_block(b, device);
     p->bytes = (uint64_t)(b->o->quick ? 128 : 1024) << 20;
-    p->memory = aligned_alloc(ALIGN, (size_t)REQUESTS * REQUEST_BYTES);
-    if (asprintf(&p->path, p->is_file ? "%s/disk" : "%s", in) < 0)
-        p->path = NULL;
-    if (!p->path || !p->memory) {
-        rc = err_set(err, -ENOMEM, "out of memory for transfers");
-    } else {
-        struct iovec       buffers = {p->memory, (size_t)REQUESTS * REQUEST_BYTES};
-        struct disk_config cfg = {.path = p->path,
-                                  .bytes = p->bytes,
-                                  .create = p->is_file,
-                                  .depth = DEPTH,
-                                  .buffers = &buffers,
-                                  .n_buffers = 1};
-
-        memset(p->memory, 0x5A, buffers.iov_len);
-        for (size_t i = 0; i < REQUESTS; i++)
-            p->req[i].buf = p->memory + i * REQUEST_BYTES;
-        rc = disk_open(&p->disk, disk_name((size_t)b->o->train.disk), &cfg, notice, sizeof notice,
-                       err);
-    }
-    if (!rc)
-        rc = fill(p, err);
-    if (rc)
+    p->memory.align = ARENA_IO;
+    rc = place_open(p, b, b->n_devices ? b->devices[device] : b->scratch, err);
+    if (rc) {
         bench_place_close(p);
-    else
-        *out = p;
+        *out = NULL;
+    }
     return rc;
 }
 
@@ -255,7 +292,7 @@ void bench_place_close(struct bench_place *p)
     disk_close(p->disk);
     if (p->is_file && p->path)
         unlink(p->path);
-    free(p->memory);
+    arena_free(&p->memory);
     free(p->path);
     free(p);
 }

@@ -4,6 +4,8 @@
  * be written quickly. */
 #include "cmd/bench/bench.h"
 
+#include "data/base/round.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +19,8 @@ static struct gpt_config small_of(const struct gpt_config *g)
 {
     struct gpt_config small = *g;
 
-    small.n_layer = g->n_layer < MOST_LAYERS ? g->n_layer : MOST_LAYERS;
-    small.vocab = g->vocab < MOST_WORDS ? g->vocab : MOST_WORDS;
+    small.n_layer = size_min(g->n_layer, MOST_LAYERS);
+    small.vocab = size_min(g->vocab, MOST_WORDS);
     if (g->n_embd > MOST_WIDE) {
         small.n_embd = MOST_WIDE;
         small.n_head = 4;
@@ -31,26 +33,19 @@ static int part_run(struct bench *b, json_t *section, const char *name, int mode
                     json_t **out, struct err *err)
 {
     json_t *steps = json_array();
-    int     rc = bench_run_make(b, name, mode, fake, 0, err);
+    int     rc = bench_run_make(b, "probe", mode, fake, 0, err);
 
     *out = NULL;
     if (!rc)
-        rc = fake || mode == RUN_MEM ? bench_run_train(b, name, b->o->train.steps, steps, err)
-                                       : bench_run_drive(b, name, b->o->train.steps, 1, steps, err);
+        rc = fake || mode == RUN_MEM
+                 ? bench_run_train(b, "probe", b->o->train.steps, steps, err)
+                 : bench_run_drive(b, "probe", b->o->train.steps, 1, steps, err);
     if (!rc) {
         *out = bench_run_medians(steps);
         json_object_set_new(section, name, *out);
     }
     json_decref(steps);
     return rc;
-}
-
-static int computing(struct bench *b, json_t *section, struct err *err)
-{
-    int     mode = b->o->train.mode == RUN_MEM ? RUN_SUO : b->o->train.mode;
-    json_t *row;
-
-    return part_run(b, section, "computing", mode, 1, &row, err);
 }
 
 static int moving(struct bench *b, json_t *section, struct err *err)
@@ -72,34 +67,35 @@ static int moving(struct bench *b, json_t *section, struct err *err)
     if (!rc && b->o->train.mode != RUN_MEM)
         rc = bench_update_arithmetic(&small, &arithmetic, err);
     if (!rc) {
-        json_object_set_new(row, "parameters", json_integer((json_int_t)gpt_total(&small.gpt)));
-        json_object_set_new(row, "block_0",
-                            json_integer((json_int_t)gpt_block_size(&small.gpt, 0)));
-        json_object_set_new(row, "arithmetic", json_real(arithmetic));
+        bench_put(row, "parameters", (double)gpt_total(&small.gpt));
+        bench_put(row, "block_0", (double)gpt_block_size(&small.gpt, 0));
+        bench_put(row, "arithmetic", arithmetic);
     }
     free(scratch);
     return rc;
 }
 
-int bench_probe(struct bench *b, struct err *err)
+static int probe_run(struct bench *b, json_t *section, struct err *err)
 {
-    json_t *section = json_object();
-    int     rc = computing(b, section, err);
+    int     mode = b->o->train.mode == RUN_MEM ? RUN_SUO : b->o->train.mode;
+    json_t *row;
+    int     rc = part_run(b, section, "computing", mode, 1, &row, err);
 
-    json_object_set_new(b->report, "probe", section);
     return rc ? rc : moving(b, section, err);
 }
 
-void bench_probe_print(const json_t *report)
+static void probe_print(const json_t *section)
 {
     const char *const names[] = {"computing", "moving"};
 
     printf("Parts of a step, in seconds: computing is this model's, moving that of a small one\n");
     for (size_t i = 0; i < 2; i++) {
-        json_t     *row = json_object_get(json_object_get(report, "probe"), names[i]), *value;
+        json_t     *row = json_object_get(section, names[i]), *value;
         const char *key;
 
         json_object_foreach(row, key, value)
             printf("  %-10s %-12s %.6g\n", names[i], key, json_number_value(value));
     }
 }
+
+const struct bench_section bench_probe = {"probe", 0, {NULL}, probe_run, probe_print};

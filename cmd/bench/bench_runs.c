@@ -59,9 +59,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 {
     char dir[SESSION_PATH], tokens[SESSION_PATH], name[] = "bench", *argv[] = { name, NULL };
     struct train_opts o = b->o->train;
-    struct newrun     n = {
-            .dir = dir, .gpt = b->gpt, .o = &o, .data = tokens, .argc = 1, .argv = argv
-    };
+    struct newrun n = {
+        .dir = dir, .gpt = b->gpt, .o = &o, .data = tokens, .argc = 1, .argv = argv};
     int               rc = places(b, folder, dir, tokens, err);
 
     o.mode = mode;
@@ -190,16 +189,35 @@ int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, j
 
 /* ---- without the model ---- */
 
+/* A step under way; after a failure nothing more is done. */
+struct drive {
+    struct session    *s;
+    struct stream     *st;
+    struct stream_norm norm;
+    size_t             left; // records that forward still pushes
+    int                rc;
+    struct err        *err;
+};
+
+static void pass_block(struct drive *d, size_t block)
+{
+    const void *wire;
+
+    if (!d->rc && !(d->rc = stream_acquire(d->st, block, &wire, d->err)))
+        stream_release(d->st, block);
+}
+
 /* Zeros. */
-static int send(const struct gpt_config *g, struct stream *st, size_t block,
-                struct stream_norm *norm, struct err *err)
+static void send_grad(struct drive *d, size_t block)
 {
     float *grad;
-    int    fresh, rc = stream_grad(st, block, &grad, &fresh, err);
+    int    fresh;
 
-    if (!rc && fresh)
-        floats_zero(grad, gpt_block_size(g, block));
-    return rc ? rc : stream_send_grad(st, block, norm, err);
+    if (d->rc || (d->rc = stream_grad(d->st, block, &grad, &fresh, d->err)))
+        return;
+    if (fresh)
+        floats_zero(grad, gpt_block_size(&d->s->gpt, block));
+    d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
 /* A layer's records, if its activations are offloaded: as the first ones' are. */
@@ -208,75 +226,49 @@ static size_t records_of(const struct session *s, size_t layer)
     return layer >= 1 && layer * s->o.grad_accum <= s->run.records.n ? s->o.grad_accum : 0;
 }
 
-/* *left: records that the pass still pushes. */
-static int push_records(struct session *s, struct stream *st, size_t layer, size_t *left,
-                        struct err *err)
+static void push_records(struct drive *d, size_t layer)
 {
     void *place;
-    int   rc = 0;
 
-    for (size_t i = 0; i < records_of(s, layer) && !rc; i++) {
-        rc = stream_push(st, &place, err);
-        if (!rc)
-            stream_pushed(st, s->run.records.bytes, --*left);
-    }
-    return rc;
+    for (size_t i = 0; i < records_of(d->s, layer) && !d->rc; i++)
+        if (!(d->rc = stream_push(d->st, &place, d->err)))
+            stream_pushed(d->st, d->s->run.records.bytes, --d->left);
 }
 
-static int pop_records(struct session *s, struct stream *st, size_t layer, struct err *err)
+static void pop_records(struct drive *d, size_t layer)
 {
     void *place;
-    int   rc = 0;
 
-    for (size_t i = 0; i < records_of(s, layer) && !rc; i++) {
-        rc = stream_pop(st, &place, err);
-        if (!rc)
-            stream_popped(st);
-    }
-    return rc;
-}
-
-static int pass_block(struct stream *st, size_t block, struct err *err)
-{
-    const void *wire;
-    int         rc = stream_acquire(st, block, &wire, err);
-
-    if (!rc)
-        stream_release(st, block);
-    return rc;
+    for (size_t i = 0; i < records_of(d->s, layer) && !d->rc; i++)
+        if (!(d->rc = stream_pop(d->st, &place, d->err)))
+            stream_popped(d->st);
 }
 
 /* The order of stream.h, with nothing computed. */
 static int drive_step(struct session *s, struct stream *st, uint64_t step, struct err *err)
 {
-    size_t             last = s->gpt.n_layer + 1, left = s->run.records.n;
-    struct stream_norm norm = {0};
-    struct stream_step up = {.row = {.step = step}};
+    size_t             last = s->gpt.n_layer + 1;
     uint64_t           start_ns = clock_ns();
-    int                rc = stream_begin(st, STREAM_TRAIN, step, err);
+    struct stream_step up = {.row = {.step = step}};
+    struct drive       d = {.s = s, .st = st, .left = s->run.records.n, .err = err,
+                            .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
-    for (size_t b = 0; b <= last && !rc; b++) {
-        rc = pass_block(st, b, err);
-        if (!rc)
-            rc = push_records(s, st, b, &left, err);
+    for (size_t b = 0; b <= last; b++) {
+        pass_block(&d, b);
+        push_records(&d, b);
     }
-    if (!rc)
-        rc = pass_block(st, 0, err);
-    if (!rc)
-        rc = send(&s->gpt, st, last, &norm, err);
-    for (size_t b = last - 1; b >= 1 && !rc; b--) {
-        rc = pass_block(st, b, err);
-        if (!rc)
-            rc = pop_records(s, st, b, err);
-        if (!rc)
-            rc = send(&s->gpt, st, b, &norm, err);
+    pass_block(&d, 0);
+    send_grad(&d, last);
+    for (size_t b = last - 1; b >= 1; b--) {
+        pass_block(&d, b);
+        pop_records(&d, b);
+        send_grad(&d, b);
     }
-    if (!rc)
-        rc = send(&s->gpt, st, 0, &norm, err);
+    send_grad(&d, 0);
     optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2,
                   s->o.eps, 1, stream_applied(st) + 1);
     up.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    return rc ? rc : stream_update(st, &up, err);
+    return d.rc ? d.rc : stream_update(st, &up, err);
 }
 
 int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart,

@@ -1,20 +1,22 @@
 /* bench_steps.c: whole steps: computing alone, moving alone, both; what bounds them, and how near
- * they come. The letters are those of the design, in seconds. F, B: computing of forward and of
- * backward (the head in B), on devices that answer at once; B with the pass over each gradient
- * (norm, NaN check, checksum, Top-K), which the computing thread does. h: computing from the last
- * layer's output to its gradient. U: all updates, u0 those of block 0, which the next forward waits
- * for. W: reads of parameters and writes of gradients; U and W are measured one after the other,
- * without computing. w0: block 0's gradient written. A: the arithmetic of emulated updates, which
- * takes cores from the products: its seconds over the threads.
+ * they come. The letters are those of the design, in seconds.
  *
- * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least max(F +
- * B + w0
- * + u0, U + W + h). */
+ * F, B: computing of forward and of backward (the head in B), on devices that answer at once; B
+ *    with the pass over each gradient (norm, NaN check, checksum, Top-K) on the computing thread.
+ * h: computing from the last layer's output to its gradient.
+ * U: all updates; u0: those of block 0, which the next forward waits for.
+ * W: reads of parameters and writes of gradients; U and W are measured one after the other, without
+ *    computing. w0: block 0's gradient written.
+ * A: the arithmetic of emulated updates, which takes cores from the products: its seconds over the
+ *    threads.
+ *
+ * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least
+ * max(F + B + w0 + u0, U + W + h). */
 #include "cmd/bench/bench.h"
 
 #include "data/base/round.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,12 +45,10 @@ static int wanted(const struct bench *b, const struct run_kind *k)
 {
     int mode = b->o->train.mode;
 
-    if (k->mem)
-        return 1;
-    if (mode == RUN_MEM)
-        return 0;
-    return !k->speculate || (mode != RUN_SU && !bench_is_block(b, 0)); // a block device holds one
-                                                                         // run
+    if (k->mem || mode == RUN_MEM)
+        return k->mem;
+    // a block device holds one run
+    return !k->speculate || (mode != RUN_SU && !bench_is_block(b, 0));
 }
 
 /* Make its run, unless the one before has the same; a plan that does not fit is a note. */
@@ -62,7 +62,7 @@ static int make(struct bench *b, size_t i, json_t *row, struct err *err)
             return 0;
     rc = bench_run_make(b, k->folder, mode, k->fake, k->speculate, err);
     if (rc && err->misuse && k->mem) {
-        json_object_set_new(row, "note", json_string(err->text));
+        bench_say(row, "note", err->text);
         *err = (struct err){0};
         return 0;
     }
@@ -80,13 +80,23 @@ static int visit(struct bench *b, const struct run_kind *k, json_t *row, struct 
     return bench_run_drive(b, k->folder, VISIT, k->way == DRIVE_APART, steps, err);
 }
 
+/* FLOPs of a step's forward and backward: products and attention. */
+static double step_flops(const struct bench *b)
+{
+    const struct gpt_config *g = &b->gpt;
+    double L = (double)g->n_layer, C = (double)g->n_embd, T = (double)b->o->train.seq;
+    double tokens = (double)(b->o->train.batch * b->o->train.grad_accum) * T;
+
+    return tokens * (6 * (12 * L * C * C + (double)g->vocab * C) + 12 * L * C * T / 2);
+}
+
 /* Medians of the steps, and what follows from the time of one. */
 static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
+    const struct train_opts *o = &b->o->train;
     json_t *medians = bench_run_medians(json_object_get(row, "steps"));
-    double  seconds = bench_number(medians, "seconds"),
-           best = bench_best(b->report, b->o->train.dtype);
-    double  tokens = (double)(b->o->train.batch * b->o->train.seq * b->o->train.grad_accum);
+    double  seconds = bench_number(medians, "seconds"), flops = step_flops(b),
+           best = bench_engines(b->report, BENCH_BEST, o->dtype);
 
     if (k->way == DRIVE_APART) // it waits where no step does
         json_object_del(medians, "seconds");
@@ -94,10 +104,10 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
     json_decref(medians);
     if (k->way != TRAIN || !(seconds > 0))
         return;
-    json_object_set_new(row, "tokens_per_second", json_real(tokens / seconds));
-    json_object_set_new(row, "flops_per_second", json_real(bench_flops(b) / seconds));
+    bench_put(row, "tokens_per_second", (double)(o->batch * o->seq * o->grad_accum) / seconds);
+    bench_put(row, "flops_per_second", flops / seconds);
     if (best > 0)
-        json_object_set_new(row, "share_of_products", json_real(bench_flops(b) / seconds / best));
+        bench_put(row, "share_of_products", flops / seconds / best);
 }
 
 static int measure(struct bench *b, json_t *runs, struct err *err)
@@ -123,16 +133,11 @@ static int measure(struct bench *b, json_t *runs, struct err *err)
 
 /* ---- the bound ---- */
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 double bench_bound(const struct bench_figures *f, int speculate)
 {
     if (speculate)
-        return larger(f->F + f->B + f->A + f->w0 + f->u0, f->U + f->W + f->h);
-    return f->u0 + larger(f->F + f->A, f->U - f->u0) + larger(f->B + f->w0, f->W);
+        return fmax(f->F + f->B + f->A + f->w0 + f->u0, f->U + f->W + f->h);
+    return f->u0 + fmax(f->F + f->A, f->U - f->u0) + fmax(f->B + f->w0, f->W);
 }
 
 /* Of the runs that are there. */
@@ -145,19 +150,11 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
     return (struct bench_figures){
         .F = bench_number(c, "forward"),
         .B = bench_number(c, "loss") + bench_number(c, "backward") + bench_number(c, "gradient"),
-        .h = bench_number(c, "head"),
-        .U = bench_number(apart ? apart : mem, "update"),
-        .u0 = bench_number(apart, "u0"),
-        .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
+        .h = bench_number(c, "head"), .U = bench_number(apart ? apart : mem, "update"),
+        .u0 = bench_number(apart, "u0"), .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
         .W = bench_number(apart, "moving"),
-        .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads
+        .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads,
     };
-}
-
-static json_t *figures_json(const struct bench_figures *f)
-{
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "F", f->F, "B", f->B, "h", f->h,
-                     "U", f->U, "u0", f->u0, "w0", f->w0, "W", f->W, "A", f->A);
 }
 
 /* A run against the least time that `formula` gives. */
@@ -173,11 +170,9 @@ static void bound(json_t *bounds, const json_t *runs, const char *run, const cha
                                         "ratio", seconds / least, "share", least / seconds));
 }
 
-static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs,
-                       const struct bench_figures *f)
+static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_figures *f,
+                       double products)
 {
-    double               best = bench_best(b->report, b->o->train.dtype);
-    double               products = best > 0 ? bench_flops(b) / best : 0;
     struct bench_figures none = *f; // of the emulation's arithmetic
 
     none.A = 0;
@@ -191,21 +186,19 @@ static void bounds_add(const struct bench *b, json_t *bounds, const json_t *runs
           bench_bound(f, 1));
 }
 
-int bench_steps(struct bench *b, struct err *err)
+static int steps_run(struct bench *b, json_t *section, struct err *err)
 {
-    json_t              *section = json_object(), *runs = json_array(), *bounds = json_array();
+    json_t              *runs = json_array(), *bounds = json_array();
     struct bench_figures f;
-    double               arithmetic = 0;
-    int                  rc;
+    double best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype), flops = step_flops(b),
+           arithmetic = 0;
+    int    rc;
 
-    json_object_set_new(b->report, "steps", section);
-    json_object_set_new(section, "flops", json_real(bench_flops(b)));
-    json_object_set_new(section, "flops_are",
-                        json_string("6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C "
-                                    "x seq x tokens / 2"));
-    json_object_set_new(section, "products_flops_per_second",
-                        json_real(bench_best(b->report, b->o->train.dtype)));
-    json_object_set_new(section, "mode", json_string(train_mode_name((size_t)b->o->train.mode)));
+    bench_put(section, "flops", flops);
+    bench_say(section, "flops_are", "6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C "
+                                    "x seq x tokens / 2");
+    bench_put(section, "products_flops_per_second", best);
+    bench_say(section, "mode", train_mode_name((size_t)b->o->train.mode));
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);
     rc = measure(b, runs, err);
@@ -214,39 +207,28 @@ int bench_steps(struct bench *b, struct err *err)
     if (rc)
         return rc;
     f = figures_of(b, runs, arithmetic);
-    json_object_set_new(section, "figures", figures_json(&f));
-    bounds_add(b, bounds, runs, &f);
+    json_object_set_new(section, "figures",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "F", f.F, "B", f.B,
+                                  "h", f.h, "U", f.U, "u0", f.u0, "w0", f.w0, "W", f.W, "A", f.A));
+    bounds_add(bounds, runs, &f, best > 0 ? flops / best : 0);
     return 0;
 }
 
 /* ---- printing ---- */
 
-static void print_figures(const json_t *f)
+static void print_figures(const json_t *figures)
 {
-    static const char *const letters[] = {"F", "B", "h", "U", "u0", "w0", "W", "A"};
+    const char *letter;
+    json_t     *value;
+    int         n = 0;
 
     printf("\n ");
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-        printf(" %s %.3f s%s", letters[i], bench_number(f, letters[i]),
-               i + 1 < sizeof letters / sizeof *letters ? "," : "\n");
+    json_object_foreach((json_t *)(uintptr_t)figures, letter, value)
+        printf("%s %s %.3f s", n++ ? "," : "", letter, json_number_value(value));
+    printf("\n");
 }
 
-static void conclude(const json_t *section)
-{
-    const json_t *runs = json_object_get(section, "runs"), *mem = bench_row(runs, "run", "mem"),
-                 *both;
-
-    both = bench_row(json_object_get(section, "bounds"), "run", "both");
-    if (bench_number(mem, "share_of_products") > 0)
-        printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same "
-               "products\n",
-               100 * bench_number(mem, "share_of_products"));
-    if (both)
-        printf("=> mode %s takes %.2f times what its computing and its bytes take at least\n",
-               bench_text(section, "mode"), bench_number(both, "ratio"));
-}
-
-void bench_steps_print(const json_t *report)
+static void steps_print(const json_t *section)
 {
     static const struct bench_column runs[] = {{"run", "steps", NULL, 0},
                                                {"seconds", "seconds", "%.3f", 1},
@@ -273,20 +255,27 @@ void bench_steps_print(const json_t *report)
                                                  {"share", "share", "%.0f %%", 100},
                                                  {"bound", "", NULL, 0},
                                                  {0}};
-    const json_t                    *section = json_object_get(report, "steps"), *row;
-    size_t                           i;
+    const json_t *rows = json_object_get(section, "runs"),
+                 *least = json_object_get(section, "bounds"),
+                 *both = bench_row(least, "run", "both");
+    double share = bench_number(bench_row(rows, "run", "mem"), "share_of_products");
 
     printf("Steps of %.1f GFLOP: %s\n", 1e-9 * bench_number(section, "flops"),
            bench_text(section, "flops_are"));
-    bench_table(json_object_get(section, "runs"), runs);
-    json_array_foreach(json_object_get(section, "runs"), i, row)
-        if (json_object_get(row, "note"))
-            printf("  %s: %s\n", bench_text(row, "run"), bench_text(row, "note"));
+    bench_table(rows, runs, "run");
     printf("\n");
-    bench_table(json_object_get(section, "runs"), parts);
+    bench_table(rows, parts, NULL);
     if (strcmp(bench_text(section, "mode"), "mem"))
         print_figures(json_object_get(section, "figures"));
     printf("\n");
-    bench_table(json_object_get(section, "bounds"), bounds);
-    conclude(section);
+    bench_table(least, bounds, NULL);
+    if (share > 0)
+        printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same "
+               "products\n",
+               100 * share);
+    if (both)
+        printf("=> mode %s takes %.2f times what its computing and its bytes take at least\n",
+               bench_text(section, "mode"), bench_number(both, "ratio"));
 }
+
+const struct bench_section bench_steps = {"steps", 0, {&bench_products}, steps_run, steps_print};

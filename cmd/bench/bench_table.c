@@ -17,6 +17,16 @@ const char *bench_text(const json_t *object, const char *key)
     return s ? s : "";
 }
 
+void bench_put(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, json_real(value));
+}
+
+void bench_say(json_t *object, const char *key, const char *text)
+{
+    json_object_set_new(object, key, json_string(text));
+}
+
 json_t *bench_row(const json_t *rows, const char *key, const char *text)
 {
     json_t *row;
@@ -30,7 +40,7 @@ json_t *bench_row(const json_t *rows, const char *key, const char *text)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static const char     *cell(char *buf, size_t size, const json_t *row, const struct bench_column *c)
+static const char *cell(char *buf, size_t size, const json_t *row, const struct bench_column *c)
 {
     const json_t *v = json_object_get(row, c->key);
 
@@ -43,20 +53,6 @@ static const char     *cell(char *buf, size_t size, const json_t *row, const str
 }
 #pragma GCC diagnostic pop
 
-static int width_of(const json_t *rows, const struct bench_column *c)
-{
-    size_t  width = strlen(c->title), i;
-    json_t *row;
-    char    buf[64];
-
-    json_array_foreach(rows, i, row) {
-        size_t n = strlen(cell(buf, sizeof buf, row, c));
-
-        width = n > width ? n : width;
-    }
-    return (int)width;
-}
-
 /* A cell and the two blanks before it; nothing follows the last one of text. */
 static void put(const char *text, int width, const struct bench_column *c)
 {
@@ -68,18 +64,28 @@ static void put(const char *text, int width, const struct bench_column *c)
         printf("  %s", text);
 }
 
-void bench_table(const json_t *rows, const struct bench_column *columns)
+void bench_table(const json_t *rows, const struct bench_column *columns, const char *name)
 {
+    enum { MOST_COLUMNS = 16 };
     json_t *row;
-    size_t  i;
+    size_t  i, width[MOST_COLUMNS], n, k;
     char    buf[64];
 
-    for (const struct bench_column *c = columns; c->key; c++)
-        put(c->title, width_of(rows, c), c);
+    for (n = 0; columns[n].key && n < MOST_COLUMNS; n++) {
+        width[n] = strlen(columns[n].title);
+        json_array_foreach(rows, i, row) {
+            k = strlen(cell(buf, sizeof buf, row, &columns[n]));
+            width[n] = k > width[n] ? k : width[n];
+        }
+        put(columns[n].title, (int)width[n], &columns[n]);
+    }
     putchar('\n');
     json_array_foreach(rows, i, row) {
-        for (const struct bench_column *c = columns; c->key; c++)
-            put(cell(buf, sizeof buf, row, c), width_of(rows, c), c);
+        for (k = 0; k < n; k++)
+            put(cell(buf, sizeof buf, row, &columns[k]), (int)width[k], &columns[k]);
         putchar('\n');
     }
+    json_array_foreach(rows, i, row)
+        if (json_object_get(row, "note") && name)
+            printf("  %s: %s\n", bench_text(row, name), bench_text(row, "note"));
 }

@@ -7,6 +7,7 @@
 #include "csd/csd.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 #include "offload/devices.h"
 
 #include <errno.h>
@@ -15,18 +16,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SUBS = 512, MOST_ROUNDS = 64, ALIGN = 4096 };
+enum { MOST_SUBS = 512 };
 
 /* A device with its subgroups: two slots each, of which an update reads one and writes the other,
  * and a gradient. */
 struct rig {
-    struct csd_config  cfg;
+    const struct bench *bench;
     struct csd_bell    bell;
     struct csd        *csd;
     char              *path;
     int                is_file; // else a block device
     size_t             n_pad, n_subs, states, slot, grad;
-    char              *buf; // states or a gradient
+    struct arena       buf; // states or a gradient
     int                turn;
     struct csd_segment segment;
     struct csd_job     job[MOST_SUBS];
@@ -42,12 +43,15 @@ static uint64_t grad_off(const struct rig *r, size_t i)
     return 2 * r->n_subs * (uint64_t)r->slot + i * r->grad;
 }
 
-static int jobs_wait(struct rig *r, size_t n, struct err *err)
+/* Submit the first n jobs and wait for them. */
+static int jobs_run(struct rig *r, size_t n, struct err *err)
 {
     struct csd_job *done[8];
     uint64_t        seen = 0;
     int             rc = 0;
 
+    for (size_t i = 0; i < n; i++)
+        r->csd->ops->submit(r->csd, &r->job[i]);
     while (n > 0) {
         int got = r->csd->ops->reap(r->csd, done, 8);
 
@@ -61,30 +65,29 @@ static int jobs_wait(struct rig *r, size_t n, struct err *err)
     return rc;
 }
 
-static int write_range(struct rig *r, enum link_class cls, uint64_t off, size_t bytes,
-                       struct err *err)
+/* Write what is in buf to the place of each gradient, or of each state. */
+static int write_all(struct rig *r, enum link_class cls, size_t bytes, int grads, struct err *err)
 {
-    r->job[0] = (struct csd_job){
-        .kind = CSD_WRITE, .cls = cls, .buf = r->buf, .off = off, .bytes = bytes, .payload = bytes};
-    r->csd->ops->submit(r->csd, &r->job[0]);
-    return jobs_wait(r, 1, err);
+    for (size_t i = 0; i < r->n_subs; i++)
+        r->job[i] = (struct csd_job){
+            .kind = CSD_WRITE, .cls = cls, .buf = r->buf.base,
+            .off = grads ? grad_off(r, i) : slot_off(r, 0, i), .bytes = bytes, .payload = bytes,
+        };
+    return jobs_run(r, r->n_subs, err);
 }
 
 /* Zero states and a small gradient everywhere. */
 static int rig_fill(struct rig *r, struct err *err)
 {
-    uint32_t states_crc, grad_crc;
-    int      rc = 0;
+    float   *buf = (float *)(void *)r->buf.base;
+    uint32_t states_crc = crc32c(0, buf, r->states), grad_crc;
+    int      rc = write_all(r, CLASS_STATES, r->states, 0, err);
 
-    memset(r->buf, 0, r->states);
-    states_crc = crc32c(0, r->buf, r->states);
-    for (size_t i = 0; i < r->n_subs && !rc; i++)
-        rc = write_range(r, CLASS_STATES, slot_off(r, 0, i), r->states, err);
     for (size_t i = 0; i < r->n_pad; i++)
-        ((float *)(void *)r->buf)[i] = 1e-3f * (float)(i % 17);
-    grad_crc = crc32c(0, r->buf, r->grad);
-    for (size_t i = 0; i < r->n_subs && !rc; i++)
-        rc = write_range(r, CLASS_GRADIENT, grad_off(r, i), r->grad, err);
+        buf[i] = 1e-3f * (float)(i % 17);
+    grad_crc = crc32c(0, buf, r->grad);
+    if (!rc)
+        rc = write_all(r, CLASS_GRADIENT, r->grad, 1, err);
     for (size_t i = 0; i < r->n_subs; i++)
         r->job[i] = (struct csd_job){.kind = CSD_UPDATE,
                                      .update = {.n = r->n_pad,
@@ -107,7 +110,7 @@ static void rig_close(struct rig *r)
     if (r->path && r->is_file)
         unlink(r->path);
     free(r->path);
-    free(r->buf);
+    arena_free(&r->buf);
     memset(r, 0, sizeof *r);
 }
 
@@ -140,40 +143,41 @@ static int rig_open(struct rig *r, const struct bench *b, const char *disk, size
     char                     notice[512];
     int                      moments = optim_moments((enum optim_kind)o->optimizer), rc;
 
+    r->bench = b;
     r->n_pad = n_pad;
-    r->n_subs = total / n_pad < 4 ? 4 : total / n_pad > MOST_SUBS ? MOST_SUBS : total / n_pad;
+    r->n_subs = size_min(size_max(total / n_pad, 4), MOST_SUBS);
     r->states = 4 * (1 + (size_t)moments) * n_pad;
     r->slot = r->states + dtype_bytes((enum dtype)o->dtype) * n_pad;
     r->grad = 4 * n_pad;
     r->segment = (struct csd_segment){0, n_pad, 0.01f};
-    r->buf = aligned_alloc(ALIGN, r->states);
+    r->buf.align = ARENA_IO;
+    arena_take(&r->buf, r->states);
     r->is_file = !strcmp(disk, "null") || !bench_is_block(b, 0);
-    if (!r->buf || asprintf(&r->path, r->is_file ? "%s/update-%s" : "%s",
-                            b->n_devices ? b->devices[0] : b->scratch, disk) < 0) {
+    rc = arena_map(&r->buf, "a device's transfers", err);
+    if (rc)
+        return rc;
+    if (asprintf(&r->path, r->is_file ? "%s/update-%s" : "%s",
+                 b->n_devices ? b->devices[0] : b->scratch, disk) < 0) {
         r->path = NULL;
         return err_set(err, -ENOMEM, "out of memory for a device");
     }
     csd_bell_init(&r->bell);
-    r->cfg = (struct csd_config){.path = r->path,
-                                 .bytes = r->n_subs * (2 * r->slot + r->grad),
-                                 .create = 1,
-                                 .disk = disk,
-                                 .mem = o->csd_mem,
-                                 .update_params = n_pad,
-                                 .moments = moments,
-                                 .wire_dt = (enum dtype)o->dtype,
-                                 .naive = o->mode == RUN_SU,
-                                 .update_on_host = o->mode == RUN_BASE,
-                                 .bell = &r->bell};
-    rc = csd_emu.open(&r->csd, &r->cfg, notice, sizeof notice, err);
+    struct csd_config cfg = {
+        .path = r->path, .bytes = r->n_subs * (2 * r->slot + r->grad), .create = 1, .disk = disk,
+        .mem = o->csd_mem, .update_params = n_pad, .moments = moments,
+        .wire_dt = (enum dtype)o->dtype, .naive = o->mode == RUN_SU,
+        .update_on_host = o->mode == RUN_BASE, .bell = &r->bell,
+    };
+    rc = csd_emu.open(&r->csd, &cfg, notice, sizeof notice, err);
     return rc ? rc : rig_fill(r, err);
 }
 
 /* All subgroups once: bytes/s read and written. */
-static int rig_run(struct rig *r, const struct bench *b, double *rate, struct err *err)
+static int rig_measure(void *ctx, double *rate, struct err *err)
 {
-    uint64_t start_ns = clock_ns();
-    int      rc;
+    struct rig *r = ctx;
+    uint64_t    start_ns = clock_ns();
+    int         rc;
 
     for (size_t i = 0; i < r->n_subs; i++) {
         struct csd_update *u = &r->job[i].update;
@@ -181,11 +185,10 @@ static int rig_run(struct rig *r, const struct bench *b, double *rate, struct er
         u->src_off = slot_off(r, r->turn, i);
         u->dst_off = slot_off(r, r->turn + 1, i);
         u->src_crc = u->dst_crc;
-        optim_scalars(&u->step, (enum optim_kind)b->o->train.optimizer, 1e-4, 0.9, 0.999, 1e-8, 1,
-                      (uint64_t)r->turn + 1);
-        r->csd->ops->submit(r->csd, &r->job[i]);
+        optim_scalars(&u->step, (enum optim_kind)r->bench->o->train.optimizer, 1e-4, 0.9, 0.999,
+                      1e-8, 1, (uint64_t)r->turn + 1);
     }
-    rc = jobs_wait(r, r->n_subs, err);
+    rc = jobs_run(r, r->n_subs, err);
     *rate = (double)(r->n_subs * (r->states + r->grad + r->slot)) /
             ((double)(clock_ns() - start_ns) * 1e-9);
     r->turn++;
@@ -194,19 +197,20 @@ static int rig_run(struct rig *r, const struct bench *b, double *rate, struct er
 
 int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
 {
-    struct rig *r = calloc(1, sizeof *r);
-    double      rates[MOST_ROUNDS];
-    size_t      n_pad = 0, n = b->o->rounds < MOST_ROUNDS ? b->o->rounds : MOST_ROUNDS;
-    int         rc = r ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
+    struct rig       *r = calloc(1, sizeof *r);
+    struct bench_item item = {.measure = rig_measure, .ctx = r};
+    size_t            n_pad = 0;
+    double            unmeasured;
+    int rc = r ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
 
     if (!rc)
         rc = rig_open(r, b, "null", n_pad, err);
     if (!rc)
-        rc = rig_run(r, b, &rates[0], err); // once unmeasured
-    for (size_t i = 0; i < n && !rc; i++)
-        rc = rig_run(r, b, &rates[i], err);
+        rc = rig_measure(r, &unmeasured, err);
     if (!rc)
-        *seconds = (double)(r->states + r->grad + r->slot) / (double)n_pad / bench_median(rates, n);
+        rc = bench_rounds(&item, 1, b->o->rounds, 0, err);
+    if (!rc)
+        *seconds = (double)(r->states + r->grad + r->slot) / (double)n_pad / item.median;
     if (r)
         rig_close(r);
     free(r);
@@ -216,79 +220,57 @@ int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
 /* What takes turns: medians are shares of each other. */
 enum { PATH, MIXED, BURSTS, FIO, ARITHMETIC, TURNS };
 
-static const char *const what[TURNS] = {"update path", "the disk, even mix", "the disk, bursts",
-                                        "fio, even mix", "update path, null disk"};
-
-struct turns {
-    double rates[TURNS][MOST_ROUNDS];
-    size_t n;
-    int    fio;
-};
-
-/* The device's turns, where there is one, and the disk's. */
-static int take_turns(struct turns *t, struct bench *b, struct rig *r, struct rig *null,
-                      struct bench_place *p, struct err *err)
-{
-    struct err why;
-    int        rc = r ? rig_run(r, b, &t->rates[PATH][0], err) : 0; // once unmeasured
-
-    for (size_t i = 0; i < t->n && !rc; i++) {
-        if (r)
-            rc = rig_run(r, b, &t->rates[PATH][i], err);
-        if (r && !rc)
-            rc = rig_run(null, b, &t->rates[ARITHMETIC][i], err);
-        if (p && !rc)
-            rc = bench_place_run(p, &bench_patterns[BENCH_MIXED], &t->rates[MIXED][i], err);
-        if (p && !rc)
-            rc = bench_place_run(p, &bench_patterns[BENCH_BURSTS], &t->rates[BURSTS][i], err);
-        if (p && !rc && t->fio)
-            t->fio = !bench_place_fio(p, &bench_patterns[BENCH_MIXED], &t->rates[FIO][i], &why);
-    }
-    return rc;
-}
-
-static void report(struct turns *t, json_t *section)
-{
-    double  rates[TURNS];
-    json_t *rows = json_array();
-
-    json_object_set_new(section, "rates", rows);
-    for (int i = 0; i < TURNS; i++) {
-        rates[i] = bench_median(t->rates[i], t->n);
-        if (i != FIO || t->fio)
-            json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "what", what[i],
-                                                  "bytes_per_second", rates[i], "update_path_share",
-                                                  rates[i] > 0 ? rates[PATH] / rates[i] : 0));
-    }
-}
-
 /* A block device is one's own: its turns are over before the disk's begin. */
-static int measure(struct bench *b, struct rig *r, struct turns *t, struct err *err)
+static int measure(struct bench *b, struct rig *r, struct bench_item items[TURNS], struct err *err)
 {
     struct bench_place *p = NULL;
-    int                 alone = !r[0].is_file, rc = 0;
+    int                 alone = !r[0].is_file;
+    double              unmeasured;
+    int                 rc = rig_measure(&r[0], &unmeasured, err);
 
-    if (alone) {
-        rc = take_turns(t, b, &r[0], &r[1], NULL, err);
+    items[PATH] = (struct bench_item){.measure = rig_measure, .ctx = &r[0]};
+    items[ARITHMETIC] = (struct bench_item){.measure = rig_measure, .ctx = &r[1]};
+    if (alone && !rc) {
+        rc = bench_rounds(&items[PATH], 1, b->o->rounds, 0, err);
         rig_close(&r[0]);
     }
     if (!rc)
         rc = bench_place_open(&p, b, 0, err);
-    if (!rc)
-        rc = take_turns(t, b, alone ? NULL : &r[0], &r[1], p, err);
+    if (!rc) {
+        items[MIXED] = bench_place_item(p, BENCH_MIXED, 0);
+        items[BURSTS] = bench_place_item(p, BENCH_BURSTS, 0);
+        items[FIO] = bench_place_item(p, BENCH_MIXED, 1);
+        rc = bench_rounds(items + alone, (size_t)(TURNS - alone), b->o->rounds, 0, err);
+    }
     bench_place_close(p);
     return rc;
 }
 
-int bench_update(struct bench *b, struct err *err)
+static void rates_report(const struct bench_item items[TURNS], json_t *section)
 {
-    struct rig   *r = calloc(2, sizeof *r);
-    struct turns *t = calloc(1, sizeof *t);
-    json_t       *section = json_object();
-    size_t        n_pad = 0;
-    int rc = r && t ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
+    static const char *const what[TURNS] = {"update path", "the disk, even mix",
+                                            "the disk, bursts", "fio, even mix",
+                                            "update path, null disk"};
+    json_t                  *rows = json_array();
 
-    json_object_set_new(b->report, "update", section);
+    json_object_set_new(section, "rates", rows);
+    for (int i = 0; i < TURNS; i++) {
+        double rate = items[i].median, share = rate > 0 ? items[PATH].median / rate : 0;
+
+        if (!items[i].left_out)
+            json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "what", what[i],
+                                                  "bytes_per_second", rate, "update_path_share",
+                                                  share));
+    }
+}
+
+static int update_run(struct bench *b, json_t *section, struct err *err)
+{
+    struct rig       *r = calloc(2, sizeof *r);
+    struct bench_item items[TURNS] = {0};
+    size_t            n_pad = 0;
+    int rc = r ? largest_sub(b, &n_pad, err) : err_set(err, -ENOMEM, "out of memory");
+
     if (!rc)
         rc = rig_open(&r[0], b, disk_name((size_t)b->o->train.disk), n_pad, err);
     if (!rc)
@@ -296,35 +278,33 @@ int bench_update(struct bench *b, struct err *err)
     if (!rc) {
         json_object_set_new(section, "subgroup_parameters", json_integer((json_int_t)n_pad));
         json_object_set_new(section, "subgroups", json_integer((json_int_t)r->n_subs));
-        t->n = b->o->rounds < MOST_ROUNDS ? b->o->rounds : MOST_ROUNDS;
-        t->fio = 1;
-        rc = measure(b, r, t, err);
+        rc = measure(b, r, items, err);
     }
     if (!rc)
-        report(t, section);
+        rates_report(items, section);
     for (size_t i = 0; r && i < 2; i++)
         rig_close(&r[i]);
     free(r);
-    free(t);
     return rc;
 }
 
-void bench_update_print(const json_t *report)
+static void update_print(const json_t *section)
 {
-    static const struct bench_column columns[] = { { "what", "update", NULL, 0 },
-                                                   { "bytes_per_second", "MB/s", "%.0f", 1e-6 },
-                                                   { "update_path_share", "the path's share",
-                                                     "%.0f %%", 100 },
-                                                   { 0 } };
-    const json_t                    *section = json_object_get(report, "update"),
-                 *rows = json_object_get(section, "rates");
-    const json_t *fio = bench_row(rows, "what", "fio, even mix"),
+    static const struct bench_column columns[] = {
+        {"what", "update", NULL, 0},
+        {"bytes_per_second", "MB/s", "%.0f", 1e-6},
+        {"update_path_share", "the path's share", "%.0f %%", 100},
+        {0}};
+    const json_t *rows = json_object_get(section, "rates"),
+                 *fio = bench_row(rows, "what", "fio, even mix"),
                  *against = fio ? fio : json_array_get(rows, MIXED);
 
     printf("Update path of one device: %.0f subgroups of %.0f parameters read, updated, written "
            "back\n",
            bench_number(section, "subgroups"), bench_number(section, "subgroup_parameters"));
-    bench_table(rows, columns);
+    bench_table(rows, columns, NULL);
     printf("=> %.0f %% of what %s moves with the same mix\n",
            100 * bench_number(against, "update_path_share"), fio ? "fio" : "the disk");
 }
+
+const struct bench_section bench_update = {"update", 0, {NULL}, update_run, update_print};

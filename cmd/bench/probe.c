@@ -11,14 +11,14 @@
 #include "offload/traffic.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LAYERS = 2, LEAST_TOKENS = 32, TOKENS_STEP = 16, MOST_ARGS = 48 };
+enum { LAYERS = 2, LEAST_TOKENS = 32, TOKENS_STEP = 16 };
 
 #define MOST_FLOPS 3e10 // of a measured step
 
@@ -55,83 +55,59 @@ static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const str
 
 /* ---- the child ---- */
 
-struct args { char *v[MOST_ARGS + 1]; size_t n; int rc; struct err *err; };
-
-/* value NULL: a flag. */
-static void arg_add(struct args *a, const char *name, const char *value)
-{
-    if (a->rc)
-        return;
-    if (a->n == MOST_ARGS ||
-        asprintf(&a->v[a->n], "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
-        a->rc = err_set(a->err, -ENOMEM, "too many devices for a probe, or out of memory");
-    else
-        a->n++;
-}
-
-static void arg_number(struct args *a, const char *name, uint64_t n)
-{
-    char text[32];
-
-    snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    arg_add(a, name, text);
-}
-
 /* Where a device's file is or will be; a block device is not written for a plan. */
-static void arg_device(struct args *a, const char *path)
+static int arg_device(struct bench_args *a, const char *path, struct err *err)
 {
     char       *copy = strdup(path);
     struct stat st;
+    int         there = !stat(path, &st), rc = copy ? 0 : err_set(err, -ENOMEM, "out of memory");
 
-    if (!copy)
-        a->rc = err_set(a->err, -ENOMEM, "out of memory");
-    else if (!stat(path, &st) && S_ISBLK(st.st_mode))
-        a->rc = err_set(a->err, -ENOTSUP,
-                        "the block device %s is not written for a plan; siTrain bench --device %s "
-                        "measures it, and writes over it",
-                        path, path);
-    else
-        arg_add(a, "device", !stat(path, &st) && S_ISDIR(st.st_mode) ? path : dirname(copy));
+    if (!rc && there && S_ISBLK(st.st_mode))
+        rc = err_set(err, -ENOTSUP,
+                     "the block device %s is not written for a plan; siTrain bench --device %s "
+                     "measures it, and writes over it",
+                     path, path);
+    if (!rc)
+        bench_arg(a, "--device=%s", there && S_ISDIR(st.st_mode) ? path : dirname(copy));
     free(copy);
+    return rc;
 }
 
-static void args_make(struct args *a, const struct session *s, const struct gpt_config *g,
+static void args_make(struct bench_args *a, const struct session *s, const struct gpt_config *g,
                       size_t batch, size_t seq, const char *dir)
 {
     const struct train_opts *o = &s->o;
-    char                     ratio[32];
 
-    arg_add(a, "probe", NULL);
-    arg_add(a, "json", "-");
-    arg_add(a, "dir", dir);
-    arg_number(a, "n-layer", g->n_layer);
-    arg_number(a, "n-head", g->n_head);
-    arg_number(a, "n-embd", g->n_embd);
-    arg_number(a, "vocab", g->vocab);
-    arg_number(a, "batch", batch);
-    arg_number(a, "seq", seq);
-    arg_number(a, "rounds", 2);
-    arg_number(a, "steps", 3);
-    arg_number(a, "threads", o->threads);
-    arg_number(a, "csd-mem", o->csd_mem);
-    arg_number(a, "link-bw", o->link_bw);
-    arg_number(a, "csd-read-bw", o->csd_read_bw);
-    arg_number(a, "csd-write-bw", o->csd_write_bw);
-    arg_add(a, "mode", train_mode_name((size_t)o->mode));
-    arg_add(a, "disk", disk_name((size_t)o->disk));
-    arg_add(a, "dtype", dtype_name((size_t)o->dtype));
-    arg_add(a, "blas", matmul_engine_name((size_t)o->blas));
-    arg_add(a, "optimizer", optim_name((size_t)o->optimizer));
-    arg_add(a, "durability", o->durability == TRAIN_DURABLE_STEP ? "step" : "none");
-    snprintf(ratio, sizeof ratio, "%.9g", o->compress);
-    arg_add(a, "compress", ratio);
-    for (size_t i = 0; i < o->device.n && o->mode != RUN_MEM; i++)
-        arg_device(a, o->device.item[i]);
+    bench_arg(a, BENCH_SELF);
+    bench_arg(a, "bench");
+    bench_arg(a, "--probe");
+    bench_arg(a, "--json=-");
+    bench_arg(a, "--rounds=2");
+    bench_arg(a, "--steps=3");
+    bench_arg(a, "--dir=%s", dir);
+    bench_arg(a, "--n-layer=%zu", g->n_layer);
+    bench_arg(a, "--n-head=%zu", g->n_head);
+    bench_arg(a, "--n-embd=%zu", g->n_embd);
+    bench_arg(a, "--vocab=%zu", g->vocab);
+    bench_arg(a, "--batch=%zu", batch);
+    bench_arg(a, "--seq=%zu", seq);
+    bench_arg(a, "--threads=%" PRIu64, o->threads);
+    bench_arg(a, "--csd-mem=%" PRIu64, o->csd_mem);
+    bench_arg(a, "--link-bw=%" PRIu64, o->link_bw);
+    bench_arg(a, "--csd-read-bw=%" PRIu64, o->csd_read_bw);
+    bench_arg(a, "--csd-write-bw=%" PRIu64, o->csd_write_bw);
+    bench_arg(a, "--mode=%s", train_mode_name((size_t)o->mode));
+    bench_arg(a, "--disk=%s", disk_name((size_t)o->disk));
+    bench_arg(a, "--dtype=%s", dtype_name((size_t)o->dtype));
+    bench_arg(a, "--blas=%s", matmul_engine_name((enum matmul_engine)o->blas));
+    bench_arg(a, "--optimizer=%s", optim_name((enum optim_kind)o->optimizer));
+    bench_arg(a, "--durability=%s", o->durability == TRAIN_DURABLE_STEP ? "step" : "none");
+    bench_arg(a, "--compress=%.9g", o->compress);
     if (!o->device.n)
-        arg_number(a, "devices", o->devices);
-    if (o->device_in_ram || devices_fake(&s->run)) // the child's are not, but nothing of theirs is
-                                                   // used
-        arg_add(a, "device-in-ram", NULL);
+        bench_arg(a, "--devices=%" PRIu64, o->devices);
+    // the child's devices are real, but nothing of theirs is used
+    if (o->device_in_ram || devices_fake(&s->run))
+        bench_arg(a, "--device-in-ram");
 }
 
 /* The child would not say why it does not work in a place that the run would be refused in, too. */
@@ -150,21 +126,18 @@ static int places_check(const struct session *s, const char *dir, struct err *er
 }
 
 /* Ctrl-C ends the child, which removes its files; this process ends when it has. */
-static int child_run(json_t **out, struct args *a, struct err *err)
+static int child_run(json_t **out, struct bench_args *a, struct err *err)
 {
     sigset_t ends, before;
-    char *argv[MOST_ARGS + 3] = { (char *)(uintptr_t) "/proc/self/exe", (char *)(uintptr_t) "benc"
-                                                                                            "h" };
     int      rc;
 
-    memcpy(argv + 2, a->v, sizeof a->v);
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, &before);
-    rc = bench_child(out, argv, NULL, err);
+    rc = bench_self(out, a, NULL, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return rc == -ENOENT ? err_set(err, rc, "/proc is not there to start this program from") : rc;
+    return rc;
 }
 
 /* ---- the whole from the parts ---- */
@@ -226,24 +199,25 @@ static void scale(struct probe *p, const json_t *measured, const struct session 
 int probe_step(struct probe *out, const struct session *s, const struct budget *plan,
                const char *dir, struct err *err)
 {
-    struct args       a = { .err = err };
+    struct bench_args a = {0};
     struct gpt_config g;
     size_t            batch, seq;
     json_t           *report = NULL;
-    int               rc;
+    int               rc = places_check(s, dir, err);
 
     *out = (struct probe){ 0 };
     small_of(&g, &batch, &seq, s);
     args_make(&a, s, &g, batch, seq, dir);
-    rc = a.rc ? a.rc : places_check(s, dir, err);
-    if (!rc)
+    for (size_t i = 0; i < s->o.device.n && s->o.mode != RUN_MEM && !rc; i++)
+        rc = arg_device(&a, s->o.device.item[i], err);
+    if (rc)
+        bench_args_free(&a);
+    else
         rc = child_run(&report, &a, err);
     if (!rc)
         scale(out, json_object_get(report, "probe"), s, &g, batch, seq, plan);
     if (!rc && !(out->step > 0))
         rc = err_set(err, -EIO, "the probe measured nothing");
-    for (size_t i = 0; i < a.n; i++)
-        free(a.v[i]);
     json_decref(report);
     return rc;
 }
