@@ -11,20 +11,10 @@
 #include "cmd/run/train_opts.h"
 #include "data/base/file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-struct eval_opts {
-    const char      *model, *data, *tokenizer, *task, *eval_file, *test_file, *predict;
-    struct task_names columns;
-    uint64_t         max_seq, max_eval, max_predict;
-    struct read_opts read;
-};
 
 #define AT(field) offsetof(struct eval_opts, field)
 
@@ -54,7 +44,6 @@ static const struct opt_part parts[] = {
     { "Machine", read_rows, AT(read) },
     { 0 }
 };
-
 
 /* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
 static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
@@ -125,19 +114,7 @@ static int run(struct opt_line *line, struct err *err)
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
-        struct eval_task e = { .model = o->model,
-                               .task = o->task,
-                               .data = o->data,
-                               .eval_file = o->eval_file,
-                               .test_file = o->test_file,
-                               .predict = o->predict,
-                               .columns = o->columns,
-                               .tokenizer = o->tokenizer,
-                               .max_seq = o->max_seq,
-                               .max_eval = o->max_eval,
-                               .max_predict = o->max_predict };
-
-        rc = eval_task(&r, &e, &o->read, err);
+        rc = eval_task(&r, o, err);
     } else if (!rc && r.gpt.n_labels) {
         rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
                         "says what it is evaluated on", o->model);

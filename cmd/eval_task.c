@@ -11,11 +11,8 @@
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 /* A file of rows: to be evaluated, or, where its labels are not looked at, predicted. */
@@ -23,7 +20,7 @@ struct part { struct encode rows; size_t split; };
 
 struct evaluation {
     const struct model_folder    *r;
-    const struct eval_task *e;
+    const struct eval_opts *e;
     struct task             task;
     struct task_names       trained;  // columns that the run was trained on
     struct task_names       columns;  // borrowed
@@ -95,7 +92,7 @@ static int find_task(struct evaluation *v, struct err *err)
 static int add_part(struct evaluation *v, size_t split, const char *file, int labels,
                     struct err *err)
 {
-    const struct eval_task *e = v->e;
+    const struct eval_opts *e = v->e;
     struct part            *p = &v->part[v->parts++];
     char                    notice[512];
     int                     rc;
@@ -137,7 +134,7 @@ static void pick_columns(struct evaluation *v)
 /* What is evaluated, then what is predicted: all of it is read once before anything is computed. */
 static int add_parts(struct evaluation *v, struct err *err)
 {
-    const struct eval_task *e = v->e;
+    const struct eval_opts *e = v->e;
     int                     rc = 0;
 
     pick_columns(v);
@@ -220,7 +217,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 /* ---- the command's part ---- */
 
-static int check(const struct eval_task *e, struct err *err)
+static int check(const struct eval_opts *e, struct err *err)
 {
     int rc = columns_check(&e->columns, e->eval_file || e->test_file, err);
 
@@ -244,13 +241,13 @@ static int check(const struct eval_task *e, struct err *err)
     return 0;
 }
 
-static int open_model(struct evaluation *v, const struct read_opts *o, struct err *err)
+static int open_model(struct evaluation *v, struct err *err)
 {
     struct model_folder ordered = *v->r;
-    struct read_opts    read = *o;
+    struct read_opts    read = v->e->read;
     uint64_t            most = 0;
 
-    v->seq = read.seq = labelled_seq(v->e->max_seq ? v->e->max_seq : o->seq, v->r->gpt.n_positions);
+    v->seq = read.seq = labelled_seq(v->e->max_seq ? v->e->max_seq : read.seq, v->r->gpt.n_positions);
     ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
@@ -267,8 +264,7 @@ static int run_parts(const struct evaluation *v, struct err *err)
     return rc;
 }
 
-int eval_task(const struct model_folder *r, const struct eval_task *e, const struct read_opts *o,
-              struct err *err)
+int eval_task(const struct model_folder *r, const struct eval_opts *e, struct err *err)
 {
     struct evaluation v = { .r = r, .e = e };
     int               rc = check(e, err);
@@ -283,7 +279,7 @@ int eval_task(const struct model_folder *r, const struct eval_task *e, const str
         rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
                         tokenizer_vocab(v.tok), r->gpt.vocab);
     if (!rc)
-        rc = open_model(&v, o, err);
+        rc = open_model(&v, err);
     if (!rc)
         rc = run_parts(&v, err);
     evaluator_close(&v.by);

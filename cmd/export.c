@@ -44,7 +44,9 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
 
 static int write_folder(struct model_folder *r, const struct export_opts *o, struct err *err)
 {
-    static const enum st_dtype dtypes[] = { [DT_F32] = ST_F32, [DT_BF16] = ST_BF16, [DT_F16] = ST_F16 };
+    static const enum st_dtype dtypes[] = {
+        [DT_F32] = ST_F32, [DT_BF16] = ST_BF16, [DT_F16] = ST_F16
+    };
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
                                      .endoftext = -1 };
     struct watch               w;

@@ -1,7 +1,7 @@
-/* config.c: what is printed is what the run has now: a resume may have changed its end. Every option
- * of training is written, so that neither another default nor another machine makes other bits;
- * left out is what belongs to one command only, and what was not asked for and would be refused or
- * mean something else if it were. */
+/* config.c: what is printed is what the run has now: a resume may have changed its end. Every
+ * option of training is written, so that neither another default nor another machine makes other
+ * bits; left out is what belongs to one command only, and what was not asked for and would be
+ * refused or mean something else if it were. */
 #include "cmd/report/config.h"
 
 #include "cmd/opt/opt_file.h"
