@@ -78,12 +78,13 @@ AMX static void end(void)
 
 /* c (16 or 32, 16 or 32) += a b, k words; low, right: 32. gcc does not know that the loads read
  * memory: no ordinary store may stand in here or in mm_add. */
-AMX __attribute__((always_inline)) static inline void block(float *c, size_t ldc, const word *a,
-                                                            size_t lda, const word *b, size_t ldb,
-                                                            size_t k, const int low,
-                                                            const int right)
+AMX __attribute__((always_inline)) static inline void
+block(float *c, size_t ldc, struct operand left, const word *b, size_t ldb, size_t k,
+      const int low, const int right)
 {
-    const size_t c_row = ldc * sizeof *c, a_row = lda * sizeof *a, b_row = ldb * sizeof *b;
+    const word  *a = left.p;
+    const size_t lda = left.row, c_row = ldc * sizeof *c, a_row = lda * sizeof *a,
+                 b_row = ldb * sizeof *b;
 
     SUMS(_tile_loadd);
     for (; k >= SIDE; k -= SIDE, a += SIDE, b += SIDE * ldb)
@@ -99,17 +100,17 @@ AMX static void mm_add(float *c, size_t ldc, struct operand a, const word *b, si
 {
     for (size_t i = 0; i < m; i += 2 * SIDE)
         for (size_t j = 0; j < n; j += 2 * SIDE) {
-            float      *to = c + i * ldc + j;
-            const word *row = a.p + i * a.row;
+            float         *to = c + i * ldc + j;
+            struct operand rows = { a.p + i * a.row, a.row, a.col };
 
             if (m - i > SIDE && n - j > SIDE)
-                block(to, ldc, row, a.row, b + j, ldb, k, 1, 1);
+                block(to, ldc, rows, b + j, ldb, k, 1, 1);
             else if (m - i > SIDE)
-                block(to, ldc, row, a.row, b + j, ldb, k, 1, 0);
+                block(to, ldc, rows, b + j, ldb, k, 1, 0);
             else if (n - j > SIDE)
-                block(to, ldc, row, a.row, b + j, ldb, k, 0, 1);
+                block(to, ldc, rows, b + j, ldb, k, 0, 1);
             else
-                block(to, ldc, row, a.row, b + j, ldb, k, 0, 0);
+                block(to, ldc, rows, b + j, ldb, k, 0, 0);
         }
 }
 

@@ -38,8 +38,7 @@ struct mask {
     uint32_t m0, m1, k0[ROUNDS], k1[ROUNDS];
     uint32_t lane[LANES]; // 0, 1, 2...
     uint32_t below;       // 16 bits below this: dropped
-    uint32_t keep;        // 1 / (1 - p), the bits of the float: a choice is then an AND, which gcc
-                          // puts into vectors
+    uint32_t keep;        // 1 / (1 - p), the float's bits: a choice is an AND, good for vectors
 };
 
 static struct mask mask_make(const struct dropout *d)

@@ -25,8 +25,8 @@ enum { DROPOUT_SPAN = 64 }; // columns that are decided together
 void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
                   const struct dropout *d);
 
-/* The factors of DROPOUT_SPAN rows from `row` on and as many columns from `column` on, a multiple of
- * it, transposed: factor (columns, rows). Not parallel: for use inside kernels. */
+/* The factors of DROPOUT_SPAN rows from `row` on and as many columns from `column` on, a multiple
+ * of it, transposed: factor (columns, rows). Not parallel: for use inside kernels. */
 void dropout_tile(float *factor, uint64_t row, size_t column, const struct dropout *d);
 
 #endif

@@ -4,8 +4,7 @@
 
 #include "data/base/dtype.h"
 
-/* out[i] = x[i] in another format: DT_F32, DT_BF16 and DT_F16 in any pair; rounds to nearest even.
- */
+/* out[i] = x[i] in another format, in any pair; rounded to nearest even. */
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);
 
 void floats_zero(float *x, size_t n);

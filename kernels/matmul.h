@@ -21,10 +21,9 @@ struct matmul_shape {
     size_t     m, n, k;
     enum dtype ab_dt;      // of A, B and bias: DT_F32 or DT_BF16
     enum dtype c_dt;       // of C: DT_F32, or DT_BF16 where ab_dt is
-    int        bias;       // 1: C = op(A) op(B) + bias, bias (n) of ab_dt, added in fp32 before
-                           // rounding to c_dt
+    int        bias;       // 1: C = op(A) op(B) + bias; bias (n) of ab_dt, added before rounding
     int        accumulate; // 1: C += (c_dt DT_F32 and no bias then)
-    int pack_b; // 1: B serves many runs: it comes through matmul_pack where the engine gains by it
+    int        pack_b;     // 1: B serves many runs: it comes through matmul_pack where that helps
 };
 
 struct matmul; // opaque
@@ -51,8 +50,7 @@ void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 
-/* What runs, for the run's row: e.g. "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell".
- */
+/* What runs, for the run's row: "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
 const char *matmul_describe(const struct matmul *mm);
 /* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer
  * than the library, kernels without AVX2, several times as slow (docs/performance.md). Which core

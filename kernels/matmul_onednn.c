@@ -29,8 +29,7 @@ struct pack { // B's copy in the primitive's layout; primitive NULL: B is used a
 
 struct product {
     dnnl_primitive_t primitive;
-    dnnl_memory_t a, b, bias, c, scratchpad; // b: the argument of the primitive, so pack.to where
-                                             // packed
+    dnnl_memory_t    a, b, bias, c, scratchpad; // b: as the primitive takes it, maybe packed
     struct pack      pack;
     int              packed_by_caller; // matmul_pack has done it before a run
     size_t           scratchpad_bytes;
@@ -137,8 +136,7 @@ static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
 
 /* ---- products ---- */
 
-// A matrix of `rows` x `cols` as the product sees it; `transposed`: it lies in memory as (cols,
-// rows).
+// A matrix (rows, cols) as the product sees it; transposed: it lies in memory as (cols, rows).
 static dnnl_status_t matrix_desc(dnnl_memory_desc_t *d, size_t rows, size_t cols, int transposed,
                                  enum dtype dt)
 {
@@ -198,8 +196,7 @@ static int wants_pack(const struct matmul_shape *s)
 }
 
 struct descs {
-    dnnl_memory_desc_t a, b, b_asked, bias, c; // b_asked: b, or any layout that the primitive likes
-                                               // better
+    dnnl_memory_desc_t a, b, b_asked, bias, c; // b_asked: b, or any layout that is liked better
 };
 
 static dnnl_status_t descs_make(struct descs *d, const struct matmul_shape *s)

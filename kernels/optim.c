@@ -64,8 +64,7 @@ int optim_parse(const char *name)
     return -1;
 }
 
-/* Both Adams from the gradient on: `gi` holds decay already where it belongs there, `wi` likewise.
- */
+/* Both Adams from the gradient on: wi and gi hold decay already, where it belongs there. */
 SIMD_INLINE float adam_move(float wi, float *m, float *v, float gi, const struct optim_step *s)
 {
     float mi = s->beta1 * *m + s->one_minus_beta1 * gi;
@@ -77,27 +76,24 @@ SIMD_INLINE float adam_move(float wi, float *m, float *v, float gi, const struct
     return wi - s->step_size * (mi / d);
 }
 
-SIMD_CLONES __attribute__((noinline)) static void adamw_update(float *restrict w, float *restrict m,
-                                                               float *restrict v,
-                                                               const float *restrict g, size_t n,
-                                                               float decay, struct optim_step s)
+#define UPDATE SIMD_CLONES __attribute__((noinline)) static void
+
+UPDATE adamw_update(float *restrict w, float *restrict m, float *restrict v,
+                    const float *restrict g, size_t n, float decay, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++)
         w[i] = adam_move(w[i] * decay, &m[i], &v[i], g[i] * s.grad_scale, &s);
 }
 
-SIMD_CLONES __attribute__((noinline)) static void adam_update(float *restrict w, float *restrict m,
-                                                              float *restrict v,
-                                                              const float *restrict g, size_t n,
-                                                              float wd, struct optim_step s)
+UPDATE adam_update(float *restrict w, float *restrict m, float *restrict v,
+                   const float *restrict g, size_t n, float wd, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++)
         w[i] = adam_move(w[i], &m[i], &v[i], g[i] * s.grad_scale + wd * w[i], &s);
 }
 
-SIMD_CLONES __attribute__((noinline)) static void sgd_update(float *restrict w, float *restrict m,
-                                                             const float *restrict g, size_t n,
-                                                             float wd, struct optim_step s)
+UPDATE sgd_update(float *restrict w, float *restrict m, const float *restrict g, size_t n,
+                  float wd, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++) {
         float gi = g[i] * s.grad_scale + wd * w[i];
@@ -108,10 +104,8 @@ SIMD_CLONES __attribute__((noinline)) static void sgd_update(float *restrict w, 
     }
 }
 
-SIMD_CLONES __attribute__((noinline)) static void adagrad_update(float *restrict w,
-                                                                 float *restrict m,
-                                                                 const float *restrict g, size_t n,
-                                                                 float wd, struct optim_step s)
+UPDATE adagrad_update(float *restrict w, float *restrict m, const float *restrict g, size_t n,
+                      float wd, struct optim_step s)
 {
     for (size_t i = 0; i < n; i++) {
         float gi = g[i] * s.grad_scale + wd * w[i];

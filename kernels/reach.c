@@ -2,13 +2,29 @@
  * copy of what it was: where something went too far the piece is put back and moved an element at a
  * time, which gives the bits that the vectors give. */
 #include "kernels/reach.h"
+
+#include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <float.h>
 #include <string.h>
 
 enum { PIECE = 512 };
-struct piece { float w[PIECE], m[PIECE], v[PIECE]; };
+
+struct states { float *w, *m, *v; }; // v NULL: one moment
+
+static struct states states_at(struct states s, size_t i)
+{
+    return (struct states){ s.w + i, s.m + i, s.v ? s.v + i : NULL };
+}
+
+static void states_copy(struct states to, struct states from, size_t n)
+{
+    memcpy(to.w, from.w, n * sizeof(float));
+    memcpy(to.m, from.m, n * sizeof(float));
+    if (from.v)
+        memcpy(to.v, from.v, n * sizeof(float));
+}
 
 void reach_kept_add(struct reach_kept *all, struct reach_kept part, size_t from)
 {
@@ -118,45 +134,35 @@ static float magnitude(uint32_t bits)
     return f;
 }
 
-/* Have w, m and v (NULL: one moment) arrived within the bound? Then *r holds them. */
-static int arrived(const float *w, const float *m, const float *v, size_t n, struct reach *r)
+/* Have they all arrived within the bound? Then *r holds them. */
+static int arrived(struct states s, size_t n, struct reach *r)
 {
-    float a = magnitude(largest(w, n)), b = magnitude(largest(m, n)),
-          c = v ? magnitude(largest(v, n)) : 0;
+    float a = magnitude(largest(s.w, n)), b = magnitude(largest(s.m, n)),
+          c = s.v ? magnitude(largest(s.v, n)) : 0;
 
     if (!(a < OPTIM_BOUND && b < OPTIM_BOUND && c < OPTIM_BOUND))
         return 0;
     *r = (struct reach){ fmax(r->w, (double)a), fmax(r->m, (double)b), fmax(r->v, (double)c),
                          r->ratio };
-    if (v)
-        r->ratio = fmax(r->ratio, slack * (double)magnitude(largest_ratio(m, v, n)));
+    if (s.v)
+        r->ratio = fmax(r->ratio, slack * (double)magnitude(largest_ratio(s.m, s.v, n)));
     return 1;
 }
 
-static void piece_copy(float *w, float *m, float *v, const float *w0, const float *m0,
-                       const float *v0, size_t n)
-{
-    memcpy(w, w0, n * sizeof *w);
-    memcpy(m, m0, n * sizeof *m);
-    if (v && v0)
-        memcpy(v, v0, n * sizeof *v);
-}
-
-/* An element at a time, from *old. */
-static struct reach_kept move_singly(float *w, float *m, float *v, const float *g, size_t n,
-                                     float wd, const struct optim_step *s, const struct piece *old,
-                                     struct reach *r)
+/* Put a piece back and move it an element at a time, without those that would go too far. */
+static struct reach_kept move_singly(struct states all, struct states old, const float *g, size_t n,
+                                     float wd, const struct optim_step *step, struct reach *r)
 {
     struct reach_kept kept = { 0 };
 
-    piece_copy(w, m, v, old->w, old->m, old->v, n);
+    states_copy(all, old, n);
     for (size_t i = 0; i < n; i++) {
-        float *vi = v ? v + i : NULL;
+        struct states s = states_at(all, i);
 
-        optim_update(w + i, m + i, vi, g + i, 1, wd, s);
-        if (arrived(w + i, m + i, vi, 1, r))
+        optim_update(s.w, s.m, s.v, g + i, 1, wd, step);
+        if (arrived(s, 1, r))
             continue;
-        piece_copy(w + i, m + i, vi, old->w + i, old->m + i, old->v + i, 1);
+        states_copy(s, states_at(old, i), 1);
         reach_kept_add(&kept, (struct reach_kept){ 1, 0 }, i);
     }
     *r = REACH_UNKNOWN;
@@ -164,19 +170,20 @@ static struct reach_kept move_singly(float *w, float *m, float *v, const float *
 }
 
 struct reach_kept reach_update(float *w, float *m, float *v, const float *g, size_t n, float wd,
-                               const struct optim_step *s, struct reach *r)
+                               const struct optim_step *step, struct reach *r)
 {
     struct reach_kept kept = { 0 };
-    struct piece      old;
+    float             was[3][PIECE];
+    struct states     all = { w, m, v }, old = { was[0], was[1], v ? was[2] : NULL };
 
     for (size_t i = 0, k; i < n; i += k) {
-        float *vi = v ? v + i : NULL;
+        struct states s = states_at(all, i);
 
-        k = n - i < PIECE ? n - i : PIECE;
-        piece_copy(old.w, old.m, v ? old.v : NULL, w + i, m + i, vi, k);
-        optim_update(w + i, m + i, vi, g + i, k, wd, s);
-        if (!arrived(w + i, m + i, vi, k, r))
-            reach_kept_add(&kept, move_singly(w + i, m + i, vi, g + i, k, wd, s, &old, r), i);
+        k = size_min(n - i, PIECE);
+        states_copy(old, s, k);
+        optim_update(s.w, s.m, s.v, g + i, k, wd, step);
+        if (!arrived(s, k, r))
+            reach_kept_add(&kept, move_singly(s, old, g + i, k, wd, step, r), i);
     }
     return kept;
 }
@@ -186,7 +193,7 @@ struct reach_kept reach_beyond(const float *x, size_t n)
     struct reach_kept found = { 0 };
 
     for (size_t i = 0, k; i < n; i += k) {
-        k = n - i < PIECE ? n - i : PIECE;
+        k = size_min(n - i, PIECE);
         if (magnitude(largest(x + i, k)) < OPTIM_BOUND)
             continue;
         for (size_t j = 0; j < k; j++)

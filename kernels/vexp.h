@@ -12,8 +12,7 @@
 /* e^x; 0 below -87.33654 (where the result would be subnormal), infinity above 88.72283. */
 SIMD_INLINE float vexpf(float x)
 {
-    const float round_magic = 12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in
-                                           // the low bits
+    const float round_magic = 12582912.0f; // 1.5 * 2^23 leaves the nearest integer in the low bits
     float       t = __builtin_fmaf(x, 0x1.715476p+0f, round_magic);
     float       n = t - round_magic;
     float r = __builtin_fmaf(n, -0x1.62e4p-1f, x); // ln2 in two parts; n times the first is exact
@@ -35,8 +34,7 @@ SIMD_INLINE float vexpf(float x)
     return x != x ? x : p;
 }
 
-/* tanh(x): by a polynomial in x^2 where |x| is small, else 1 - 2 / (e^2|x| + 1) with the sign of x.
- */
+/* tanh(x): a polynomial in x^2 where |x| is small, else 1 - 2 / (e^2|x| + 1) with x's sign. */
 SIMD_INLINE float vtanhf(float x)
 {
     float a = __builtin_fabsf(x);

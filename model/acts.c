@@ -11,11 +11,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct acts {
-    struct acts_options o;
+    struct model_options o; // settled
     struct arena arena;
     char    *inputs;     // (places, accum, N, C): input_place
     char    *kept;
@@ -29,13 +30,13 @@ struct acts {
     struct acts_head head;
 };
 
-static size_t tokens(const struct acts_options *o)
+static size_t tokens(const struct model_options *o)
 {
     return o->batch * o->seq;
 }
 
 /* Of N tokens. */
-static void lay_layer(struct arena *a, struct acts_layer *l, const struct acts_options *o,
+static void lay_layer(struct arena *a, struct acts_layer *l, const struct model_options *o,
                       size_t N)
 {
     size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
@@ -52,7 +53,7 @@ static void lay_layer(struct arena *a, struct acts_layer *l, const struct acts_o
     l->fc       = arena_take(a, N * 4 * C * e);
 }
 
-static void lay_record(struct arena *a, struct acts_layer *l, const struct acts_options *o,
+static void lay_record(struct arena *a, struct acts_layer *l, const struct model_options *o,
                        size_t N)
 {
     float *x = o->offload == ACTS_OFFLOAD ? arena_take(a, N * o->gpt.n_embd * sizeof(float)) : NULL;
@@ -61,7 +62,7 @@ static void lay_record(struct arena *a, struct acts_layer *l, const struct acts_
     l->x = x;
 }
 
-static void lay_backward(struct arena *a, struct acts_work *w, const struct acts_options *o,
+static void lay_backward(struct arena *a, struct acts_work *w, const struct model_options *o,
                          size_t R)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
@@ -77,7 +78,7 @@ static void lay_backward(struct arena *a, struct acts_work *w, const struct acts
 }
 
 static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *shared,
-                     const struct acts_options *o)
+                     const struct model_options *o)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS);
 
@@ -99,7 +100,7 @@ static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *sh
     lay_layer(a, shared, o, N);
 }
 
-static void lay_head(struct arena *a, struct acts_head *h, const struct acts_options *o)
+static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
 {
     size_t L = o->gpt.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
            V = L ? L : o->gpt.vocab;
@@ -126,19 +127,19 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct acts_opt
 enum { ALTERNATING = 2 };
 
 /* A block's, of all micro-batches. */
-static uint64_t input_bytes(const struct acts_options *o)
+static uint64_t input_bytes(const struct model_options *o)
 {
     return round_up(o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float), ARENA_LINE);
 }
 
 /* Inputs that the arena holds whatever is kept. */
-static size_t inputs_fixed(const struct acts_options *o)
+static size_t inputs_fixed(const struct model_options *o)
 {
     return !o->training ? 1 : o->offload == ACTS_OFFLOAD ? ALTERNATING + 1 : o->gpt.n_layer + 1;
 }
 
 /* Which of the arena's inputs is block's, 1..n_layer + 1. */
-static size_t input_place(const struct acts_options *o, size_t block)
+static size_t input_place(const struct model_options *o, size_t block)
 {
     size_t offloaded = o->gpt.n_layer - o->kept;
 
@@ -149,8 +150,23 @@ static size_t input_place(const struct acts_options *o, size_t block)
     return block <= offloaded ? block % ALTERNATING : block - offloaded - 1 + ALTERNATING;
 }
 
-struct acts_sizes acts_sizes(const struct acts_options *o)
+/* What is asked for, without what does not go together. */
+static struct model_options settled(const struct model_options *asked)
 {
+    struct model_options o = *asked;
+
+    if (!o.training)
+        o.kept = 0;
+    if (!o.training || o.kept == o.gpt.n_layer)
+        o.offload = ACTS_STAY;
+    if (!o.threads)
+        o.threads = omp_get_max_threads();
+    return o;
+}
+
+struct acts_sizes acts_sizes(const struct model_options *asked)
+{
+    struct model_options settled_o = settled(asked), *o = &settled_o;
     struct arena      kept = { 0 }, work = { 0 }, head = { 0 }, record = { 0 };
     struct acts_layer l;
     struct acts_work  w;
@@ -166,14 +182,14 @@ struct acts_sizes acts_sizes(const struct acts_options *o)
     return (struct acts_sizes){
         .inputs = inputs_fixed(o) * input_bytes(o), .kept_per_layer = per_layer,
         .work = work.used, .head = head.used,
-        .record = o->training && o->offload != ACTS_STAY ? record.used : 0,
+        .record = o->offload != ACTS_STAY ? record.used : 0,
     };
 }
 
 /* All of it. */
 static void lay(struct arena *arena, struct acts *a)
 {
-    const struct acts_options *o = &a->o;
+    const struct model_options *o = &a->o;
     size_t inputs = inputs_fixed(o) + (o->offload == ACTS_OFFLOAD ? o->kept : 0);
 
     a->inputs = arena_take(arena, inputs * input_bytes(o));
@@ -182,7 +198,7 @@ static void lay(struct arena *arena, struct acts *a)
     lay_head(arena, &a->head, o);
 }
 
-int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
+int acts_open(struct acts **out, const struct model_options *o, struct err *err)
 {
     struct acts *a = calloc(1, sizeof *a);
     struct arena kept = { 0 };
@@ -192,7 +208,7 @@ int acts_open(struct acts **out, const struct acts_options *o, struct err *err)
     if (!a)
         return err_set(err, -ENOMEM, "out of memory for the activations");
     assert(o->kept <= o->gpt.n_layer);
-    a->o = *o;
+    a->o = settled(o);
     lay_layer(&kept, &a->shared, o, tokens(o));
     a->kept_micro = kept.used;
     lay(&a->arena, a);

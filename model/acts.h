@@ -13,24 +13,7 @@
 #define MODEL_ACTS_H
 
 #include "data/base/err.h"
-#include "model/gpt.h"
-
-enum acts_offload {
-    ACTS_STAY,    // of no layer
-    ACTS_OFFLOAD, // of all that are not kept, their inputs too: of these only three stay
-    ACTS_AUTO,    // of as many as acts_offload_layers says, at first none; inputs stay
-};
-
-struct acts_options {
-    struct gpt_config gpt;
-    size_t     batch, seq, grad_accum;
-    enum dtype dtype;
-    int        threads;
-    size_t     kept;     // of the last layers, 0..n_layer
-    enum acts_offload offload; // of the others records are lent; training only
-    int training; // 0: forward only: one input a micro-batch, overwritten by each block's output,
-                  // nothing for backward
-};
+#include "model/options.h"
 
 /* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt`
  * is the run's dtype. */
@@ -88,9 +71,9 @@ struct acts; // opaque
  * kept layer takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head.
  * record: of one that is lent, at most; 0 without offload. */
 struct acts_sizes { uint64_t inputs, kept_per_layer, work, head, record; };
-struct acts_sizes acts_sizes(const struct acts_options *o);
+struct acts_sizes acts_sizes(const struct model_options *o);
 
-int  acts_open(struct acts **out, const struct acts_options *o, struct err *err);
+int  acts_open(struct acts **out, const struct model_options *o, struct err *err);
 void acts_close(struct acts *a);
 
 /* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */

@@ -14,8 +14,7 @@ double classify_loss(struct model *m, size_t micro, const void *wire, float *log
                      uint64_t *counted);
 
 /* The same with gradients of sum x scale: dx of the residual stream is written to acts_work()->dx
- * (zero but at the last positions), those of the parameters are added to grad (block n_layer + 1).
- */
+ * (zero but at the last positions), the parameters' are added to grad (block n_layer + 1). */
 double classify_step(struct model *m, size_t micro, const void *wire, float *grad, float scale);
 
 #endif

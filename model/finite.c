@@ -1,6 +1,8 @@
 /* finite.c: looked at as they are read, so that it costs nothing but the look. */
 #include "model/finite.h"
 
+#include "data/base/round.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -15,7 +17,7 @@ static int count(const struct finite *f, size_t block, size_t first, size_t end,
 
     *n = 0;
     for (size_t k; first < end && !rc; first += k) {
-        k = end - first < PIECE ? end - first : PIECE;
+        k = size_min(end - first, PIECE);
         rc = f->inner.read(f->inner.ctx, block, first, k, piece, err);
         if (!rc)
             *n += reach_beyond(piece, k).n;
@@ -63,7 +65,7 @@ int finite_check(struct finite *f, const struct watch *watch, struct err *err)
         size_t size = gpt_block_size(f->gpt, b);
 
         for (size_t at = 0, k; at < size && !rc; at += k) {
-            k = size - at < PIECE ? size - at : PIECE;
+            k = size_min(size - at, PIECE);
             rc = read_finite(f, b, at, k, piece, err);
             if (!rc)
                 rc = watch_look(watch, done += k, gpt_total(f->gpt), err);

@@ -3,6 +3,7 @@
  * flat range without gaps. */
 #include "model/gpt.h"
 
+#include "data/base/round.h"
 #include "kernels/rng.h"
 
 #include <assert.h>
@@ -140,12 +141,10 @@ int gpt_preset(struct gpt_config *g, const char *name)
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         if (strcmp(name, presets[i].name) != 0)
             continue;
-        *g = (struct gpt_config){.n_layer = presets[i].n_layer,
-                                 .n_head = presets[i].n_head,
-                                 .n_embd = presets[i].n_embd,
-                                 .vocab = 50257,
-                                 .n_positions = 1024,
-                                 .norm_eps = 1e-5f};
+        *g = (struct gpt_config){
+            .n_layer = presets[i].n_layer, .n_head = presets[i].n_head,
+            .n_embd = presets[i].n_embd, .vocab = 50257, .n_positions = 1024, .norm_eps = 1e-5f,
+        };
         return 0;
     }
     return -1;
@@ -186,17 +185,10 @@ double gpt_flops_per_token(const struct gpt_config *g, size_t seq)
 /* The part of tensor t (at `offset` in its block) that lies in [first, first + n): 0 if none. */
 static size_t overlap(size_t offset, size_t size, size_t first, size_t n, size_t *from)
 {
-    size_t begin = offset > first ? offset : first;
-    size_t end = offset + size < first + n ? offset + size : first + n;
+    size_t begin = size_max(offset, first), end = size_min(offset + size, first + n);
 
     *from = begin;
     return begin < end ? end - begin : 0;
-}
-
-static void fill(float *out, size_t n, float value)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = value;
 }
 
 void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
@@ -210,14 +202,15 @@ void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_
     for (enum gpt_tensor t = begin; t < end; t++) {
         size_t   from, size = gpt_size(g, t), count = overlap(offset, size, first, n, &from);
         uint64_t stream = (uint64_t)block * 64 + (uint64_t)t;
-        double   fan = gpt_params[t].init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
-        float    std = (float)(0.02 / sqrt(fan));
+        enum gpt_init init = gpt_params[t].init;
+        double   fan = init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
+        float    std = (float)(0.02 / sqrt(fan)), *to = count ? out + (from - first) : NULL;
 
-        if (count &&
-            (gpt_params[t].init == GPT_INIT_NORMAL || gpt_params[t].init == GPT_INIT_RESIDUAL))
-            rng_normal(out + (from - first), count, std, seed, stream, from - offset);
-        else if (count)
-            fill(out + (from - first), count, gpt_params[t].init == GPT_INIT_ONE ? 1.0f : 0.0f);
+        if (count && (init == GPT_INIT_NORMAL || init == GPT_INIT_RESIDUAL))
+            rng_normal(to, count, std, seed, stream, from - offset);
+        else
+            for (size_t i = 0; i < count; i++)
+                to[i] = init == GPT_INIT_ONE ? 1.0f : 0.0f;
         offset += size;
     }
 }

@@ -14,11 +14,9 @@
 
 struct gpt_config {
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: rows of wpe
-    float  norm_eps;                                    // 1e-5
-    size_t n_labels;                                    // 0: a language model; 1: a regressor;
-                                                        // more: a classifier of so many classes
-    float  drop_embd, drop_attn, drop_resid;            // dropout, config.json's embd_pdrop,
-                                                        // attn_pdrop, resid_pdrop
+    float  norm_eps; // 1e-5
+    size_t n_labels; // 0: a language model; 1: a regressor; more: a classifier of so many classes
+    float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
 };
 
 /* Tensors, in order of their blocks. */
@@ -49,10 +47,9 @@ static inline size_t gpt_blocks(const struct gpt_config *g) { return g->n_layer 
 enum gpt_block_kind gpt_block_kind(const struct gpt_config *g, size_t block);
 size_t gpt_rows(const struct gpt_config *g, enum gpt_tensor t);
 size_t gpt_cols(const struct gpt_config *g, enum gpt_tensor t);
-size_t gpt_size(const struct gpt_config *g, enum gpt_tensor t);         // rows * cols
-size_t gpt_offset(const struct gpt_config *g, enum gpt_tensor t);       // of t in its block, in
-                                                                        // parameters
-size_t gpt_block_size(const struct gpt_config *g, size_t block);        // parameters
+size_t gpt_size(const struct gpt_config *g, enum gpt_tensor t);   // rows * cols
+size_t gpt_offset(const struct gpt_config *g, enum gpt_tensor t); // of t in its block
+size_t gpt_block_size(const struct gpt_config *g, size_t block);  // parameters
 size_t gpt_total(const struct gpt_config *g);
 /* First and one-past-last tensor of a block. */
 void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor *first,

@@ -3,6 +3,7 @@
  * what we would compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
+#include "data/base/round.h"
 #include "model/hf_names.h"
 
 #include <assert.h>
@@ -61,8 +62,8 @@ static const char *hint_write(char out[HF_HINT], const char *before, const char 
 
 const char *hf_hub_hint(const char *name, char out[HF_HINT])
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-                                "/";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/";
     const char       *slash = strchr(name, '/');
 
     *out = '\0';
@@ -103,28 +104,32 @@ static int size_key(size_t *out, const json_t *config, const char *path, const c
     return 0;
 }
 
-/* A key that may be absent or null, else must have the one value that we compute. */
-static int flag_key(const json_t *config, const char *path, const char *key, int expected,
-                    struct err *err)
+/* Keys that may be absent or null, else must have the value that is computed with here. */
+static const struct variant { const char *key, *word, *other; int flag; } variants[] = {
+    { "activation_function", "gelu_new", "gelu_pytorch_tanh", 0 },
+    { "scale_attn_weights", NULL, NULL, 1 },
+    { "scale_attn_by_inverse_layer_idx", NULL, NULL, 0 },
+    { "add_cross_attention", NULL, NULL, 0 },
+    { "tie_word_embeddings", NULL, NULL, 1 },
+};
+
+static int variant_check(const struct variant *v, const json_t *config, const char *path,
+                         struct err *err)
 {
-    const json_t *v = json_object_get(config, key);
+    const json_t *value = json_object_get(config, v->key);
+    const char   *word = json_string_value(value);
 
-    if (!v || json_is_null(v) || (json_is_boolean(v) && json_is_true(v) == expected))
+    if (!value || json_is_null(value))
         return 0;
-    return err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path, key,
-                      expected ? "true" : "false");
-}
-
-static int word_key(const json_t *config, const char *path, const char *key, const char *word,
-                    const char *other, struct err *err)
-{
-    const json_t *v = json_object_get(config, key);
-    const char   *s = json_string_value(v);
-
-    if (!v || json_is_null(v) || (s && (!strcmp(s, word) || (other && !strcmp(s, other)))))
-        return 0;
-    return err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only", path, key,
-                      s ? s : "?", word);
+    if (v->word)
+        return word && (!strcmp(word, v->word) || !strcmp(word, v->other))
+                   ? 0
+                   : err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only",
+                                path, v->key, word ? word : "?", v->word);
+    return json_is_boolean(value) && json_is_true(value) == v->flag
+               ? 0
+               : err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path, v->key,
+                            v->flag ? "true" : "false");
 }
 
 /* Another family has other keys, too: it is named before one of them is missed. */
@@ -146,17 +151,11 @@ static int config_family(const json_t *config, const char *path, struct err *err
 
 static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
 {
-    static const struct { const char *key; int expected; } flags[] = {
-        { "scale_attn_weights", 1 },
-        { "scale_attn_by_inverse_layer_idx", 0 },
-        { "add_cross_attention", 0 },
-        { "tie_word_embeddings", 1 },
-    };
     const json_t *inner = json_object_get(config, "n_inner");
-    int rc = word_key(config, path, "activation_function", "gelu_new", "gelu_pytorch_tanh", err);
+    int           rc = 0;
 
-    for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++)
-        rc = flag_key(config, path, flags[i].key, flags[i].expected, err);
+    for (size_t i = 0; !rc && i < sizeof variants / sizeof *variants; i++)
+        rc = variant_check(&variants[i], config, path, err);
     if (!rc && inner && !json_is_null(inner) &&
         json_integer_value(inner) != (json_int_t)(4 * n_embd))
         rc = err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", path, 4 * n_embd);
@@ -166,22 +165,22 @@ static int config_variants(const json_t *config, const char *path, size_t n_embd
 static int config_sizes(struct gpt_config *g, const json_t *config, const char *path,
                         struct err *err)
 {
+    const char *positions = json_object_get(config, "n_positions") ? "n_positions" : "n_ctx";
+    const struct { const char *key; size_t *out; } keys[] = {
+        { "n_layer", &g->n_layer }, { "n_head", &g->n_head }, { "n_embd", &g->n_embd },
+        { "vocab_size", &g->vocab }, { positions, &g->n_positions },
+    };
     const json_t *eps = json_object_get(config, "layer_norm_epsilon");
-    int           rc;
+    int           rc = 0;
 
-    if ((rc = size_key(&g->n_layer, config, path, "n_layer", err)) ||
-        (rc = size_key(&g->n_head, config, path, "n_head", err)) ||
-        (rc = size_key(&g->n_embd, config, path, "n_embd", err)) ||
-        (rc = size_key(&g->vocab, config, path, "vocab_size", err)) ||
-        (rc = size_key(&g->n_positions, config, path,
-                       json_object_get(config, "n_positions") ? "n_positions" : "n_ctx", err)))
+    for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++)
+        rc = size_key(keys[i].out, config, path, keys[i].key, err);
+    if (rc)
         return rc;
-    g->norm_eps = 1e-5f;
     if (eps &&
         (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
         return err_misuse(err, "%s: \"layer_norm_epsilon\" must be a number between 0 and 1", path);
-    if (eps)
-        g->norm_eps = (float)json_number_value(eps);
+    g->norm_eps = eps ? (float)json_number_value(eps) : 1e-5f;
     return 0;
 }
 
@@ -189,10 +188,10 @@ static int config_sizes(struct gpt_config *g, const json_t *config, const char *
 static int config_dropout(struct gpt_config *g, const json_t *config, const char *path,
                           struct err *err)
 {
-    const struct { const char *key; float *out;
-    } keys[] = { { "embd_pdrop", &g->drop_embd },
-                 { "attn_pdrop", &g->drop_attn },
-                 { "resid_pdrop", &g->drop_resid } };
+    const struct { const char *key; float *out; } keys[] = {
+        { "embd_pdrop", &g->drop_embd }, { "attn_pdrop", &g->drop_attn },
+        { "resid_pdrop", &g->drop_resid },
+    };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *v = json_object_get(config, keys[i].key);
@@ -228,8 +227,7 @@ const char *hf_problem_type(const struct gpt_config *g)
     return g->n_labels == 1 ? "regression" : "single_label_classification";
 }
 
-/* The number of labels as transformers has it: of id2label; without it num_labels; without both 2.
- */
+/* The number of labels as transformers has it: id2label's; without it num_labels; else 2. */
 static int config_labels(struct gpt_config *g, const json_t *config, const char *path,
                          struct err *err)
 {
@@ -381,6 +379,7 @@ static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const str
 {
     size_t rows = gpt_rows(g, t), cols = gpt_cols(g, t);
     int    vector = gpt_params[t].rows == '1';
+    char   shape[64];
 
     if (st->dtype == ST_OTHER)
         return err_misuse(err, "%s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
@@ -388,12 +387,11 @@ static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const str
                : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
         return 0;
     if (vector)
-        return err_misuse(err,
-                          "%s: tensor %s does not have the shape [%zu] that config.json asks for",
-                          dir, st->name, cols);
-    return err_misuse(err,
-                      "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for",
-                      dir, st->name, rows, cols);
+        snprintf(shape, sizeof shape, "[%zu]", cols);
+    else
+        snprintf(shape, sizeof shape, "[%zu, %zu]", rows, cols);
+    return err_misuse(err, "%s: tensor %s does not have the shape %s that config.json asks for",
+                      dir, st->name, shape);
 }
 
 static int ends_with(const char *s, const char *end)
@@ -471,8 +469,8 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
         rc = safetensors_open(&h->st, dir, err);
     if (!rc) {
         h->tensor = calloc(gpt_blocks(&h->gpt) * GPT_TENSORS, sizeof *h->tensor);
-        rc =
-            h->tensor ? find_tensors(h, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
+        rc = h->tensor ? find_tensors(h, dir, err)
+                       : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     if (!rc)
         rc = safetensors_verify(h->st, watch, err);
@@ -507,14 +505,13 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
     assert(first + n <= gpt_block_size(&h->gpt, block));
     gpt_block_tensors(&h->gpt, block, &t, &end);
     for (; t < end && n && !rc; t++) {
-        size_t at = gpt_offset(&h->gpt, t), size = gpt_size(&h->gpt, t);
+        size_t at = gpt_offset(&h->gpt, t), size = gpt_size(&h->gpt, t), take;
 
         if (first >= at + size)
             continue;
-        size_t take = at + size - first < n ? at + size - first : n;
-
-        rc =
-            safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], first - at, take, out, err);
+        take = size_min(at + size - first, n);
+        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], first - at, take, out,
+                              err);
         out += take;
         first += take;
         n -= take;

@@ -4,6 +4,7 @@
 #include "model/hf_names.h"
 
 #include "data/base/file.h"
+#include "data/base/round.h"
 #include "data/text/tokenizer.h"
 
 #include <assert.h>
@@ -22,14 +23,10 @@ enum { PIECE = 1 << 16 };
 
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
 {
-    static const char *const names[] = { "tokenizer.json",
-                                         "vocab.json",
-                                         "merges.txt",
-                                         "encoder.json",
-                                         "vocab.bpe",
-                                         "tokenizer_config.json",
-                                         "special_tokens_map.json",
-                                         "added_tokens.json" };
+    static const char *const names[] = {
+        "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe",
+        "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    };
     int rc = 0;
 
     *copied = 0;
@@ -215,7 +212,7 @@ static int write_tensors(const char *path, const struct hf_export *x, struct err
         size_t size = gpt_block_size(&x->gpt, b);
 
         for (size_t at = 0, n; at < size && !rc; at += n) {
-            n = size - at < PIECE ? size - at : PIECE;
+            n = size_min(size - at, PIECE);
             rc = x->source.read(x->source.ctx, b, at, n, piece, err);
             if (!rc)
                 rc = safetensors_writer_add(w, piece, n, err);
@@ -263,8 +260,7 @@ static int is_dots(const char *path)
     return !strcmp(base, ".") || !strcmp(base, "..");
 }
 
-/* A folder that may be written: one that is not there, or an empty one, whose place rename takes.
- */
+/* A folder that may be written: none, or an empty one, whose place rename takes. */
 static int check_target(const char *dir, struct err *err)
 {
     struct stat    st;

@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct acts_options model_acts(const struct model_options *o)
-{
-    int offloads = o->training && o->kept < o->gpt.n_layer;
-
-    return (struct acts_options){
-        .gpt = o->gpt, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum,
-        .dtype = o->dtype, .threads = o->threads ? o->threads : omp_get_max_threads(),
-        .kept = o->training ? o->kept : 0, .offload = offloads ? o->offload : ACTS_STAY,
-        .training = o->training,
-    };
-}
-
 /* The largest power of two, 16 at most, that divides every length a row can have (16, 32, ..., and
  * the longest). */
 static size_t unit_of(size_t seq)
@@ -75,7 +63,6 @@ static int scratch_open(struct model *m, struct err *err)
 
 int model_open(struct model **out, const struct model_options *o, struct err *err)
 {
-    struct acts_options acts = model_acts(o);
     struct products_options products = model_products(o);
     struct model *m;
     int           rc = check(o, err);
@@ -87,13 +74,13 @@ int model_open(struct model **out, const struct model_options *o, struct err *er
     if (!m)
         return err_set(err, -ENOMEM, "out of memory for the model");
     m->o = *o;
-    m->o.threads = acts.threads;
-    omp_set_num_threads(acts.threads);
+    m->o.threads = products.threads;
+    omp_set_num_threads(products.threads);
     rc = products_open(&m->products, &products, err);
     if (!rc)
         rc = scratch_open(m, err);
     if (!rc)
-        rc = acts_open(&m->acts, &acts, err);
+        rc = acts_open(&m->acts, &m->o, err);
     if (rc) {
         model_close(m);
         return rc;

@@ -7,27 +7,9 @@
 #include "data/base/arena.h"
 #include "kernels/dropout.h"
 #include "kernels/layernorm.h"
-#include "kernels/matmul.h"
 #include "model/acts.h"
 #include "model/gpt.h"
 #include "model/products.h"
-
-struct model_options {
-    struct gpt_config  gpt;
-    size_t             batch, seq, grad_accum;
-    enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
-    enum matmul_engine engine;
-    int                threads;  // of OpenMP; 0: as many as it has
-    size_t             kept;     // layers whose activations stay in RAM (acts.h)
-    enum acts_offload  offload;  // the others' go to the stream's records and come back
-    int                training; // 0: no backward
-    int                varying;  // micro-batches of any shape up to batch x seq (struct batch);
-                                 // else of exactly that
-    struct model_dropout {
-        float    embd, attn, resid;
-        uint64_t seed;
-    } dropout; // training only; 0: none
-};
 
 struct model {
     struct model_options o;
@@ -39,9 +21,7 @@ struct model {
     uint64_t recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many
 };
 
-/* Memory that model_open takes beside the products' own: acts_sizes of these options; and the
- * products that it opens. */
-struct acts_options     model_acts(const struct model_options *o);
+/* The products that model_open opens; what else it takes is acts_sizes'. */
 struct products_options model_products(const struct model_options *o);
 
 int  model_open(struct model **out, const struct model_options *o,
@@ -77,8 +57,7 @@ static inline struct acts_shape model_shape(const struct model *m, size_t micro)
     return acts_work(m->acts)->shape[micro];
 }
 
-/* Rows of the next chunk, of `chunk` rows at most (products_chunk), where `left` tokens are left.
- */
+/* Rows of the next chunk, of `chunk` at most (products_chunk), where `left` tokens are left. */
 size_t model_chunk(const struct model *m, size_t left, size_t chunk);
 
 /* The mask of one use of dropout; p is 0 in passes that drop nothing. Recomputing asks for the same

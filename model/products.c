@@ -20,15 +20,11 @@ enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, 
 struct products {
     struct matmul *matmul;
     size_t         n;
-    struct {
-        enum product which;
-        size_t       rows, rest;
-    } key[MAX_SHAPES]; // rest: id of its second part; 0: none
+    struct { enum product which; size_t rows, rest; } key[MAX_SHAPES]; // rest: id of a second part
     struct matmul_shape shape[MAX_SHAPES];
-    size_t run_bytes, packed_bytes;   // of scratch: first what a run needs, then a layer's packed
-                                      // parameters
-    size_t packed_at[PRODUCTS];       // where those of a product begin among them
-    int    packed[PRODUCTS];          // it was done since products_begin
+    size_t run_bytes, packed_bytes; // of scratch: what a run needs, a layer's packed parameters
+    size_t packed_at[PRODUCTS];     // where those of a product begin among them
+    int    packed[PRODUCTS];        // it was done since products_begin
 };
 
 /* A product's matrix of parameters, which is its operand B or, of a gradient, its result. */

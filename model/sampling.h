@@ -8,8 +8,7 @@
 struct sampling {
     double   temperature; // 0: greedy, the largest logit, ties to the lower id
     size_t   top_k;       // only the k largest logits (and those equal to the k-th); 0: all
-    double   top_p;       // of those the smallest set of the likeliest with this probability at
-                          // least; 0 or 1: all
+    double   top_p;       // of those the fewest that have this probability together; 0 or 1: all
     uint64_t seed;
 };
 

@@ -426,7 +426,7 @@ static struct balance balance_of(const struct trainer *t, const struct meter_io 
         b.recompute =
             micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 / recomputed;
     if (bytes > 0)
-        b.carry = 2 * micros * (double)trainer_sizes(&t->o).record * busy / bytes;
+        b.carry = 2 * micros * (double)acts_sizes(&t->o.model).record * busy / bytes;
     return b;
 }
 
@@ -543,11 +543,4 @@ void trainer_close(struct trainer *t)
 const char *trainer_engine(const struct trainer *t)
 {
     return matmul_describe(products_matmul(t->model->products));
-}
-
-struct acts_sizes trainer_sizes(const struct trainer_options *o)
-{
-    struct acts_options acts = model_acts(&o->model);
-
-    return acts_sizes(&acts);
 }

@@ -83,8 +83,4 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
 /* What runs the products, for the run's row. */
 const char *trainer_engine(const struct trainer *t);
 
-/* All memory the trainer needs beside the products' own, for the plan, part by part (scratch of
- * products: matmul_scratch). */
-struct acts_sizes trainer_sizes(const struct trainer_options *o);
-
 #endif

@@ -20,7 +20,7 @@ struct rig rig_open(const struct trainer_options *o, const float *params, float 
                                        .weight_decay = weight_decay,
                                        .decay_all = decay_all,
                                        .params = params,
-                                       .record_bytes = trainer_sizes(o).record };
+                                       .record_bytes = acts_sizes(&o->model).record };
     struct rig rig = { .stream = stream_plain_open(&so) };
     struct err err = { 0 };
 

@@ -223,10 +223,10 @@ static void test_sizes(void **state)
     (void)state;
     assert_int_equal(gpt_preset(&gpt, "gpt2"), 0);
     o = rig_options(gpt, 4, 1024, DT_BF16, MATMUL_AUTO);
-    one = trainer_sizes(&o);
+    one = acts_sizes(&o.model);
     o.model.grad_accum = 2;
     o.model.kept = 0;
-    two = trainer_sizes(&o);
+    two = acts_sizes(&o.model);
     assert_int_equal(one.inputs, 13u * 4096 * 768 * 4);
     assert_int_equal(two.inputs, 2 * one.inputs);
     assert_int_equal(two.kept_per_layer, 2 * one.kept_per_layer);
@@ -235,13 +235,13 @@ static void test_sizes(void **state)
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
     o.model.offload = ACTS_OFFLOAD; // inputs of a layer at work, of the next, and of the head stay;
                                     // each kept layer's; the others' go along
-    one = trainer_sizes(&o);
+    one = acts_sizes(&o.model);
     assert_int_equal(one.record, two.kept_per_layer / 2 + 4096u * 768 * 4);
     assert_int_equal(one.inputs, 3u * 2 * 4096 * 768 * 4);
     assert_int_equal(one.kept_per_layer, two.kept_per_layer + 2 * 4096u * 768 * 4);
     assert_int_equal(one.work, two.work);
     o.model.offload = ACTS_AUTO; // all inputs stay
-    one = trainer_sizes(&o);
+    one = acts_sizes(&o.model);
     assert_int_equal(one.record, two.kept_per_layer / 2);
     assert_int_equal(one.inputs, two.inputs);
     assert_int_equal(one.kept_per_layer, two.kept_per_layer);
@@ -250,7 +250,7 @@ static void test_sizes(void **state)
 /* However many are offloaded, so many are, and the kept ones are not. */
 static void test_offloaded_layers(void **state)
 {
-    struct acts_options o = { .gpt = { .n_layer = 7,
+    struct model_options o = { .gpt = { .n_layer = 7,
                                        .n_head = 1,
                                        .n_embd = 4,
                                        .vocab = 8,

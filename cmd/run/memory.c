@@ -98,8 +98,7 @@ static void reading_bytes(struct budget_request *b, const struct memory_request 
 
 static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
 {
-    struct acts_options   ao = model_acts(&r->model);
-    struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&ao);
+    struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&r->model);
     struct budget_request b = { .host_mem = r->host_mem,
                                 .n_layer = r->model.gpt.n_layer,
                                 .block_inputs = acts.inputs,
