@@ -101,7 +101,7 @@ static char *absolute_lines(const char *text)
 static int store_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     struct store_ctx *c = ctx;
-    char              key[80], *lines = row->type == OPT_PATHS ? absolute_lines(text) : strdup(text);
+    char key[80], *lines = row->type == OPT_PATHS ? absolute_lines(text) : strdup(text);
     int               rc;
 
     (void)given;

@@ -12,7 +12,8 @@
 
 #define AT(field) offsetof(struct train_opts, field)
 
-#define HELP_DTYPE "what forward and backward read: parameters and inputs of products; sums are fp32"
+#define HELP_DTYPE                                                                                 \
+    "what forward and backward read: parameters and inputs of products; sums are fp32"
 #define HELP_MEM   "RAM for the whole process, arenas of emulated devices apart; 0: no promise"
 #define HELP_BLAS  \
     "engine of the products; auto: oneDNN (if built in) where the CPU has AVX-512, else OpenBLAS"

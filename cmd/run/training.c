@@ -106,10 +106,12 @@ static int record_engine(struct training *t, struct err *err)
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
+    int varies = t->s->gpt.n_labels ||
+                 train_activations[t->s->o.activations].offload == ACTS_AUTO;
     const struct { const char *name; size_t value; } of[] = {
         { "frames", r->frames },
         { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
-        { "records", t->s->gpt.n_labels || train_activations[t->s->o.activations].offload == ACTS_AUTO ? 0 : r->records.n },
+        { "records", varies ? 0 : r->records.n },
         { "record_bytes", r->records.bytes },
         { "record_buffers", r->records.buffers },
     };
