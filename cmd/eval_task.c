@@ -247,7 +247,8 @@ static int open_model(struct evaluation *v, struct err *err)
     struct read_opts    read = v->e->read;
     uint64_t            most = 0;
 
-    v->seq = read.seq = labelled_seq(v->e->max_seq ? v->e->max_seq : read.seq, v->r->gpt.n_positions);
+    v->seq = labelled_seq(v->e->max_seq ? v->e->max_seq : read.seq, v->r->gpt.n_positions);
+    read.seq = v->seq;
     ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
