@@ -127,7 +127,8 @@ static void print_engine(size_t e)
         };
         struct matmul      *mm = NULL;
         char                why[256] = "";
-        int                 rc = matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, why, sizeof why);
+        int                 rc =
+            matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, why, sizeof why);
 
         printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtype_name(dtypes[i]),
                rc ? why : matmul_describe(mm));

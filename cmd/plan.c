@@ -89,7 +89,8 @@ static void print_traffic(const struct session *s)
     struct link_meter     m;
     double                M = 2.0 * (double)gpt_total(&s->gpt);
     // rows of varying length, or layers that the run chooses
-    int                   any = 0, at_most = s->gpt.n_labels || train_activations[s->o.activations].offload == ACTS_AUTO;
+    int                   any = 0;
+    int at_most = s->gpt.n_labels || train_activations[s->o.activations].offload == ACTS_AUTO;
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");

@@ -50,7 +50,8 @@ void opt_release(struct opt_line *line);
 int opt_given(const struct opt_line *line, const char *name);
 /* Treat it as given: what another option's value stands for. */
 void opt_mark_given(struct opt_line *line, const char *name);
-/* Set one option from its text, as read back from run.db; a misuse sentence if it does not take it. */
+/* Set one option from its text, as read back from run.db; a misuse sentence if it does not take
+ * it. */
 int opt_set(struct opt_line *line, const char *name, const char *text, struct err *err);
 /* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: "").
  * A non-zero return stops and is passed on. */

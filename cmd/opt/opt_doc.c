@@ -167,7 +167,7 @@ static void completion_command(const struct opt_command *cmd, FILE *out)
         if (r->words)
             fprintf(out, "        --%s) words=\"%s\" ;;\n", r->name,
                     opt_words_join(words, sizeof words, r->words, " ", " "));
-        else if (r->type == OPT_STRING || r->type == OPT_PATH || (opt_row_is_many(r) && !opt_row_is_arg(r)))
+        else if (r->type >= OPT_STRING && r->type <= OPT_PATHS)
             fprintf(out, "        --%s) files=1 ;;\n", r->name);
         else if (value_names[r->type])
             fprintf(out, "        --%s) words=\" \" ;;\n", r->name);

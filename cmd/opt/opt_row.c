@@ -82,8 +82,9 @@ int opt_words_refuse(const char *name, const char *text, opt_words *words, struc
     }
     opt_words_join(known, sizeof known, words, ", ", " or ");
     near = opt_nearest(text, all, n);
-    return near ? err_misuse(err, "--%s %s: expected %s (did you mean %s?)", name, text, known, near)
-                : err_misuse(err, "--%s %s is not in this version; use %s", name, text, known);
+    if (near)
+        return err_misuse(err, "--%s %s: expected %s (did you mean %s?)", name, text, known, near);
+    return err_misuse(err, "--%s %s is not in this version; use %s", name, text, known);
 }
 
 /* Edit distance; words are short. */

@@ -82,15 +82,16 @@ struct opt_part {
 };
 
 /* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE) stands
- * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help says
- * why; help NULL: without a line). A name that is also a row's is the row. */
+ * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help
+ * says why; help NULL: without a line). A name that is also a row's is the row. */
 struct opt_alias {
     const char *name;  // without "--", as typed there; a hyphen is taken for each underscore
     const char *row;
-    int         flag;  // takes no value, but True and False where they follow; False: as if not given
+    int         flag;  // no value, but True and False where they follow; False: not given
     const char *value; // with flag: what --row gets; NULL: --row is a flag, too
-    /* Writes the value as ours into out and returns 0; or returns 1 where this value changes nothing,
-     * with the reason for the notice in out ("": without a line); or -EINVAL with a sentence. */
+    /* Writes the value as ours into out and returns 0; or returns 1 where this value changes
+     * nothing, with the reason for the notice in out ("": without a line); or -EINVAL with a
+     * sentence. */
     int (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err);
     const char *help;  // of an alias with a row: a notice that says what is other here, or NULL
 };

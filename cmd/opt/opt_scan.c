@@ -1,6 +1,6 @@
 /* opt_scan.c: from what was typed to rows. Another program's names (aliases) become the rows that
- * they stand for. What an alias changes nothing by, or changes in another way than there, is added to
- * the notices. */
+ * they stand for. What an alias changes nothing by, or changes in another way than there, is added
+ * to the notices. */
 #include "cmd/opt/opt_scan.h"
 #include "cmd/opt/opt_value.h"
 
@@ -52,8 +52,8 @@ static int refuse_unknown(const struct opt_command *cmd, const char *name, size_
     near = opt_nearest(typed, names, count);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
-    return err_misuse(err, "--%s is not in this version: there is no option --%s; siTrain %s --help "
-                      "lists them", typed, typed, cmd->name);
+    return err_misuse(err, "--%s is not in this version: there is no option --%s; siTrain %s "
+                      "--help lists them", typed, typed, cmd->name);
 }
 
 /* The row or the alias that name[0..n) is. */
@@ -134,7 +134,9 @@ static int value_take(const struct opt_scan *s, struct typed *t, int argc, char 
         return flag_value(s, t, err);
     if (!t->value || (t->follows && !strncmp(t->value, "--", 2)))
         return refuse_missing(s, t, err);
-    return *t->value ? 0 : err_misuse(err, "--%s needs a value, but was given an empty one", t->name);
+    if (!*t->value)
+        return err_misuse(err, "--%s needs a value, but was given an empty one", t->name);
+    return 0;
 }
 
 /* ---- what comes of it ---- */

@@ -1,6 +1,6 @@
 /* opt_scan.h: options as they were typed, or stand in a file, rewritten as a parser takes them:
- * every one as --row=VALUE or, of a flag, --row. What is wrong with a name, or with whether there is
- * a value, is refused here, because only here it is known what was typed and what would work. */
+ * every one as --row=VALUE or, of a flag, --row. What is wrong with a name, or with whether there
+ * is a value, is refused here, because only here it is known what was typed and what would work. */
 #ifndef CMD_OPT_OPT_SCAN_H
 #define CMD_OPT_OPT_SCAN_H
 

@@ -2,6 +2,7 @@
  * again. */
 #include "cmd/opt/opt_value.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -68,7 +69,8 @@ static int number_refuse(const struct opt_row *r, const char *text, struct err *
         snprintf(max, sizeof max, " to %s", limit);
     else if (r->type == OPT_UINT && !text[strspn(text, "0123456789")] && strtod(text, NULL) > 1)
         snprintf(max, sizeof max, " to %lld", (long long)INT64_MAX);
-    return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what[r->type], min, max);
+    return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what[r->type], min,
+                      max);
 }
 
 static int number_in_range(const struct opt_row *r, double v)
@@ -104,7 +106,7 @@ static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, 
     double      v = 0;
     const char *end = decimal(text, &v);
 
-    if (end && *end && (unit = strchr(units, *end & ~0x20)))
+    if (end && *end && (unit = strchr(units, toupper((unsigned char)*end))))
         v = ldexp(v, 10 * (int)(unit - units + 1));
     if (!end || (*end && (!unit || end[1])) || (!*end && v != floor(v)) || !(v < 0x1p62) ||
         !number_in_range(r, v))

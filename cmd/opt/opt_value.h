@@ -4,7 +4,8 @@
 
 #include "cmd/opt/opt_row.h"
 
-/* Read one value into the row's field; of repeated strings it is one more. 0, or a misuse sentence. */
+/* Read one value into the row's field; of repeated strings it is one more. 0, or a misuse
+ * sentence. */
 int opt_value_parse(const struct opt_row *r, const char *text, void *field, struct err *err);
 /* The text that opt_value_parse takes back with the same result; repeated strings joined by
  * newlines; none: "". Malloced; NULL: out of memory. */

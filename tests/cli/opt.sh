@@ -62,6 +62,7 @@ refuse "--lr -1: expected a number from 0 to 1e+30" --lr -1
 refuse "--beta1 1: expected a number from 0 to 0.9999999" --beta1 1
 refuse "--csd-mem 64K: expected a size" --csd-mem 64K
 refuse "from 128K up" --csd-mem 1Q
+refuse "--csd-mem 1 : expected a size" --csd-mem '1 '
 refuse "--csd-mem 200000.5: expected a size" --csd-mem 200000.5
 refuse "--compress 200%: expected a part such as 2% or 0.02" --compress 200%
 refuse "--warmup 101%: expected a number of steps" --warmup 101%
