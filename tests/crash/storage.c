@@ -1,8 +1,9 @@
-/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: bytes,
- * the machine, power, names, files. */
+/* storage.c: files, what of them is durable, and what a cut leaves. The order of this file: the
+ * machine, power, names, files. */
 #include "tests/crash/storage.h"
 
 #include "kernels/rng.h"
+#include "tests/crash/bytes.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,11 +12,6 @@
 #include <string.h>
 
 enum { PATH_BYTES = 96, FILES = 512 };
-
-struct bytes {
-    unsigned char *at;
-    size_t         n, room;
-};
 
 /* A change of a file that is not durable. `end`: when it was complete; 0: it is on its way. */
 struct change {
@@ -62,46 +58,6 @@ static struct storage machine;
 static uint64_t       ops, cut_at = UINT64_MAX, ids, ticks;
 static int            cut, lying;
 static unsigned       loose;
-
-static void *must_alloc(void *p, size_t n)
-{
-    p = realloc(p, n ? n : 1);
-    if (!p) {
-        perror("tests/crash: memory");
-        abort();
-    }
-    return p;
-}
-
-/* ---- bytes ---- */
-
-/* New bytes are zero. */
-static void bytes_resize(struct bytes *b, size_t n)
-{
-    if (n > b->room) {
-        b->room = n > 2 * b->room ? n : 2 * b->room;
-        b->at = must_alloc(b->at, b->room);
-    }
-    if (n > b->n)
-        memset(b->at + b->n, 0, n - b->n);
-    b->n = n;
-}
-
-static void bytes_put(struct bytes *b, const void *data, size_t n, uint64_t off)
-{
-    if (off + n > b->n)
-        bytes_resize(b, off + n);
-    memcpy(b->at + off, data, n);
-}
-
-static struct bytes bytes_copy(const struct bytes *b)
-{
-    struct bytes c = { 0 };
-
-    if (b->n > 0)
-        bytes_put(&c, b->at, b->n, 0);
-    return c;
-}
 
 /* ---- the machine ---- */
 
