@@ -6,7 +6,7 @@
 #include "cmd/say/command.h"
 #include "cmd/say/output.h"
 #include "cmd/say/stop.h"
-#include "data/db/runlog.h"
+#include "data/db/db_wait.h"
 #include "data/base/version.h"
 #include "kernels/matmul.h"
 
@@ -163,12 +163,12 @@ static int say_waiting(void *ctx, const char *sentence)
 
 int main(int argc, char **argv)
 {
-    static const struct runlog_wait waiting = { .notice_ms = 1500,
+    static const struct db_wait_rule waiting = { .notice_ms = 1500,
                                                 .limit_ms = 600000,
                                                 .say = say_waiting };
 
     take_closed_streams();
-    runlog_set_wait(&waiting);
+    db_wait_set(&waiting);
     // a reader that went away is an error of the writing (output.c); training stops for it
     // (training.c)
     signal(SIGPIPE, SIG_IGN);

@@ -19,7 +19,7 @@ int commits_open(struct commits *c, struct hub *h, struct subs *subs, struct err
 {
     const struct store *st = &h->dev.store;
     struct commit_job  *j = &c->job;
-    struct journal     *journal = NULL;
+    struct journal      journal;
     size_t              n = st->n_subs;
     int                 rc;
 
@@ -27,20 +27,16 @@ int commits_open(struct commits *c, struct hub *h, struct subs *subs, struct err
     c->subs = subs;
     c->flushes = calloc(st->n_devices, sizeof *c->flushes);
     j->subs = calloc(n, sizeof *j->subs);
-    j->rows = calloc(n, sizeof *j->rows);
-    j->grads = calloc(n, sizeof *j->grads);
-    j->residuals = st->error_feedback ? calloc(n, sizeof *j->residuals) : NULL;
-    if (!c->flushes || !j->subs || !j->rows || !j->grads || (st->error_feedback && !j->residuals))
+    if (!c->flushes || !j->subs)
         return err_set(err, -ENOMEM, "out of memory for the journal");
-    rc = journal_open(&journal, h->cfg.log, n, &subs->state, j->rows, j->grads, err);
-    if (!rc && st->error_feedback)
-        rc = journal_open_residuals(journal, n, j->residuals, err);
+    rc = journal_open(&journal, h->cfg.log, n, st->error_feedback, err);
+    j->rows = journal.subs;
+    j->grads = journal.grads;
+    j->residuals = journal.residuals;
+    subs->state = journal.state;
     if (!rc)
         rc = subs_open(subs, st, j->rows, j->grads, j->residuals, h->cfg.dir, err);
-    if (!rc)
-        return committer_open(&c->committer, &h->dev, journal, h->meter, err);
-    journal_close(journal);
-    return rc;
+    return rc ? rc : committer_open(&c->committer, &h->dev, h->meter, err);
 }
 
 void commits_stop(struct commits *c)

@@ -13,13 +13,13 @@ static int rows_put(struct committer *c, struct commit_job *j, struct err *err)
     int            a = j->kind == COMMIT_A, rc = 0;
 
     for (size_t i = 0; !rc && i < j->n_sums; i++)
-        rc = journal_put_grad(c->journal, i, &j->grads[i], err);
+        rc = journal_put_grad(log, i, &j->grads[i], err);
     for (size_t i = 0; !rc && j->residuals && i < j->n_sums; i++)
-        rc = journal_put_residual(c->journal, i, j->residuals[i], err);
+        rc = journal_put_residual(log, i, j->residuals[i], err);
     for (size_t i = 0; !rc && i < j->n_rows; i++)
-        rc = journal_put_sub(c->journal, j->subs[i], &j->rows[i], err);
+        rc = journal_put_sub(log, j->subs[i], &j->rows[i], err);
     if (!rc && a)
-        rc = journal_put_state(c->journal, &j->state, err);
+        rc = journal_put_state(log, &j->state, err);
     j->row.peak_rss = rss_peak(); // so far: a skipped step has no B, a killed one none of its own
     if (!rc && a)
         rc = runlog_step(log, &j->row, err);
@@ -39,11 +39,7 @@ static int transaction(struct committer *c, struct commit_job *j, struct err *er
         rc = runlog_begin(log, err);
     if (!rc)
         rc = rows_put(c, j, err);
-    if (!rc)
-        rc = runlog_commit(log, err);
-    if (rc)
-        runlog_rollback(log);
-    return rc;
+    return runlog_end(log, rc, err);
 }
 
 static void *committer_main(void *arg)
@@ -69,13 +65,11 @@ static void *committer_main(void *arg)
     return NULL;
 }
 
-int committer_open(struct committer *c, struct devices *dev, struct journal *journal,
-                   struct meter *meter, struct err *err)
+int committer_open(struct committer *c, struct devices *dev, struct meter *meter, struct err *err)
 {
     int rc;
 
     c->dev = dev;
-    c->journal = journal;
     c->meter = meter;
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);
@@ -102,7 +96,6 @@ void committer_close(struct committer *c)
         pthread_cond_destroy(&c->changed);
         pthread_mutex_destroy(&c->mutex);
     }
-    journal_close(c->journal);
 }
 
 void committer_give(struct committer *c, struct commit_job *job)

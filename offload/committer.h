@@ -33,7 +33,6 @@ struct commit_job {
 
 struct committer {
     struct devices  *dev;      // whether their files are there still; their bell
-    struct journal  *journal;
     struct meter    *meter;
     pthread_t        thread;
     int              started;
@@ -43,9 +42,8 @@ struct committer {
     struct commit_job *job;
 };
 
-/* journal becomes the committer's. */
-int  committer_open(struct committer *c, struct devices *dev, struct journal *journal,
-                    struct meter *meter, struct err *err);
+int  committer_open(struct committer *c, struct devices *dev, struct meter *meter,
+                    struct err *err);
 void committer_close(struct committer *c); // a job that was given is ended first
 void committer_give(struct committer *c, struct commit_job *job);
 int  committer_take(struct committer *c);  // 1: the job is over

@@ -8,13 +8,13 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/db/ledger.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -24,8 +24,8 @@ enum { PIECE = 1 << 20 }; // floats in one read or write: 4 MiB, large enough fo
 
 /* Rows of one area, as the journal has them. */
 struct area {
-    int      found;
-    uint64_t step, applied;
+    size_t    found; // rows
+    uint64_t  step, applied;
     uint32_t *crc; // of each block
 };
 
@@ -87,146 +87,102 @@ int image_open_reading(const struct run_config *cfg, unsigned area, int *fd, str
 
 /* The journal's rows. */
 
-static uint32_t row_checksum(unsigned area, size_t block, size_t params,
-                             const struct image_state *s, uint32_t crc)
+/* Behind a row's other numbers; the block's parameters count, too, and are no column. */
+static uint64_t row_sum(const struct run_config *cfg, const uint64_t *row)
 {
-    uint64_t row[6] = { area, block, params, s->step, s->applied, crc };
+    uint64_t all[6] = { row[0], row[1], cfg->block_params[row[1]], row[2], row[3], row[4] };
 
-    return crc32c(0, row, sizeof row);
+    return ledger_sum(all, 6);
 }
 
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err)
 {
-    sqlite3_stmt *put = NULL;
-    int           rc = 0;
+    int rc = 0;
 
-    if (sqlite3_prepare_v2(runlog_db(cfg->log),
-                           "INSERT OR REPLACE INTO journal_image"
-                           "(area, block, step, applied, crc, row_crc) VALUES(?,?,?,?,?,?)",
-                           -1, &put, NULL))
-        return runlog_fail(cfg->log, "using the journal of images", err);
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
-        sqlite3_bind_int64(put, 1, state->area);
-        sqlite3_bind_int64(put, 2, (sqlite3_int64)b);
-        sqlite3_bind_int64(put, 3, (sqlite3_int64)state->step);
-        sqlite3_bind_int64(put, 4, (sqlite3_int64)state->applied);
-        sqlite3_bind_int64(put, 5, crc[b]);
-        sqlite3_bind_int64(put, 6,
-                           row_checksum(state->area, b, cfg->block_params[b], state, crc[b]));
-        if (sqlite3_step(put) != SQLITE_DONE)
-            rc = runlog_fail(cfg->log, "using the journal of images", err);
-        sqlite3_reset(put);
+        uint64_t row[6] = { state->area, b, state->step, state->applied, crc[b] };
+
+        row[5] = row_sum(cfg, row);
+        rc = ledger_put(cfg->log, LEDGER_IMAGES, row, err);
     }
-    sqlite3_finalize(put);
     return rc;
 }
 
-static int row_read(const struct run_config *cfg, sqlite3_stmt *get, unsigned area, size_t row,
-                    struct area *out, struct err *err)
-{
-    struct image_state s = { .area = area, .step = (uint64_t)sqlite3_column_int64(get, 1),
-                             .applied = (uint64_t)sqlite3_column_int64(get, 2) };
-    uint32_t           crc = (uint32_t)sqlite3_column_int64(get, 3);
+/* Both areas' rows as they are read. */
+struct areas {
+    const struct run_config *cfg;
+    struct area              area[IMAGE_AREAS];
+    unsigned                 newest; // the committed one
+};
 
-    if (row >= cfg->n_blocks || (uint64_t)sqlite3_column_int64(get, 0) != row ||
-        (row > 0 && s.step != out->step) || sqlite3_column_int64(get, 3) != crc ||
-        sqlite3_column_int64(get, 4) != row_checksum(area, row, cfg->block_params[row], &s, crc))
-        return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%u in the journal "
-                       "is damaged or of another run", cfg->dir, row, area);
-    out->found = 1;
-    out->step = s.step;
-    out->applied = s.applied;
-    out->crc[row] = crc;
+/* Rows come by area and block. */
+static int row_take(void *ctx, const uint64_t *row, struct err *err)
+{
+    struct areas            *all = ctx;
+    const struct run_config *cfg = all->cfg;
+    struct area             *a = row[0] < IMAGE_AREAS ? &all->area[row[0]] : NULL;
+
+    if (!a || a->found >= cfg->n_blocks || row[1] != a->found || row[4] > UINT32_MAX ||
+        (a->found && row[2] != a->step) || row[5] != row_sum(cfg, row))
+        return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%" PRIu64 " in the journal "
+                       "is damaged or of another run", cfg->dir, a ? a->found : 0, row[0]);
+    a->step = row[2];
+    a->applied = row[3];
+    a->crc[a->found++] = (uint32_t)row[4];
     return 0;
 }
 
-/* An area's rows; none at all leaves found 0. crc is allocated here, freed by area_release. */
-static int area_read(const struct run_config *cfg, unsigned area, struct area *out, struct err *err)
-{
-    sqlite3_stmt *get = NULL;
-    size_t        rows = 0;
-    int           rc = 0, s;
-
-    *out = (struct area){ .crc = calloc(cfg->n_blocks, sizeof *out->crc) };
-    if (!out->crc)
-        return err_set(err, -ENOMEM, "out of memory for the journal of images");
-    if (sqlite3_prepare_v2(runlog_db(cfg->log),
-                           "SELECT block, step, applied, crc, row_crc "
-                           "FROM journal_image WHERE area = ? ORDER BY block", -1, &get, NULL))
-        return runlog_fail(cfg->log, "using the journal of images", err);
-    sqlite3_bind_int64(get, 1, area);
-    while (!rc && (s = sqlite3_step(get)) != SQLITE_DONE)
-        rc = s == SQLITE_ROW ? row_read(cfg, get, area, rows++, out, err)
-                             : runlog_fail(cfg->log, "using the journal of images", err);
-    sqlite3_finalize(get);
-    if (!rc && rows != 0 && rows != cfg->n_blocks)
-        rc = err_set(err, -EBADMSG, "run.db in %s: the journal has %zu of %zu blocks of image%u",
-                     cfg->dir, rows, cfg->n_blocks, area);
-    return rc;
-}
-
-static void area_release(struct area *a)
-{
-    free(a->crc);
-    a->crc = NULL;
-}
-
-/* Rows that a damaged page hides would let the older image pass for the newest. */
-static int table_check(const struct run_config *cfg, struct err *err)
-{
-    sqlite3_stmt *st = NULL;
-    int           rc = 0;
-
-    if (sqlite3_prepare_v2(runlog_db(cfg->log), "PRAGMA integrity_check('journal_image')", -1, &st,
-                           NULL) ||
-        sqlite3_step(st) != SQLITE_ROW)
-        rc = runlog_fail(cfg->log, "using the journal of images", err);
-    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
-        rc = err_set(err, -EBADMSG, "run.db in %s: the journal of images is damaged: %s", cfg->dir,
-                     (const char *)sqlite3_column_text(st, 0));
-    sqlite3_finalize(st);
-    return rc;
-}
-
-/* Both areas' rows; *newest is the committed one. */
-static int areas_read(const struct run_config *cfg, struct area areas[IMAGE_AREAS],
-                      unsigned *newest, struct err *err)
-{
-    int rc = table_check(cfg, err), found = 0;
-
-    memset(areas, 0, IMAGE_AREAS * sizeof *areas);
-    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++) {
-        rc = area_read(cfg, a, &areas[a], err);
-        if (rc || !areas[a].found)
-            continue;
-        if (!found || areas[a].step > areas[*newest].step)
-            *newest = a;
-        found = 1;
-    }
-    if (!rc && !found)
-        rc = err_set(err, -ENOENT,
-                     "run.db in %s: the journal names no image: this run has no committed state",
-                     cfg->dir);
-    return rc;
-}
-
-static void areas_release(struct area areas[IMAGE_AREAS])
+static void areas_release(struct areas *all)
 {
     for (unsigned a = 0; a < IMAGE_AREAS; a++)
-        area_release(&areas[a]);
+        free(all->area[a].crc);
+}
+
+/* Rows that a damaged page hides would let the older image pass for the newest, so SQLite looks at
+ * the table first. An area without rows has found 0; areas_release in any case. */
+static int areas_read(const struct run_config *cfg, struct areas *all, struct err *err)
+{
+    int     rc = ledger_check(cfg->log, LEDGER_IMAGES, err), missing = 0;
+    int64_t n = rc;
+
+    *all = (struct areas){ .cfg = cfg };
+    for (unsigned a = 0; a < IMAGE_AREAS; a++)
+        missing |= !(all->area[a].crc = calloc(cfg->n_blocks, sizeof *all->area[a].crc));
+    if (!rc && missing)
+        return err_set(err, -ENOMEM, "out of memory for the journal of images");
+    if (!rc)
+        n = ledger_read(cfg->log, LEDGER_IMAGES, SIZE_MAX, row_take, all, err);
+    if (n < 0)
+        return (int)n;
+    for (unsigned a = 0; a < IMAGE_AREAS; a++) {
+        const struct area *of = &all->area[a];
+
+        if (of->found && of->found != cfg->n_blocks)
+            return err_set(err, -EBADMSG,
+                           "run.db in %s: the journal has %zu of %zu blocks of image%u", cfg->dir,
+                           of->found, cfg->n_blocks, a);
+        if (of->found && (!all->area[all->newest].found || of->step > all->area[all->newest].step))
+            all->newest = a;
+    }
+    return n ? 0 : err_set(err, -ENOENT, "run.db in %s: the journal names no image: this run has "
+                           "no committed state", cfg->dir);
+}
+
+static struct image_state state_of(const struct areas *all)
+{
+    return (struct image_state){ .area = all->newest, .step = all->area[all->newest].step,
+                                 .applied = all->area[all->newest].applied };
 }
 
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err)
 {
-    struct area areas[IMAGE_AREAS];
-    unsigned    newest = 0;
-    int         rc = areas_read(cfg, areas, &newest, err);
+    struct areas all;
+    int          rc = areas_read(cfg, &all, err);
 
     if (!rc)
-        *out = (struct image_state){ .area = newest, .step = areas[newest].step,
-                                     .applied = areas[newest].applied };
-    areas_release(areas);
+        *out = state_of(&all);
+    areas_release(&all);
     return rc;
 }
 
@@ -305,37 +261,31 @@ static int area_load(const struct run_config *cfg, unsigned index, const struct 
 
 /* Add to the sentence what is left of the run: silently going back would lose steps that were
  * reported as committed. */
-static int say_what_is_left(const struct run_config *cfg, unsigned damaged,
-                            struct area areas[IMAGE_AREAS], int rc, struct err *err)
+static int say_what_is_left(const struct areas *all, int rc, struct err *err)
 {
-    unsigned   other = 1 - damaged;
-    char       text[sizeof err->text];
-    struct err ignored;
+    unsigned           other = 1 - all->newest;
+    const struct area *a = &all->area[other];
+    struct err         ignored;
 
-    if (!err)
-        return rc;
-    memcpy(text, err->text, sizeof text);
-    if (areas[other].found && area_load(cfg, other, &areas[other], NULL, &ignored) == 0)
+    if (a->found && area_load(all->cfg, other, a, NULL, &ignored) == 0)
         return err_set(err, rc, "%.800s; the last whole committed state is that after step %" PRIu64
-                       ", in image%u", text, areas[other].step, other);
-    return err_set(err, rc, "%.800s; no other whole committed state is left", text);
+                       ", in image%u", err->text, a->step, other);
+    return err_set(err, rc, "%.800s; no other whole committed state is left", err->text);
 }
 
 int image_load(const struct run_config *cfg, struct image_state *out, float *const *states,
                struct err *err)
 {
-    struct area areas[IMAGE_AREAS];
-    unsigned    newest = 0;
-    int         rc = areas_read(cfg, areas, &newest, err);
+    struct areas all;
+    int          rc = areas_read(cfg, &all, err);
 
     if (!rc) {
-        rc = area_load(cfg, newest, &areas[newest], states, err);
-        if (rc && rc != -EBUSY && rc != -EINTR)
-            rc = say_what_is_left(cfg, newest, areas, rc, err);
-        *out = (struct image_state){ .area = newest, .step = areas[newest].step,
-                                     .applied = areas[newest].applied };
+        *out = state_of(&all);
+        rc = area_load(cfg, all.newest, &all.area[all.newest], states, err);
+        if (rc && rc != -EBUSY && rc != -EINTR && err)
+            rc = say_what_is_left(&all, rc, err);
     }
-    areas_release(areas);
+    areas_release(&all);
     return rc;
 }
 
@@ -366,17 +316,18 @@ static int blocks_check(const struct run_config *cfg, int fd, const char *path, 
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
                 struct err *err)
 {
-    struct area a;
-    char        path[PATH_MAX];
-    int         fd = -1, rc = area_read(cfg, area, &a, err);
+    struct areas       all;
+    const struct area *a = &all.area[area];
+    char               path[PATH_MAX];
+    int                fd = -1, rc = areas_read(cfg, &all, err);
 
-    *out = (struct image_check){ .named = a.found, .step = a.step };
+    *out = (struct image_check){ .named = !rc && a->found, .step = a->step };
     image_path(cfg, area, path, sizeof path);
-    if (rc || !a.found)
+    if (!out->named)
         goto out;
     rc = image_open_reading(cfg, area, &fd, &out->why);
     if (!rc) {
-        rc = blocks_check(cfg, fd, path, a.crc, out, err);
+        rc = blocks_check(cfg, fd, path, a->crc, out, err);
         close(fd);
     } else if (rc == -EBUSY) { // who writes it is no damage
         err_set(err, rc, "%s", out->why.text);
@@ -385,7 +336,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
         rc = 0;
     }
 out:
-    area_release(&a);
+    areas_release(&all);
     return rc;
 }
 
@@ -393,12 +344,11 @@ out:
 
 int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
 {
-    char sql[96];
+    int rc = runlog_begin(cfg->log, err);
 
-    snprintf(sql, sizeof sql, "DELETE FROM journal_image WHERE area = %u", area);
-    if (sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL))
-        return runlog_fail(cfg->log, "using the journal of images", err);
-    return 0;
+    if (!rc)
+        rc = ledger_clear_image(cfg->log, area, err);
+    return runlog_end(cfg->log, rc, err);
 }
 
 static int block_write(const struct run_config *cfg, int fd, const char *path, size_t b,
@@ -469,21 +419,11 @@ static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct
 {
     int rc = runlog_begin(cfg->log, err);
 
-    if (rc)
-        return rc;
-    if (sqlite3_exec(runlog_db(cfg->log),
-                     "CREATE TABLE journal_image(area INTEGER, block INTEGER, step INTEGER, "
-                     "applied INTEGER, crc INTEGER, row_crc INTEGER, "
-                     "PRIMARY KEY(area, block)) WITHOUT ROWID",
-                     NULL, NULL, NULL))
-        rc = runlog_fail(cfg->log, "using the journal of images", err);
+    if (!rc)
+        rc = ledger_make(cfg->log, LEDGER_IMAGES, err);
     if (!rc)
         rc = image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
-    if (!rc)
-        rc = runlog_commit(cfg->log, err);
-    if (rc)
-        runlog_rollback(cfg->log);
-    return rc;
+    return runlog_end(cfg->log, rc, err);
 }
 
 int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)

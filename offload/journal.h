@@ -25,38 +25,32 @@ struct journal_state {
     struct optim_step optim; // with these numbers
 };
 
-struct journal;
+/* The first rows of all subgroups. residuals: with error feedback, else NULL. */
+struct journal_rows { size_t n_subs; struct journal_sub *subs; uint32_t *residuals; };
 
 /* Make the tables and the first rows (inside the caller's transaction). */
-int journal_format(struct runlog *log, size_t n_subs, const struct journal_sub *subs,
-                   struct err *err);
-
-/* Read everything; a damaged or missing row is named. subs, grads: (n_subs), filled. */
-int  journal_open(struct journal **out, struct runlog *log, size_t n_subs,
-                  struct journal_state *state, struct journal_sub *subs, struct journal_grad *grads,
-                  struct err *err);
-void journal_close(struct journal *j);
-
-/* The table of the residuals' checksums, with error feedback: made after journal_format, read and
- * made writable after journal_open. crc: (n_subs). */
-int journal_format_residuals(struct runlog *log, size_t n_subs, const uint32_t *crc,
-                             struct err *err);
-int journal_open_residuals(struct journal *j, size_t n_subs, uint32_t *crc, struct err *err);
-
-/* All inside the caller's transaction. */
-int journal_put_state(struct journal *j, const struct journal_state *state, struct err *err);
-int journal_put_grad(struct journal *j, size_t sub, const struct journal_grad *g, struct err *err);
-// after journal_open_residuals
-int journal_put_residual(struct journal *j, size_t sub, uint32_t crc, struct err *err);
-int journal_put_sub(struct journal *j, size_t sub, const struct journal_sub *s, struct err *err);
-
+int journal_format(struct runlog *log, const struct journal_rows *rows, struct err *err);
 /* Other subgroups instead of all there are, with nothing to be updated from a gradient: the run was
- * moved to another layout (inside the caller's transaction). residuals: with error feedback, else
- * NULL. */
-int journal_replace(struct runlog *log, size_t n_subs, const struct journal_sub *subs,
-                    const uint32_t *residuals, struct err *err);
+ * moved to another layout (inside the caller's transaction). */
+int journal_replace(struct runlog *log, const struct journal_rows *rows, struct err *err);
 
+/* Read everything; a damaged or missing row is named. residuals: whether there is their table. */
+struct journal {
+    struct journal_state state;
+    struct journal_sub  *subs;      // (n_subs)
+    struct journal_grad *grads;     // (n_subs)
+    uint32_t            *residuals; // (n_subs); NULL without error feedback
+};
+int  journal_open(struct journal *j, struct runlog *log, size_t n_subs, int residuals,
+                  struct err *err);
+void journal_close(struct journal *j); // accepts the zero state
 /* The position alone. */
-int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);
+int  journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);
+
+/* Inside the caller's transaction. */
+int journal_put_state(struct runlog *log, const struct journal_state *state, struct err *err);
+int journal_put_grad(struct runlog *log, size_t sub, const struct journal_grad *g, struct err *err);
+int journal_put_residual(struct runlog *log, size_t sub, uint32_t crc, struct err *err);
+int journal_put_sub(struct runlog *log, size_t sub, const struct journal_sub *s, struct err *err);
 
 #endif

@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,12 +35,6 @@ enum { OUTS = 2 };
 static const char *layout_of(const struct run_config *cfg)
 {
     return cfg->layout ? cfg->layout : "";
-}
-
-static int db_exec(const struct run_config *cfg, const char *sql, struct err *err)
-{
-    return sqlite3_exec(runlog_db(cfg->log), sql, NULL, NULL, NULL)
-               ? runlog_fail(cfg->log, "noting what is to be removed", err) : 0;
 }
 
 /* List these files, which are of cfg's layout. A path with a line break would be two. */
@@ -162,31 +155,23 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
     free(path);
 }
 
-static int take_text(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    *(char **)ctx = strdup(values[0]);
-    return *(char **)ctx ? 0 : -ENOMEM;
-}
-
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
-    char  *text = NULL, *rest, *layout, *path;
+    char  *text, *rest, *layout, *path;
     size_t i = 0;
-    int    rc = runlog_query(cfg->log, "SELECT value FROM runs WHERE key = '" REMOVE_KEY "'",
-                            take_text, &text, err);
+    int    rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
 
     if (notice_size)
         *notice = '\0';
-    if (rc || !text)
-        return rc;
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
     rest = text;
     layout = strsep(&rest, "\n");
     while (strcmp(layout, layout_of(cfg)) && (path = strsep(&rest, "\n")))
         if (*path)
             remove_one(cfg, layout, path, i++, notice, notice_size);
     free(text);
-    return db_exec(cfg, "DELETE FROM runs WHERE key = '" REMOVE_KEY "'", err);
+    return runlog_unset(cfg->log, REMOVE_KEY, err);
 }
 
 /* ---- before anything is made */
@@ -306,9 +291,8 @@ struct out {
 struct move {
     struct reshard      *r;
     struct devices       old, new_;
-    struct journal_state state;
-    struct journal_sub  *old_subs, *new_subs;
-    uint32_t            *old_residuals, *new_residuals;
+    struct journal       journal; // of the old ones
+    struct journal_rows  rows;    // of the new ones
     uint32_t            *next_slot; // (classes of the new layout)
     char                *old_buf;   // [states | residual] of the old subgroup `held`
     size_t               held;
@@ -319,24 +303,12 @@ static int old_map(struct move *m, struct err *err)
 {
     const struct run_config *from = &m->r->from;
     size_t                   n = m->old.store.n_subs;
-    struct journal_grad     *grads = calloc(n, sizeof *grads);
-    struct journal          *j = NULL;
-    int                      rc;
+    int rc = journal_open(&m->journal, from->log, n, from->error_feedback, err);
 
-    m->old_subs = calloc(n, sizeof *m->old_subs);
-    m->old_residuals = calloc(n, sizeof *m->old_residuals);
-    if (grads && m->old_subs && m->old_residuals)
-        rc = journal_open(&j, from->log, n, &m->state, m->old_subs, grads, err);
-    else
-        rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
-    if (!rc && from->error_feedback)
-        rc = journal_open_residuals(j, n, m->old_residuals, err);
     for (size_t i = 0; i < n && !rc; i++)
-        if (m->old_subs[i].version != m->state.applied)
+        if (m->journal.subs[i].version != m->journal.state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of a step; "
                          "its states can be moved when that is finished", from->dir);
-    journal_close(j);
-    free(grads);
     return rc;
 }
 
@@ -352,12 +324,15 @@ static int buffers_open(struct move *m, struct err *err)
 
     m->held = SIZE_MAX;
     m->old_buf = devices_buffer(&m->old, old);
-    m->new_subs = calloc(n->n_subs, sizeof *m->new_subs);
-    m->new_residuals = calloc(n->n_subs, sizeof *m->new_residuals);
+    m->rows = (struct journal_rows){
+        .n_subs = n->n_subs,
+        .subs = calloc(n->n_subs, sizeof *m->rows.subs),
+        .residuals = feedback ? calloc(n->n_subs, sizeof *m->rows.residuals) : NULL,
+    };
     m->next_slot = calloc(n->n_classes, sizeof *m->next_slot);
     for (size_t i = 0; i < OUTS; i++)
         missing |= !(m->out[i].buf = devices_buffer(&m->new_, new_));
-    return missing || !m->old_buf || !m->new_subs || !m->new_residuals || !m->next_slot
+    return missing || !m->old_buf || !m->rows.subs || (feedback && !m->rows.residuals) || !m->next_slot
                ? err_set(err, -ENOMEM,
                          "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad,
                          n->max_pad)
@@ -389,11 +364,11 @@ static int old_hold(struct move *m, size_t i, struct err *err)
     if (m->held == i)
         return 0;
     m->held = SIZE_MAX;
-    rc = old_read(m, i, m->old_buf, states, store_slot_off(st, u->class_, m->old_subs[i].slot),
-                  CLASS_STATES, m->old_subs[i].states_crc, "master or a moment", err);
+    rc = old_read(m, i, m->old_buf, states, store_slot_off(st, u->class_, m->journal.subs[i].slot),
+                  CLASS_STATES, m->journal.subs[i].states_crc, "master or a moment", err);
     if (!rc && st->error_feedback)
         rc = old_read(m, i, m->old_buf + states, store_residual_bytes(u->n_pad),
-                      store_residual_off(u, m->state.applied), CLASS_RESIDUAL, m->old_residuals[i],
+                      store_residual_off(u, m->journal.state.applied), CLASS_RESIDUAL, m->journal.residuals[i],
                       "residual", err);
     if (!rc)
         m->held = i;
@@ -487,16 +462,16 @@ static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
     if (rc)
         return rc;
     convert(o->buf + states, st->wire_dt, o->buf, DT_F32, u->n_pad);
-    m->new_subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++,
-                                           .version = m->state.applied,
+    m->rows.subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++,
+                                           .version = m->journal.state.applied,
                                            .states_crc = crc32c(0, o->buf, states),
                                            .wire_crc = crc32c(0, o->buf + states, wire) };
     o->device = u->device;
     out_submit(m, o, CLASS_STATES, o->buf, states + wire,
-               store_slot_off(st, u->class_, m->new_subs[i].slot));
+               store_slot_off(st, u->class_, m->rows.subs[i].slot));
     if (residual) {
-        m->new_residuals[i] = crc32c(0, at, residual);
-        out_submit(m, o, CLASS_RESIDUAL, at, residual, store_residual_off(u, m->state.applied));
+        m->rows.residuals[i] = crc32c(0, at, residual);
+        out_submit(m, o, CLASS_RESIDUAL, at, residual, store_residual_off(u, m->journal.state.applied));
     }
     return 0;
 }
@@ -530,12 +505,10 @@ static int switch_over(struct move *m, char *const *old_paths, struct err *err)
     const struct run_config *to = &m->r->to;
     int                      rc = runlog_begin(to->log, err);
 
-    if (rc)
-        return rc;
-    rc = journal_replace(to->log, m->new_.store.n_subs, m->new_subs,
-                         to->error_feedback ? m->new_residuals : NULL, err);
     if (!rc)
-        rc = db_exec(to, "DELETE FROM devices", err);
+        rc = journal_replace(to->log, &m->rows, err);
+    if (!rc)
+        rc = runlog_devices_forget(to->log, err);
     for (size_t i = 0; i < m->new_.n && !rc; i++)
         rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk,
                            m->new_.store.device_bytes[i], err);
@@ -543,11 +516,7 @@ static int switch_over(struct move *m, char *const *old_paths, struct err *err)
         rc = list_put(&m->r->from, old_paths, m->old.n, err);
     if (!rc)
         rc = m->r->settings(m->r->ctx, err);
-    if (!rc)
-        rc = runlog_commit(to->log, err);
-    if (rc)
-        runlog_rollback(to->log);
-    return rc;
+    return runlog_end(to->log, rc, err);
 }
 
 static int move_run(struct move *m, char *const *old_paths, struct err *err)
@@ -575,10 +544,9 @@ static void move_close(struct move *m)
 {
     devices_close(&m->new_); // waits for what is in flight
     devices_close(&m->old);
-    free(m->old_subs);
-    free(m->old_residuals);
-    free(m->new_subs);
-    free(m->new_residuals);
+    journal_close(&m->journal);
+    free(m->rows.subs);
+    free(m->rows.residuals);
     free(m->next_slot);
 }
 
@@ -605,7 +573,7 @@ int reshard_run(struct reshard *r, struct err *err)
     if (!rc)
         rc = others_check(old_paths, r->from.n_devices, new_paths, r->to.n_devices, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
-        rc = db_exec(&r->to, "PRAGMA synchronous=FULL", err);
+        rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
     if (!rc)
         rc = list_put(&r->to, new_paths, r->to.n_devices, err);
     if (!rc) {

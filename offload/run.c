@@ -62,10 +62,7 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
     return devices_run_block(d, u->device, u->block, &job, err);
 }
 
-/* What the journal is to say of each subgroup. residuals: with error feedback. */
-struct format_rows { struct journal_sub *subs; uint32_t *residuals; };
-
-static int all_format(struct devices *d, const struct params_source *init, struct format_rows *rows,
+static int all_format(struct devices *d, const struct params_source *init, struct journal_rows *rows,
                       const struct watch *watch, struct err *err)
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
@@ -93,39 +90,34 @@ static int all_format(struct devices *d, const struct params_source *init, struc
 }
 
 static int rows_format(const struct run_config *cfg, struct devices *d,
-                       const struct format_rows *rows, struct err *err)
+                       const struct journal_rows *rows, struct err *err)
 {
     int rc = runlog_begin(cfg->log, err);
 
-    if (rc)
-        return rc;
-    rc = journal_format(cfg->log, d->store.n_subs, rows->subs, err);
-    if (!rc && d->store.error_feedback)
-        rc = journal_format_residuals(cfg->log, d->store.n_subs, rows->residuals, err);
+    if (!rc)
+        rc = journal_format(cfg->log, rows, err);
     for (size_t i = 0; !rc && i < d->n; i++)
         rc = runlog_device(cfg->log, (int)i, d->paths[i], cfg->csd->name, cfg->disk,
                            d->store.device_bytes[i], err);
-    if (!rc)
-        rc = runlog_commit(cfg->log, err);
-    if (rc)
-        runlog_rollback(cfg->log);
-    return rc;
+    return runlog_end(cfg->log, rc, err);
 }
 
 static int csd_format(const struct run_config *cfg, const struct params_source *init,
                       struct err *err)
 {
     struct devices     d;
-    struct format_rows rows;
+    struct journal_rows rows;
     int                rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, err);
 
     if (rc)
         return rc;
+    rows.n_subs = d.store.n_subs;
     rows.subs = calloc(d.store.n_subs, sizeof *rows.subs);
-    rows.residuals = calloc(d.store.n_subs, sizeof *rows.residuals);
-    rc = rows.subs && rows.residuals ? all_format(&d, init, &rows, cfg->watch, err)
-                                     : err_set(err, -ENOMEM, "out of memory for %zu subgroups",
-                                               d.store.n_subs);
+    rows.residuals =
+        d.store.error_feedback ? calloc(d.store.n_subs, sizeof *rows.residuals) : NULL;
+    rc = rows.subs && (rows.residuals || !d.store.error_feedback)
+             ? all_format(&d, init, &rows, cfg->watch, err)
+             : err_set(err, -ENOMEM, "out of memory for %zu subgroups", d.store.n_subs);
     if (!rc)
         rc = rows_format(cfg, &d, &rows, err);
     free(rows.subs);
@@ -147,10 +139,9 @@ struct run_reader {
 static int csd_reader(struct run_reader *r, struct params_source *source,
                       const struct run_config *cfg, struct err *err)
 {
-    struct journal      *journal = NULL;
-    struct journal_state state;
-    struct journal_grad *grads = NULL;
-    int                  rc;
+    struct journal j = { 0 };
+    size_t         n;
+    int            rc;
 
     if (devices_fake(cfg))
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
@@ -158,20 +149,18 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
     rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, err);
     if (rc)
         return rc;
+    n = r->dev.store.n_subs;
     rc = master_reader_open(&r->masters, &r->dev, err);
-    grads = calloc(r->dev.store.n_subs, sizeof *grads);
-    if (!rc && !grads)
-        rc = err_set(err, -ENOMEM, "out of memory for the journal");
     if (!rc)
-        rc = journal_open(&journal, cfg->log, r->dev.store.n_subs, &state, r->masters.subs, grads,
-                          err);
-    for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
-        if (r->masters.subs[i].version != state.applied)
+        rc = journal_open(&j, cfg->log, n, 0, err);
+    for (size_t i = 0; !rc && i < n; i++)
+        if (j.subs[i].version != j.state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
                          "`siTrain pretrain --resume` finishes it",
-                         cfg->dir, (unsigned long long)state.next_step);
-    journal_close(journal);
-    free(grads);
+                         cfg->dir, (unsigned long long)j.state.next_step);
+    if (!rc)
+        memcpy(r->masters.subs, j.subs, n * sizeof *j.subs);
+    journal_close(&j);
     *source = (struct params_source){ .read = master_reader_read, .ctx = &r->masters };
     return rc;
 }

@@ -25,7 +25,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -261,11 +260,10 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
 
 /* Commits. */
 
-static int set_synchronous(struct stream_mem *m, const char *sql, struct err *err)
+/* A step's row need not be on the drive when it is committed; an image's must. */
+static int sync_rows(struct stream_mem *m, enum runlog_sync how, struct err *err)
 {
-    if (m->cfg.durable && sqlite3_exec(runlog_db(m->cfg.log), sql, NULL, NULL, NULL))
-        return runlog_fail(m->cfg.log, "setting synchronous", err);
-    return 0;
+    return m->cfg.durable ? runlog_sync(m->cfg.log, how, err) : 0;
 }
 
 static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct err *err)
@@ -287,17 +285,11 @@ static int commit_rows(struct stream_mem *m, const struct runlog_step *row,
 {
     int rc = runlog_begin(m->cfg.log, err);
 
-    if (rc)
-        return rc;
-    if (row)
+    if (!rc && row)
         rc = step_rows(m, row, err);
     if (!rc && image)
         rc = image_commit(&m->cfg, image, m->crc, err);
-    if (!rc)
-        rc = runlog_commit(m->cfg.log, err);
-    if (rc)
-        runlog_rollback(m->cfg.log);
-    return rc;
+    return runlog_end(m->cfg.log, rc, err);
 }
 
 static int commit_image(struct stream_mem *m, const struct runlog_step *row, struct err *err)
@@ -313,11 +305,11 @@ static int commit_image(struct stream_mem *m, const struct runlog_step *row, str
     if (row)
         meter_span(m->meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(),
                    image_bytes(&m->cfg));
-    rc = set_synchronous(m, "PRAGMA synchronous=FULL", err);
+    rc = sync_rows(m, RUNLOG_SYNC_ALL, err);
     if (!rc)
         rc = commit_rows(m, row, &next, err);
     if (!rc)
-        rc = set_synchronous(m, "PRAGMA synchronous=NORMAL", err);
+        rc = sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (!rc)
         m->committed = next;
     return rc;
@@ -391,7 +383,7 @@ static void mem_close(struct stream *s)
     if (m->arena)
         munmap(m->arena, m->arena_bytes);
     if (m->cfg.log)
-        set_synchronous(m, "PRAGMA synchronous=FULL", NULL);
+        sync_rows(m, RUNLOG_SYNC_ALL, NULL);
     meter_free(m->meter);
     free(m->scratch);
     free(m->pairs);
@@ -572,7 +564,7 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     if (!rc)
         rc = load_states(m, err);
     if (!rc)
-        rc = set_synchronous(m, "PRAGMA synchronous=NORMAL", err);
+        rc = sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (rc)
         mem_close(&m->stream);
     else

@@ -61,10 +61,7 @@ struct check {
     struct err          *each; // (devices) what was wrong at opening
     struct lane         *lanes;
     char                *bufs;
-    struct journal_state state;
-    struct journal_sub  *subs;
-    struct journal_grad *grads;
-    uint32_t            *residuals;
+    struct journal       journal;
     unsigned char       *bad; // (subgroups)
     uint64_t             done, total;
 };
@@ -123,7 +120,7 @@ static int area_of(const struct check *c, size_t i, enum verify_kind kind, struc
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
-    uint64_t                slot = store_slot_off(st, u->class_, c->subs[i].slot),
+    uint64_t                slot = store_slot_off(st, u->class_, c->journal.subs[i].slot),
              states = store_state_bytes(st, u->n_pad);
 
     *out = (struct area){.kind = kind, .sub = i};
@@ -131,23 +128,25 @@ static int area_of(const struct check *c, size_t i, enum verify_kind kind, struc
     case VERIFY_STATES:
         out->off = slot;
         out->bytes = states;
-        out->crc = c->subs[i].states_crc;
+        out->crc = c->journal.subs[i].states_crc;
         return 1;
     case VERIFY_WIRE:
         out->off = slot + states;
         out->bytes = store_wire_bytes(st, u->n_pad);
-        out->crc = c->subs[i].wire_crc;
+        out->crc = c->journal.subs[i].wire_crc;
         return 1;
     case VERIFY_GRADIENT:
         out->off = u->grad_off;
-        out->bytes = st->compress > 0 ? grad_wire_bytes(c->grads[i].pairs) : 4 * u->n_pad;
-        out->crc = c->grads[i].crc;
-        return c->subs[i].version < c->state.applied;
+        out->bytes = st->compress > 0 ? grad_wire_bytes(c->journal.grads[i].pairs) : 4 * u->n_pad;
+        out->crc = c->journal.grads[i].crc;
+        return c->journal.subs[i].version < c->journal.state.applied;
     case VERIFY_RESIDUAL:
-        out->off = store_residual_off(u, c->state.applied);
+        if (!st->error_feedback)
+            return 0;
+        out->off = store_residual_off(u, c->journal.state.applied);
         out->bytes = store_residual_bytes(u->n_pad);
-        out->crc = c->residuals[i];
-        return st->error_feedback;
+        out->crc = c->journal.residuals[i];
+        return 1;
     default:
         return 0;
     }
@@ -296,37 +295,18 @@ static void map_check(struct check *c)
 {
     for (size_t i = 0; i < c->dev.store.n_subs; i++) {
         const struct store_sub *u = &c->dev.store.subs[i];
-        uint64_t                version = c->subs[i].version;
+        uint64_t                version = c->journal.subs[i].version;
 
-        c->v->half_done |= version + 1 == c->state.applied;
-        if (version > c->state.applied || version + 1 < c->state.applied ||
-            c->subs[i].slot >= c->dev.store.classes[u->class_].slots)
+        c->v->half_done |= version + 1 == c->journal.state.applied;
+        if (version > c->journal.state.applied || version + 1 < c->journal.state.applied ||
+            c->journal.subs[i].slot >= c->dev.store.classes[u->class_].slots)
             say(c->v, 1,
                 "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
                 " in slot %" PRIu32 " of device %zu: no step "
                 "leaves that after %" PRIu64 " updates",
-                u->block, u->first, u->first + u->n - 1, version, c->subs[i].slot, u->device,
-                c->state.applied);
+                u->block, u->first, u->first + u->n - 1, version, c->journal.subs[i].slot, u->device,
+                c->journal.state.applied);
     }
-}
-
-static int map_read(struct check *c, struct runlog *log, struct err *err)
-{
-    struct journal *j = NULL;
-    size_t          n = c->dev.store.n_subs;
-    int             rc;
-
-    c->subs = calloc(n, sizeof *c->subs);
-    c->grads = calloc(n, sizeof *c->grads);
-    c->residuals = calloc(n, sizeof *c->residuals);
-    c->bad = calloc(n, 1);
-    if (!c->subs || !c->grads || !c->residuals || !c->bad)
-        return err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
-    rc = journal_open(&j, log, n, &c->state, c->subs, c->grads, err);
-    if (!rc && c->dev.store.error_feedback)
-        rc = journal_open_residuals(j, n, c->residuals, err);
-    journal_close(j);
-    return rc;
 }
 
 static int lanes_open(struct check *c, struct err *err)
@@ -402,7 +382,7 @@ static int wires_mend(struct check *c, struct err *err)
 
     if (rc)
         return rc;
-    memcpy(m.subs, c->subs, st->n_subs * sizeof *m.subs);
+    memcpy(m.subs, c->journal.subs, st->n_subs * sizeof *m.subs);
     for (size_t i = 0; i < st->n_subs && !rc; i++)
         if (c->bad[i] == BAD_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
@@ -453,13 +433,16 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     if (rc)
         goto out;
     superblocks_say(&c);
-    rc = map_read(&c, cfg->log, err);
+    c.bad = calloc(c.dev.store.n_subs, 1);
+    rc = c.bad ? journal_open(&c.journal, cfg->log, c.dev.store.n_subs, c.dev.store.error_feedback,
+                              err)
+               : err_set(err, -ENOMEM, "out of memory for %zu subgroups", c.dev.store.n_subs);
     if (!rc)
         rc = lanes_open(&c, err);
     if (rc)
         goto out;
-    v->next_step = c.state.next_step;
-    v->applied = c.state.applied;
+    v->next_step = c.journal.state.next_step;
+    v->applied = c.journal.state.applied;
     map_check(&c);
     rc = lanes_run(&c, err);
     if (!rc && v->mend)
@@ -469,9 +452,7 @@ out:
     devices_close(&c.dev);
     free(c.each);
     free(c.lanes);
-    free(c.subs);
-    free(c.grads);
-    free(c.residuals);
+    journal_close(&c.journal);
     free(c.bad);
     return rc;
 }

@@ -66,8 +66,7 @@ static int vfs_set(void **state)
 static struct stream *run_open(struct toy *t, const struct variant *v)
 {
     variant_make(t, v, WAIT);
-    assert_int_equal(
-        sqlite3_exec(runlog_db(t->cfg.log), "PRAGMA synchronous = FULL", NULL, NULL, NULL), 0);
+    assert_int_equal(runlog_sync(t->cfg.log, RUNLOG_SYNC_ALL, NULL), 0);
     t->cfg.csd = &csd_hold;
     return toy_open(t);
 }
@@ -175,7 +174,7 @@ static int say_time(void)
         uint64_t       start, step = 0;
 
         variant_make(&t, &v, WAIT);
-        sqlite3_exec(runlog_db(t.cfg.log), "PRAGMA synchronous = FULL", NULL, NULL, NULL);
+        runlog_sync(t.cfg.log, RUNLOG_SYNC_ALL, NULL);
         t.cfg.link_bw = 5e6; // bytes a second
         t.cfg.csd_read_bw = t.cfg.csd_write_bw = 5e6;
         s = toy_open(&t);

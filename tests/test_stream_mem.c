@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "data/db/runlog_parts.h"
 #include "kernels/reduce.h"
 #include "kernels/rng.h"
 #include "kernels/topk.h"
@@ -559,7 +560,7 @@ static void test_damaged_row(void **state)
 
     assert_int_equal(runlog_open(&f->log, f->db, 0, 0, &err), 0);
     f->cfg.log = f->log;
-    assert_int_equal(sqlite3_exec(runlog_db(f->log),
+    assert_int_equal(sqlite3_exec(f->log->db.sql,
                                   "UPDATE journal_image SET applied = 9 WHERE block = 3", NULL,
                                   NULL, NULL),
                      0);

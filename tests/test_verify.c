@@ -137,6 +137,8 @@ static void copy(const char *from, const char *to)
     char path[96];
 
     mkdir(to, 0700);
+    snprintf(path, sizeof path, "%s/run.lock", to);
+    unlink(path); // it knows of the commits of what was there
     for (size_t i = 0; i < FILES; i++) {
         size_t n;
         char  *bytes = slurp(from, files[i], &n);
@@ -366,17 +368,11 @@ static void turn_all(struct scene *s)
 {
     struct store         st;
     struct spot          p = {VERIFY_SUPERBLOCK, 0, 0, 0};
-    struct journal      *j;
-    struct journal_state state;
-    struct journal_sub  *subs;
-    struct journal_grad *grads;
+    struct journal       j;
 
     must(s, devices_layout(&st, &s->cfg, &s->err));
-    subs = calloc(st.n_subs, sizeof *subs);
-    grads = calloc(st.n_subs, sizeof *grads);
     open_log(s, s->base);
-    must(s, journal_open(&j, s->cfg.log, st.n_subs, &state, subs, grads, &s->err));
-    journal_close(j);
+    must(s, journal_open(&j, s->cfg.log, st.n_subs, 0, &s->err));
     close_log(s);
     static const uint64_t supers[] = {0, 20, 60, 2000, STORE_SUPERBLOCK - 1};
 
@@ -388,7 +384,7 @@ static void turn_all(struct scene *s)
     }
     for (size_t i = 0; i < st.n_subs; i += 4) {
         const struct store_sub *u = &st.subs[i];
-        uint64_t slot = store_slot_off(&st, u->class_, subs[i].slot), master = 4 * u->n_pad,
+        uint64_t slot = store_slot_off(&st, u->class_, j.subs[i].slot), master = 4 * u->n_pad,
                  wire = 3 * master;
         struct spot spots[] = {
             { VERIFY_STATES, u->device, slot, slot }, // master, m and v, and the padding behind
@@ -399,8 +395,8 @@ static void turn_all(struct scene *s)
             { VERIFY_STATES, u->device, slot + 3 * master - 1, slot },
             { VERIFY_WIRE, u->device, slot + wire, slot + wire },
             { VERIFY_WIRE, u->device, slot + wire + 2 * u->n_pad - 1, slot + wire },
-            { VERIFY_RESIDUAL, u->device, store_residual_off(u, state.applied) + 5,
-              store_residual_off(u, state.applied) },
+            { VERIFY_RESIDUAL, u->device, store_residual_off(u, j.state.applied) + 5,
+              store_residual_off(u, j.state.applied) },
             { VERIFY_GRADIENT, u->device, u->grad_off, u->grad_off }, // packed: the header, a pair,
                                                                       // the rest
             { VERIFY_GRADIENT, u->device, u->grad_off + 77, u->grad_off },
@@ -408,7 +404,7 @@ static void turn_all(struct scene *s)
         };
 
         for (size_t k = 0; k < sizeof spots / sizeof *spots; k++) {
-            int waits = subs[i].version < state.applied; // its update reads states and gradient,
+            int waits = j.subs[i].version < j.state.applied; // its update reads states and gradient,
                                                          // makes the wire
 
             if ((spots[k].kind == VERIFY_RESIDUAL && !s->cfg.error_feedback) ||
@@ -420,8 +416,7 @@ static void turn_all(struct scene *s)
                 mend_one(s, &spots[k], (unsigned char)(1u << (i + k) % 8));
         }
     }
-    free(subs);
-    free(grads);
+    journal_close(&j);
     store_release(&st);
 }
 
@@ -540,7 +535,7 @@ static const char *const mem_rows[] = {"SELECT key, value FROM runs ORDER BY key
 static const char *const csd_rows[] = {
     "SELECT key, value FROM runs ORDER BY key", "SELECT * FROM journal_subs ORDER BY sub",
     "SELECT * FROM journal_grads ORDER BY sub", "SELECT * FROM journal_residuals ORDER BY sub",
-    "SELECT next_step, applied, hex(optim) FROM journal_state"};
+    "SELECT * FROM journal_state"};
 static const char *const log_rows[] = {
     "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped FROM steps ORDER BY step",
     "SELECT step, name, value FROM evals ORDER BY step, name"};
@@ -628,7 +623,7 @@ static void database(void **state)
         {"journal_subs", {"slot", "version", "states_crc", "wire_crc", "sum"}},
         {"journal_grads", {"crc", "pairs", "sum"}},
         {"journal_residuals", {"crc", "sum"}},
-        {"journal_state", {"next_step", "applied", "sum"}},
+        {"journal_state", {"next_step", "applied", "optimizer", "lr", "eps", "first", "sum"}},
         {"steps", {"tokens", "loss", "lr", "grad_norm", "clipped", "skipped", "sum"}},
         {"evals", {"value", "sum"}},
     };
@@ -645,7 +640,7 @@ static void database(void **state)
                          high ? "4294967296" : "1", tables[t].table);
                 change_row(s, sql, tables[t].table, t >= 4);
             }
-    change_row(s, "UPDATE journal_state SET optim = zeroblob(length(optim))", "journal_state", 0);
+    change_row(s, "UPDATE journal_state SET grad_scale = grad_scale / 2", "journal_state", 0);
     change_row(s, "DELETE FROM journal_subs WHERE sub = 2", "row 2 is missing", 0);
     change_row(s, "UPDATE runs SET value = '0.02' WHERE key = 'option.lr'", "option.lr", 0);
     change_row(s, "UPDATE runs SET key = 'option.ln' WHERE key = 'option.lr'", "option.ln", 0);

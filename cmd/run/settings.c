@@ -12,21 +12,10 @@ enum { KEY = 128 };
 
 static char *get(struct runlog *log, const char *format, va_list ap)
 {
-    char       key[KEY];
-    struct err err;
+    char key[KEY], *text;
 
     vsnprintf(key, sizeof key, format, ap);
-    for (size_t size = 4096; size <= (size_t)1 << 30; size *= 8) {
-        char *buf = malloc(size);
-        int   rc = buf ? runlog_get(log, key, buf, size, &err) : -ENOMEM;
-
-        if (!rc && strlen(buf) + 1 < size)
-            return buf;
-        free(buf);
-        if (rc == -ENOENT || rc == -ENOMEM)
-            return NULL;
-    }
-    return NULL;
+    return runlog_text(log, key, &text, NULL) ? NULL : text;
 }
 
 char *settings_get(struct runlog *log, const char *key, ...)

@@ -1,196 +1,55 @@
-/* runlog.c: the run's database as one thing: whose it is (the lock), open, create, close,
- * transactions. What SQLite is told is in runlog_db.c, how another program is waited for in
- * runlog_wait.c, the rows are in runlog_rows.c, and what tells whether they are whole in
- * runlog_check.c.
+/* runlog.c: the run's database as one thing: open, create, close, transactions, and what becomes of
+ * a log (run.db-wal) that is damaged.
  *
- * The lock is a file of its own beside the database (run.lock, flock): SQLite locks run.db itself
- * with fcntl, and a second descriptor on run.db closed by us would drop those. flock goes with the
- * process, so a killed run leaves nothing to clean up; the file stays, for removing it would let
- * two processes hold two different files of that name. It says who holds it, and, for wal.h, which
- * start of the machine it was when the database was last opened by who may write.
+ * SQLite takes a log up to the first frame whose checksum differs, and throws the rest away: right
+ * for a frame that a power cut tore, but a byte that turned in the middle, or a log that was
+ * removed, would take every later commit with it, without a word. So commits are counted: in
+ * run.db, in the transaction itself (table commits), and behind it in run.lock. Where run.db cannot
+ * show as many as run.lock knows of, some are lost. That is looked at before SQLite may write.
  *
- * Invariants, of all five files: statements are prepared once; every sentence names the file; the
- * caller owns transactions. */
-#include "data/db/runlog_db.h"
+ * What is left then is what SQLite reads, the commits up to the damage, as long as no page of a
+ * later one went into run.db; or run.db alone, where a checkpoint took in all. run.lock has when
+ * checkpoints began and ended, too. */
+#include "data/db/runlog_parts.h"
 
 #include "data/base/file.h"
+#include "data/db/schema.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the lock ---- */
+unsigned runlog_log_pages = 1000;
 
-/* Who holds it, as written there; "" where that is not known: one that only reads writes nothing,
- * and one that was killed did not take its words back. */
-static void lock_holder(int fd, char *text, size_t size)
-{
-    char    host[64] = "", here[64] = "";
-    long    pid;
-    ssize_t n = pread(fd, text, size - 1, 0);
-
-    text[n > 0 ? n : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    gethostname(here, sizeof here - 1);
-    if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
-        kill((pid_t)pid, 0) && errno == ESRCH)
-        *text = '\0';
-}
-
-static int lock_refuse(const char *path, const char *lock_path, int fd, struct err *err)
-{
-    char holder[128] = "";
-
-    switch (errno) {
-    case EWOULDBLOCK:
-        lock_holder(fd, holder, sizeof holder);
-        return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it",
-                       path, *holder ? holder : "another process");
-    case ENOLCK:
-    case ENOSYS:
-    case EOPNOTSUPP:
-        return err_set(err, -ENOLCK,
-                       "lock %s: %s: the file system has no locks, so a second process could not "
-                       "be kept from this run; put it on a local one",
-                       lock_path, strerror(errno));
-    default:
-        return err_set(err, -errno, "lock %s: %s", lock_path, strerror(errno));
-    }
-}
-
-static char *lock_path_of(const struct runlog *log)
-{
-    const char *slash = strrchr(log->path, '/');
-    int         dir_len = slash ? (int)(slash - log->path) + 1 : 0;
-    char       *path;
-
-    return asprintf(&path, "%.*srun.lock", dir_len, log->path) < 0 ? NULL : path;
-}
-
-/* What the file says of the machine's start. */
-static void lock_read_boot(struct runlog *log, int fd)
-{
-    char        text[256];
-    ssize_t     n = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
-    const char *line;
-
-    text[n > 0 ? n : 0] = '\0';
-    line = strchr(text, '\n');
-    if (!line || sscanf(line, "\nboot %36[0-9a-f-]", log->boot) != 1)
-        *log->boot = '\0';
-}
-
-/* Two lines: who holds the lock, "" for nobody, and the machine's start. */
-static int lock_write(const struct runlog *log, int held)
-{
-    char host[64] = "", text[256] = "\n";
-    int  n;
-
-    gethostname(host, sizeof host - 1);
-    if (held)
-        snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
-    n = (int)strlen(text);
-    if (*log->boot)
-        n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\n", log->boot);
-    errno = 0; // written over what is there, which takes no room on a full disk
-    return pwrite(log->lock_fd, text, (size_t)n, 0) != n || ftruncate(log->lock_fd, n)
-               ? (errno ? -errno : -EIO) : 0;
-}
-
-static int lock_take(struct runlog *log, struct err *err)
-{
-    char *path = lock_path_of(log);
-    int   rc = 0;
-
-    if (!path)
-        return err_set(err, -ENOMEM, "%s: out of memory", log->path);
-    rc = file_open_own(path, O_CREAT, &log->lock_fd, err);
-    if (rc)
-        goto out;
-    if (flock(log->lock_fd, LOCK_EX | LOCK_NB)) {
-        rc = lock_refuse(log->path, path, log->lock_fd, err);
-        close(log->lock_fd);
-        log->lock_fd = -1;
-        goto out;
-    }
-    log->writes = 1;
-    lock_read_boot(log, log->lock_fd);
-    rc = lock_write(log, 1);
-    if (rc)
-        err_set(err, rc, "write %s: %s", path, strerror(-rc));
-out:
-    free(path);
-    return rc;
-}
-
-/* For who only reads: -1 where it cannot be. */
-static int lock_open(const char *path)
-{
-    uint64_t size;
-    int      fd = -1;
-
-    return file_open_read(path, &fd, &size, NULL) ? -1 : fd;
-}
-
-int runlog_lock_reading(struct runlog *log, struct err *err)
-{
-    char *path;
-    int   fd, rc = 0;
-
-    if (log->lock_fd >= 0)
-        return 0;
-    path = lock_path_of(log);
-    if (!path)
-        return err_set(err, -ENOMEM, "%s: out of memory", log->path);
-    fd = lock_open(path);
-    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
-        rc = lock_refuse(log->path, path, fd, err);
-    if (rc)
-        close(fd);
-    else
-        log->lock_fd = fd;
-    lock_read_boot(log, log->lock_fd);
-    free(path);
-    return rc;
-}
-
-/* Does somebody write? */
-static int lock_is_taken(struct runlog *log)
-{
-    char *path = lock_path_of(log);
-    int   fd = path ? lock_open(path) : -1;
-    int   taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-
-    lock_read_boot(log, fd);
-    if (fd >= 0)
-        close(fd);
-    free(path);
-    return taken;
-}
-
-/* ---- open and close ---- */
-
-static struct runlog *log_new(const char *path)
+static struct runlog *log_new(const char *path, struct err *err)
 {
     struct runlog *log = calloc(1, sizeof *log);
 
-    if (!log)
-        return NULL;
-    log->lock_fd = -1;
-    log->path = strdup(path);
-    if (log->path)
+    if (log)
+        log->lock.fd = -1;
+    if (log && (log->db.path = strdup(path))) {
+        log->lock.db_path = log->db.path;
         return log;
+    }
     free(log);
+    err_set(err, -ENOMEM, "%s: out of memory", path);
     return NULL;
 }
 
-// of the files that are SQLite's
+/* The path of a file of SQLite's beside the database; caller frees. */
+static char *beside(const struct runlog *log, const char *tail)
+{
+    char *path;
+
+    return asprintf(&path, "%s%s", log->db.path, tail) < 0 ? NULL : path;
+}
+
 static const char *const tails[] = { "", "-wal", "-shm", "-journal" };
 enum { TAILS = sizeof tails / sizeof *tails };
 
@@ -198,64 +57,145 @@ enum { TAILS = sizeof tails / sizeof *tails };
  * to. */
 static int names_check(const struct runlog *log, int written, struct err *err)
 {
-    char *p = lock_path_of(log);
-    int   rc =
-        p ? file_check_own(p, written, err) : err_set(err, -ENOMEM, "%s: out of memory", log->path);
+    int rc = 0;
 
-    free(p);
-    for (size_t i = 0; i < TAILS && !rc; i++) {
-        if (asprintf(&p, "%s%s", log->path, tails[i]) < 0)
-            return err_set(err, -ENOMEM, "%s: out of memory", log->path);
-        rc = file_check_own(p, written, err);
-        free(p);
+    for (int i = -1; i < TAILS && !rc; i++) {
+        char *path = i < 0 ? run_lock_path(log->db.path) : beside(log, tails[i]);
+
+        rc = path ? file_check_own(path, written, err)
+                  : err_set(err, -ENOMEM, "%s: out of memory", log->db.path);
+        free(path);
     }
     return rc;
 }
 
-static void log_unlink(const char *path)
-{
-    char *p;
+/* ---- commits that are lost ---- */
 
-    for (size_t i = 0; i < TAILS; i++)
-        if (asprintf(&p, "%s%s", path, tails[i]) >= 0) {
-            unlink(p);
-            free(p);
-        }
+/* How many commits run.db shows: without its log, or with what SQLite takes of it. Nothing is
+ * written. -errno where it cannot be read at all. */
+static int commits_shown(const char *path, int alone, uint64_t *n, struct err *err)
+{
+    struct db db = { .path = (char *)path };
+    int64_t   found = 0;
+    int       rc = db_open_apart(&db, alone, err);
+
+    if (!rc) // before its tables there is no commit
+        rc = db_number(&db, "SELECT n FROM commits", &found) > SQLITE_ERROR
+                 ? db_fail(&db, "looking at its commits", err) : 0;
+    db_close(&db);
+    *n = (uint64_t)found;
+    return rc;
 }
 
-/* From here on the log's index is of this start of the machine. */
-static int boot_note(struct runlog *log, struct err *err)
+/* -EBADMSG and a sentence if commits are lost; *shown: those that are not. Nobody may write
+ * meanwhile; another program that takes the log in may make it look so for a moment. */
+static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
 {
-    int rc;
+    const struct run_lock *l = &log->lock;
 
-    wal_boot(log->boot);
-    rc = lock_write(log, 1);
-    return rc ? err_set(err, rc, "write run.lock beside %s: %s", log->path, strerror(-rc)) : 0;
+    for (int attempt = 0; l->known && attempt < 2; attempt++) {
+        int rc = commits_shown(log->db.path, 0, shown, NULL);
+
+        if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
+            return 0; // if it is no log that is damaged, whoever opens it says what is
+        usleep(attempt ? 0 : 50000);
+    }
+    if (!l->known)
+        return 0;
+    return err_set(err, -EBADMSG,
+                   db_has_log(&log->db)
+                       ? "%s-wal: the database's log is damaged: of %" PRIu64
+                         " commits the last %" PRIu64 " cannot be read; nothing was changed"
+                       : "%s: of %" PRIu64 " commits the last %" PRIu64
+                         " are not there: its log (run.db-wal) is gone, or it is of another time",
+                   log->db.path, l->commits, l->commits - *shown);
+}
+
+/* ---- opening ---- */
+
+static int count_pages(void *ctx, sqlite3 *sql, const char *name, int pages)
+{
+    (void)sql, (void)name;
+    ((struct runlog *)ctx)->log_pages = pages;
+    return SQLITE_OK;
+}
+
+static int set_wal(struct runlog *log, int durable, struct err *err)
+{
+    int rc = db_exec(&log->db, "PRAGMA journal_mode=WAL", "switching to WAL", err);
+
+    sqlite3_wal_hook(log->db.sql, count_pages, log); // instead of SQLite's own checkpoints
+    return rc ? rc : runlog_sync(log, durable ? RUNLOG_SYNC_ALL : RUNLOG_SYNC_NONE, err);
+}
+
+int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err)
+{
+    static const char *const texts[] = { [RUNLOG_SYNC_NONE] = "PRAGMA synchronous=OFF",
+                                         [RUNLOG_SYNC_LATER] = "PRAGMA synchronous=NORMAL",
+                                         [RUNLOG_SYNC_ALL] = "PRAGMA synchronous=FULL" };
+
+    return db_exec(&log->db, texts[how], "setting synchronous", err);
+}
+
+/* Behind the connection: is it a run's, whole, and of this format? */
+static int log_ready(struct runlog *log, int read_only, struct err *err)
+{
+    int version, rc = schema_guard(&log->db, err);
+
+    if (!rc)
+        rc = schema_check(&log->db, &version, err);
+    if (!rc)
+        rc = runlog_check_settings(log, err);
+    return rc ? rc : schema_upgrade(&log->db, version, read_only, err);
+}
+
+/* From here on what is committed is known. A log that is there may be in run.db by any part. */
+static int log_count(struct runlog *log, struct err *err)
+{
+    struct run_lock *l = &log->lock;
+    int64_t          n;
+    int              rc;
+
+    if (db_number(&log->db, "SELECT n FROM commits", &n))
+        return db_fail(&log->db, "counting its commits", err);
+    if (!l->known)
+        l->begun = (uint64_t)n;
+    l->commits = (uint64_t)n;
+    l->known = log->counts = 1;
+    rc = run_lock_note(l);
+    return rc ? err_set(err, rc, "write run.lock beside %s: %s", log->db.path, strerror(-rc)) : 0;
 }
 
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err)
 {
-    struct runlog *log = log_new(path);
-    int            rc, fd;
+    struct runlog *log = log_new(path, err);
+    int            rc = log ? names_check(log, 1, err) : -ENOMEM, fd;
 
     *out = NULL;
-    if (!log)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
-    rc = names_check(log, 1, err);
     if (!rc)
-        rc = lock_take(log, err);
+        rc = run_lock_take(&log->lock, err);
     if (!rc) // SQLite opens an empty file as an empty database
         rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
     if (rc)
         goto out;
     close(fd);
-    rc = runlog_db_create(log, durable, err);
+    log->lock.known = 0; // what was here before
+    rc = db_open(&log->db, 0, err);
     if (!rc)
-        rc = boot_note(log, err);
-    if (rc) {
-        sqlite3_close(log->db);
-        log->db = NULL;
-        log_unlink(path);
+        rc = set_wal(log, durable, err);
+    if (!rc)
+        rc = schema_create(&log->db, err);
+    if (!rc)
+        rc = schema_guard(&log->db, err);
+    if (!rc)
+        rc = log_count(log, err);
+    for (int i = 0; rc && i < TAILS; i++) {
+        char *p = beside(log, tails[i]);
+
+        db_close(&log->db);
+        if (p)
+            unlink(p);
+        free(p);
     }
 out:
     if (rc)
@@ -263,6 +203,39 @@ out:
     else
         *out = log;
     return rc;
+}
+
+static int open_writing(struct runlog *log, int durable, struct err *err)
+{
+    uint64_t shown;
+    int      rc = run_lock_take(&log->lock, err);
+
+    if (!rc)
+        rc = commits_check(log, &shown, err);
+    if (!rc)
+        rc = db_open(&log->db, 0, err);
+    if (!rc)
+        rc = log_ready(log, 0, err);
+    if (!rc)
+        rc = set_wal(log, durable, err);
+    return rc ? rc : log_count(log, err);
+}
+
+static int open_reading(struct runlog *log, struct err *err)
+{
+    uint64_t shown;
+    int      rc = run_lock_is_taken(&log->lock) ? 0 : commits_check(log, &shown, err);
+
+    if (!rc)
+        rc = db_open(&log->db, 1, err);
+    if (rc > 0) {
+        rc = runlog_lock_reading(log, err);
+        if (!rc)
+            rc = db_open_apart(&log->db, 0, err);
+    }
+    if (!rc)
+        rc = log_ready(log, 1, err);
+    return rc ? rc : db_exec(&log->db, "PRAGMA query_only=1", "opening", err);
 }
 
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err)
@@ -279,26 +252,10 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     if (S_ISREG(st.st_mode) && !st.st_size)
         return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run",
                           path);
-    log = log_new(path);
-    if (!log)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
-    rc = names_check(log, !read_only, err);
-    if (!rc && !read_only)
-        rc = lock_take(log, err);
-    if (!rc && (!read_only || !lock_is_taken(log)))
-        rc = wal_check(path, log->boot, NULL, err);
+    log = log_new(path, err);
+    rc = log ? names_check(log, !read_only, err) : -ENOMEM;
     if (!rc)
-        rc = runlog_db_connect(log, read_only, err);
-    if (!rc)
-        rc = runlog_db_check_format(log, err);
-    if (!rc)
-        rc = runlog_check_settings(log, err);
-    if (!rc && !read_only)
-        rc = runlog_db_set_durable(log, durable, err);
-    if (!rc && !read_only)
-        rc = runlog_db_add_sums(log, err);
-    if (!rc && !read_only)
-        rc = boot_note(log, err);
+        rc = read_only ? open_reading(log, err) : open_writing(log, durable, err);
     if (rc)
         runlog_close(log);
     else
@@ -306,50 +263,171 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     return rc;
 }
 
+int runlog_lock_reading(struct runlog *log, struct err *err)
+{
+    return run_lock_read(&log->lock, err);
+}
+
+/* ---- what is whole of a run whose log is damaged ---- */
+
+/* 0: no commit is lost. 1: *alone says whether run.db without its log is the run, or with what
+ * SQLite takes of it. -EBADMSG: neither. */
+static int past_of(struct runlog *log, int *alone, struct err *err)
+{
+    const struct run_lock *l = &log->lock;
+    uint64_t               shown, without = 0, begun = l->begun;
+    int                    rc = commits_check(log, &shown, err);
+
+    *alone = 0;
+    if (rc != -EBADMSG)
+        return rc;
+    if (!commits_shown(log->db.path, 1, &without, NULL) && without > begun)
+        begun = without; // another program's checkpoint
+    *alone = begun > shown;
+    return *alone && (l->taken != l->commits || without != l->commits) ? rc : 1;
+}
+
 int runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err)
 {
-    struct runlog  *log = log_new(path);
-    struct wal_part part;
-    int             rc;
+    struct runlog *log = log_new(path, err);
+    int            rc = log ? runlog_lock_reading(log, err) : -ENOMEM, alone = 0;
 
     *out = NULL;
     *past = 0;
-    if (!log)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
-    rc = runlog_lock_reading(log, err);
     if (!rc)
-        rc = wal_check(path, log->boot, &part, err);
-    if (rc == -EBADMSG && part.use != WAL_NOTHING) {
+        rc = past_of(log, &alone, err);
+    if (rc > 0) {
         *past = 1;
         rc = 0;
     }
     if (!rc)
-        rc = runlog_db_connect_apart(log, part.use == WAL_WITHOUT, err);
+        rc = db_open_apart(&log->db, alone, err);
     if (!rc)
-        rc = runlog_db_check_format(log, err);
+        rc = log_ready(log, 1, err);
     if (*past && rc == -EINVAL)
         rc = err_set(err, -EBADMSG, "%s: before the damage of its log it was no run yet", path);
-    if (!rc)
-        rc = runlog_check_settings(log, err);
     if (rc)
         runlog_close(log);
     else
         *out = log;
+    return rc;
+}
+
+/* All that the log was is kept. */
+static int log_keep(struct runlog *log, int alone, struct err *err)
+{
+    char       *wal = beside(log, "-wal"), *kept = beside(log, "-wal.damaged");
+    struct stat st;
+    int         rc = wal && kept ? 0 : err_set(err, -ENOMEM, "%s: out of memory", log->db.path);
+
+    if (!rc && !lstat(wal, &st) && st.st_size) // else a kill came after it was cut
+        rc = file_copy(wal, kept, UINT64_MAX, err);
+    if (!rc && alone && unlink(wal) && errno != ENOENT)
+        rc = err_set(err, -errno, "remove %s: %s", wal, strerror(errno));
+    free(wal);
+    free(kept);
     return rc;
 }
 
 int runlog_cut(const char *path, struct err *err)
 {
-    struct runlog  *log = log_new(path);
-    struct wal_part part;
-    int rc = log ? lock_take(log, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    struct runlog *log = log_new(path, err);
+    int            rc = log ? run_lock_take(&log->lock, err) : -ENOMEM, alone;
 
     if (!rc)
-        rc = wal_check(path, log->boot, &part, err);
-    if (rc == -EBADMSG && part.use != WAL_NOTHING)
-        rc = wal_cut(path, &part, err);
+        rc = past_of(log, &alone, err);
+    if (rc <= 0)
+        goto out;
+    rc = log_keep(log, alone, err);
+    if (!rc)
+        rc = db_open(&log->db, 0, err);
+    if (!rc && sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
+        rc = db_fail(&log->db, "cutting its log", err);
+    if (!rc) // only now: until here run.lock says that commits are lost
+        rc = log_count(log, err);
+out:
     runlog_close(log);
     return rc;
+}
+
+/* ---- transactions and checkpoints ---- */
+
+int runlog_begin(struct runlog *log, struct err *err)
+{
+    int moved = 0;
+
+    if (sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+        moved)
+        return err_set(err, -ENOENT,
+                       "%s was removed or renamed while the run used it; bring it back and go on "
+                       "with --resume", log->db.path);
+    return db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
+}
+
+int runlog_commit(struct runlog *log, struct err *err)
+{
+    int rc = db_run(&log->db, "UPDATE commits SET n = n + 1", "committing", err, "");
+
+    if (!rc)
+        rc = db_run(&log->db, "COMMIT", "committing", err, "");
+    if (rc)
+        return rc;
+    log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
+    run_lock_note(&log->lock); // where it fails less is known
+    if ((unsigned)log->log_pages >= runlog_log_pages)
+        runlog_checkpoint(log);
+    return 0;
+}
+
+void runlog_rollback(struct runlog *log)
+{
+    if (log->db.sql && !sqlite3_get_autocommit(log->db.sql))
+        sqlite3_exec(log->db.sql, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int runlog_end(struct runlog *log, int rc, struct err *err)
+{
+    if (!rc)
+        rc = runlog_commit(log, err);
+    if (rc)
+        runlog_rollback(log);
+    return rc;
+}
+
+int runlog_write(struct runlog *log, const char *text, const char *doing, struct err *err,
+                 const char *types, ...)
+{
+    int     own = sqlite3_get_autocommit(log->db.sql), rc = own ? runlog_begin(log, err) : 0;
+    va_list ap;
+
+    va_start(ap, types);
+    if (!rc)
+        rc = db_run_v(&log->db, text, doing, err, types, ap);
+    va_end(ap);
+    return own ? runlog_end(log, rc, err) : rc;
+}
+
+/* Where somebody reads an earlier commit, it goes as far as that one. */
+void runlog_checkpoint(struct runlog *log)
+{
+    struct run_lock *l = &log->lock;
+    uint64_t         before = l->begun, reached = l->commits;
+    int              pages, done, known = RUNLOG_ENDS;
+
+    l->begun = l->commits;
+    if (run_lock_note(l)) {
+        l->begun = before;
+        return;
+    }
+    if (sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &done))
+        return;
+    if (done == pages)
+        l->taken = l->commits;
+    while (reached > before && known && log->ends[reached % RUNLOG_ENDS] > done)
+        reached--, known--;
+    if (known)
+        l->begun = reached;
+    run_lock_note(l);
 }
 
 void runlog_close(struct runlog *log)
@@ -357,45 +435,15 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     runlog_rollback(log);
-    for (int i = 0; i < SQLS; i++)
-        sqlite3_finalize(log->stmt[i]);
-    if (log->db && log->writes) // best effort: the WAL is as durable
-        sqlite3_wal_checkpoint_v2(log->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    sqlite3_close_v2(log->db);
-    if (log->writes)
-        lock_write(log, 0); // a failure leaves who is dead there, which is seen
-    if (log->lock_fd >= 0)
-        close(log->lock_fd);
-    free(log->path);
+    if (log->counts)
+        runlog_checkpoint(log);
+    db_close(&log->db);
+    run_lock_release(&log->lock);
+    free(log->db.path);
     free(log);
 }
 
-struct sqlite3 *runlog_db(struct runlog *log)
+const char *runlog_path(const struct runlog *log)
 {
-    return log->db;
-}
-
-/* ---- transactions ---- */
-
-int runlog_begin(struct runlog *log, struct err *err)
-{
-    int moved = 0;
-
-    if (sqlite3_file_control(log->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
-        return err_set(err, -ENOENT,
-                       "%s was removed or renamed while the run used it; bring it back and go on "
-                       "with --resume",
-                       log->path);
-    return runlog_db_run(log, SQL_BEGIN, "beginning a transaction", err, "");
-}
-
-int runlog_commit(struct runlog *log, struct err *err)
-{
-    return runlog_db_run(log, SQL_COMMIT, "committing", err, "");
-}
-
-void runlog_rollback(struct runlog *log)
-{
-    if (log->db && !sqlite3_get_autocommit(log->db))
-        sqlite3_exec(log->db, "ROLLBACK", NULL, NULL, NULL);
+    return log->db.path;
 }

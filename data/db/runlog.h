@@ -1,8 +1,7 @@
 /* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). The files of
- * runlog own the connection, the schema of the measuring tables and their bounded size;
- * offload/journal.c adds the journal's own tables through runlog_db. One thread uses a runlog at a
- * time. docs/design.md has the tables: runs, steps, spans, traffic, evals, devices; views for the
- * paper's breakdown. */
+ * runlog own the measuring tables and their bounded size; the journal's rows are ledger.h's. One
+ * thread uses a runlog at a time. docs/design.md has the tables: runs, steps, spans, traffic,
+ * evals, devices; views for the paper's breakdown. */
 #ifndef DATA_DB_RUNLOG_H
 #define DATA_DB_RUNLOG_H
 
@@ -11,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sqlite3;
 struct runlog;
 
 enum runlog_phase {
@@ -37,52 +35,51 @@ enum runlog_phase {
 };
 extern const char *const runlog_phase_names[PHASES];
 
-/* How long another program that holds a database (someone's sqlite3 in a transaction) is waited
- * for: after notice_ms, say() gets a sentence that names what is waited for, and from then on NULL
- * about ten times a second; where it returns other than 0, the wait ends. After limit_ms it ends
- * anyway. Either is an error with a sentence (-EINTR, -EBUSY), and that database is not waited for
- * again. say() is called on the thread that waits. Of the whole process: set it before a database
- * is opened. Until then: 2 s, 10 minutes, nobody is told. */
-struct runlog_wait {
-    uint64_t notice_ms, limit_ms;
-    int (*say)(void *ctx, const char *sentence);
-    void *ctx;
-};
-void runlog_set_wait(const struct runlog_wait *wait);
-
 /* Create path (must not exist; the caller closes it, then renames it, when the run is complete: an
  * open one has its WAL beside it, by name) or open an existing one. durable: synchronous=FULL, else
  * OFF. Unless read_only, holds run.lock in the same folder against a second process; a busy one is
  * refused with the holder's pid and host (written in run.lock, which stays). read_only: where
  * nothing can be written beside the database (a read-only mount, another user's folder, a full
  * disk) it is read all the same, with its log; processes that write are then kept away as by
- * runlog_lock_reading. */
-int  runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
+ * runlog_lock_reading. One of an older format is brought to this one, in the file by who writes. */
+int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 /* A run whose log (run.db-wal) is damaged, so that runlog_open refuses it: what is whole of it, for
  * reading, as an earlier commit left it; writes nothing. 0 also where no damage is known: then all
  * is there (*past 0). -EBADMSG: nothing that can be relied on. */
 int  runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err);
-/* Cut the log, so that the run is what runlog_open_past shows, for good (wal_cut). Nobody may have
- * it open. */
+/* Cut the log, so that the run is what runlog_open_past shows, for good; all that the log was is
+ * kept in run.db-wal.damaged. Nobody may have it open. A kill leaves it damaged or cut. */
 int  runlog_cut(const char *path, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
 /* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and
  * can be read; -EBUSY where one is at work. */
 int  runlog_lock_reading(struct runlog *log, struct err *err);
-struct sqlite3 *runlog_db(struct runlog *log);
-/* The sentence of SQLite's last error while `doing` something; returns its -errno. */
-int runlog_fail(struct runlog *log, const char *doing, struct err *err);
+const char *runlog_path(const struct runlog *log);
 
-int runlog_begin(struct runlog *log, struct err *err);    // BEGIN IMMEDIATE
-int runlog_commit(struct runlog *log, struct err *err);
+/* What is written outside of a transaction is one of its own. */
+int  runlog_begin(struct runlog *log, struct err *err);
+int  runlog_commit(struct runlog *log, struct err *err);
 void runlog_rollback(struct runlog *log);
+int  runlog_end(struct runlog *log, int rc, struct err *err); // commits where rc is 0, else rolls back
+
+/* How commits reach the drive: not by us; with a later one, or a checkpoint; each before it
+ * returns. */
+enum runlog_sync { RUNLOG_SYNC_NONE, RUNLOG_SYNC_LATER, RUNLOG_SYNC_ALL };
+int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err);
+
+/* Take the log into run.db, as far as who reads allows. Committing does, where the log has
+ * runlog_log_pages pages: 1000, unless that is set before. */
+void            runlog_checkpoint(struct runlog *log);
+extern unsigned runlog_log_pages;
 
 /* The run's settings: a key and a text value (the options' rows, config, host, CPU, versions,
  * notices). */
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err);
-/* Copies the value into buf; -ENOENT (without a sentence) if there is none. */
+/* The value: malloced, or copied into buf; -ENOENT (without a sentence) if there is none. */
+int runlog_text(struct runlog *log, const char *key, char **out, struct err *err);
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
+int runlog_unset(struct runlog *log, const char *key, struct err *err);
 /* A line of notice (a fall-back, a skipped step, ...) with the time. */
 int runlog_notice(struct runlog *log, const char *text, struct err *err);
 
@@ -122,6 +119,7 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
 
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend,
                   const char *disk, uint64_t bytes, struct err *err);
+int runlog_devices_forget(struct runlog *log, struct err *err); // all of them
 
 /* Everything that can be said of the database alone, for `siTrain check`: its pages and indices
  * (SQLite's own check), a sum of every setting, step and evaluation, and steps without a hole.

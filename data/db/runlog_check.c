@@ -5,7 +5,7 @@
  * flipped bit; our sums see that, and a hole in the steps shows rows that were lost with whole
  * pages. A row without a sum is of a run that was made before there were any, and passes. Mending
  * never makes up a number: a step's become NULL, an evaluation's row goes. */
-#include "data/db/runlog_db.h"
+#include "data/db/runlog_parts.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,31 +21,23 @@
  * small, however long the run. */
 int runlog_check_settings(struct runlog *log, struct err *err)
 {
-    sqlite3_stmt *st = NULL;
-    int           rc = 0, got;
+    static const char reading[] = "reading the settings";
+    sqlite3_stmt     *st = NULL;
+    int               got, rc = db_check_table(&log->db, "runs", err);
 
-    if (sqlite3_prepare_v2(log->db, "PRAGMA integrity_check('runs')", -1, &st, NULL) ||
-        sqlite3_step(st) != SQLITE_ROW)
-        rc = runlog_fail(log, "checking the settings", err);
-    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok"))
-        rc = err_set(err, -EBADMSG, "%s: the table of settings (runs) is damaged", log->path);
-    sqlite3_finalize(st);
     if (rc)
         return rc;
-    if (sqlite3_prepare_v2(log->db, "SELECT key, value, crc FROM runs", -1, &st, NULL))
-        return runlog_fail(log, "reading the settings", err);
-    while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
+    got = db_row(&log->db, &st, "SELECT key, value, crc FROM runs", reading, err, "");
+    for (; got > 0 && !rc; got = rc ? rc : db_next(&log->db, st, reading, err)) {
         const char *key = (const char *)sqlite3_column_text(st, 0);
         const char *value = (const char *)sqlite3_column_text(st, 1);
 
         if (!key || !value || sqlite3_column_int64(st, 2) != runlog_setting_sum(key, value))
             rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)",
-                         log->path, key ? key : "of a row");
+                         log->db.path, key ? key : "of a row");
     }
-    if (!rc && got != SQLITE_DONE)
-        rc = runlog_fail(log, "reading the settings", err);
-    sqlite3_finalize(st);
-    return rc;
+    sqlite3_reset(st);
+    return got;
 }
 
 /* ---- everything ---- */
@@ -65,7 +57,7 @@ static void say_damage(struct checking *c, const char *fmt, ...)
 {
     char    text[sizeof((struct err *)0)->text];
     va_list ap;
-    int     n = snprintf(text, sizeof text, "%.800s: ", c->log->path);
+    int     n = snprintf(text, sizeof text, "%.800s: ", c->log->db.path);
 
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
@@ -80,13 +72,13 @@ static int check_rows(struct checking *c, const char *sql,
                       void (*row)(struct checking *c, sqlite3_stmt *st))
 {
     sqlite3_stmt *st = NULL;
-    int           got = sqlite3_prepare_v2(c->log->db, sql, -1, &st, NULL);
+    int           got = sqlite3_prepare_v2(c->log->db.sql, sql, -1, &st, NULL);
 
     while (got == SQLITE_OK || got == SQLITE_ROW)
         if ((got = sqlite3_step(st)) == SQLITE_ROW)
             row(c, st);
     if (got != SQLITE_DONE)
-        say_damage(c, "%s", sqlite3_errmsg(c->log->db));
+        say_damage(c, "%s", sqlite3_errmsg(c->log->db.sql));
     sqlite3_finalize(st);
     return got == SQLITE_DONE;
 }
@@ -122,15 +114,10 @@ static void steps_forget(struct checking *c, uint64_t from, uint64_t end)
 
 static void eval_forget(struct checking *c, sqlite3_stmt *st)
 {
-    sqlite3_stmt *drop = NULL;
-
-    if (!c->mend || sqlite3_prepare_v2(c->log->db, "DELETE FROM evals WHERE step = ? AND name IS ?",
-                                       -1, &drop, NULL))
-        return;
-    sqlite3_bind_int64(drop, 1, sqlite3_column_int64(st, 0));
-    sqlite3_bind_value(drop, 2, sqlite3_column_value(st, 1));
-    c->out->mended += sqlite3_step(drop) == SQLITE_DONE;
-    sqlite3_finalize(drop);
+    c->out->mended +=
+        c->mend && !runlog_write(c->log, "DELETE FROM evals WHERE step = ? AND name IS ?",
+                                 "removing an evaluation", NULL, "ut", sqlite3_column_int64(st, 0),
+                                 (const char *)sqlite3_column_text(st, 1));
 }
 
 /* Rows come by step, each once: it is the key. */
@@ -162,18 +149,8 @@ static void step_row(struct checking *c, sqlite3_stmt *st)
     c->out->steps = s.step + 1;
 }
 
-/* All rows of steps; whether they could be read. A database of before has no sums. */
-static int check_steps(struct checking *c)
-{
-    return check_rows(c,
-                      runlog_db_has_sums(c->log, "steps") ? "SELECT step, tokens, loss, lr, "
-                                                            "grad_norm, clipped, skipped, sum FROM "
-                                                            "steps ORDER BY step"
-                                                          : "SELECT step, tokens, loss, lr, "
-                                                            "grad_norm, clipped, skipped, NULL "
-                                                            "FROM steps ORDER BY step",
-                      step_row);
-}
+static const char all_steps[] =
+    "SELECT step, tokens, loss, lr, grad_norm, clipped, skipped, sum FROM steps ORDER BY step";
 
 static void eval_row(struct checking *c, sqlite3_stmt *st)
 {
@@ -194,20 +171,16 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
 {
     struct checking c = { log, out, say, ctx, mend };
     struct stat     st;
-    int             sums = runlog_db_has_sums(log, "evals");
 
     *out = (struct runlog_check){ 0 };
-    if (stat(log->path, &st))
-        return err_set(err, -errno, "%s: %s", log->path, strerror(errno));
+    if (stat(log->db.path, &st))
+        return err_set(err, -errno, "%s: %s", log->db.path, strerror(errno));
     out->bytes = (uint64_t)st.st_size;
     if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
         return 0; // rows of damaged pages say nothing
     check_rows(&c, "SELECT key FROM runs", setting_row);
-    check_steps(&c);
-    check_rows(&c,
-               sums ? "SELECT step, name, value, sum FROM evals"
-                    : "SELECT step, name, value, NULL FROM evals",
-               eval_row);
+    check_rows(&c, all_steps, step_row);
+    check_rows(&c, "SELECT step, name, value, sum FROM evals", eval_row);
     return 0;
 }
 
@@ -225,7 +198,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
     struct err          first = { 0 };
     struct checking     c = { log, &found, say_first, &first, 0 };
 
-    check_steps(&c);
+    check_rows(&c, all_steps, step_row);
     if (!found.damaged && found.steps < n)
         say_damage(&c, "table steps: it ends after step %llu, but %llu steps were committed",
                    (unsigned long long)found.steps, (unsigned long long)n);

@@ -7,14 +7,16 @@
  * Size: a step is stored whole when it comes, being the newest; `whole` lists the steps that will
  * have to be folded once 100 newer ones exist. So nothing is searched: each runlog_measure folds
  * the one step (or, after a gap, the few) that fell out of the window. */
-#include "data/db/runlog_db.h"
+#include "data/db/runlog_parts.h"
 
 #include "data/base/crc32c.h"
+#include "data/db/real_bits.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
@@ -47,16 +49,6 @@ uint32_t runlog_setting_sum(const char *key, const char *value)
     return crc32c(crc32c(0, key, strlen(key) + 1), value, strlen(value));
 }
 
-/* A number as SQLite gives it back: any NaN is NULL, and zero has no sign. */
-static uint64_t real_bits(double x)
-{
-    uint64_t bits;
-
-    x += 0.0;
-    memcpy(&bits, &x, sizeof bits);
-    return x == x ? bits : UINT64_MAX;
-}
-
 uint32_t runlog_step_sum(const struct runlog_step *s)
 {
     uint64_t row[] = { s->step,
@@ -81,36 +73,54 @@ uint32_t runlog_eval_sum(uint64_t step, const char *name, double value)
 
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err)
 {
-    return runlog_db_run(log, SQL_SET, "writing a setting", err, "tti", key, value,
-                         (sqlite3_int64)runlog_setting_sum(key, value));
+    return runlog_write(log, "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", "writing a setting",
+                        err, "ttu", key, value, (uint64_t)runlog_setting_sum(key, value));
+}
+
+int runlog_unset(struct runlog *log, const char *key, struct err *err)
+{
+    return runlog_write(log, "DELETE FROM runs WHERE key = ?", "removing a setting", err, "t", key);
+}
+
+int runlog_text(struct runlog *log, const char *key, char **out, struct err *err)
+{
+    sqlite3_stmt *st;
+    int           rc = db_row(&log->db, &st, "SELECT value FROM runs WHERE key = ?",
+                              "reading a setting", err, "t", key);
+    const char   *text = rc > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
+
+    *out = text ? strdup(text) : NULL;
+    if (rc >= 0)
+        rc = *out ? 0 : text ? err_set(err, -ENOMEM, "%s: out of memory", log->db.path) : -ENOENT;
+    sqlite3_reset(st);
+    return rc;
 }
 
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err)
 {
-    int         rc = runlog_db_row(log, SQL_GET, "reading a setting", err, "t", key);
-    const char *text = rc > 0 ? (const char *)sqlite3_column_text(log->stmt[SQL_GET], 0) : NULL;
+    char *text;
+    int   rc = runlog_text(log, key, &text, err);
 
-    if (rc >= 0)
-        rc = text ? 0 : -ENOENT;
     if (!rc && (size_t)snprintf(buf, size, "%s", text) >= size)
         rc = err_set(err, -E2BIG, "%s: the setting %s has %zu bytes; at most %zu were expected",
-                     log->path, key, strlen(text), size - 1);
-    if (log->stmt[SQL_GET])
-        sqlite3_reset(log->stmt[SQL_GET]);
+                     log->db.path, key, strlen(text), size - 1);
+    free(text);
     return rc;
 }
 
 int runlog_notice(struct runlog *log, const char *text, struct err *err)
 {
-    return runlog_db_run(log, SQL_NOTICE, "writing a notice", err, "t", text);
+    return runlog_write(log, "INSERT INTO notices (time, text)"
+                        " VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ?)",
+                        "writing a notice", err, "t", text);
 }
 
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err)
 {
-    return runlog_db_run(log, SQL_STEP, "writing a step's row", err, "iidddiidii",
-                         (sqlite3_int64)s->step, (sqlite3_int64)s->tokens, s->loss, s->lr,
-                         s->grad_norm, (sqlite3_int64)s->clipped, (sqlite3_int64)s->skipped,
-                         s->seconds, (sqlite3_int64)s->peak_rss, (sqlite3_int64)runlog_step_sum(s));
+    return runlog_write(log, "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        "writing a step's row", err, "uudddiiduu", s->step, s->tokens, s->loss,
+                        s->lr, s->grad_norm, s->clipped, s->skipped, s->seconds, s->peak_rss,
+                        (uint64_t)runlog_step_sum(s));
 }
 
 int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
@@ -125,64 +135,82 @@ int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
 int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss,
                      struct err *err)
 {
-    return runlog_db_run(log, SQL_STEP_DONE, "writing a step's row", err, "dii", seconds,
-                         (sqlite3_int64)peak_rss, (sqlite3_int64)step);
+    return runlog_write(log, "UPDATE steps SET seconds = ?, peak_rss = ? WHERE step = ?",
+                        "writing a step's row", err, "duu", seconds, peak_rss, step);
 }
 
 int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err)
 {
-    return runlog_db_run(log, SQL_EVAL, "writing an evaluation", err, "itdi", (sqlite3_int64)step,
-                         name, value, (sqlite3_int64)runlog_eval_sum(step, name, value));
+    return runlog_write(log, "INSERT OR REPLACE INTO evals VALUES (?, ?, ?, ?)",
+                        "writing an evaluation", err, "utdu", step, name, value,
+                        (uint64_t)runlog_eval_sum(step, name, value));
 }
 
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend,
                   const char *disk, uint64_t bytes, struct err *err)
 {
-    return runlog_db_run(log, SQL_DEVICE, "writing a device", err, "ittti", (sqlite3_int64)device,
-                         path, backend, disk, (sqlite3_int64)bytes);
+    return runlog_write(log, "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?)",
+                        "writing a device", err, "itttu", device, path, backend, disk, bytes);
+}
+
+int runlog_devices_forget(struct runlog *log, struct err *err)
+{
+    return runlog_write(log, "DELETE FROM devices", "removing devices", err, "");
 }
 
 /* ---- measurements ---- */
 
+static const char folding[] = "folding an old step", measuring[] = "writing a step's measurements";
+
+/* The first value of a row, or `none`. */
+static int first_of(struct runlog *log, const char *text, uint64_t bound, int64_t none,
+                    int64_t *out, struct err *err)
+{
+    sqlite3_stmt *st;
+    int           got = db_row(&log->db, &st, text, folding, err, "u", bound);
+
+    *out = got > 0 ? sqlite3_column_int64(st, 0) : none;
+    sqlite3_reset(st);
+    return got < 0 ? got : 0;
+}
+
 /* Folded rows are appended, then the step's rows that were there before are dropped: theirs are the
  * rowids up to `last`. */
-static int fold_step(struct runlog *log, sqlite3_int64 step, struct err *err)
+static int fold_step(struct runlog *log, uint64_t step, struct err *err)
 {
-    static const enum runlog_sql of[2][3] = { { SQL_SPANS_LAST, SQL_SPANS_FOLD, SQL_SPANS_DROP },
-                                              { SQL_TRAFFIC_LAST, SQL_TRAFFIC_FOLD,
-                                                SQL_TRAFFIC_DROP } };
-    const char *doing = "folding an old step";
+    static const struct { const char *last, *fold, *drop; } of[] = {
+        { "SELECT max(rowid) FROM spans WHERE step = ?",
+          "INSERT INTO spans SELECT step, phase, -1, -1, 0, sum(end_ns - start_ns), sum(bytes)"
+          " FROM spans WHERE step = ? GROUP BY phase",
+          "DELETE FROM spans WHERE step = ? AND rowid <= ?" },
+        { "SELECT max(rowid) FROM traffic WHERE step = ?",
+          "INSERT INTO traffic SELECT step, phase, link, -1, class, direction, sum(bytes),"
+          " sum(padding_bytes) FROM traffic WHERE step = ? GROUP BY phase, link, class, direction",
+          "DELETE FROM traffic WHERE step = ? AND rowid <= ?" },
+    };
+    int rc = 0;
 
-    for (int t = 0; t < 2; t++) {
-        sqlite3_int64 last = 0;
-        int           rc = runlog_db_row(log, of[t][0], doing, err, "");
+    for (int t = 0; t < 2 && !rc; t++) {
+        int64_t last;
 
-        if (rc > 0)
-            last = sqlite3_column_int64(log->stmt[of[t][0]], 0);
-        sqlite3_reset(log->stmt[of[t][0]]);
-        if (rc >= 0)
-            rc = runlog_db_run(log, of[t][1], doing, err, "i", step);
+        rc = first_of(log, of[t].last, step, 0, &last, err);
         if (!rc)
-            rc = runlog_db_run(log, of[t][2], doing, err, "ii", step, last);
-        if (rc)
-            return rc;
+            rc = db_run(&log->db, of[t].fold, folding, err, "u", step);
+        if (!rc)
+            rc = db_run(&log->db, of[t].drop, folding, err, "uu", step, last);
     }
-    return runlog_db_run(log, SQL_WHOLE_DELETE, doing, err, "i", step);
+    return rc ? rc : db_run(&log->db, "DELETE FROM whole WHERE step = ?", folding, err, "u", step);
 }
 
 static int fold_old(struct runlog *log, uint64_t newest, struct err *err)
 {
-    sqlite3_int64 step = 0, until = (sqlite3_int64)newest - KEEP_LAST;
-    int           rc;
+    int64_t step;
+    int     rc;
 
-    while ((rc = runlog_db_row(log, SQL_WHOLE_NEXT, "folding an old step", err, "i", until)) > 0) {
-        step = sqlite3_column_int64(log->stmt[SQL_WHOLE_NEXT], 0);
-        sqlite3_reset(log->stmt[SQL_WHOLE_NEXT]);
-        rc = fold_step(log, step, err);
-        if (rc)
-            return rc;
-    }
-    sqlite3_reset(log->stmt[SQL_WHOLE_NEXT]);
+    while (!(rc = first_of(log, "SELECT step FROM whole WHERE step <= ? ORDER BY step LIMIT 1",
+                           newest - KEEP_LAST, -1, &step, err)) && step >= 0)
+        if ((rc = fold_step(log, (uint64_t)step, err)))
+            break;
     return rc;
 }
 
@@ -190,30 +218,31 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
                    size_t n_spans, const struct runlog_traffic *traffic, size_t n_traffic,
                    struct err *err)
 {
-    const char   *doing = "writing a step's measurements";
-    sqlite3_int64 at = (sqlite3_int64)step;
-    int           rc = runlog_db_run(log, SQL_SPANS_DELETE, doing, err, "i", at);
+    int own = sqlite3_get_autocommit(log->db.sql), rc = own ? runlog_begin(log, err) : 0;
 
     if (!rc)
-        rc = runlog_db_run(log, SQL_TRAFFIC_DELETE, doing, err, "i", at);
+        rc = db_run(&log->db, "DELETE FROM spans WHERE step = ?", measuring, err, "u", step);
+    if (!rc)
+        rc = db_run(&log->db, "DELETE FROM traffic WHERE step = ?", measuring, err, "u", step);
     for (size_t i = 0; i < n_spans && !rc; i++) {
         const struct runlog_span *s = &spans[i];
 
-        rc = runlog_db_run(log, SQL_SPAN, doing, err, "itiiiii", at, runlog_phase_names[s->phase],
-                           (sqlite3_int64)s->block, (sqlite3_int64)s->device,
-                           (sqlite3_int64)s->start_ns, (sqlite3_int64)s->end_ns,
-                           (sqlite3_int64)s->bytes);
+        rc = db_run(&log->db, "INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?)", measuring, err,
+                    "utiiuuu", step, runlog_phase_names[s->phase], s->block, s->device, s->start_ns,
+                    s->end_ns, s->bytes);
     }
     for (size_t i = 0; i < n_traffic && !rc; i++) {
         const struct runlog_traffic *t = &traffic[i];
 
-        rc = runlog_db_run(log, SQL_TRAFFIC, doing, err, "ittittii", at,
-                           runlog_phase_names[t->phase], t->link, (sqlite3_int64)t->device, t->cls,
-                           t->dir, (sqlite3_int64)t->bytes, (sqlite3_int64)t->padding_bytes);
+        rc = db_run(&log->db, "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)", measuring, err,
+                    "uttittuu", step, runlog_phase_names[t->phase], t->link, t->device, t->cls,
+                    t->dir, t->bytes, t->padding_bytes);
     }
     if (!rc && step >= KEEP_FIRST && step % KEEP_EVERY)
-        rc = runlog_db_run(log, SQL_WHOLE_ADD, doing, err, "i", at);
-    return rc ? rc : fold_old(log, step, err);
+        rc = db_run(&log->db, "INSERT OR IGNORE INTO whole VALUES (?)", measuring, err, "u", step);
+    if (!rc && step >= KEEP_LAST)
+        rc = fold_old(log, step, err);
+    return own ? runlog_end(log, rc, err) : rc;
 }
 
 /* ---- reports ---- */
@@ -227,13 +256,13 @@ int runlog_query(struct runlog *log, const char *sql,
     sqlite3_stmt *st = NULL;
     int           n, got, rc = 0;
 
-    if (sqlite3_prepare_v2(log->db, sql, -1, &st, NULL))
-        return runlog_fail(log, "a query", err);
+    if (sqlite3_prepare_v2(log->db.sql, sql, -1, &st, NULL))
+        return db_fail(&log->db, "a query", err);
     n = sqlite3_column_count(st);
     assert(sqlite3_stmt_readonly(st) && n <= COLUMNS);
     while (!rc && (got = sqlite3_step(st)) != SQLITE_DONE) {
         if (got != SQLITE_ROW) {
-            rc = runlog_fail(log, "a query", err);
+            rc = db_fail(&log->db, "a query", err);
             break;
         }
         for (int i = 0; i < n; i++) {

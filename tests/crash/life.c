@@ -16,7 +16,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,14 +211,13 @@ int life(const struct plan *p, struct witness *w, struct err *err)
     int            rc = 0;
 
     *err = (struct err){ 0 };
+    runlog_log_pages = p->checkpoint ? (unsigned)p->checkpoint : 1000;
     if (p->storage == LYING)
         storage_lie(1);
     if (p->create && !is_there(DIR "/run.db"))
         rc = life_make(p, err);
     if (!rc)
         rc = runlog_open(&log, DIR "/run.db", 0, p->storage != NO_FLUSHES, err);
-    if (!rc && p->checkpoint)
-        sqlite3_wal_autocheckpoint(runlog_db(log), p->checkpoint);
     if (!rc)
         rc = work(p, log, w, err);
     runlog_close(log);
@@ -228,22 +226,17 @@ int life(const struct plan *p, struct witness *w, struct err *err)
 
 /* ---- what it has become ---- */
 
-/* The rows of steps: each once, in order. */
-static int rows_read(struct runlog *log, struct state *out)
+/* A row of steps: each once, in order. */
+static int row_read(void *ctx, int n, const char **values, const char **names)
 {
-    sqlite3_stmt *st;
-    int           n = 0;
+    struct state *out = ctx;
 
-    if (sqlite3_prepare_v2(runlog_db(log), "SELECT step, loss, skipped FROM steps ORDER BY step",
-                           -1, &st, NULL))
-        return -1;
-    while (sqlite3_step(st) == SQLITE_ROW && n < STEPS && sqlite3_column_int(st, 0) == n) {
-        out->loss[n] = sqlite3_column_double(st, 1);
-        out->skipped |= (uint64_t)sqlite3_column_int(st, 2) << n;
-        n++;
-    }
-    sqlite3_finalize(st);
-    return n;
+    (void)n, (void)names;
+    if (out->rows >= STEPS || atoi(values[0]) != out->rows)
+        return 1;
+    out->loss[out->rows] = strtod(values[1], NULL);
+    out->skipped |= (uint64_t)atoi(values[2]) << out->rows++;
+    return 0;
 }
 
 static uint32_t stored_sum(const char *path, uint64_t off, size_t n)
@@ -265,42 +258,35 @@ static uint32_t stored_sum(const char *path, uint64_t off, size_t n)
 static int devices_state(const struct run_config *cfg, int honest, struct state *out,
                          struct err *found)
 {
-    struct store         st;
-    struct journal      *j;
-    struct journal_state js;
-    struct journal_sub   subs[MAX_SUBS];
-    struct journal_grad  grads[MAX_SUBS];
-    int                  rc = devices_layout(&st, cfg, found);
+    struct store   st;
+    struct journal j;
+    int            rc = devices_layout(&st, cfg, found);
 
     assert(rc == 0 && st.n_subs <= MAX_SUBS);
-    rc = journal_open(&j, cfg->log, st.n_subs, &js, subs, grads, found);
-    if (rc) {
-        store_release(&st);
-        return rc;
-    }
-    journal_close(j);
-    out->n = st.n_subs;
-    for (size_t i = 0; i < st.n_subs; i++) {
+    rc = journal_open(&j, cfg->log, st.n_subs, 0, found);
+    out->n = rc ? 0 : st.n_subs;
+    for (size_t i = 0; i < out->n; i++) {
         const struct store_sub *u = &st.subs[i];
-        uint64_t                slot = store_slot_off(&st, u->class_, subs[i].slot);
+        uint64_t                slot = store_slot_off(&st, u->class_, j.subs[i].slot);
         char                    path[96];
 
         snprintf(path, sizeof path, DIR "/dev%zu/states%s%s", u->device, cfg->layout ? "-" : "",
                  cfg->layout ? cfg->layout : "");
-        out->sub[i].version = subs[i].version;
+        out->sub[i].version = j.subs[i].version;
         out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
         out->sub[i].wire = stored_sum(path, slot + store_state_bytes(&st, u->n_pad),
                                       store_wire_bytes(&st, u->n_pad));
         if (honest) // of a step that is complete: nobody reads it again, and what is lost of it is
                     // not missed
-            out->sub[i].grad = grads[i].crc;
+            out->sub[i].grad = j.grads[i].crc;
         if (cfg->error_feedback)
             out->sub[i].residual =
-                stored_sum(path, store_residual_off(u, js.applied), store_residual_bytes(u->n_pad));
-        if (out->sub[i].states != subs[i].states_crc || out->sub[i].wire != subs[i].wire_crc)
+                stored_sum(path, store_residual_off(u, j.state.applied), store_residual_bytes(u->n_pad));
+        if (out->sub[i].states != j.subs[i].states_crc || out->sub[i].wire != j.subs[i].wire_crc)
             rc = err_set(found, -EBADMSG,
                          "the slot of subgroup %zu is damaged: its next reader finds it", i);
     }
+    journal_close(&j);
     store_release(&st);
     return rc;
 }
@@ -331,7 +317,8 @@ int life_state(const struct plan *p, struct state *out, struct err *err)
     rc = config_now(&cfg, p, log, layout, err);
     if (!rc)
         rc = run_position(&cfg, &out->next_step, &out->applied, err);
-    out->rows = rows_read(log, out);
+    runlog_query(log, "SELECT step, printf('%!.17g', loss), skipped FROM steps ORDER BY step",
+                 row_read, out, NULL);
     if (!rc)
         rc = p->mode == RUN_MEM ? image_state_read(&cfg, out, err)
                                 : devices_state(&cfg, p->storage == HONEST, out, err);

@@ -22,7 +22,7 @@ struct plan {
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;
-    int checkpoint; // pages of run.db's log after which it is moved into run.db; 0: SQLite's own
+    int checkpoint; // pages of run.db's log after which it is moved into run.db; 0: 1000
                     // 1000
     int skip;       // the step whose gradients are not finite; NEVER
     enum { HONEST, LYING, NO_FLUSHES } storage; // flushes that do nothing; --durability none

@@ -137,10 +137,18 @@ void storage_free(struct storage *saved)
     free(saved);
 }
 
+static unsigned boots;
+
+unsigned storage_boots(void)
+{
+    return boots;
+}
+
 void storage_load(const struct storage *saved)
 {
     static const struct storage empty;
 
+    boots++;
     storage_release(&machine);
     storage_copy(&machine, saved ? saved : &empty);
     cut = lying = 0;
@@ -346,6 +354,7 @@ void storage_power_on(uint64_t seed)
 {
     struct dice d = { seed, 0 };
 
+    boots++;
     loose = (unsigned)machine.n_changes;
     names_land(&d);
     for (int i = 0; i < machine.n_files; i++) {

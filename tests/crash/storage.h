@@ -30,6 +30,7 @@ void storage_lie(int lies);
 /* The power is back: what was not durable has been kept, lost or torn as this seed says. 0 loses
  * all of it, 1 keeps all. */
 void storage_power_on(uint64_t seed);
+unsigned storage_boots(void); // how often it came back, or another machine was loaded
 /* How many changes were not durable when the power went. */
 unsigned storage_loose(void);
 

@@ -3,6 +3,7 @@
 #include "tests/fuzz/database.h"
 
 #include "data/base/crc32c.h"
+#include "data/db/real_bits.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -16,8 +17,13 @@ static void sum_of(sqlite3_context *c, int n, sqlite3_value **v)
 {
     uint32_t crc = 0;
 
-    for (int i = 0; i < n; i++)
-        crc = crc32c(crc, &(sqlite3_int64){ sqlite3_value_int64(v[i]) }, 8);
+    for (int i = 0; i < n; i++) {
+        uint64_t bits = sqlite3_value_type(v[i]) == SQLITE_FLOAT
+                            ? real_bits(sqlite3_value_double(v[i]))
+                            : (uint64_t)sqlite3_value_int64(v[i]);
+
+        crc = crc32c(crc, &bits, sizeof bits);
+    }
     sqlite3_result_int64(c, crc);
 }
 
@@ -29,16 +35,6 @@ static void sum_of_text(sqlite3_context *c, int n, sqlite3_value **v)
     (void)n;
     if (key && value)
         sqlite3_result_int64(c, crc32c(crc32c(0, key, strlen(key) + 1), value, strlen(value)));
-}
-
-static void sum_of_state(sqlite3_context *c, int n, sqlite3_value **v)
-{
-    sqlite3_int64 head[2] = { sqlite3_value_int64(v[0]), sqlite3_value_int64(v[1]) };
-    const void   *blob = sqlite3_value_blob(v[2]);
-
-    (void)n;
-    sqlite3_result_int64(c, crc32c(crc32c(0, head, sizeof head), blob ? blob : "",
-                                   (size_t)sqlite3_value_bytes(v[2])));
 }
 
 /* Nothing outside the file. */
@@ -67,7 +63,6 @@ static void run_sql(const char *name, const struct fuzz_in *text)
         !sqlite3_exec(db, "PRAGMA locking_mode=EXCLUSIVE", NULL, NULL, NULL)) {
         sqlite3_create_function(db, "sum_of", -1, SQLITE_UTF8, NULL, sum_of, NULL, NULL);
         sqlite3_create_function(db, "sum_of_text", 2, SQLITE_UTF8, NULL, sum_of_text, NULL, NULL);
-        sqlite3_create_function(db, "sum_of_state", 3, SQLITE_UTF8, NULL, sum_of_state, NULL, NULL);
         sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 20);
         sqlite3_set_authorizer(db, authorise, NULL);
         sqlite3_progress_handler(db, 20000, stop, NULL);
@@ -104,12 +99,15 @@ static void change(const char *name, size_t size, struct fuzz_in *in)
 void database_change(const char *name, const struct database *of, struct fuzz_in *in)
 {
     static const char *const tails[] = { "-wal", "-shm", "-journal" };
+    const char              *slash = strrchr(name, '/');
     char                     beside[128];
 
     for (size_t i = 0; i < 3; i++) {
         snprintf(beside, sizeof beside, "%s%s", name, tails[i]);
         fuzz_remove(beside);
     }
+    snprintf(beside, sizeof beside, "%.*srun.lock", slash ? (int)(slash - name) + 1 : 0, name);
+    fuzz_remove(beside); // it knows of commits that are not in this file
     fuzz_put(name, of->p, of->n);
     for (int i = 0; in->n && i < 8; i++)
         change(name, of->n, in);

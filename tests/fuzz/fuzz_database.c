@@ -65,17 +65,17 @@ static void start(void)
 {
     struct runlog           *log;
     struct err               err;
-    struct journal_sub       subs[SUBS] = { { 0, 1, 2, 0 }, { 1, 3, 4, 0 }, { 2, 5, 6, 0 } };
+    struct journal_sub subs[SUBS] = { { 0, 1, 2, 0 }, { 1, 3, 4, 0 }, { 2, 5, 6, 0 } };
     struct params_source     init = { .read = ones };
-    static const uint32_t    residuals[SUBS] = { 7, 8, 9 };
+    uint32_t           residuals[SUBS] = { 7, 8, 9 };
     struct run_config        cfg;
 
     FUZZ_CHECK(!runlog_create(&log, fuzz_path("run.db"), 0, &err));
     cfg = config(log);
     FUZZ_CHECK(!runlog_set(log, "id", "0123", &err) &&
                !runlog_set(log, "option.mode", "mem", &err));
-    FUZZ_CHECK(!runlog_begin(log, &err) && !journal_format(log, SUBS, subs, &err) &&
-               !journal_format_residuals(log, SUBS, residuals, &err));
+    FUZZ_CHECK(!runlog_begin(log, &err) && 
+               !journal_format(log, &(struct journal_rows){ SUBS, subs, residuals }, &err));
     FUZZ_CHECK(!runlog_commit(log, &err) && !image_format(&cfg, &init, &err));
     FUZZ_CHECK(!measure(log, 0, &err) && !runlog_eval(log, 0, "loss", 3.25, &err) &&
                !runlog_notice(log, "a notice", &err));
@@ -111,24 +111,23 @@ static void tables_read(struct runlog *log)
 /* 1 if the journal's rows are all there. */
 static int journal_read(struct runlog *log, int write)
 {
-    struct journal      *j = NULL;
-    struct journal_state state;
-    struct journal_sub   subs[SUBS];
-    struct journal_grad  grads[SUBS];
-    uint32_t             residuals[SUBS];
-    struct err           err = { 0 };
-    int                  rc = journal_open(&j, log, SUBS, &state, subs, grads, &err), of_residuals;
+    struct journal j;
+    struct err     err = { 0 };
+    int            rc = journal_open(&j, log, SUBS, 0, &err), of_residuals;
 
-    if (rc)
+    if (rc) {
+        journal_close(&j);
         return fuzz_refused(rc, &err);
-    of_residuals = journal_open_residuals(j, SUBS, residuals, &err);
+    }
+    journal_close(&j);
+    of_residuals = journal_open(&j, log, SUBS, 1, &err);
     if (of_residuals)
         fuzz_refused(of_residuals, &err);
     for (size_t i = 0; write && !rc && i < SUBS; i++)
-        rc = journal_put_sub(j, i, &subs[i], &err);
+        rc = journal_put_sub(log, i, &j.subs[i], &err);
     if (write && !rc)
-        rc = journal_put_state(j, &state, &err);
-    journal_close(j);
+        rc = journal_put_state(log, &j.state, &err);
+    journal_close(&j);
     return rc ? fuzz_refused(rc, &err) : 1;
 }
 

@@ -180,9 +180,12 @@ static void seeds(void)
     database_seed_sql("UPDATE journal_subs SET version = 1, sum = sum_of(sub, slot, 1, states_crc, "
                       "wire_crc);UPDATE journal_grads SET pairs = 1, crc = 7, sum = sum_of(sub, 7, "
                       "1); UPDATE journal_state SET next_step = 1, applied = 9223372036854775807, "
-                      "sum = sum_of_state(1, 9223372036854775807, optim)");
-    database_seed_sql("UPDATE journal_state SET optim = zeroblob(44), sum = "
-                      "sum_of_state(next_step, applied, zeroblob(44)) ");
+                      "sum = sum_of(id, 1, 9223372036854775807, optimizer, lr, beta1, beta2, eps, "
+                      "one_minus_beta1, one_minus_beta2, step_size, bias2_sqrt, grad_scale, "
+                      "first)");
+    database_seed_sql("UPDATE journal_state SET lr = 0.0, eps = 0.0, sum = sum_of(id, next_step, "
+                      "applied, optimizer, 0.0, beta1, beta2, 0.0, one_minus_beta1, "
+                      "one_minus_beta2, step_size, bias2_sqrt, grad_scale, first)");
     database_seed_sql("INSERT INTO notices (time, text) VALUES (NULL, x'ff'), ('\x1B[2J', 'x')");
 }
 

@@ -1,7 +1,7 @@
-/* runlog_wait.c: another program holds the database: someone's sqlite3 in a transaction, a backup.
+/* db_wait.c: another program holds the database: someone's sqlite3 in a transaction, a backup.
  * A training of weeks does not end for that: it waits for minutes, says what for, and asks whether
  * it still should. */
-#include "data/db/runlog_db.h"
+#include "data/db/db_wait.h"
 
 #include "data/base/clock.h"
 
@@ -14,11 +14,11 @@
 
 enum { SLICE_MS = 100 };
 
-static struct runlog_wait wait_rule = { .notice_ms = 2000, .limit_ms = 600000 };
+static struct db_wait_rule wait_rule = { .notice_ms = 2000, .limit_ms = 600000 };
 
-void runlog_set_wait(const struct runlog_wait *wait)
+void db_wait_set(const struct db_wait_rule *rule)
 {
-    wait_rule = *wait;
+    wait_rule = *rule;
 }
 
 /* ---- who it is ---- */
@@ -47,7 +47,7 @@ static long lock_owner(const char *path)
 
 /* "another program", or its name and number. A writer's lock is in the index, an exclusive one in
  * run.db. */
-static void holder_name(const struct runlog *log, char *text, size_t size)
+static void holder_name(const char *db_path, char *text, size_t size)
 {
     static const char *const tails[] = { "-shm", "" };
     char                     path[4200], name[32] = "a program";
@@ -55,7 +55,7 @@ static void holder_name(const struct runlog *log, char *text, size_t size)
     FILE                    *f;
 
     for (size_t i = 0; i < 2 && !pid; i++)
-        if ((size_t)snprintf(path, sizeof path, "%s%s", log->path, tails[i]) < sizeof path)
+        if ((size_t)snprintf(path, sizeof path, "%s%s", db_path, tails[i]) < sizeof path)
             pid = lock_owner(path);
     snprintf(text, size, "another program");
     if (!pid)
@@ -71,62 +71,57 @@ static void holder_name(const struct runlog *log, char *text, size_t size)
 
 /* ---- waiting ---- */
 
-static int wait_say(struct runlog *log)
+static int wait_say(struct db_wait *w)
 {
     char       who[96];
     struct err text;
 
     if (!wait_rule.say)
         return 0;
-    if (log->told)
+    if (w->told)
         return wait_rule.say(wait_rule.ctx, NULL);
-    log->told = 1;
-    holder_name(log, who, sizeof who);
+    w->told = 1;
+    holder_name(w->path, who, sizeof who);
     err_set(&text, 0, "%s is locked by %s: waiting until it lets go, for %.3g minutes at most",
-            log->path, who, (double)wait_rule.limit_ms / 60000);
+            w->path, who, (double)wait_rule.limit_ms / 60000);
     return wait_rule.say(wait_rule.ctx, text.text);
 }
 
-/* SQLite's busy handler. count: its calls for this lock so far. Other than 0: try again. */
-static int on_busy(void *ctx, int count)
+/* count: its calls for this lock so far. Other than 0: try again. */
+int db_wait_busy(void *wait, int count)
 {
-    struct runlog *log = ctx;
-    uint64_t       ms = 0;
+    struct db_wait *w = wait;
+    uint64_t        ms;
 
-    if (log->given_up)
+    if (w->given_up)
         return 0;
     if (count == 0) {
-        log->busy_ns = clock_ns();
-        log->told = 0;
+        w->busy_ns = clock_ns();
+        w->told = 0;
     }
-    ms = (clock_ns() - log->busy_ns) / 1000000;
+    ms = (clock_ns() - w->busy_ns) / 1000000;
     if (ms >= wait_rule.limit_ms)
-        log->given_up = -EBUSY;
-    else if (ms >= wait_rule.notice_ms && wait_say(log))
-        log->given_up = -EINTR;
+        w->given_up = -EBUSY;
+    else if (ms >= wait_rule.notice_ms && wait_say(w))
+        w->given_up = -EINTR;
     else
         usleep((count < SLICE_MS ? (unsigned)count + 1 : SLICE_MS) * 1000);
-    return !log->given_up;
+    return !w->given_up;
 }
 
-void runlog_wait_install(struct runlog *log)
+int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
 {
-    sqlite3_busy_handler(log->db, on_busy, log);
-}
-
-int runlog_wait_fail(struct runlog *log, const char *doing, struct err *err)
-{
-    if (log->given_up == -EINTR)
+    if (w->given_up == -EINTR)
         return err_stopped(err,
                            "%s: stopped while waiting for another program that has it locked "
                            "(while %s); a run goes on with --resume",
-                           log->path, doing);
-    if (!log->given_up) // where waiting could not help
+                           w->path, doing);
+    if (!w->given_up) // where waiting could not help
         return err_set(err, -EBUSY,
                        "%s is locked by another program (while %s); close it and try again",
-                       log->path, doing);
+                       w->path, doing);
     return err_set(err, -EBUSY,
                    "%s is locked by another program, for %.2g minutes now (while %s): let it end "
                    "what it does there; a run goes on with --resume",
-                   log->path, (double)(clock_ns() - log->busy_ns) / 60e9, doing);
+                   w->path, (double)(clock_ns() - w->busy_ns) / 60e9, doing);
 }

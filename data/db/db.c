@@ -1,0 +1,287 @@
+/* db.c: the connection: what SQLite is told, its statements, and a sentence where it refuses. */
+#include "data/db/db.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- sentences ---- */
+
+int db_fail(struct db *db, const char *doing, struct err *err)
+{
+    const char *p = db->path, *why = db->sql ? sqlite3_errmsg(db->sql) : "out of memory";
+    int         code = db->sql ? sqlite3_extended_errcode(db->sql) : SQLITE_NOMEM;
+    int         os = db->sql ? sqlite3_system_errno(db->sql) : 0;
+
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+        return err_set(err, -ENOSPC,
+                       "%s: the disk is full (while %s); free some space and run it again; a run "
+                       "that was made goes on with --resume",
+                       p, doing);
+    case SQLITE_CORRUPT:
+        return err_set(err, -EBADMSG, "%s: the database is damaged (while %s: %s)", p, doing, why);
+    case SQLITE_NOTADB:
+        return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run",
+                          p);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return db_wait_fail(&db->wait, doing, err);
+    case SQLITE_READONLY:
+        return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing, why);
+    case SQLITE_CANTOPEN:
+        return err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", p, doing,
+                       os ? strerror(os) : why);
+    case SQLITE_NOMEM:
+        return err_set(err, -ENOMEM, "%s: out of memory (while %s)", p, doing);
+    case SQLITE_IOERR:
+        return err_set(err, os ? -os : -EIO, "%s: %s failed: %s%s%s", p, doing, why, os ? ": " : "",
+                       os ? strerror(os) : "");
+    default:
+        return err_set(err, -EIO, "%s: %s failed: %s", p, doing, why);
+    }
+}
+
+/* ---- statements ---- */
+
+sqlite3_stmt *db_known(struct db *db, const char *text)
+{
+    int i = 0;
+
+    while (i < DB_STATEMENTS && db->known[i].text && db->known[i].text != text)
+        i++;
+    assert(i < DB_STATEMENTS);
+    if (!db->known[i].text &&
+        !sqlite3_prepare_v3(db->sql, text, -1, SQLITE_PREPARE_PERSISTENT, &db->known[i].stmt, NULL))
+        db->known[i].text = text;
+    return db->known[i].stmt;
+}
+
+static int db_bind(sqlite3_stmt *st, const char *types, va_list ap)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 1; types[i - 1] && !rc; i++)
+        switch (types[i - 1]) {
+        case 'i':
+            rc = sqlite3_bind_int(st, i, va_arg(ap, int));
+            break;
+        case 'u':
+            rc = sqlite3_bind_int64(st, i, va_arg(ap, sqlite3_int64));
+            break;
+        case 'd':
+            rc = sqlite3_bind_double(st, i, va_arg(ap, double));
+            break;
+        default:
+            rc = sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
+        }
+    return rc;
+}
+
+static int step_first(struct db *db, sqlite3_stmt **out, const char *text, const char *types,
+                   va_list ap)
+{
+    sqlite3_stmt *st = *out = db_known(db, text);
+
+    return !st || db_bind(st, types, ap) ? SQLITE_ERROR : sqlite3_step(st);
+}
+
+int db_run_v(struct db *db, const char *text, const char *doing, struct err *err,
+             const char *types, va_list ap)
+{
+    sqlite3_stmt *st;
+    int rc = step_first(db, &st, text, types, ap) == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+
+    sqlite3_reset(st);
+    return rc;
+}
+
+int db_run(struct db *db, const char *text, const char *doing, struct err *err, const char *types,
+           ...)
+{
+    va_list ap;
+    int     rc;
+
+    va_start(ap, types);
+    rc = db_run_v(db, text, doing, err, types, ap);
+    va_end(ap);
+    return rc;
+}
+
+int db_row(struct db *db, sqlite3_stmt **row, const char *text, const char *doing, struct err *err,
+           const char *types, ...)
+{
+    va_list ap;
+    int     got;
+
+    va_start(ap, types);
+    got = step_first(db, row, text, types, ap);
+    va_end(ap);
+    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+}
+
+int db_next(struct db *db, sqlite3_stmt *row, const char *doing, struct err *err)
+{
+    int got = sqlite3_step(row);
+
+    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+}
+
+int db_exec(struct db *db, const char *text, const char *doing, struct err *err)
+{
+    return sqlite3_exec(db->sql, text, NULL, NULL, NULL) ? db_fail(db, doing, err) : 0;
+}
+
+int db_number(struct db *db, const char *text, int64_t *out)
+{
+    sqlite3_stmt *st = NULL;
+    int           rc = sqlite3_prepare_v2(db->sql, text, -1, &st, NULL);
+
+    if (!rc)
+        rc = sqlite3_step(st);
+    *out = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+    sqlite3_finalize(st);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int db_check_table(struct db *db, const char *table, struct err *err)
+{
+    sqlite3_stmt *st = NULL;
+    char         *sql = sqlite3_mprintf("PRAGMA integrity_check(%Q)", table);
+    const char   *found;
+    int           rc = 0;
+
+    if (!sql || sqlite3_prepare_v2(db->sql, sql, -1, &st, NULL) || sqlite3_step(st) != SQLITE_ROW)
+        rc = db_fail(db, "checking a table", err);
+    else if (strcmp(found = (const char *)sqlite3_column_text(st, 0), "ok"))
+        rc = err_set(err, -EBADMSG, "%s: table %s is damaged: %s", db->path, table, found);
+    sqlite3_finalize(st);
+    sqlite3_free(sql);
+    return rc;
+}
+
+/* ---- connecting ---- */
+
+/* A path as a URI has it: what means something there, and whatever else is no plain letter, as %XX.
+ */
+static char *immutable_uri(const char *path)
+{
+    char *uri = malloc(3 * strlen(path) + 32), *at = uri;
+
+    if (!uri)
+        return NULL;
+    at += sprintf(at, "file:");
+    for (; *path; path++)
+        if (isalnum((unsigned char)*path) || strchr("/._-~", *path))
+            *at++ = *path;
+        else
+            at += sprintf(at, "%%%02X", (unsigned)(unsigned char)*path);
+    sprintf(at, "?immutable=1");
+    return uri;
+}
+
+int db_has_log(const struct db *db)
+{
+    struct stat st;
+    char       *log = NULL;
+    int there = asprintf(&log, "%s-wal", db->path) >= 0 && stat(log, &st) == 0 && st.st_size > 0;
+
+    free(log);
+    return there;
+}
+
+/* The file without its log, of which SQLite then knows nothing. */
+static int open_alone(struct db *db)
+{
+    char *uri = immutable_uri(db->path);
+    int   rc = SQLITE_NOMEM;
+
+    if (uri)
+        rc = sqlite3_open_v2(uri, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    free(uri);
+    return rc;
+}
+
+/* With its log, but with an index of the log in this process's memory, since a file of it
+ * (run.db-shm) is not to be made. SQLite does that for who has the database to himself, and takes
+ * it for granted where there are no locks; the caller sees to that. */
+static int open_with_log(struct db *db)
+{
+    int rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                             "unix-none");
+
+    if (rc)
+        return rc;
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return sqlite3_exec(db->sql, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY", NULL,
+                        NULL, NULL);
+}
+
+static int db_probe(struct db *db)
+{
+    int64_t tables;
+
+    sqlite3_extended_result_codes(db->sql, 1);
+    return db_number(db, "SELECT count(*) FROM sqlite_master", &tables);
+}
+
+static int cannot_write(struct db *db, int rc)
+{
+    int os = sqlite3_system_errno(db->sql);
+
+    switch (rc & 0xff) {
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_FULL:
+        return 1;
+    case SQLITE_IOERR:
+        return os == ENOSPC || os == EDQUOT || os == EFBIG;
+    default:
+        return 0;
+    }
+}
+
+/* A reader, too, is opened for writing where the file allows it: a read-only connection would leave
+ * its -shm and -wal behind. */
+int db_open(struct db *db, int read_only, struct err *err)
+{
+    int rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+    db->wait.path = db->path;
+    if (!rc) {
+        sqlite3_busy_handler(db->sql, db_wait_busy, &db->wait);
+        rc = db_probe(db);
+    }
+    if (rc && read_only && db->sql && cannot_write(db, rc))
+        return 1;
+    if (!rc && !read_only && sqlite3_db_readonly(db->sql, "main"))
+        return err_set(err, -EROFS,
+                       "%s may not be written here: it is read-only, or another user's", db->path);
+    return rc ? db_fail(db, "opening", err) : 0;
+}
+
+int db_open_apart(struct db *db, int alone, struct err *err)
+{
+    int rc;
+
+    sqlite3_close(db->sql);
+    db->sql = NULL;
+    rc = alone || !db_has_log(db) ? open_alone(db) : open_with_log(db);
+    if (!rc)
+        rc = db_probe(db);
+    return rc ? db_fail(db, "opening", err) : 0;
+}
+
+void db_close(struct db *db)
+{
+    for (int i = 0; i < DB_STATEMENTS && db->known[i].text; i++)
+        sqlite3_finalize(db->known[i].stmt);
+    memset(db->known, 0, sizeof db->known);
+    sqlite3_close_v2(db->sql);
+    db->sql = NULL;
+}

@@ -1,0 +1,26 @@
+/* real_bits.h: a number as a sum takes it in: as SQLite gives it back, where any NaN is NULL, and
+ * zero has no sign. */
+#ifndef DATA_DB_REAL_BITS_H
+#define DATA_DB_REAL_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint64_t real_bits(double x)
+{
+    uint64_t bits;
+
+    x += 0.0;
+    memcpy(&bits, &x, sizeof bits);
+    return x == x ? bits : UINT64_MAX;
+}
+
+static inline double bits_real(uint64_t bits)
+{
+    double x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif

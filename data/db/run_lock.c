@@ -1,0 +1,189 @@
+/* run_lock.c: the file's lines: who holds it ("" for nobody), which start of the machine this was,
+ * the numbers of run_lock.h. */
+#include "data/db/run_lock.h"
+
+#include "data/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+char *run_lock_path(const char *db_path)
+{
+    const char *slash = strrchr(db_path, '/');
+    char       *path;
+
+    return asprintf(&path, "%.*srun.lock", slash ? (int)(slash - db_path) + 1 : 0, db_path) < 0
+               ? NULL : path;
+}
+
+/* Which start of the machine this is, as the kernel calls it; "" if it does not say. */
+static void boot_now(char id[RUN_LOCK_BOOT])
+{
+    int     fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : pread(fd, id, RUN_LOCK_BOOT - 1, 0);
+
+    id[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+static void text_read(int fd, char *text, size_t size)
+{
+    ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, 0);
+
+    text[n > 0 ? n : 0] = '\0';
+}
+
+static void numbers_read(struct run_lock *l, int fd)
+{
+    char        text[512], boot[RUN_LOCK_BOOT] = "";
+    const char *line;
+
+    text_read(fd, text, sizeof text);
+    boot_now(l->boot);
+    line = strchr(text, '\n');
+    l->known = line &&
+               sscanf(line, "\nboot %36[0-9a-f-]\ncommits %" SCNu64 " begun %" SCNu64
+                      " taken %" SCNu64, boot, &l->commits, &l->begun, &l->taken) == 4 &&
+               *boot && !strcmp(boot, l->boot);
+    if (!l->known)
+        l->commits = l->begun = l->taken = 0;
+}
+
+int run_lock_note(struct run_lock *l)
+{
+    char host[64] = "", text[512] = "\n";
+    int  n, rc;
+
+    gethostname(host, sizeof host - 1);
+    if (l->writes)
+        snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
+    n = (int)strlen(text);
+    if (l->known)
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "boot %s\ncommits %" PRIu64 " begun %" PRIu64 " taken %" PRIu64 "\n", l->boot,
+                      l->commits, l->begun, l->taken);
+    errno = 0; // written over what is there, which takes no room on a full disk
+    rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
+    return rc ? (errno ? -errno : -EIO) : 0;
+}
+
+/* Who holds it; "" where that is not known: one that only reads writes nothing, and one that was
+ * killed did not take its words back. */
+static void holder_read(int fd, char *text, size_t size)
+{
+    char host[64] = "", here[64] = "";
+    long pid;
+
+    text_read(fd, text, size);
+    text[strcspn(text, "\n")] = '\0';
+    gethostname(here, sizeof here - 1);
+    if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
+        kill((pid_t)pid, 0) && errno == ESRCH)
+        *text = '\0';
+}
+
+static int refuse(const struct run_lock *l, const char *path, int fd, struct err *err)
+{
+    char holder[128] = "";
+
+    switch (errno) {
+    case EWOULDBLOCK:
+        holder_read(fd, holder, sizeof holder);
+        return err_set(err, -EBUSY, "%s: the run is in use by %s; wait for it to end or stop it",
+                       l->db_path, *holder ? holder : "another process");
+    case ENOLCK:
+    case ENOSYS:
+    case EOPNOTSUPP:
+        return err_set(err, -ENOLCK,
+                       "lock %s: %s: the file system has no locks, so a second process could not "
+                       "be kept from this run; put it on a local one", path, strerror(errno));
+    default:
+        return err_set(err, -errno, "lock %s: %s", path, strerror(errno));
+    }
+}
+
+int run_lock_take(struct run_lock *l, struct err *err)
+{
+    char *path = run_lock_path(l->db_path);
+    int   rc = path ? file_open_own(path, O_CREAT, &l->fd, err)
+                    : err_set(err, -ENOMEM, "%s: out of memory", l->db_path);
+
+    if (!rc && flock(l->fd, LOCK_EX | LOCK_NB)) {
+        rc = refuse(l, path, l->fd, err);
+        close(l->fd);
+        l->fd = -1;
+    } else if (!rc) {
+        l->writes = 1;
+        numbers_read(l, l->fd);
+        rc = run_lock_note(l);
+        if (rc)
+            err_set(err, rc, "write %s: %s", path, strerror(-rc));
+    }
+    free(path);
+    return rc;
+}
+
+/* -1 where it cannot be read. *taken: somebody writes. */
+static int open_shared(const char *path, int *taken)
+{
+    uint64_t size;
+    int      fd = -1;
+
+    if (!path || file_open_read(path, &fd, &size, NULL))
+        fd = -1;
+    *taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    return fd;
+}
+
+int run_lock_read(struct run_lock *l, struct err *err)
+{
+    char *path;
+    int   fd, taken, rc = 0;
+
+    if (l->fd >= 0)
+        return 0;
+    path = run_lock_path(l->db_path);
+    if (!path)
+        return err_set(err, -ENOMEM, "%s: out of memory", l->db_path);
+    fd = open_shared(path, &taken);
+    if (taken) {
+        rc = refuse(l, path, fd, err);
+        close(fd);
+    } else {
+        l->fd = fd;
+        numbers_read(l, fd);
+    }
+    free(path);
+    return rc;
+}
+
+int run_lock_is_taken(struct run_lock *l)
+{
+    char *path = run_lock_path(l->db_path);
+    int   taken, fd = open_shared(path, &taken);
+
+    numbers_read(l, fd);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return taken;
+}
+
+void run_lock_release(struct run_lock *l)
+{
+    if (l->writes) {
+        l->writes = 0;
+        run_lock_note(l); // a failure leaves who is dead there, which is seen
+    }
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+}

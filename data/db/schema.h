@@ -1,0 +1,25 @@
+/* schema.h: the tables of a run's database and the format's versions. A database may be a
+ * stranger's: nothing of its schema is trusted. */
+#ifndef DATA_DB_SCHEMA_H
+#define DATA_DB_SCHEMA_H
+
+#include "data/db/db.h"
+
+/* The journal's table of one row, behind CREATE TABLE; the others are ledger.c's alone. */
+extern const char schema_journal_state[];
+
+/* The measuring tables, of an empty file, with the head that says what it is. */
+int schema_create(struct db *db, struct err *err);
+
+/* What a stranger's tables could do beside holding rows is switched off for this connection, and
+ * our views are made for it alone. */
+int schema_guard(struct db *db, struct err *err);
+
+/* Refuse what no run looks like, and what a newer program wrote. */
+int schema_check(struct db *db, int *version, struct err *err);
+
+/* Bring an older database to this version: in the file, in one transaction; or, where it is only
+ * read, for this connection alone. */
+int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
+
+#endif
