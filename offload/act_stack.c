@@ -11,26 +11,26 @@
 
 size_t act_stack_buffer(const struct run_config *cfg)
 {
-    return devices_act_part(cfg, cfg->records.bytes) * cfg->n_devices;
+    return devices_act_part(cfg, cfg->acts.bytes) * cfg->n_devices;
 }
 
 size_t act_stack_tables(const struct run_config *cfg)
 {
-    size_t n = cfg->records.n, parts = cfg->n_devices;
+    size_t n = cfg->acts.n, parts = cfg->n_devices;
 
     return n * (sizeof(size_t) + parts * sizeof(uint32_t)) +
-           cfg->records.buffers * (sizeof(struct act_buffer) + parts * sizeof(struct task));
+           cfg->acts.buffers * (sizeof(struct act_buffer) + parts * sizeof(struct task));
 }
 
 int act_stack_open(struct act_stack *k, struct hub *h, struct err *err)
 {
-    size_t n = h->cfg.records.n, parts = h->cfg.n_devices;
+    size_t n = h->cfg.acts.n, parts = h->cfg.n_devices;
 
     k->hub = h;
     if (n == 0)
         return 0;
-    assert(h->cfg.records.buffers > 0 && h->cfg.records.bytes > 0);
-    k->n_buffers = h->cfg.records.buffers;
+    assert(h->cfg.acts.buffers > 0 && h->cfg.acts.bytes > 0);
+    k->n_buffers = h->cfg.acts.buffers;
     k->buffers = calloc(k->n_buffers, sizeof *k->buffers);
     k->tasks = calloc(k->n_buffers * parts, sizeof *k->tasks);
     k->bytes = calloc(n, sizeof *k->bytes);
@@ -88,7 +88,7 @@ static int lend(struct act_stack *k, size_t entry, int popping, void **out, stru
 
 int act_stack_push(struct act_stack *k, void **entry, struct err *err)
 {
-    assert(k->depth < k->hub->cfg.records.n);
+    assert(k->depth < k->hub->cfg.acts.n);
     return lend(k, k->depth, 0, entry, err);
 }
 
@@ -106,7 +106,7 @@ void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left)
     struct act_buffer *b = buffer_of(k, k->depth);
     int                stays = left < k->n_buffers; // nothing else comes into its buffer
 
-    assert(bytes > 0 && bytes <= k->hub->cfg.records.bytes);
+    assert(bytes > 0 && bytes <= k->hub->cfg.acts.bytes);
     for (size_t d = 0; !stays && d < n && part_payload(k, bytes, d) > 0; d++)
         k->crc[k->depth * n + d] = crc32c(0, (char *)b->values + d * part, part);
     hub_enter(k->hub);
@@ -165,7 +165,7 @@ static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind ki
     static const struct task_kind reading = { TASK_OF_STEP, part_done, "activations", "are" };
     const struct run_config *cfg = &k->hub->cfg;
     size_t                   bytes = k->bytes[b->entry], part = devices_act_part(cfg, bytes);
-    uint64_t off = (uint64_t)b->entry * devices_act_part(cfg, cfg->records.bytes);
+    uint64_t off = (uint64_t)b->entry * devices_act_part(cfg, cfg->acts.bytes);
     int                      writes = kind == CSD_WRITE;
 
     b->state = writes ? ACT_WRITING : ACT_READING;

@@ -11,9 +11,9 @@
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
 const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last
 
-/* The stack of records (stream.h) that a step may leave on the devices, behind their states: how
- * many, of at most how many bytes, through how many buffers. n 0: none. */
-struct run_records { size_t n, bytes, buffers; };
+/* The stack of activations (stream.h) that a step may leave on the devices, behind their states:
+ * how many, of at most how many bytes, through how many buffers. n 0: none. */
+struct run_acts { size_t n, bytes, buffers; };
 
 struct run_config {
     const char    *dir;           // RUN
@@ -59,7 +59,7 @@ struct run_config {
     size_t         grad_buffers;  // layer gradient buffers (1 or more)
     size_t         read_ahead; // bytes of parameters asked for at once, where two blocks are less;
                                // 0: 64 MiB. Changes no bit
-    struct run_records records;   // base, su, su+o. Change no bit
+    struct run_acts acts;         // base, su, su+o. Change no bit
     const struct watch *watch; // of states being made (run_format), loaded or checked (mem); NULL:
                                // nobody
 };

@@ -28,7 +28,8 @@ int devices_layout(struct store *s, const struct run_config *cfg, struct err *er
 }
 
 /* A device as far as all of a run's are alike. trains: else it updates nothing. */
-static struct csd_config updates_of(const struct run_config *cfg, const struct store *st, int trains)
+static struct csd_config updates_of(const struct run_config *cfg, const struct store *st,
+                                    int trains)
 {
     return (struct csd_config){
         .disk = cfg->disk, .mem = cfg->csd_mem, .moments = st->moments, .wire_dt = cfg->wire_dt,
@@ -44,9 +45,9 @@ size_t devices_act_part(const struct run_config *cfg, size_t bytes)
 
 static uint64_t bytes_of(const struct run_config *cfg, const struct store *st, size_t i, int acts)
 {
-    size_t part = acts ? devices_act_part(cfg, cfg->records.bytes) : 0;
+    size_t part = acts ? devices_act_part(cfg, cfg->acts.bytes) : 0;
 
-    return st->device_bytes[i] + (uint64_t)cfg->records.n * part;
+    return st->device_bytes[i] + (uint64_t)cfg->acts.n * part;
 }
 
 void devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out)
@@ -405,7 +406,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     rc = cfg->csd->open(&d->csd[i], &c, said, sizeof said, err);
     if (said[0] && more->notice_size)
         snprintf(more->notice, more->notice_size, "%s", said);
-    if (rc == -ENOSPC && cfg->records.n) {
+    if (rc == -ENOSPC && cfg->acts.n) {
         why = *err;
         err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)",
                 why.text);

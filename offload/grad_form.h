@@ -1,5 +1,6 @@
-/* grad_form.h: a complete gradient on its way out: norm and NaN/Inf flag, then the form in which each
- * subgroup's part is written, dense as it stands or Top-K pairs, and its checksum. */
+/* grad_form.h: a complete gradient on its way out, as pure functions: its norm and NaN/Inf flag,
+ * then the form in which each subgroup's part is written, dense as it stands or Top-K pairs, and
+ * its checksum. */
 #ifndef OFFLOAD_GRAD_FORM_H
 #define OFFLOAD_GRAD_FORM_H
 

@@ -89,7 +89,8 @@ static int task_failed(const struct hub *h, const struct task *t, struct err *er
         return err_set(err, rc, "%s", why);
     if (t->kind->of == TASK_OF_STEP)
         return err_set(err, rc, "%s (activations, step %llu)", why, step);
-    return err_set(err, rc, "%s (block %zu, step %llu)", why, h->dev.store.subs[t->sub].block, step);
+    return err_set(err, rc, "%s (block %zu, step %llu)", why, h->dev.store.subs[t->sub].block,
+                   step);
 }
 
 /* What was read is not what was written. Activations are of one step: nothing of the run is

@@ -3,11 +3,18 @@
 #include "offload/stream.h"
 
 #include <assert.h>
+#include <errno.h>
+
+static int only_reads(struct err *err)
+{
+    return err_set(err, -ENOTSUP,
+                   "this stream only reads: it can evaluate and generate, not train");
+}
 
 int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
 {
-    assert(s && s->ops->begin);
-    return s->ops->begin(s, pass, step, err);
+    return pass == STREAM_TRAIN && !s->ops->update ? only_reads(err)
+                                                   : s->ops->begin(s, pass, step, err);
 }
 
 void param_set_join(struct param_set *all, const struct param_set *part)
@@ -43,18 +50,18 @@ void stream_release(struct stream *s, size_t block)
 
 int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
-    return s->ops->grad(s, block, grad, fresh, err);
+    return s->ops->grad ? s->ops->grad(s, block, grad, fresh, err) : only_reads(err);
 }
 
 int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
 {
-    return s->ops->send_grad(s, block, norm, err);
+    return s->ops->send_grad ? s->ops->send_grad(s, block, norm, err) : only_reads(err);
 }
 
-int stream_push(struct stream *s, void **record, struct err *err)
+int stream_push(struct stream *s, void **act, struct err *err)
 {
     assert(s->ops->push);
-    return s->ops->push(s, record, err);
+    return s->ops->push(s, act, err);
 }
 
 void stream_pushed(struct stream *s, size_t bytes, size_t left)
@@ -62,10 +69,10 @@ void stream_pushed(struct stream *s, size_t bytes, size_t left)
     s->ops->pushed(s, bytes, left);
 }
 
-int stream_pop(struct stream *s, void **record, struct err *err)
+int stream_pop(struct stream *s, void **act, struct err *err)
 {
     assert(s->ops->pop);
-    return s->ops->pop(s, record, err);
+    return s->ops->pop(s, act, err);
 }
 
 void stream_popped(struct stream *s)
@@ -75,12 +82,12 @@ void stream_popped(struct stream *s)
 
 int stream_update(struct stream *s, const struct stream_step *step, struct err *err)
 {
-    return s->ops->update(s, step, err);
+    return s->ops->update ? s->ops->update(s, step, err) : only_reads(err);
 }
 
 int stream_drain(struct stream *s, struct err *err)
 {
-    return s->ops->drain(s, err);
+    return s->ops->drain ? s->ops->drain(s, err) : 0;
 }
 
 int stream_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err)
@@ -96,7 +103,7 @@ int stream_masters_end(struct stream *s, struct err *err)
 
 uint64_t stream_applied(const struct stream *s)
 {
-    return s->ops->applied(s);
+    return s->ops->applied ? s->ops->applied(s) : 0;
 }
 
 struct meter *stream_meter(struct stream *s)

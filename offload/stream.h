@@ -68,15 +68,15 @@ void stream_release(struct stream *s, size_t block);
  * wait for a buffer to become free. */
 int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
 
-/* A stack of records on the devices, for what a training pass's forward leaves to its backward:
- * where the run's configuration has records, else not to be called. push lends the place of the
- * next one, 64-byte aligned, of as many bytes as the configuration says, and may wait until an
- * earlier one is written; pushed: `bytes` of it are filled, and this pass pushes `left` more (the
- * last ones stay in memory). pop lends the newest one as it was pushed, and may wait until it is
- * read; popped: it is done with. A pass that pushed pops all, before stream_update. */
-int  stream_push(struct stream *s, void **record, struct err *err);
+/* A stack on the devices, for the activations that a training pass's forward leaves to its
+ * backward: where the run's configuration has acts, else not to be called. push lends the place of
+ * the next ones, 64-byte aligned, of as many bytes as the configuration says, and may wait until
+ * earlier ones are written; pushed: `bytes` of it are filled, and this pass pushes `left` more (the
+ * last ones stay in memory). pop lends the newest as they were pushed, and may wait until they are
+ * read; popped: they are done with. A pass that pushed pops all, before stream_update. */
+int  stream_push(struct stream *s, void **act, struct err *err);
 void stream_pushed(struct stream *s, size_t bytes, size_t left);
-int  stream_pop(struct stream *s, void **record, struct err *err);
+int  stream_pop(struct stream *s, void **act, struct err *err);
 void stream_popped(struct stream *s);
 
 /* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
@@ -108,18 +108,19 @@ struct meter *stream_meter(struct stream *s);
 
 void stream_close(struct stream *s); // NULL is fine; does not commit what is not committed
 
+/* A stream that only reads has none from grad to masters_end, and none of applied. expect may be
+ * NULL where no use is made of it, push to popped where there are no activations on devices. */
 struct stream_ops {
     const char *name;
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
-    void (*expect)(struct stream *s, const struct optim_step *optim); // NULL: makes no use of it
+    void (*expect)(struct stream *s, const struct optim_step *optim);
     int  (*acquire)(struct stream *s, size_t block, const void **wire, struct err *err);
     void (*release)(struct stream *s, size_t block);
     int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
-    int (*push)(struct stream *s, void **record, struct err *err); // NULL, with the next three: has
-                                                                   // none
+    int  (*push)(struct stream *s, void **act, struct err *err);
     void (*pushed)(struct stream *s, size_t bytes, size_t left);
-    int  (*pop)(struct stream *s, void **record, struct err *err);
+    int  (*pop)(struct stream *s, void **act, struct err *err);
     void (*popped)(struct stream *s);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
     int  (*drain)(struct stream *s, struct err *err);

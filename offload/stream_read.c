@@ -149,19 +149,12 @@ static void *reader_main(void *arg)
 
 /* The pass. */
 
-static int no_training(struct err *err)
-{
-    return err_set(err, -ENOTSUP,
-                   "this stream only reads: it can evaluate and generate, not train");
-}
-
 /* A new pass takes back what an old one claimed and did not use. */
 static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
 {
     struct stream_read *r = of(s);
 
-    if (pass != STREAM_EVAL)
-        return no_training(err);
+    (void)pass, (void)err;
     pthread_mutex_lock(&r->mutex);
     if (r->pass == 0)
         r->step = step;
@@ -209,36 +202,6 @@ static void read_release(struct stream *s, size_t block)
     pthread_mutex_unlock(&r->mutex);
 }
 
-static int read_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
-{
-    (void)s, (void)block, (void)grad, (void)fresh;
-    return no_training(err);
-}
-
-static int read_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err)
-{
-    (void)s, (void)block, (void)norm;
-    return no_training(err);
-}
-
-static int read_update(struct stream *s, const struct stream_step *step, struct err *err)
-{
-    (void)s, (void)step;
-    return no_training(err);
-}
-
-static int read_drain(struct stream *s, struct err *err)
-{
-    (void)s, (void)err;
-    return 0;
-}
-
-static uint64_t read_applied(const struct stream *s)
-{
-    (void)s;
-    return 0;
-}
-
 static struct meter *read_meter(struct stream *s)
 {
     return of(s)->meter;
@@ -271,11 +234,6 @@ static const struct stream_ops stream_read_ops = {
     .begin = read_begin,
     .acquire = read_acquire,
     .release = read_release,
-    .grad = read_grad,
-    .send_grad = read_send_grad,
-    .update = read_update,
-    .drain = read_drain,
-    .applied = read_applied,
     .meter = read_meter,
     .close = read_close,
 };

@@ -60,8 +60,8 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] =
             c->residual_in_ram ? 0 : params * sizeof(float);
     }
-    if (c->records.n > c->records.buffers)
-        offloaded = (uint64_t)(c->records.n - c->records.buffers) * c->records.bytes;
+    if (c->acts.n > c->acts.buffers)
+        offloaded = (uint64_t)(c->acts.n - c->acts.buffers) * c->acts.bytes;
     out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = offloaded;
     out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = offloaded;
     out->bytes[update][CLASS_STATES][LINK_READ] = states;

@@ -7,7 +7,7 @@
 #include "offload/config.h"
 
 /* One step's payload, all devices together, by what cfg says of mode, blocks, frames, formats,
- * compression and records: the last `buffers` records stay in memory. */
+ * compression and activations: the last `buffers` of these stay in memory. */
 void traffic_computed(struct link_meter *out, const struct run_config *cfg);
 
 #endif

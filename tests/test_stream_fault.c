@@ -32,7 +32,7 @@ static void lost_records_are_named(void **state)
 
     variant_make(&t, &v, WAIT);
     must(&t, devices_layout(&st, &t.cfg, &t.err));
-    assert_true(t.cfg.records.n > t.cfg.records.buffers);
+    assert_true(t.cfg.acts.n > t.cfg.acts.buffers);
     t.cfg.csd = disk_fault_csd();
     plan.from = st.device_bytes[1];
     plan.to = UINT64_MAX;

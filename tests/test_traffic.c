@@ -80,14 +80,14 @@ static void test_records(void **state)
     struct link_meter m;
 
     (void)state;
-    c.records.n = 8;
-    c.records.bytes = 1001;
-    c.records.buffers = 3;
+    c.acts.n = 8;
+    c.acts.bytes = 1001;
+    c.acts.buffers = 3;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE], 5 * 1001);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ], 5 * 1001);
     assert_int_equal(link_meter_total(&m), 34 * 2220 + 2 * 2820 + 10 * 1001);
-    c.records.buffers = 9;
+    c.acts.buffers = 9;
     traffic_computed(&m, &c);
     assert_int_equal(m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ], 0);
 }

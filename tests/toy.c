@@ -66,12 +66,12 @@ size_t toy_records(const struct run_config *cfg, uint64_t step)
 {
     size_t layers = cfg->n_blocks - 2;
 
-    return step % 4 == 3 && cfg->records.n > layers ? cfg->records.n - layers : cfg->records.n;
+    return step % 4 == 3 && cfg->acts.n > layers ? cfg->acts.n - layers : cfg->acts.n;
 }
 
 size_t toy_record_bytes(const struct run_config *cfg, uint64_t step)
 {
-    return step ? cfg->records.bytes : cfg->records.bytes / 3 + 1;
+    return step ? cfg->acts.bytes : cfg->acts.bytes / 3 + 1;
 }
 
 static unsigned char record_byte(uint64_t step, size_t block, size_t record, size_t i)

@@ -35,7 +35,7 @@ void variant_make(struct toy *t, const struct variant *v, enum speculation specu
     cfg.spares = speculation == SPECULATE;
     cfg.read_ahead = v->devices % 2; // one byte, or 64 MiB: more than the model has
     if (v->mode != RUN_MEM) // records: none, one or two a layer, through one to three buffers
-        cfg.records = (struct run_records){ .n = LAYERS * ((v->devices + v->frames) % 3),
+        cfg.acts = (struct run_acts){ .n = LAYERS * ((v->devices + v->frames) % 3),
                                             .bytes = 10007, .buffers = 1 + v->frames % 3 };
     toy_make(t, &cfg);
 }
@@ -69,8 +69,8 @@ void variant_traffic(struct toy *t, uint64_t step)
     struct link_meter want, got = { 0 };
     char              sql[128];
 
-    c.records.n = toy_records(&t->cfg, step);
-    c.records.bytes = toy_record_bytes(&t->cfg, step);
+    c.acts.n = toy_records(&t->cfg, step);
+    c.acts.bytes = toy_record_bytes(&t->cfg, step);
     traffic_computed(&want, &c);
     snprintf(sql, sizeof sql,
              "SELECT link, class, direction, bytes FROM traffic_per_step WHERE step = %llu",

@@ -223,7 +223,7 @@ static void send_grad(struct drive *d, size_t block)
 /* A layer's records, if its activations are offloaded: as the first ones' are. */
 static size_t records_of(const struct session *s, size_t layer)
 {
-    return layer >= 1 && layer * s->o.grad_accum <= s->run.records.n ? s->o.grad_accum : 0;
+    return layer >= 1 && layer * s->o.grad_accum <= s->run.acts.n ? s->o.grad_accum : 0;
 }
 
 static void push_records(struct drive *d, size_t layer)
@@ -232,7 +232,7 @@ static void push_records(struct drive *d, size_t layer)
 
     for (size_t i = 0; i < records_of(d->s, layer) && !d->rc; i++)
         if (!(d->rc = stream_push(d->st, &place, d->err)))
-            stream_pushed(d->st, d->s->run.records.bytes, --d->left);
+            stream_pushed(d->st, d->s->run.acts.bytes, --d->left);
 }
 
 static void pop_records(struct drive *d, size_t layer)
@@ -250,7 +250,7 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     size_t             last = s->gpt.n_layer + 1;
     uint64_t           start_ns = clock_ns();
     struct stream_step up = {.row = {.step = step}};
-    struct drive       d = {.s = s, .st = st, .left = s->run.records.n, .err = err,
+    struct drive       d = {.s = s, .st = st, .left = s->run.acts.n, .err = err,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
     for (size_t b = 0; b <= last; b++) {

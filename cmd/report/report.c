@@ -144,9 +144,9 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, int *fra
     c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
     // read or not: the plan's choice, as the frames
     c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram;
-    setting_number(log, "records", &c.records.n); // none in runs of before
-    setting_number(log, "record_bytes", &c.records.bytes);
-    setting_number(log, "record_buffers", &c.records.buffers);
+    setting_number(log, "records", &c.acts.n); // none in runs of before
+    setting_number(log, "record_bytes", &c.acts.bytes);
+    setting_number(log, "record_buffers", &c.acts.buffers);
     traffic_computed(out, &c);
     free(sizes);
     return 1;

@@ -57,9 +57,9 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     int               rc;
 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
-    cfg.records = (struct run_records){ 0 };
+    cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) // as many as there can be
-        cfg.records = (struct run_records){ .n = r->model.gpt.n_layer * r->model.grad_accum,
+        cfg.acts = (struct run_acts){ .n = r->model.gpt.n_layer * r->model.grad_accum,
                                             .bytes = b->record_buffer,
                                             .buffers = 3 };
     rc = run_memory(&cfg, &m, err);
@@ -126,9 +126,9 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
         r->run->frames = out->frames;
         r->run->grad_buffers = out->grad_buffers;
         r->run->residual_in_ram = out->residual_in_ram;
-        r->run->records = (struct run_records){ 0 };
+        r->run->acts = (struct run_acts){ 0 };
         if (out->record_buffers)
-            r->run->records = (struct run_records){
+            r->run->acts = (struct run_acts){
                 .n = (r->model.gpt.n_layer - out->kept) * r->model.grad_accum,
                 .bytes = acts.record,
                 .buffers = out->record_buffers,

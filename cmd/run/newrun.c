@@ -266,7 +266,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate, .events = n->events
     };
     struct newplace    place = { 0 };
-    struct run_records records = { 0 };
+    struct run_acts records = { 0 };
     int                rc = check(n, err);
 
     if (!rc && (n->data || n->n_examples)) { // it is to be trained as it is
@@ -279,7 +279,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                       n->dir);
     if (!rc && !(rc = make_id(s.id, err)) && !(rc = newplace_claim(&place, &s, n->dir, err)) &&
         !(rc = session_config(&s, err))) {
-        s.run.records = records;
+        s.run.acts = records;
         rc = fill_folder(&s, n, err);
         if (!rc)
             rc = newplace_keep(&s, err);

@@ -111,9 +111,9 @@ static int record_plan(struct training *t, struct err *err)
     const struct { const char *name; size_t value; } of[] = {
         { "frames", r->frames },
         { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
-        { "records", varies ? 0 : r->records.n },
-        { "record_bytes", r->records.bytes },
-        { "record_buffers", r->records.buffers },
+        { "records", varies ? 0 : r->acts.n },
+        { "record_bytes", r->acts.bytes },
+        { "record_buffers", r->acts.buffers },
     };
     int rc = 0;
 

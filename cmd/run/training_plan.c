@@ -77,7 +77,7 @@ int training_plan_here(struct budget *out, struct session *s, uint64_t rows, str
 }
 
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
-                        uint64_t rows, struct run_records *records, struct err *err)
+                        uint64_t rows, struct run_acts *acts, struct err *err)
 {
     struct session s = { .gpt = *gpt, .o = *o, .spares = o->speculate };
     struct budget  plan;
@@ -87,7 +87,7 @@ int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o
     rc = session_config(&s, err);
     if (!rc)
         rc = training_plan_here(&plan, &s, rows, err);
-    *records = s.run.records;
+    *acts = s.run.acts;
     session_close(&s);
     return rc;
 }

@@ -18,8 +18,8 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
 int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err);
 
 /* The plan of a run that does not exist yet: what is refused is refused before anything is made.
- * *records: for which its devices are to have room. */
+ * *acts: for which its devices are to have room. */
 int training_check_plan(const struct gpt_config *gpt, const struct train_opts *o, const char *dir,
-                        uint64_t rows, struct run_records *records, struct err *err);
+                        uint64_t rows, struct run_acts *acts, struct err *err);
 
 #endif

@@ -59,7 +59,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.csd = p->sync ? &csd_emu : &csd_sim;
     cfg.durable = p->storage != NO_FLUSHES;
     cfg.commit_every = p->commit_every;
-    cfg.records = (struct run_records){ .n = (size_t)p->records, .bytes = 5000, .buffers = 2 };
+    cfg.acts = (struct run_acts){ .n = (size_t)p->records, .bytes = 5000, .buffers = 2 };
     return cfg;
 }
 

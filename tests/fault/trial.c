@@ -48,7 +48,7 @@ void trial_begin(struct trial *t, const struct plan *p)
     t->cfg.durable = 1;
     t->cfg.device_in_ram = 1;
     t->cfg.commit_every = 1;
-    t->cfg.records = (struct run_records){ .n = (size_t)p->records, .bytes = 5000, .buffers = 1 };
+    t->cfg.acts = (struct run_acts){ .n = (size_t)p->records, .bytes = 5000, .buffers = 1 };
 }
 
 void trial_end(struct trial *t)
