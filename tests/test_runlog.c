@@ -285,6 +285,39 @@ static void test_refusals(void **state)
     refuse(-EINVAL, 1, "not of a siTrain run");
 }
 
+/* A run of format 2, as far as runlog knows of it: read as it is, brought to this format by who
+ * writes. A newer one is refused. */
+static void test_formats(void **state)
+{
+    static const char older[] =
+        "DROP TABLE commits; ALTER TABLE steps DROP COLUMN sum; ALTER TABLE evals DROP COLUMN sum;"
+        "CREATE TABLE journal_state(id INTEGER PRIMARY KEY CHECK(id = 1), next_step INTEGER,"
+        " applied INTEGER, optim BLOB, sum INTEGER);"
+        "INSERT INTO journal_state VALUES (1, 7, 6, zeroblob(44), 0); PRAGMA user_version = 2";
+    struct runlog *log = create(1);
+    sqlite3       *db = NULL;
+    char           lock[sizeof dir + 16];
+
+    (void)state;
+    assert_int_equal(runlog_eval(log, 3, "loss", 2.5, &err), 0);
+    runlog_close(log);
+    snprintf(lock, sizeof lock, "%s/run.lock", dir);
+    unlink(lock);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
+    for (int read_only = 1; read_only >= 0; read_only--) {
+        assert_int_equal(runlog_open(&log, path, read_only, 1, &err), 0);
+        assert_int_equal(number(log, "SELECT count(*) FROM evals WHERE sum IS NULL"), 1);
+        assert_int_equal(number(log, "SELECT next_step FROM journal_state WHERE lr = 0"), 7);
+        assert_int_equal(number(log, "SELECT n FROM commits"), 0);
+        assert_int_equal(number(log, "PRAGMA user_version"), read_only ? 2 : 3);
+        runlog_close(log);
+    }
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    refuse(-EINVAL, 1, "of a newer siTrain");
+}
+
 static void test_corruption(void **state)
 {
     struct runlog *log = create(0);
@@ -701,6 +734,7 @@ int main(void)
         CASE(test_views),
         CASE(test_lock),
         CASE(test_refusals),
+        CASE(test_formats),
         CASE(test_corruption),
         CASE(test_damaged_setting),
         CASE(test_lost_steps),
