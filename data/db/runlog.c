@@ -1,5 +1,5 @@
-/* runlog.c: the run's database as one thing: open, create, close, transactions, and what becomes of
- * a log (run.db-wal) that is damaged.
+/* runlog.c: the run's database as one thing: open, create, close, and what becomes of a log
+ * (run.db-wal) that is damaged.
  *
  * SQLite takes a log up to the first frame whose checksum differs, and throws the rest away: right
  * for a frame that a power cut tore, but a byte that turned in the middle, or a log that was
@@ -18,14 +18,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-unsigned runlog_log_pages = 1000;
 
 static struct runlog *log_new(const char *path, struct err *err)
 {
@@ -348,86 +345,6 @@ int runlog_cut(const char *path, struct err *err)
 out:
     runlog_close(log);
     return rc;
-}
-
-/* ---- transactions and checkpoints ---- */
-
-int runlog_begin(struct runlog *log, struct err *err)
-{
-    int moved = 0;
-
-    if (sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
-        moved)
-        return err_set(err, -ENOENT,
-                       "%s was removed or renamed while the run used it; bring it back and go on "
-                       "with --resume", log->db.path);
-    return db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
-}
-
-int runlog_commit(struct runlog *log, struct err *err)
-{
-    int rc = db_run(&log->db, "UPDATE commits SET n = n + 1", "committing", err, "");
-
-    if (!rc)
-        rc = db_run(&log->db, "COMMIT", "committing", err, "");
-    if (rc)
-        return rc;
-    log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
-    run_lock_note(&log->lock); // where it fails less is known
-    if ((unsigned)log->log_pages >= runlog_log_pages)
-        runlog_checkpoint(log);
-    return 0;
-}
-
-void runlog_rollback(struct runlog *log)
-{
-    if (log->db.sql && !sqlite3_get_autocommit(log->db.sql))
-        sqlite3_exec(log->db.sql, "ROLLBACK", NULL, NULL, NULL);
-}
-
-int runlog_end(struct runlog *log, int rc, struct err *err)
-{
-    if (!rc)
-        rc = runlog_commit(log, err);
-    if (rc)
-        runlog_rollback(log);
-    return rc;
-}
-
-int runlog_write(struct runlog *log, const char *text, const char *doing, struct err *err,
-                 const char *types, ...)
-{
-    int     own = sqlite3_get_autocommit(log->db.sql), rc = own ? runlog_begin(log, err) : 0;
-    va_list ap;
-
-    va_start(ap, types);
-    if (!rc)
-        rc = db_run_v(&log->db, text, doing, err, types, ap);
-    va_end(ap);
-    return own ? runlog_end(log, rc, err) : rc;
-}
-
-/* Where somebody reads an earlier commit, it goes as far as that one. */
-void runlog_checkpoint(struct runlog *log)
-{
-    struct run_lock *l = &log->lock;
-    uint64_t         before = l->begun, reached = l->commits;
-    int              pages, done, known = RUNLOG_ENDS;
-
-    l->begun = l->commits;
-    if (run_lock_note(l)) {
-        l->begun = before;
-        return;
-    }
-    if (sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &done))
-        return;
-    if (done == pages)
-        l->taken = l->commits;
-    while (reached > before && known && log->ends[reached % RUNLOG_ENDS] > done)
-        reached--, known--;
-    if (known)
-        l->begun = reached;
-    run_lock_note(l);
 }
 
 void runlog_close(struct runlog *log)
