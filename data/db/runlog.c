@@ -352,7 +352,7 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     runlog_rollback(log);
-    if (log->counts)
+    if (log->counts && log->db.sql)
         runlog_checkpoint(log);
     db_close(&log->db);
     run_lock_release(&log->lock);
