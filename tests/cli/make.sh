@@ -4,8 +4,8 @@
 
 # lacks NAME TEXT COMPILER: a build of one object with this compiler fails with TEXT and says what to do
 lacks() {
-    make BUILD="$tmp/build" CC="$3" "$tmp/build/data/err.o" >"$tmp/out" 2>"$tmp/err"
-    [ $? != 0 ] && grep -q "^$2 is missing: make deps installs what the build needs$" "$tmp/err" && [ ! -e "$tmp/build/data/err.o" ]
+    make BUILD="$tmp/build" CC="$3" "$tmp/build/data/base/err.o" >"$tmp/out" 2>"$tmp/err"
+    [ $? != 0 ] && grep -q "^$2 is missing: make deps installs what the build needs$" "$tmp/err" && [ ! -e "$tmp/build/data/base/err.o" ]
     result $? "$1"
 }
 lacks "no compiler" no-such-compiler no-such-compiler
