@@ -205,19 +205,35 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
     return 0;
 }
 
-/* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */
-static int block_load(const struct run_config *cfg, int fd, const char *path, size_t b,
-                      uint32_t expected, float *out, float *piece, struct param_set *beyond,
-                      struct err *err)
+/* An area's file as it is read. */
+struct image_reader {
+    const struct run_config *cfg;
+    int                      fd;
+    char                     path[PATH_MAX];
+};
+
+static int reader_open(struct image_reader *f, const struct run_config *cfg, unsigned area,
+                       struct err *err)
 {
-    size_t   floats = image_block_floats(cfg, b);
-    uint64_t off = image_block_offset(cfg, b);
-    uint32_t crc = 0;
+    f->cfg = cfg;
+    image_path(cfg, area, f->path, sizeof f->path);
+    return image_open_reading(cfg, area, &f->fd, err);
+}
+
+/* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */
+static int block_load(const struct image_reader *f, size_t b, uint32_t expected, float *out,
+                      float *piece, struct param_set *beyond, struct err *err)
+{
+    const struct run_config *cfg = f->cfg;
+    size_t                   floats = image_block_floats(cfg, b);
+    uint64_t                 off = image_block_offset(cfg, b);
+    uint32_t                 crc = 0;
 
     for (size_t i = 0; i < floats; i += PIECE) {
         size_t n = floats - i < PIECE ? floats - i : PIECE;
         float *to = out ? out + i : piece;
-        int    rc = file_pread(fd, to, n * sizeof *to, off + (uint64_t)i * sizeof *to, path, err);
+        int    rc = file_pread(f->fd, to, n * sizeof *to, off + (uint64_t)i * sizeof *to,
+                               f->path, err);
 
         if (rc)
             return rc;
@@ -234,27 +250,27 @@ static int block_load(const struct run_config *cfg, int fd, const char *path, si
     }
     if (crc != expected)
         return err_set(err, -EBADMSG, "%s: block %zu at offset %" PRIu64 " is damaged: "
-                       "its checksum is %08x, the journal has %08x", path, b, off, crc, expected);
+                       "its checksum is %08x, the journal has %08x", f->path, b, off, crc,
+                       expected);
     return 0;
 }
 
 static int area_load(const struct run_config *cfg, unsigned index, const struct area *a,
                      float *const *states, struct err *err)
 {
-    char   path[PATH_MAX];
-    float *piece = states ? NULL : malloc(PIECE * sizeof *piece);
-    int    fd = -1, rc = 0;
+    struct image_reader f;
+    float              *piece = states ? NULL : malloc(PIECE * sizeof *piece);
+    int                 rc;
 
     if (!states && !piece)
         return err_set(err, -ENOMEM, "out of memory for checking an image");
-    image_path(cfg, index, path, sizeof path);
-    rc = image_open_reading(cfg, index, &fd, err);
+    rc = reader_open(&f, cfg, index, err);
     if (!rc)
-        rc = check_size(cfg, fd, path, err);
+        rc = check_size(cfg, f.fd, f.path, err);
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
-        rc = block_load(cfg, fd, path, b, a->crc[b], states ? states[b] : NULL, piece, NULL, err);
-    if (fd >= 0)
-        close(fd);
+        rc = block_load(&f, b, a->crc[b], states ? states[b] : NULL, piece, NULL, err);
+    if (f.fd >= 0)
+        close(f.fd);
     free(piece);
     return rc;
 }
@@ -290,16 +306,16 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 }
 
 /* Every block; what is damaged is counted. -EINTR where it was stopped. */
-static int blocks_check(const struct run_config *cfg, int fd, const char *path, const uint32_t *crc,
-                        struct image_check *out, struct err *err)
+static int blocks_check(const struct image_reader *f, const uint32_t *crc, struct image_check *out,
+                        struct err *err)
 {
     float *piece = malloc(PIECE * sizeof *piece);
-    int    rc = piece ? 0 : err_set(err, -ENOMEM, "out of memory for checking %s", path);
+    int    rc = piece ? 0 : err_set(err, -ENOMEM, "out of memory for checking %s", f->path);
 
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+    for (size_t b = 0; b < f->cfg->n_blocks && !rc; b++) {
         struct param_set beyond = { 0 };
         struct err       why = { 0 };
-        int              damage = block_load(cfg, fd, path, b, crc[b], NULL, piece, &beyond, &why);
+        int              damage = block_load(f, b, crc[b], NULL, piece, &beyond, &why);
 
         if (damage == -EINTR)
             rc = err_stopped(err, "%s", why.text);
@@ -307,7 +323,7 @@ static int blocks_check(const struct run_config *cfg, int fd, const char *path, 
             param_set_join(&out->beyond, &beyond); // what is damaged holds anything
         else if (out->damaged++ == 0)
             out->why = why;
-        out->bytes += image_block_floats(cfg, b) * sizeof(float);
+        out->bytes += image_block_floats(f->cfg, b) * sizeof(float);
     }
     free(piece);
     return rc;
@@ -316,19 +332,18 @@ static int blocks_check(const struct run_config *cfg, int fd, const char *path, 
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
                 struct err *err)
 {
-    struct areas       all;
-    const struct area *a = &all.area[area];
-    char               path[PATH_MAX];
-    int                fd = -1, rc = areas_read(cfg, &all, err);
+    struct areas        all;
+    const struct area  *a = &all.area[area];
+    struct image_reader f;
+    int                 rc = areas_read(cfg, &all, err);
 
     *out = (struct image_check){ .named = !rc && a->found, .step = a->step };
-    image_path(cfg, area, path, sizeof path);
     if (!out->named)
         goto out;
-    rc = image_open_reading(cfg, area, &fd, &out->why);
+    rc = reader_open(&f, cfg, area, &out->why);
     if (!rc) {
-        rc = blocks_check(cfg, fd, path, a->crc, out, err);
-        close(fd);
+        rc = blocks_check(&f, a->crc, out, err);
+        close(f.fd);
     } else if (rc == -EBUSY) { // who writes it is no damage
         err_set(err, rc, "%s", out->why.text);
     } else {
@@ -338,6 +353,45 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
 out:
     areas_release(&all);
     return rc;
+}
+
+static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct image_reader *r = ctx;
+
+    assert(block < r->cfg->n_blocks && first + n <= r->cfg->block_params[block]);
+    return file_pread(r->fd, out, n * sizeof *out,
+                      image_block_offset(r->cfg, block) + (uint64_t)first * sizeof *out, r->path,
+                      err);
+}
+
+int image_reader(struct image_reader **out, struct params_source *source,
+                 const struct run_config *cfg, struct err *err)
+{
+    struct image_reader *r = calloc(1, sizeof *r);
+    struct image_state   s;
+    int                  rc;
+
+    *out = NULL;
+    if (!r)
+        return err_set(err, -ENOMEM, "out of memory for reading an image");
+    rc = image_load(cfg, &s, NULL, err);
+    if (!rc)
+        rc = reader_open(r, cfg, s.area, err);
+    if (rc) {
+        free(r);
+        return rc;
+    }
+    *source = (struct params_source){ .read = reader_read, .ctx = r };
+    *out = r;
+    return 0;
+}
+
+void image_reader_close(struct image_reader *r)
+{
+    if (r)
+        close(r->fd);
+    free(r);
 }
 
 /* Writing. */

@@ -46,6 +46,13 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err);
 
+/* Masters of the committed image, which is verified as a whole, once, here. *source is valid until
+ * the close, and as long as cfg is there. */
+struct image_reader;
+int  image_reader(struct image_reader **out, struct params_source *source,
+                  const struct run_config *cfg, struct err *err);
+void image_reader_close(struct image_reader *r); // NULL is fine
+
 /* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are
  * damaged, a sentence about the first, values that are not finite. -errno where the journal itself
  * is damaged. */

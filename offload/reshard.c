@@ -332,25 +332,27 @@ static int buffers_open(struct move *m, struct err *err)
     m->next_slot = calloc(n->n_classes, sizeof *m->next_slot);
     for (size_t i = 0; i < OUTS; i++)
         missing |= !(m->out[i].buf = devices_buffer(&m->new_, new_));
-    return missing || !m->old_buf || !m->rows.subs || (feedback && !m->rows.residuals) || !m->next_slot
+    missing |= !m->old_buf || !m->rows.subs || (feedback && !m->rows.residuals) || !m->next_slot;
+    return missing
                ? err_set(err, -ENOMEM,
                          "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad,
                          n->max_pad)
                : 0;
 }
 
-static int old_read(struct move *m, size_t i, void *buf, size_t bytes, uint64_t off,
-                    enum link_class cls, uint32_t crc, const char *what, struct err *err)
+/* What `job` says to read of an old subgroup. */
+static int old_read(struct move *m, const struct store_sub *u, struct csd_job *job, uint32_t crc,
+                    const char *what, struct err *err)
 {
-    const struct store_sub *u = &m->old.store.subs[i];
-    struct csd_job          job = { .kind = CSD_READ, .cls = cls, .buf = buf,
-                                    .bytes = bytes, .payload = bytes, .off = off };
-    int                     rc = devices_run_block(&m->old, u->device, u->block, &job, err);
+    int rc;
 
-    if (!rc && crc32c(0, buf, bytes) != crc)
+    job->kind = CSD_READ;
+    job->payload = job->bytes;
+    rc = devices_run_block(&m->old, u->device, u->block, job, err);
+    if (!rc && crc32c(0, job->buf, job->bytes) != crc)
         rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64
                      " is damaged (checksum differs); nothing was moved",
-                     u->device, m->old.paths[u->device], what, u->block, off);
+                     u->device, m->old.paths[u->device], what, u->block, job->off);
     return rc;
 }
 
@@ -358,18 +360,21 @@ static int old_hold(struct move *m, size_t i, struct err *err)
 {
     const struct store     *st = &m->old.store;
     const struct store_sub *u = &st->subs[i];
-    size_t                  states = store_state_bytes(st, u->n_pad);
+    const struct journal   *j = &m->journal;
+    struct csd_job          states = { .cls = CLASS_STATES, .buf = m->old_buf,
+                                       .bytes = store_state_bytes(st, u->n_pad),
+                                       .off = store_slot_off(st, u->class_, j->subs[i].slot) };
+    struct csd_job          residual = { .cls = CLASS_RESIDUAL, .buf = m->old_buf + states.bytes,
+                                         .bytes = store_residual_bytes(u->n_pad),
+                                         .off = store_residual_off(u, j->state.applied) };
     int                     rc;
 
     if (m->held == i)
         return 0;
     m->held = SIZE_MAX;
-    rc = old_read(m, i, m->old_buf, states, store_slot_off(st, u->class_, m->journal.subs[i].slot),
-                  CLASS_STATES, m->journal.subs[i].states_crc, "master or a moment", err);
+    rc = old_read(m, u, &states, j->subs[i].states_crc, "master or a moment", err);
     if (!rc && st->error_feedback)
-        rc = old_read(m, i, m->old_buf + states, store_residual_bytes(u->n_pad),
-                      store_residual_off(u, m->journal.state.applied), CLASS_RESIDUAL, m->journal.residuals[i],
-                      "residual", err);
+        rc = old_read(m, u, &residual, j->residuals[i], "residual", err);
     if (!rc)
         m->held = i;
     return rc;
@@ -471,7 +476,8 @@ static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
                store_slot_off(st, u->class_, m->rows.subs[i].slot));
     if (residual) {
         m->rows.residuals[i] = crc32c(0, at, residual);
-        out_submit(m, o, CLASS_RESIDUAL, at, residual, store_residual_off(u, m->journal.state.applied));
+        out_submit(m, o, CLASS_RESIDUAL, at, residual,
+                   store_residual_off(u, m->journal.state.applied));
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 #include "offload/devices.h"
+#include "offload/image.h"
 #include "offload/journal.h"
 #include "offload/master_reader.h"
 #include "offload/stream_csd.h"
@@ -62,8 +63,8 @@ static int sub_format(struct devices *d, size_t i, uint32_t slot, const struct p
     return devices_run_block(d, u->device, u->block, &job, err);
 }
 
-static int all_format(struct devices *d, const struct params_source *init, struct journal_rows *rows,
-                      const struct watch *watch, struct err *err)
+static int all_format(struct devices *d, const struct params_source *init,
+                      struct journal_rows *rows, const struct watch *watch, struct err *err)
 {
     uint32_t *next = calloc(d->store.n_classes, sizeof *next);
     char     *buf = slot_buffer(d);
@@ -131,9 +132,9 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 /* ---- reading masters from devices */
 
 struct run_reader {
-    struct devices     dev;
-    struct master_reader     masters;
-    struct mem_reader *mem; // instead of both, in mem
+    struct devices       dev;
+    struct master_reader masters;
+    struct image_reader *image; // instead of both, in mem
 };
 
 static int csd_reader(struct run_reader *r, struct params_source *source,
@@ -169,14 +170,23 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
 
 int run_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
 {
-    return cfg->mode == RUN_MEM ? stream_mem_format(cfg, init, err) : csd_format(cfg, init, err);
+    return cfg->mode == RUN_MEM ? image_format(cfg, init, err) : csd_format(cfg, init, err);
 }
 
 int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied,
                  struct err *err)
 {
-    return cfg->mode == RUN_MEM ? stream_mem_position(cfg, next_step, applied, err)
-                                : journal_position(cfg->log, next_step, applied, err);
+    struct image_state s;
+    int                rc;
+
+    if (cfg->mode != RUN_MEM)
+        return journal_position(cfg->log, next_step, applied, err);
+    rc = image_latest(cfg, &s, err);
+    if (!rc) {
+        *next_step = s.step;
+        *applied = s.applied;
+    }
+    return rc;
 }
 
 int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size,
@@ -212,7 +222,7 @@ int run_reader(struct run_reader **out, struct params_source *source, const stru
 
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
-    rc = cfg->mode == RUN_MEM ? stream_mem_reader(&r->mem, source, cfg, err)
+    rc = cfg->mode == RUN_MEM ? image_reader(&r->image, source, cfg, err)
                               : csd_reader(r, source, cfg, err);
     if (rc)
         run_reader_close(r);
@@ -225,7 +235,7 @@ void run_reader_close(struct run_reader *r)
 {
     if (!r)
         return;
-    stream_mem_reader_close(r->mem);
+    image_reader_close(r->image);
     master_reader_close(&r->masters);
     devices_close(&r->dev);
     free(r);

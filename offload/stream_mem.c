@@ -11,6 +11,7 @@
  * together, its pairs beside it. */
 #include "offload/stream_mem.h"
 
+#include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
@@ -26,13 +27,11 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
     PIECE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and
                           // wire pass through L2 once
-    ALIGN        = 64,
     MAX_SPANS    = 8192,
     SPAN_BYTES   = 64,    // about what the meter holds for one
 };
@@ -62,8 +61,7 @@ struct stream_mem {
     struct meter     *meter;
     struct mem_block *blocks;
     float           **states; // of each block, for images
-    unsigned char    *arena;
-    size_t            arena_bytes;
+    struct arena      arena; // of the blocks
     struct piece     *pieces;
     size_t            n_pieces;
     struct topk_pair *pairs; // compressed runs: of the largest block, with error feedback of every
@@ -86,7 +84,7 @@ static struct stream_mem *of(struct stream *s)
 
 static size_t aligned(size_t bytes)
 {
-    return round_up(bytes, ALIGN);
+    return round_up(bytes, ARENA_LINE);
 }
 
 static size_t states_bytes(const struct run_config *cfg, size_t block)
@@ -380,8 +378,7 @@ static void mem_close(struct stream *s)
     for (unsigned a = 0; a < IMAGE_AREAS; a++)
         if (m->image[a] >= 0)
             close(m->image[a]);
-    if (m->arena)
-        munmap(m->arena, m->arena_bytes);
+    arena_free(&m->arena);
     if (m->cfg.log)
         sync_rows(m, RUNLOG_SYNC_ALL, NULL);
     meter_free(m->meter);
@@ -476,8 +473,8 @@ static int open_tables(struct stream_mem *m, struct err *err)
     m->crc = calloc(n, sizeof *m->crc);
     m->n_pieces = make_pieces(cfg, NULL);
     m->pieces = malloc(m->n_pieces * sizeof *m->pieces);
-    m->scratch = aligned_alloc(ALIGN, scratch_bytes(cfg));
-    m->pairs = cfg->compress > 0.0 ? aligned_alloc(ALIGN, pairs_bytes(cfg)) : NULL;
+    m->scratch = aligned_alloc(ARENA_LINE, scratch_bytes(cfg));
+    m->pairs = cfg->compress > 0.0 ? aligned_alloc(ARENA_LINE, pairs_bytes(cfg)) : NULL;
     m->meter = meter_new(MAX_SPANS, 0);
     if (!m->block_sizes || !m->blocks || !m->states || !m->crc || !m->pieces || !m->scratch ||
         !m->meter || (cfg->compress > 0.0 && !m->pairs))
@@ -488,37 +485,38 @@ static int open_tables(struct stream_mem *m, struct err *err)
     return 0;
 }
 
+static void lay_blocks(struct stream_mem *m)
+{
+    for (size_t b = 0; b < m->cfg.n_blocks; b++) {
+        struct mem_block *mb = &m->blocks[b];
+
+        mb->states = m->states[b] = arena_take(&m->arena, states_bytes(&m->cfg, b));
+        mb->grad = arena_take(&m->arena, grad_bytes(&m->cfg, b));
+        mb->wire = m->cfg.wire_dt == DT_F32 ? mb->states
+                                            : arena_take(&m->arena, wire_bytes(&m->cfg, b));
+    }
+}
+
 static int open_arena(struct stream_mem *m, struct err *err)
 {
     const struct run_config *cfg = &m->cfg;
     struct topk_pair        *pairs = m->pairs;
-    size_t                   at = 0;
+    int                      rc;
 
-    for (size_t b = 0; b < cfg->n_blocks; b++)
-        m->arena_bytes += states_bytes(cfg, b) + grad_bytes(cfg, b) + wire_bytes(cfg, b);
-    m->arena =
-        mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m->arena == MAP_FAILED) {
-        m->arena = NULL;
-        return err_set(err, -ENOMEM, "out of memory: --mode mem needs %zu MiB for parameters, "
-                       "states and gradients", (m->arena_bytes >> 20) + 1);
-    }
-    madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE); // a wish: small pages work as well
+    lay_blocks(m);
+    rc = arena_map(&m->arena, "parameters, states and gradients in --mode mem", err);
+    if (rc)
+        return rc;
+    lay_blocks(m);
     for (size_t b = 0; b < cfg->n_blocks; b++) {
         struct mem_block *mb = &m->blocks[b];
 
         mb->params = cfg->block_params[b];
-        mb->states = m->states[b] = (float *)(void *)(m->arena + at);
-        mb->residual =
-            cfg->error_feedback ? mb->states + image_block_floats(cfg, b) - mb->params : NULL;
         mb->pairs = pairs;
-        if (cfg->error_feedback)
-            pairs += topk_count(mb->params, cfg->compress);
-        at += states_bytes(cfg, b);
-        mb->grad = (float *)(void *)(m->arena + at);
-        at += grad_bytes(cfg, b);
-        mb->wire = cfg->wire_dt == DT_F32 ? (void *)mb->states : m->arena + at;
-        at += wire_bytes(cfg, b);
+        if (!cfg->error_feedback)
+            continue;
+        mb->residual = mb->states + image_block_floats(cfg, b) - mb->params;
+        pairs += topk_count(mb->params, cfg->compress);
     }
     return 0;
 }
@@ -570,75 +568,4 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     else
         *out = &m->stream;
     return rc;
-}
-
-/* Making, asking, reading. */
-
-int stream_mem_format(const struct run_config *cfg, const struct params_source *init,
-                      struct err *err)
-{
-    return image_format(cfg, init, err);
-}
-
-int stream_mem_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *applied,
-                        struct err *err)
-{
-    struct image_state s;
-    int                rc = image_latest(cfg, &s, err);
-
-    if (rc)
-        return rc;
-    *next_step = s.step;
-    *applied = s.applied;
-    return 0;
-}
-
-struct mem_reader {
-    struct run_config cfg; // its arrays are the caller's
-    int               fd;
-    char              path[PATH_MAX];
-};
-
-static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
-{
-    const struct mem_reader *r = ctx;
-
-    assert(block < r->cfg.n_blocks && first + n <= r->cfg.block_params[block]);
-    return file_pread(r->fd, out, n * sizeof *out,
-                      image_block_offset(&r->cfg, block) + (uint64_t)first * sizeof *out,
-                      r->path, err);
-}
-
-int stream_mem_reader(struct mem_reader **out, struct params_source *source,
-                      const struct run_config *cfg, struct err *err)
-{
-    struct mem_reader *r = calloc(1, sizeof *r);
-    struct image_state s;
-    int                rc;
-
-    *out = NULL;
-    if (!r)
-        return err_set(err, -ENOMEM, "out of memory for reading an image");
-    r->cfg = *cfg;
-    r->cfg.watch = NULL; // cfg's is lent for this
-    rc = image_load(cfg, &s, NULL, err);
-    if (rc)
-        goto out;
-    image_path(cfg, s.area, r->path, sizeof r->path);
-    rc = image_open_reading(cfg, s.area, &r->fd, err);
-    if (rc)
-        goto out;
-    *source = (struct params_source){ .read = reader_read, .ctx = r };
-    *out = r;
-    return 0;
-out:
-    free(r);
-    return rc;
-}
-
-void stream_mem_reader_close(struct mem_reader *r)
-{
-    if (r)
-        close(r->fd);
-    free(r);
 }

@@ -304,8 +304,8 @@ static void map_check(struct check *c)
                 "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
                 " in slot %" PRIu32 " of device %zu: no step "
                 "leaves that after %" PRIu64 " updates",
-                u->block, u->first, u->first + u->n - 1, version, c->journal.subs[i].slot, u->device,
-                c->journal.state.applied);
+                u->block, u->first, u->first + u->n - 1, version, c->journal.subs[i].slot,
+                u->device, c->journal.state.applied);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/rng.h"
 #include "kernels/topk.h"
 #include "offload/image.h"
+#include "offload/run.h"
 #include "offload/stream_mem.h"
 
 #include <errno.h>
@@ -182,7 +183,7 @@ static int setup(void **state)
                                   .optim = OPTIM_ADAMW };
     assert_int_equal(runlog_create(&f->log, f->db, 0, &err), 0);
     f->cfg.log = f->log;
-    if (stream_mem_format(&f->cfg, &init, &err))
+    if (image_format(&f->cfg, &init, &err))
         fail_msg("%s", err.text);
     runlog_close(f->log);
     *state = f;
@@ -266,13 +267,13 @@ static void same_wire(struct fixture *f, const struct oracle *o)
  * alone. */
 static void same_masters(struct fixture *f, const struct oracle *o)
 {
-    struct mem_reader   *r;
+    struct image_reader   *r;
     struct params_source source;
     struct err           err = { 0 };
     float                part[9973];
 
     stream_close(f->s);
-    if (stream_mem_reader(&r, &source, &f->cfg, &err))
+    if (image_reader(&r, &source, &f->cfg, &err))
         fail_msg("%s", err.text);
     for (size_t b = 0; b < BLOCKS; b++)
         for (size_t i = 0; i < sizes[b]; i += 9973) {
@@ -281,7 +282,7 @@ static void same_masters(struct fixture *f, const struct oracle *o)
             assert_int_equal(source.read(source.ctx, b, i, n, part, &err), 0);
             assert_memory_equal(part, o->w[b] + i, n * sizeof *part);
         }
-    stream_mem_reader_close(r);
+    image_reader_close(r);
     if (stream_mem_open(&f->s, &f->cfg, &err))
         fail_msg("%s", err.text);
 }
@@ -314,7 +315,7 @@ static void expect_position(struct fixture *f, uint64_t step, uint64_t applied)
     uint64_t   s, a;
     struct err err = { 0 };
 
-    if (stream_mem_position(&f->cfg, &s, &a, &err))
+    if (run_position(&f->cfg, &s, &a, &err))
         fail_msg("%s", err.text);
     assert_int_equal(s, step);
     assert_int_equal(a, applied);
@@ -512,7 +513,7 @@ static void expect_refused(struct fixture *f, const char *what, const char *rest
 {
     struct err           err = { 0 };
     struct stream       *s;
-    struct mem_reader   *r;
+    struct image_reader   *r;
     struct params_source source;
 
     assert_int_equal(runlog_open(&f->log, f->db, 0, 0, &err), 0);
@@ -521,7 +522,7 @@ static void expect_refused(struct fixture *f, const char *what, const char *rest
     assert_null(s);
     if (!strstr(err.text, what) || !strstr(err.text, rest))
         fail_msg("%s", err.text);
-    assert_int_equal(stream_mem_reader(&r, &source, &f->cfg, &err), -EBADMSG);
+    assert_int_equal(image_reader(&r, &source, &f->cfg, &err), -EBADMSG);
     assert_null(r);
     runlog_close(f->log);
     f->log = NULL;
@@ -580,7 +581,7 @@ static void test_format_fails(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(runlog_open(&f->log, f->db, 0, 0, &err), 0);
     f->cfg.log = f->log;
-    assert_int_equal(stream_mem_format(&f->cfg, &broken, &err), -EIO);
+    assert_int_equal(image_format(&f->cfg, &broken, &err), -EIO);
     assert_string_equal(err.text, "no values for block 0");
     assert_int_equal(access(path, F_OK), -1); // and teardown finds the folder without anything else
     runlog_close(f->log);
@@ -602,7 +603,7 @@ static void test_error_feedback(void **state)
     unlink(f->db); // an image without residuals
     assert_int_equal(runlog_create(&f->log, f->db, 0, &err), 0);
     f->cfg.log = f->log;
-    assert_int_equal(stream_mem_format(&f->cfg, &init, &err), 0);
+    assert_int_equal(image_format(&f->cfg, &init, &err), 0);
     runlog_close(f->log);
     open_run(f);
     oracle_init(&o);
@@ -638,7 +639,7 @@ static void test_one_moment(void **state)
     f->cfg.optim = OPTIM_SGD;
     assert_int_equal(runlog_create(&f->log, db2, 0, &err), 0);
     f->cfg.log = f->log;
-    assert_int_equal(stream_mem_format(&f->cfg, &init, &err), 0);
+    assert_int_equal(image_format(&f->cfg, &init, &err), 0);
     assert_int_equal(stream_mem_open(&f->s, &f->cfg, &err), 0);
     oracle_init(&o);
     for (uint64_t t = 0; t < 3; t++) {

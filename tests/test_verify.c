@@ -404,8 +404,8 @@ static void turn_all(struct scene *s)
         };
 
         for (size_t k = 0; k < sizeof spots / sizeof *spots; k++) {
-            int waits = j.subs[i].version < j.state.applied; // its update reads states and gradient,
-                                                         // makes the wire
+            // its update reads states and gradient, makes the wire
+            int waits = j.subs[i].version < j.state.applied;
 
             if ((spots[k].kind == VERIFY_RESIDUAL && !s->cfg.error_feedback) ||
                 (spots[k].kind == VERIFY_GRADIENT && !waits))

@@ -12,6 +12,7 @@
  * checkpoints began and ended, too. */
 #include "data/db/runlog_parts.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/db/schema.h"
 
@@ -95,7 +96,7 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
 
         if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
             return 0; // if it is no log that is damaged, whoever opens it says what is
-        usleep(attempt ? 0 : 50000);
+        usleep(attempt ? 0 : 10000);
     }
     if (!l->known)
         return 0;
@@ -134,6 +135,35 @@ int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err)
     return db_exec(&log->db, texts[how], "setting synchronous", err);
 }
 
+uint32_t runlog_setting_sum(const char *key, const char *value)
+{
+    return crc32c(crc32c(0, key, strlen(key) + 1), value, strlen(value));
+}
+
+/* A setting with a flipped bit, or one that a damaged index hides, would make this another run:
+ * each has its checksum, and SQLite looks whether the table and its index agree. The table is
+ * small, however long the run. */
+static int settings_check(struct runlog *log, struct err *err)
+{
+    static const char reading[] = "reading the settings";
+    sqlite3_stmt     *st = NULL;
+    int               got, rc = db_check_table(&log->db, "runs", err);
+
+    if (rc)
+        return rc;
+    got = db_row(&log->db, &st, "SELECT key, value, crc FROM runs", reading, err, "");
+    for (; got > 0 && !rc; got = rc ? rc : db_next(&log->db, st, reading, err)) {
+        const char *key = (const char *)sqlite3_column_text(st, 0);
+        const char *value = (const char *)sqlite3_column_text(st, 1);
+
+        if (!key || !value || sqlite3_column_int64(st, 2) != runlog_setting_sum(key, value))
+            rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)",
+                         log->db.path, key ? key : "of a row");
+    }
+    sqlite3_reset(st);
+    return got;
+}
+
 /* Behind the connection: is it a run's, whole, and of this format? */
 static int log_ready(struct runlog *log, int read_only, struct err *err)
 {
@@ -142,7 +172,7 @@ static int log_ready(struct runlog *log, int read_only, struct err *err)
     if (!rc)
         rc = schema_check(&log->db, &version, err);
     if (!rc)
-        rc = runlog_check_settings(log, err);
+        rc = settings_check(log, err);
     return rc ? rc : schema_upgrade(&log->db, version, read_only, err);
 }
 

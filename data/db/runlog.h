@@ -61,7 +61,7 @@ const char *runlog_path(const struct runlog *log);
 int  runlog_begin(struct runlog *log, struct err *err);
 int  runlog_commit(struct runlog *log, struct err *err);
 void runlog_rollback(struct runlog *log);
-int  runlog_end(struct runlog *log, int rc, struct err *err); // commits where rc is 0, else rolls back
+int  runlog_end(struct runlog *log, int rc, struct err *err); // rc is 0: commit, else roll back
 
 /* How commits reach the drive: not by us; with a later one, or a checkpoint; each before it
  * returns. */

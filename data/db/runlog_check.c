@@ -1,5 +1,5 @@
-/* runlog_check.c: whether the rows are what was written: the settings at every open, the steps
- * where a run goes on, all that there is for `siTrain check`, which may also mend.
+/* runlog_check.c: whether the rows are what was written: the steps where a run goes on, all that
+ * there is for `siTrain check`, which may also mend.
  *
  * SQLite sees a page that is torn and a table that its index contradicts, not a value with a
  * flipped bit; our sums see that, and a hole in the steps shows rows that were lost with whole
@@ -13,32 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* ---- settings ---- */
-
-/* A setting with a flipped bit, or one that a damaged index hides, would make this another run:
- * each has its checksum, and SQLite looks whether the table and its index agree. The table is
- * small, however long the run. */
-int runlog_check_settings(struct runlog *log, struct err *err)
-{
-    static const char reading[] = "reading the settings";
-    sqlite3_stmt     *st = NULL;
-    int               got, rc = db_check_table(&log->db, "runs", err);
-
-    if (rc)
-        return rc;
-    got = db_row(&log->db, &st, "SELECT key, value, crc FROM runs", reading, err, "");
-    for (; got > 0 && !rc; got = rc ? rc : db_next(&log->db, st, reading, err)) {
-        const char *key = (const char *)sqlite3_column_text(st, 0);
-        const char *value = (const char *)sqlite3_column_text(st, 1);
-
-        if (!key || !value || sqlite3_column_int64(st, 2) != runlog_setting_sum(key, value))
-            rc = err_set(err, -EBADMSG, "%s: the setting %s is damaged (checksum differs)",
-                         log->db.path, key ? key : "of a row");
-    }
-    sqlite3_reset(st);
-    return got;
-}
 
 /* ---- everything ---- */
 

@@ -18,20 +18,18 @@ struct runlog {
     int             ends[RUNLOG_ENDS]; // the same after each of the last ones, by number
 };
 
+/* The checksum of a setting's row. */
+uint32_t runlog_setting_sum(const char *key, const char *value);
+
 /* db_run in the transaction that is under way, or else in one of its own. */
 int runlog_write(struct runlog *log, const char *text, const char *doing, struct err *err,
                  const char *types, ...);
 
 /* ---- runlog_rows.c: the checksum of a row ---- */
 
-uint32_t runlog_setting_sum(const char *key, const char *value);
 /* What a step computed; seconds and peak_rss, which are known later and differ each time, are left
  * out. */
 uint32_t runlog_step_sum(const struct runlog_step *s);
 uint32_t runlog_eval_sum(uint64_t step, const char *name, double value);
-
-/* ---- runlog_check.c ---- */
-
-int runlog_check_settings(struct runlog *log, struct err *err);
 
 #endif

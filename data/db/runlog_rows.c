@@ -44,11 +44,6 @@ const char *const runlog_phase_names[PHASES] = {
 
 /* ---- their sums ---- */
 
-uint32_t runlog_setting_sum(const char *key, const char *value)
-{
-    return crc32c(crc32c(0, key, strlen(key) + 1), value, strlen(value));
-}
-
 uint32_t runlog_step_sum(const struct runlog_step *s)
 {
     uint64_t row[] = { s->step,

@@ -280,8 +280,8 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
                     // not missed
             out->sub[i].grad = j.grads[i].crc;
         if (cfg->error_feedback)
-            out->sub[i].residual =
-                stored_sum(path, store_residual_off(u, j.state.applied), store_residual_bytes(u->n_pad));
+            out->sub[i].residual = stored_sum(path, store_residual_off(u, j.state.applied),
+                                              store_residual_bytes(u->n_pad));
         if (out->sub[i].states != j.subs[i].states_crc || out->sub[i].wire != j.subs[i].wire_crc)
             rc = err_set(found, -EBADMSG,
                          "the slot of subgroup %zu is damaged: its next reader finds it", i);
