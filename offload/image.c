@@ -73,18 +73,6 @@ int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err 
     return rc ? rc : lock_area(path, 0, fd, err);
 }
 
-int image_open_reading(const struct run_config *cfg, unsigned area, int *fd, struct err *err)
-{
-    char     path[PATH_MAX];
-    uint64_t size;
-    int      rc;
-
-    image_path(cfg, area, path, sizeof path);
-    *fd = -1;
-    rc = file_open_read(path, fd, &size, err);
-    return rc ? rc : lock_area(path, 1, fd, err);
-}
-
 /* The journal's rows. */
 
 /* Behind a row's other numbers; the block's parameters count, too, and are no column. */
@@ -205,7 +193,7 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
     return 0;
 }
 
-/* An area's file as it is read. */
+/* An area's file as it is read, as long as nobody writes it. */
 struct image_reader {
     const struct run_config *cfg;
     int                      fd;
@@ -215,9 +203,14 @@ struct image_reader {
 static int reader_open(struct image_reader *f, const struct run_config *cfg, unsigned area,
                        struct err *err)
 {
+    uint64_t size;
+    int      rc;
+
     f->cfg = cfg;
+    f->fd = -1;
     image_path(cfg, area, f->path, sizeof f->path);
-    return image_open_reading(cfg, area, &f->fd, err);
+    rc = file_open_read(f->path, &f->fd, &size, err);
+    return rc ? rc : lock_area(f->path, 1, &f->fd, err);
 }
 
 /* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */

@@ -36,8 +36,6 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 /* Open an area's file to write it, made if it is not there, and keep every other process from it
  * until *fd is closed: -EBUSY if one is there. */
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
-/* For reading, as long as nobody writes. */
-int image_open_reading(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
 
 /* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit,
  * which puts the rows into the caller's transaction. */
