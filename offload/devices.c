@@ -15,18 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int devices_layout(struct store *s, const struct run_config *cfg, struct err *err)
-{
-    struct store_config layout = {
-        .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
-        .n_devices = cfg->n_devices, .csd_mem = cfg->csd_mem, .csd = cfg->csd,
-        .moments = optim_moments(cfg->optim), .wire_dt = cfg->wire_dt, .compress = cfg->compress,
-        .error_feedback = cfg->error_feedback, .spares = cfg->spares,
-    };
-
-    return store_init(s, &layout, err);
-}
-
 /* A device as far as all of a run's are alike. trains: else it updates nothing. */
 static struct csd_config updates_of(const struct run_config *cfg, const struct store *st,
                                     int trains)
@@ -190,6 +178,16 @@ int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job 
     return devices_run(d, i, job, err)
                ? err_set(err, job->status, "%s (block %zu)", job->why, block)
                : 0;
+}
+
+int devices_flush(struct devices *d, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < d->n && !rc; i++)
+        if (d->csd[i])
+            rc = devices_run(d, i, &(struct csd_job){ .kind = CSD_FLUSH }, err);
+    return rc;
 }
 
 /* ---- buffers */
@@ -464,7 +462,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     csd_bell_init(&d->bell);
     rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     if (!rc)
-        rc = devices_layout(&d->store, cfg, err);
+        rc = store_init(&d->store, cfg, err);
     if (!rc)
         rc = tables_open(d, err);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))

@@ -87,11 +87,10 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job,
                       struct err *err);
 
+int devices_flush(struct devices *d, struct err *err); // those that are open
+
 /* Remove the files that DEVICES_CREATE made (after devices_close of a failed creation: paths must
  * be kept by the caller). */
 void devices_remove(const struct run_config *cfg);
-
-/* The layout alone, without opening anything. */
-int devices_layout(struct store *s, const struct run_config *cfg, struct err *err);
 
 #endif

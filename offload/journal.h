@@ -28,11 +28,10 @@ struct journal_state {
 /* The first rows of all subgroups. residuals: with error feedback, else NULL. */
 struct journal_rows { size_t n_subs; struct journal_sub *subs; uint32_t *residuals; };
 
-/* Make the tables and the first rows (inside the caller's transaction). */
-int journal_format(struct runlog *log, const struct journal_rows *rows, struct err *err);
-/* Other subgroups instead of all there are, with nothing to be updated from a gradient: the run was
- * moved to another layout (inside the caller's transaction). */
-int journal_replace(struct runlog *log, const struct journal_rows *rows, struct err *err);
+/* Make the tables and the first rows, with nothing to be updated from a gradient; again: of other
+ * subgroups instead of all there are, since the run was moved to another layout (inside the
+ * caller's transaction). */
+int journal_format(struct runlog *log, const struct journal_rows *rows, int again, struct err *err);
 
 /* Read everything; a damaged or missing row is named. residuals: whether there is their table. */
 struct journal {

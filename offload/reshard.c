@@ -7,11 +7,9 @@
  * the run. */
 #include "offload/reshard.h"
 
-#include "data/base/crc32c.h"
 #include "data/base/file.h"
-#include "kernels/elementwise.h"
-#include "offload/devices.h"
-#include "offload/journal.h"
+#include "offload/master_reader.h"
+#include "offload/slots.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,8 +22,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-
-enum { OUTS = 2 };
 
 // a line with the layout's name, then a path a line, those in RUN relative to it
 #define REMOVE_KEY "reshard.remove"
@@ -204,7 +200,7 @@ static int room_check(const struct run_config *to, struct err *err)
     struct store  st;
     struct place *places = calloc(to->n_devices, sizeof *places);
     size_t        n = 0, p;
-    int           rc = places ? devices_layout(&st, to, err)
+    int           rc = places ? store_init(&st, to, err)
                               : err_set(err, -ENOMEM, "out of memory for %zu devices",
                                         to->n_devices);
 
@@ -279,24 +275,12 @@ static int paths_of(char ***out, const struct run_config *cfg, int create, struc
 
 /* ---- the copy */
 
-/* A new subgroup on its way to its device. */
-struct out {
-    char          *buf; // [states | wire | residual]
-    struct csd_job job[2];
-    size_t         device, flying;
-    int            failed;
-    struct err     why;
-};
-
 struct move {
     struct reshard      *r;
     struct devices       old, new_;
     struct journal       journal; // of the old ones
     struct journal_rows  rows;    // of the new ones
-    uint32_t            *next_slot; // (classes of the new layout)
-    char                *old_buf;   // [states | residual] of the old subgroup `held`
-    size_t               held;
-    struct out           out[OUTS];
+    struct master_reader reader;  // of the old ones
 };
 
 static int old_map(struct move *m, struct err *err)
@@ -312,194 +296,30 @@ static int old_map(struct move *m, struct err *err)
     return rc;
 }
 
-static int buffers_open(struct move *m, struct err *err)
-{
-    const struct store *o = &m->old.store, *n = &m->new_.store;
-    int                 feedback = m->r->to.error_feedback;
-    size_t              old = store_state_bytes(o, o->max_pad) +
-                              (feedback ? store_residual_bytes(o->max_pad) : 0);
-    size_t              new_ = store_state_bytes(n, n->max_pad) + store_wire_bytes(n, n->max_pad) +
-                               (feedback ? store_residual_bytes(n->max_pad) : 0);
-    int                 missing = 0;
-
-    m->held = SIZE_MAX;
-    m->old_buf = devices_buffer(&m->old, old);
-    m->rows = (struct journal_rows){
-        .n_subs = n->n_subs,
-        .subs = calloc(n->n_subs, sizeof *m->rows.subs),
-        .residuals = feedback ? calloc(n->n_subs, sizeof *m->rows.residuals) : NULL,
-    };
-    m->next_slot = calloc(n->n_classes, sizeof *m->next_slot);
-    for (size_t i = 0; i < OUTS; i++)
-        missing |= !(m->out[i].buf = devices_buffer(&m->new_, new_));
-    missing |= !m->old_buf || !m->rows.subs || (feedback && !m->rows.residuals) || !m->next_slot;
-    return missing
-               ? err_set(err, -ENOMEM,
-                         "out of memory for moving subgroups of %zu and %zu parameters", o->max_pad,
-                         n->max_pad)
-               : 0;
-}
-
-/* What `job` says to read of an old subgroup. */
-static int old_read(struct move *m, const struct store_sub *u, struct csd_job *job, uint32_t crc,
-                    const char *what, struct err *err)
-{
-    int rc;
-
-    job->kind = CSD_READ;
-    job->payload = job->bytes;
-    rc = devices_run_block(&m->old, u->device, u->block, job, err);
-    if (!rc && crc32c(0, job->buf, job->bytes) != crc)
-        rc = err_set(err, -EBADMSG, "device %zu (%s): the %s of block %zu at offset %" PRIu64
-                     " is damaged (checksum differs); nothing was moved",
-                     u->device, m->old.paths[u->device], what, u->block, job->off);
-    return rc;
-}
-
-static int old_hold(struct move *m, size_t i, struct err *err)
-{
-    const struct store     *st = &m->old.store;
-    const struct store_sub *u = &st->subs[i];
-    const struct journal   *j = &m->journal;
-    struct csd_job          states = { .cls = CLASS_STATES, .buf = m->old_buf,
-                                       .bytes = store_state_bytes(st, u->n_pad),
-                                       .off = store_slot_off(st, u->class_, j->subs[i].slot) };
-    struct csd_job          residual = { .cls = CLASS_RESIDUAL, .buf = m->old_buf + states.bytes,
-                                         .bytes = store_residual_bytes(u->n_pad),
-                                         .off = store_residual_off(u, j->state.applied) };
-    int                     rc;
-
-    if (m->held == i)
-        return 0;
-    m->held = SIZE_MAX;
-    rc = old_read(m, u, &states, j->subs[i].states_crc, "master or a moment", err);
-    if (!rc && st->error_feedback)
-        rc = old_read(m, u, &residual, j->residuals[i], "residual", err);
-    if (!rc)
-        m->held = i;
-    return rc;
-}
-
-/* The old subgroup that holds parameter `at` of a block: the one that is held, or one after it. */
-static size_t old_find(const struct move *m, size_t block, size_t at)
-{
-    const struct store *st = &m->old.store;
-    int                 near = m->held != SIZE_MAX && st->subs[m->held].block == block;
-    size_t              i = near ? m->held : st->block_sub[block];
-
-    while (at >= st->subs[i].first + st->subs[i].n)
-        i++;
-    assert(st->subs[i].block == block && st->subs[i].first <= at);
-    return i;
-}
-
-/* The states of a new subgroup, and behind its wire its residual, from the old ones that hold its
- * parameters. */
-static int gather(struct move *m, const struct store_sub *u, char *states, char *residual,
+/* The states and the residual of a new subgroup from the old ones that hold its parameters. */
+static int gather(void *ctx, const struct store_sub *u, float *states, float *residual,
                   struct err *err)
 {
+    struct move        *m = ctx;
     const struct store *o = &m->old.store;
     size_t              part;
 
     for (size_t at = u->first; at < u->first + u->n; at += part) {
-        const struct store_sub *v = &o->subs[old_find(m, u->block, at)];
-        size_t                  from = 4 * (at - v->first), to = 4 * (at - u->first);
-        int                     rc = old_hold(m, (size_t)(v - o->subs), err);
+        int rc = master_reader_hold(&m->reader, u->block, at, err);
 
         if (rc)
-            return rc;
-        part = v->first + v->n < u->first + u->n ? v->first + v->n - at : u->first + u->n - at;
+            return rc == -EBADMSG ? err_set(err, rc, "%.900s; nothing was moved", err->text) : rc;
+        const struct store_sub *v = &o->subs[m->reader.held];
+        const float            *held = (const float *)(void *)m->reader.buf;
+        size_t                  from = at - v->first, to = at - u->first;
+
+        part = size_min(v->first + v->n, u->first + u->n) - at;
         for (size_t k = 0; k < 1 + (size_t)o->moments; k++)
-            memcpy(states + 4 * k * u->n_pad + to, m->old_buf + 4 * k * v->n_pad + from, 4 * part);
-        if (o->error_feedback)
-            memcpy(residual + to, m->old_buf + store_state_bytes(o, v->n_pad) + from, 4 * part);
+            memcpy(states + k * u->n_pad + to, held + k * v->n_pad + from, 4 * part);
+        if (residual)
+            memcpy(residual + to, held + (1 + (size_t)o->moments) * v->n_pad + from, 4 * part);
     }
     return 0;
-}
-
-static void out_submit(struct move *m, struct out *o, enum link_class cls, void *buf, size_t bytes,
-                       uint64_t off)
-{
-    struct csd_job *job = &o->job[o->flying++];
-
-    *job = (struct csd_job){ .kind = CSD_WRITE, .cls = cls, .buf = buf,
-                             .bytes = bytes, .payload = bytes, .off = off, .user = o };
-    m->r->bytes += bytes;
-    m->new_.csd[o->device]->ops->submit(m->new_.csd[o->device], job);
-}
-
-/* Until its buffer is free. What comes back meanwhile may be the other one's. */
-static int out_wait(struct move *m, struct out *o, struct err *err)
-{
-    uint64_t seen = 0;
-
-    while (o->flying > 0) {
-        struct csd_job *done;
-
-        if (m->new_.csd[o->device]->ops->reap(m->new_.csd[o->device], &done, 1) == 0) {
-            seen = csd_bell_wait(&m->new_.bell, seen, 1000000000u);
-            continue;
-        }
-        struct out *whose = done->user;
-
-        whose->flying--;
-        if (done->status && !whose->failed)
-            whose->failed = err_set(&whose->why, done->status, "%s", done->why);
-    }
-    if (o->failed && err)
-        *err = o->why;
-    return o->failed;
-}
-
-static int sub_move(struct move *m, size_t i, struct out *o, struct err *err)
-{
-    const struct store     *st = &m->new_.store;
-    const struct store_sub *u = &st->subs[i];
-    size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
-    size_t                  residual = st->error_feedback ? store_residual_bytes(u->n_pad) : 0;
-    char                   *at = o->buf + states + wire;
-    int                     rc = out_wait(m, o, err);
-
-    if (rc)
-        return rc;
-    memset(o->buf, 0, states + wire + residual);
-    rc = gather(m, u, o->buf, at, err);
-    if (rc)
-        return rc;
-    convert(o->buf + states, st->wire_dt, o->buf, DT_F32, u->n_pad);
-    m->rows.subs[i] = (struct journal_sub){ .slot = m->next_slot[u->class_]++,
-                                           .version = m->journal.state.applied,
-                                           .states_crc = crc32c(0, o->buf, states),
-                                           .wire_crc = crc32c(0, o->buf + states, wire) };
-    o->device = u->device;
-    out_submit(m, o, CLASS_STATES, o->buf, states + wire,
-               store_slot_off(st, u->class_, m->rows.subs[i].slot));
-    if (residual) {
-        m->rows.residuals[i] = crc32c(0, at, residual);
-        out_submit(m, o, CLASS_RESIDUAL, at, residual,
-                   store_residual_off(u, m->journal.state.applied));
-    }
-    return 0;
-}
-
-static int copy_all(struct move *m, struct err *err)
-{
-    size_t n = m->new_.store.n_subs;
-    int    rc = 0;
-
-    for (size_t i = 0; i < n && !rc; i++) {
-        rc = sub_move(m, i, &m->out[i % OUTS], err);
-        if (!rc && watch_look(m->r->watch, i + 1, n, err))
-            rc = err_stopped(err, "stopped; %s is where it was", m->r->from.dir);
-    }
-    for (size_t i = 0; i < OUTS && !rc; i++)
-        rc = out_wait(m, &m->out[i], err);
-    for (size_t d = 0; d < m->new_.n && !rc; d++) {
-        struct csd_job flush = { .kind = CSD_FLUSH };
-
-        rc = devices_run(&m->new_, d, &flush, err);
-    }
-    return rc;
 }
 
 /* ---- the switch */
@@ -512,7 +332,7 @@ static int switch_over(struct move *m, char *const *old_paths, struct err *err)
     int                      rc = runlog_begin(to->log, err);
 
     if (!rc)
-        rc = journal_replace(to->log, &m->rows, err);
+        rc = journal_format(to->log, &m->rows, 1, err);
     if (!rc)
         rc = runlog_devices_forget(to->log, err);
     for (size_t i = 0; i < m->new_.n && !rc; i++)
@@ -538,9 +358,15 @@ static int move_run(struct move *m, char *const *old_paths, struct err *err)
     if (!rc)
         rc = devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
     if (!rc)
-        rc = buffers_open(m, err);
+        rc = master_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
-        rc = copy_all(m, err);
+        rc = slots_make(&m->new_, &(struct slots_source){ .fill = gather, .ctx = m, .in_flight = 2,
+                                                          .version = m->journal.state.applied,
+                                                          .watch = m->r->watch }, &m->rows, err);
+    if (rc == -EINTR)
+        err_stopped(err, "stopped; %s is where it was", from.dir);
+    for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)
+        m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
     if (!rc && !to.device_paths)
         rc = file_sync_dir(to.dir, err); // the names of new folders in it
     return rc ? rc : switch_over(m, old_paths, err);
@@ -553,7 +379,6 @@ static void move_close(struct move *m)
     journal_close(&m->journal);
     free(m->rows.subs);
     free(m->rows.residuals);
-    free(m->next_slot);
 }
 
 int reshard_run(struct reshard *r, struct err *err)

@@ -94,7 +94,7 @@ int scheduler_open(struct scheduler *s, const struct run_config *cfg, char *noti
     s->commits.updates = &s->updates;
     rc = hub_open(h, &own, err);
     if (!rc)
-        rc = devices_layout(&st, &own, err);
+        rc = store_init(&st, &own, err);
     if (!rc)
         rc = frames_open(&s->frames, h, &s->subs, &st, err);
     if (!rc)

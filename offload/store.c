@@ -11,9 +11,9 @@
 #include <string.h>
 
 /* The most parameters of a subgroup: twice into the device's memory, at most STORE_MAX_SUBGROUP. */
-static size_t sub_max(const struct store_config *cfg)
+static size_t sub_max(const struct run_config *cfg, const struct store *s)
 {
-    struct csd_config c = { .mem = cfg->csd_mem, .moments = cfg->moments, .wire_dt = cfg->wire_dt };
+    struct csd_config c = { .mem = cfg->csd_mem, .moments = s->moments, .wire_dt = s->wire_dt };
 
     return csd_params_max(cfg->csd, &c, STORE_MAX_SUBGROUP);
 }
@@ -37,20 +37,14 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
     size_t class_ = class_find(s, device, len);
 
     for (size_t first = begin; first < end; first += len) {
-        size_t n = end - first < len ? end - first : len;
+        size_t n = size_min(end - first, len), n_pad = store_pad(n);
 
-        s->subs[s->n_subs++] = (struct store_sub){
-            .block = block,
-            .device = device,
-            .first = first,
-            .n = n,
-            .n_pad = store_pad(n),
-            .class_ = class_,
-        };
+        s->subs[s->n_subs++] = (struct store_sub){ .block = block, .device = device,
+                                                   .first = first, .n = n, .n_pad = n_pad,
+                                                   .class_ = class_ };
         s->classes[class_].subs++;
         s->classes[class_].outside += block > 0;
-        if (store_pad(n) > s->max_pad)
-            s->max_pad = store_pad(n);
+        s->max_pad = size_max(s->max_pad, n_pad);
     }
 }
 
@@ -61,12 +55,11 @@ static size_t blocks_cut(struct store *s, size_t max)
     size_t count = 0;
 
     for (size_t b = 0; b < s->n_blocks; b++) {
-        size_t n = s->block_params[b];
-        size_t shard = store_pad(div_up(n, s->n_devices));
+        size_t n = s->block_params[b], shard = store_pad(div_up(n, s->n_devices));
 
         s->block_sub[b] = s->n_subs;
         for (size_t d = 0; d < s->n_devices && d * shard < n; d++) {
-            size_t end = (d + 1) * shard < n ? (d + 1) * shard : n, here = end - d * shard;
+            size_t end = size_min((d + 1) * shard, n), here = end - d * shard;
 
             if (s->subs)
                 shard_cut(s, b, d, d * shard, end, max);
@@ -86,9 +79,8 @@ static void places(struct store *s)
         s->device_bytes[d] = STORE_SUPERBLOCK;
     for (size_t c = 0; c < s->n_classes; c++) {
         struct store_class *k = &s->classes[c];
-        size_t spares = div_up(k->subs, 2);
+        size_t spares = size_max(div_up(k->subs, 2), STORE_MIN_SPARES);
 
-        spares = spares > STORE_MIN_SPARES ? spares : STORE_MIN_SPARES;
         k->slots = k->subs + spares + (s->spares ? k->outside : 0);
         k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
         k->off = s->device_bytes[k->device];
@@ -99,10 +91,9 @@ static void places(struct store *s)
 
         u->grad_bytes = 4 * u->n_pad;
         if (s->compress > 0) {
-            size_t k = topk_count(s->block_params[u->block], s->compress);
+            size_t k = size_min(topk_count(s->block_params[u->block], s->compress), u->n);
 
-            k = k < u->n ? k : u->n;
-            s->max_sub_pairs = k > s->max_sub_pairs ? k : s->max_sub_pairs;
+            s->max_sub_pairs = size_max(s->max_sub_pairs, k);
             u->grad_bytes = grad_wire_bytes(k);
         }
         u->grad_off = s->device_bytes[u->device];
@@ -113,31 +104,26 @@ static void places(struct store *s)
     }
 }
 
-int store_init(struct store *s, const struct store_config *cfg, struct err *err)
+int store_init(struct store *s, const struct run_config *cfg, struct err *err)
 {
-    size_t max = sub_max(cfg);
-    size_t count;
+    size_t max, count;
 
-    *s = (struct store){ .n_blocks = cfg->n_blocks,
-                         .n_devices = cfg->n_devices,
-                         .moments = cfg->moments,
-                         .wire_dt = cfg->wire_dt,
-                         .compress = cfg->compress,
-                         .error_feedback = cfg->error_feedback,
-                         .spares = cfg->spares };
+    *s = (struct store){ .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
+                         .n_devices = cfg->n_devices, .moments = optim_moments(cfg->optim),
+                         .wire_dt = cfg->wire_dt, .compress = cfg->compress,
+                         .error_feedback = cfg->error_feedback, .spares = cfg->spares };
+    max = sub_max(cfg, s);
     if (max == 0)
         return err_misuse(err,
                           "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes",
                           cfg->csd_mem,
                           cfg->csd->memory(&(struct csd_config){ .update_params = CSD_ALIGN_PARAMS,
-                                                                 .moments = cfg->moments,
-                                                                 .wire_dt = cfg->wire_dt }));
-    s->block_params = malloc(s->n_blocks * sizeof *s->block_params);
+                                                                 .moments = s->moments,
+                                                                 .wire_dt = s->wire_dt }));
     s->block_sub = calloc(s->n_blocks + 1, sizeof *s->block_sub);
     s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
-    if (!s->block_params || !s->block_sub || !s->device_bytes)
+    if (!s->block_sub || !s->device_bytes)
         goto nomem;
-    memcpy(s->block_params, cfg->block_params, s->n_blocks * sizeof *s->block_params);
     count = blocks_cut(s, max);
     if (count > STORE_MAX_SUBGROUPS) {
         store_release(s);
@@ -160,7 +146,6 @@ nomem:
 
 void store_release(struct store *s)
 {
-    free(s->block_params);
     free(s->block_sub);
     free(s->subs);
     free(s->classes);

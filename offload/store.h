@@ -8,9 +8,8 @@
 #ifndef OFFLOAD_STORE_H
 #define OFFLOAD_STORE_H
 
-#include "csd/csd.h"
-#include "data/base/err.h"
 #include "data/base/round.h"
+#include "offload/config.h"
 
 enum {
     STORE_SUPERBLOCK    = 4096,
@@ -42,7 +41,7 @@ struct store {
     enum dtype wire_dt;
     double   compress;
     int      error_feedback, spares;
-    size_t  *block_params; // (n_blocks)
+    const size_t *block_params; // (n_blocks) the configuration's
     size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b],
                            // block_sub[b+1]), rising by first
     struct store_sub   *subs;
@@ -52,21 +51,8 @@ struct store {
     size_t   max_sub_pairs; // the most pairs one subgroup can get
 };
 
-struct store_config {
-    size_t n_blocks;
-    const size_t *block_params;
-    size_t n_devices, csd_mem;
-    const struct csd_ops *csd; // says how much memory an update needs
-    int    moments;
-    enum dtype wire_dt;
-    double compress; // 0: dense
-    int    error_feedback;
-    int    spares;   // a spare slot more for every subgroup outside block 0: what --speculate fills
-                     // before a commit
-};
-
-// misuse: csd_mem too small
-int  store_init(struct store *s, const struct store_config *cfg, struct err *err);
+/* By the run's sizes alone, without opening anything. misuse: csd_mem too small. */
+int  store_init(struct store *s, const struct run_config *cfg, struct err *err);
 void store_release(struct store *s);
 
 static inline uint64_t store_slot_off(const struct store *s, size_t class_, size_t slot)
@@ -90,6 +76,13 @@ static inline size_t store_wire_bytes(const struct store *s, size_t n_pad)
 static inline size_t store_residual_bytes(size_t n_pad)
 {
     return sizeof(float) * n_pad;
+}
+
+/* Of all that a subgroup holds: states, wire, one residual. */
+static inline size_t store_sub_bytes(const struct store *s, size_t n_pad)
+{
+    return store_state_bytes(s, n_pad) + store_wire_bytes(s, n_pad) +
+           (s->error_feedback ? store_residual_bytes(n_pad) : 0);
 }
 
 static inline uint64_t store_residual_off(const struct store_sub *u, uint64_t applied)

@@ -13,6 +13,7 @@
 struct stream_csd {
     struct stream        base;
     struct scheduler     s;
+    struct journal       newest;  // what masters reads, by its subs alone
     struct master_reader masters; // while they are lent the scheduler's thread is not there
 };
 
@@ -139,27 +140,36 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
     struct stream_csd    *c = (struct stream_csd *)stream;
     struct scheduler     *s = &c->s;
     struct master_reader *m = &c->masters;
+    size_t                n;
     int                   rc;
 
     hub_enter(&s->hub);
     assert(s->updates.ask == ASK_NONE);
     rc = hub_leave(&s->hub, 0, err);
+    n = s->hub.dev.store.n_subs;
+    if (!rc && !(c->newest.subs = calloc(n, sizeof *c->newest.subs)))
+        rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
     if (!rc)
-        rc = master_reader_open(m, &s->hub.dev, err);
-    if (rc)
+        rc = master_reader_open(m, &s->hub.dev, &c->newest, err);
+    if (rc) {
+        journal_close(&c->newest);
         return rc;
+    }
     scheduler_stop(s);
     m->meter = s->hub.meter;
     m->step = step;
-    for (size_t i = 0; i < s->hub.dev.store.n_subs; i++)
-        m->subs[i] = s->subs.sub[i].newest;
+    for (size_t i = 0; i < n; i++)
+        c->newest.subs[i] = s->subs.sub[i].newest;
     *out = (struct params_source){ master_reader_read, m };
     return 0;
 }
 
 static int csd_masters_end(struct stream *stream, struct err *err)
 {
-    master_reader_close(&((struct stream_csd *)stream)->masters);
+    struct stream_csd *c = (struct stream_csd *)stream;
+
+    master_reader_close(&c->masters);
+    journal_close(&c->newest);
     return scheduler_start(of(stream), err);
 }
 
@@ -178,6 +188,7 @@ static void csd_close(struct stream *stream)
     struct stream_csd *c = (struct stream_csd *)stream;
 
     master_reader_close(&c->masters);
+    journal_close(&c->newest);
     scheduler_close(&c->s);
     free(c);
 }
@@ -225,11 +236,12 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
 int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
 {
     struct store st;
-    int          rc = devices_layout(&st, cfg, err);
+    int          rc = store_init(&st, cfg, err);
 
     if (rc)
         return rc;
-    *out = (struct run_memory){ .masters = master_reader_bytes(&st) };
+    *out = (struct run_memory){ .masters = store_state_bytes(&st, st.max_pad) +
+                                           st.n_subs * sizeof(struct journal_sub) };
     scheduler_memory(cfg, &st, out);
     devices_memory(cfg, &st, out);
     store_release(&st);

@@ -377,12 +377,11 @@ static int wires_mend(struct check *c, struct err *err)
     const struct store *st = &c->dev.store;
     struct master_reader      m;
     void               *wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
-    int                       rc = wire ? master_reader_open(&m, &c->dev, err)
+    int                       rc = wire ? master_reader_open(&m, &c->dev, &c->journal, err)
                                         : err_set(err, -ENOMEM, "out of memory for a wire shard");
 
     if (rc)
         return rc;
-    memcpy(m.subs, c->journal.subs, st->n_subs * sizeof *m.subs);
     for (size_t i = 0; i < st->n_subs && !rc; i++)
         if (c->bad[i] == BAD_WIRE)
             rc = wire_mend(c, &m, i, wire, err);

@@ -232,7 +232,7 @@ static void test_killed(void **state)
         train(&t, MOVE_AT, STEPS, got.loss);
         assert_memory_equal(want.loss, got.loss, sizeof want.loss);
         assert_int_equal(want.params, toy_sum(&t));
-        must(&t, devices_layout(&st, &t.cfg, &t.err));
+        must(&t, store_init(&st, &t.cfg, &t.err));
         subs = st.n_subs;
         store_release(&st);
         toy_remove(&t);
@@ -277,7 +277,7 @@ static void test_damaged(void **state)
     (void)state;
     variant_make(&t, v);
     train(&t, 0, 2, loss);
-    must(&t, devices_layout(&st, &t.cfg, &t.err));
+    must(&t, store_init(&st, &t.cfg, &t.err));
     off = store_residual_off(&st.subs[st.n_subs - 1], 2) + 100;
     turn(&t, st.subs[st.n_subs - 1].device, off);
     assert_int_equal(toy_move(&t, v, "eeee", NULL, 0), -EBADMSG);

@@ -94,7 +94,7 @@ static void damaged_residual_is_named(void **state)
     s = toy_open(&t);
     toy_train(&t, s, 0);
     toy_close(&t, s);
-    must(&t, devices_layout(&st, &t.cfg, &t.err));
+    must(&t, store_init(&st, &t.cfg, &t.err));
     snprintf(path, sizeof path, "%s/dev0/states", t.dir);
     f = fopen(path, "r+b");
     assert_non_null(f);

@@ -31,7 +31,7 @@ static void lost_records_are_named(void **state)
     double                 loss;
 
     variant_make(&t, &v, WAIT);
-    must(&t, devices_layout(&st, &t.cfg, &t.err));
+    must(&t, store_init(&st, &t.cfg, &t.err));
     assert_true(t.cfg.acts.n > t.cfg.acts.buffers);
     t.cfg.csd = disk_fault_csd();
     plan.from = st.device_bytes[1];

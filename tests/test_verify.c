@@ -80,7 +80,7 @@ static void turn_all(struct scene *s)
     struct spot          p = {VERIFY_SUPERBLOCK, 0, 0, 0};
     struct journal       j;
 
-    must(s, devices_layout(&st, &s->cfg, &s->err));
+    must(s, store_init(&st, &s->cfg, &s->err));
     open_log(s, s->base);
     must(s, journal_open(&j, s->cfg.log, st.n_subs, 0, &s->err));
     close_log(s);

@@ -126,7 +126,7 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     s.o.error_feedback = 0;
     rc = session_config(&s, err);
     if (!rc)
-        rc = devices_layout(&store, &s.run, err);
+        rc = store_init(&store, &s.run, err);
     if (!rc) {
         *n_pad = store.max_pad;
         store_release(&store);

@@ -34,7 +34,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             w->device[k] += (double)m.bytes[l][k][LINK_WRITE] / (double)run->n_devices;
-    rc = devices_layout(&layout, run, err);
+    rc = store_init(&layout, run, err);
     if (!rc)
         w->journal = JOURNAL_STEP + (double)JOURNAL_SUB * (double)layout.n_subs;
     if (!rc)

@@ -260,7 +260,7 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
 {
     struct store   st;
     struct journal j;
-    int            rc = devices_layout(&st, cfg, found);
+    int            rc = store_init(&st, cfg, found);
 
     assert(rc == 0 && st.n_subs <= MAX_SUBS);
     rc = journal_open(&j, cfg->log, st.n_subs, 0, found);
