@@ -8,6 +8,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/round.h"
 #include "data/db/ledger.h"
 
 #include <assert.h>
@@ -17,6 +18,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -193,29 +195,37 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
     return 0;
 }
 
-/* An area's file as it is read, as long as nobody writes it. */
+/* An area's file: as it is read, as long as nobody writes it; or written, by somebody's fd. */
 struct image_reader {
     const struct run_config *cfg;
     int                      fd;
     char                     path[PATH_MAX];
+    float                   *piece; // (PIECE), or NULL
 };
 
+static void reader_release(struct image_reader *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->piece);
+}
+
+/* reader_release also after a failure. */
 static int reader_open(struct image_reader *f, const struct run_config *cfg, unsigned area,
                        struct err *err)
 {
     uint64_t size;
     int      rc;
 
-    f->cfg = cfg;
-    f->fd = -1;
+    *f = (struct image_reader){ .cfg = cfg, .fd = -1 };
     image_path(cfg, area, f->path, sizeof f->path);
     rc = file_open_read(f->path, &f->fd, &size, err);
     return rc ? rc : lock_area(f->path, 1, &f->fd, err);
 }
 
-/* One block into `out` (NULL: through `piece`, PIECE floats), its checksum compared. */
+/* One block into `out` (NULL: through the piece), its checksum compared. */
 static int block_load(const struct image_reader *f, size_t b, uint32_t expected, float *out,
-                      float *piece, struct param_set *beyond, struct err *err)
+                      struct param_set *beyond, struct err *err)
 {
     const struct run_config *cfg = f->cfg;
     size_t                   floats = image_block_floats(cfg, b);
@@ -223,8 +233,8 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
     uint32_t                 crc = 0;
 
     for (size_t i = 0; i < floats; i += PIECE) {
-        size_t n = floats - i < PIECE ? floats - i : PIECE;
-        float *to = out ? out + i : piece;
+        size_t n = size_min(floats - i, PIECE);
+        float *to = out ? out + i : f->piece;
         int    rc = file_pread(f->fd, to, n * sizeof *to, off + (uint64_t)i * sizeof *to,
                                f->path, err);
 
@@ -248,23 +258,34 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
     return 0;
 }
 
-static int area_load(const struct run_config *cfg, unsigned index, const struct area *a,
-                     float *const *states, struct err *err)
+/* An area into states[block]; states NULL: it is only checked. Where damage is to be counted it
+ * does not end there. */
+static int area_load(const struct areas *all, unsigned index, float *const *states,
+                     struct image_check *count, struct err *err)
 {
-    struct image_reader f;
-    float              *piece = states ? NULL : malloc(PIECE * sizeof *piece);
-    int                 rc;
+    const struct run_config *cfg = all->cfg;
+    struct image_reader      f;
+    int                      rc = reader_open(&f, cfg, index, err);
 
-    if (!states && !piece)
-        return err_set(err, -ENOMEM, "out of memory for checking an image");
-    rc = reader_open(&f, cfg, index, err);
-    if (!rc)
+    if (!rc && !states && !(f.piece = malloc(PIECE * sizeof *f.piece)))
+        rc = err_set(err, -ENOMEM, "out of memory for checking %s", f.path);
+    if (!rc && !count)
         rc = check_size(cfg, f.fd, f.path, err);
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
-        rc = block_load(&f, b, a->crc[b], states ? states[b] : NULL, piece, NULL, err);
-    if (f.fd >= 0)
-        close(f.fd);
-    free(piece);
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+        struct param_set beyond = { 0 };
+
+        rc = block_load(&f, b, all->area[index].crc[b], states ? states[b] : NULL,
+                        count ? &beyond : NULL, err);
+        if (!count || rc == -EINTR)
+            continue;
+        count->bytes += image_block_floats(cfg, b) * sizeof(float);
+        if (!rc)
+            param_set_join(&count->beyond, &beyond); // what is damaged holds anything
+        else if (count->damaged++ == 0)
+            count->why = *err;
+        rc = 0;
+    }
+    reader_release(&f);
     return rc;
 }
 
@@ -276,7 +297,7 @@ static int say_what_is_left(const struct areas *all, int rc, struct err *err)
     const struct area *a = &all->area[other];
     struct err         ignored;
 
-    if (a->found && area_load(all->cfg, other, a, NULL, &ignored) == 0)
+    if (a->found && area_load(all, other, NULL, NULL, &ignored) == 0)
         return err_set(err, rc, "%.800s; the last whole committed state is that after step %" PRIu64
                        ", in image%u", err->text, a->step, other);
     return err_set(err, rc, "%.800s; no other whole committed state is left", err->text);
@@ -290,7 +311,7 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 
     if (!rc) {
         *out = state_of(&all);
-        rc = area_load(cfg, all.newest, &all.area[all.newest], states, err);
+        rc = area_load(&all, all.newest, states, NULL, err);
         if (rc && rc != -EBUSY && rc != -EINTR && err)
             rc = say_what_is_left(&all, rc, err);
     }
@@ -298,54 +319,27 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
     return rc;
 }
 
-/* Every block; what is damaged is counted. -EINTR where it was stopped. */
-static int blocks_check(const struct image_reader *f, const uint32_t *crc, struct image_check *out,
-                        struct err *err)
-{
-    float *piece = malloc(PIECE * sizeof *piece);
-    int    rc = piece ? 0 : err_set(err, -ENOMEM, "out of memory for checking %s", f->path);
-
-    for (size_t b = 0; b < f->cfg->n_blocks && !rc; b++) {
-        struct param_set beyond = { 0 };
-        struct err       why = { 0 };
-        int              damage = block_load(f, b, crc[b], NULL, piece, &beyond, &why);
-
-        if (damage == -EINTR)
-            rc = err_stopped(err, "%s", why.text);
-        else if (!damage)
-            param_set_join(&out->beyond, &beyond); // what is damaged holds anything
-        else if (out->damaged++ == 0)
-            out->why = why;
-        out->bytes += image_block_floats(f->cfg, b) * sizeof(float);
-    }
-    free(piece);
-    return rc;
-}
-
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
                 struct err *err)
 {
-    struct areas        all;
-    const struct area  *a = &all.area[area];
-    struct image_reader f;
-    int                 rc = areas_read(cfg, &all, err);
+    struct areas       all;
+    const struct area *a = &all.area[area];
+    struct err         why;
+    int                rc = areas_read(cfg, &all, err);
 
     *out = (struct image_check){ .named = !rc && a->found, .step = a->step };
-    if (!out->named)
-        goto out;
-    rc = reader_open(&f, cfg, area, &out->why);
-    if (!rc) {
-        rc = blocks_check(&f, a->crc, out, err);
-        close(f.fd);
-    } else if (rc == -EBUSY) { // who writes it is no damage
-        err_set(err, rc, "%s", out->why.text);
-    } else {
-        out->damaged = cfg->n_blocks;
-        rc = 0;
-    }
-out:
+    if (out->named)
+        rc = area_load(&all, area, NULL, out, &why);
     areas_release(&all);
-    return rc;
+    if (!out->named || !rc)
+        return rc;
+    if (rc == -EBUSY || rc == -EINTR || rc == -ENOMEM) { // who writes it is no damage
+        *err = why;
+        return rc;
+    }
+    out->damaged = cfg->n_blocks;
+    out->why = why;
+    return 0;
 }
 
 static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -368,11 +362,12 @@ int image_reader(struct image_reader **out, struct params_source *source,
     *out = NULL;
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading an image");
+    r->fd = -1;
     rc = image_load(cfg, &s, NULL, err);
     if (!rc)
         rc = reader_open(r, cfg, s.area, err);
     if (rc) {
-        free(r);
+        image_reader_close(r);
         return rc;
     }
     *source = (struct params_source){ .read = reader_read, .ctx = r };
@@ -383,7 +378,7 @@ int image_reader(struct image_reader **out, struct params_source *source,
 void image_reader_close(struct image_reader *r)
 {
     if (r)
-        close(r->fd);
+        reader_release(r);
     free(r);
 }
 
@@ -398,67 +393,48 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
     return runlog_end(cfg->log, rc, err);
 }
 
-static int block_write(const struct run_config *cfg, int fd, const char *path, size_t b,
-                       const float *states, uint32_t *crc, struct err *err)
+/* A block from states; NULL: masters from init, then zeros, through the piece. */
+static int block_write(const struct image_reader *f, size_t b, const float *states,
+                       const struct params_source *init, uint32_t *crc, struct err *err)
 {
-    size_t   floats = image_block_floats(cfg, b);
-    uint64_t off = image_block_offset(cfg, b);
-
-    *crc = 0;
-    for (size_t i = 0; i < floats; i += PIECE) {
-        size_t n = floats - i < PIECE ? floats - i : PIECE;
-        int    rc = file_pwrite(fd, states + i, n * sizeof *states,
-                                off + (uint64_t)i * sizeof *states, path, err);
-
-        if (rc)
-            return rc;
-        *crc = crc32c(*crc, states + i, n * sizeof *states);
-    }
-    return 0;
-}
-
-int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
-                uint32_t *crc, struct err *err)
-{
-    char path[PATH_MAX];
-    int  rc = 0;
-
-    image_path(cfg, area, path, sizeof path);
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
-        rc = block_write(cfg, fd, path, b, states[b], &crc[b], err);
-    if (!rc && cfg->durable && fsync(fd) < 0)
-        rc = err_set(err, -errno, "flush %s: %s", path, strerror(errno));
-    if (!rc && cfg->durable)
-        rc = file_sync_dir(cfg->dir, err); // its first time, the file's name is new
-    return rc;
-}
-
-/* Masters from init, then zeros. */
-static int block_format(const struct run_config *cfg, const struct file_new *f, size_t b,
-                        const struct params_source *init, float *piece, uint32_t *crc,
-                        struct err *err)
-{
+    const struct run_config *cfg = f->cfg;
     size_t   params = cfg->block_params[b], floats = image_block_floats(cfg, b), n;
     uint64_t off = image_block_offset(cfg, b);
     int      rc = 0;
 
     *crc = 0;
     for (size_t i = 0; i < floats && !rc; i += n) {
-        size_t end = i < params ? params : floats;
+        const float *from = states ? states + i : f->piece;
 
-        n = end - i < PIECE ? end - i : PIECE;
-        if (i < params)
-            rc = init->read(init->ctx, b, i, n, piece, err);
-        else
-            memset(piece, 0, n * sizeof *piece);
+        n = size_min((i < params ? params : floats) - i, PIECE);
+        if (!states && i < params)
+            rc = init->read(init->ctx, b, i, n, f->piece, err);
+        else if (!states)
+            memset(f->piece, 0, n * sizeof *from);
         if (!rc)
-            rc = file_pwrite(f->fd, piece, n * sizeof *piece, off + (uint64_t)i * sizeof *piece,
+            rc = file_pwrite(f->fd, from, n * sizeof *from, off + (uint64_t)i * sizeof *from,
                              f->path, err);
-        *crc = crc32c(*crc, piece, n * sizeof *piece);
-        if (!rc)
-            rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *piece, image_bytes(cfg),
+        *crc = crc32c(*crc, from, n * sizeof *from);
+        if (!rc && !states)
+            rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *from, image_bytes(cfg),
                             err);
     }
+    return rc;
+}
+
+int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
+                uint32_t *crc, struct err *err)
+{
+    struct image_reader f = { .cfg = cfg, .fd = fd };
+    int                 rc = 0;
+
+    image_path(cfg, area, f.path, sizeof f.path);
+    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
+        rc = block_write(&f, b, states[b], NULL, &crc[b], err);
+    if (!rc && cfg->durable && fsync(fd) < 0)
+        rc = err_set(err, -errno, "flush %s: %s", f.path, strerror(errno));
+    if (!rc && cfg->durable)
+        rc = file_sync_dir(cfg->dir, err); // its first time, the file's name is new
     return rc;
 }
 
@@ -475,28 +451,26 @@ static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct
 
 int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
 {
-    struct file_new f = { 0 };
-    char            path[PATH_MAX];
-    uint32_t       *crc = calloc(cfg->n_blocks, sizeof *crc);
-    float          *piece = malloc(PIECE * sizeof *piece);
-    int             rc, begun;
+    struct file_new     new_ = { 0 };
+    struct image_reader f = { .cfg = cfg, .piece = malloc(PIECE * sizeof *f.piece) };
+    uint32_t           *crc = calloc(cfg->n_blocks, sizeof *crc);
+    int                 rc, begun;
 
-    image_path(cfg, 0, path, sizeof path);
-    if (!crc || !piece)
-        rc = err_set(err, -ENOMEM, "out of memory for making %s", path);
-    else
-        rc = file_new_open(&f, path, err);
+    image_path(cfg, 0, f.path, sizeof f.path);
+    rc = crc && f.piece ? file_new_open(&new_, f.path, err)
+                        : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
     begun = !rc;
+    f.fd = new_.fd;
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
-        rc = block_format(cfg, &f, b, init, piece, &crc[b], err);
+        rc = block_write(&f, b, NULL, init, &crc[b], err);
     if (!rc)
-        rc = file_new_commit(&f, err);
-    file_new_abort(&f); // of what was not committed
+        rc = file_new_commit(&new_, err);
+    file_new_abort(&new_); // of what was not committed
     if (!rc)
         rc = rows_format(cfg, crc, err);
     if (rc && begun) // it may have its name already
-        unlink(path);
-    free(piece);
+        unlink(f.path);
+    free(f.piece);
     free(crc);
     return rc;
 }

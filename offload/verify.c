@@ -21,57 +21,49 @@
 
 enum { PIECE_BYTES = 1 << 20, PIECES = 4, SENTENCES = 16 }; // SENTENCES: about one device
 
-const char *const verify_names[VERIFY_KINDS] = {"superblocks", "states",    "wire parameters",
-                                                "gradients",   "residuals", "images"};
-
-/* What is damaged of a subgroup. */
-enum { BAD_STATES = 1, BAD_WIRE = 2 };
+const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states",    "wire parameters",
+                                                 "gradients",   "residuals", "images" };
 
 struct area {
     enum verify_kind kind;
     size_t           sub;
-    uint64_t         off, bytes;
+    uint64_t         off, bytes; // bytes 0: there is none, or it does not matter
     uint32_t         crc;
 };
 
 struct piece {
     struct csd_job job; // first member
     struct area    area;
-    char          *buf;
-    int            last, back; // of its area; read
+    int            back; // read
 };
 
 /* A device on its way. */
 struct lane {
-    size_t       device, sub, kind; // sub, kind: of the area after `asking`
-    struct area  asking;
-    uint64_t     asked_bytes;   // of it
-    int          open;          // asking is one
-    uint64_t     asked, summed; // pieces
-    uint32_t     crc;
-    struct param_set beyond; // of the area being summed
-    int          failed; // the area being summed could not be read
-    unsigned     sentences;
-    struct piece piece[PIECES];
+    size_t           device, sub, at; // what to ask for next: from which byte of which area
+    enum verify_kind kind;
+    uint64_t         asked, summed; // pieces
+    uint32_t         crc;           // of the area being summed, as the next two
+    struct param_set beyond;
+    int              failed; // it could not be read
+    unsigned         sentences;
+    struct piece     piece[PIECES];
 };
 
 struct check {
-    struct verify       *v;
-    struct devices       dev;
-    struct err          *each; // (devices) what was wrong at opening
-    struct lane         *lanes;
-    char                *bufs;
-    struct journal       journal;
-    unsigned char       *bad; // (subgroups)
-    uint64_t             done, total;
+    struct verify *v;
+    struct devices dev;
+    struct err    *each; // (devices) what was wrong at opening
+    struct lane   *lanes;
+    char          *bufs; // (devices, PIECES, PIECE_BYTES)
+    struct journal journal;
+    unsigned char *bad; // (subgroups) bits: which kinds are damaged
+    uint64_t       done, total;
 };
 
 /* ---- sentences ---- */
 
-static void say(struct verify *v, int damage, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void say(struct verify *v, int damage, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void say(struct verify *v, int damage,
+                                                      const char *fmt, ...)
 {
     char    text[sizeof((struct err *)0)->text];
     va_list ap;
@@ -95,126 +87,90 @@ static int lane_may_say(struct check *c, struct lane *l)
 
 static void area_damaged(struct check *c, struct lane *l, const struct area *a, const char *why)
 {
-    static const char *const what[VERIFY_KINDS] = {[VERIFY_STATES] = "states (master and moments)",
-                                                   [VERIFY_WIRE] = "wire parameters",
-                                                   [VERIFY_GRADIENT] = "gradient",
-                                                   [VERIFY_RESIDUAL] = "residual"};
-    const struct store_sub  *u = &c->dev.store.subs[a->sub];
+    static const char *const what[VERIFY_KINDS] = {
+        [VERIFY_STATES] = "states (master and moments)", [VERIFY_WIRE] = "wire parameters",
+        [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual"
+    };
+    const struct store_sub *u = &c->dev.store.subs[a->sub];
 
     c->v->count[a->kind].damaged++;
-    c->bad[a->sub] |= a->kind == VERIFY_STATES ? BAD_STATES : a->kind == VERIFY_WIRE ? BAD_WIRE : 0;
+    c->bad[a->sub] |= (unsigned char)(1u << a->kind);
     if (lane_may_say(c, l))
-        say(c->v, 1,
-            "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64 " bytes at "
-                                                                                    "offset "
-                                                                                    "%" PRIu64 ": "
-                                                                                               "%s",
-            l->device, c->dev.paths[l->device], what[a->kind], u->block, u->first,
-            u->first + u->n - 1, a->bytes, a->off, why);
-}
-
-/* ---- areas ---- */
-
-/* The area of a kind of subgroup i; 0 if it has none that matters. */
-static int area_of(const struct check *c, size_t i, enum verify_kind kind, struct area *out)
-{
-    const struct store     *st = &c->dev.store;
-    const struct store_sub *u = &st->subs[i];
-    uint64_t                slot = store_slot_off(st, u->class_, c->journal.subs[i].slot),
-             states = store_state_bytes(st, u->n_pad);
-
-    *out = (struct area){.kind = kind, .sub = i};
-    switch (kind) {
-    case VERIFY_STATES:
-        out->off = slot;
-        out->bytes = states;
-        out->crc = c->journal.subs[i].states_crc;
-        return 1;
-    case VERIFY_WIRE:
-        out->off = slot + states;
-        out->bytes = store_wire_bytes(st, u->n_pad);
-        out->crc = c->journal.subs[i].wire_crc;
-        return 1;
-    case VERIFY_GRADIENT:
-        out->off = u->grad_off;
-        out->bytes = st->compress > 0 ? grad_wire_bytes(c->journal.grads[i].pairs) : 4 * u->n_pad;
-        out->crc = c->journal.grads[i].crc;
-        return c->journal.subs[i].version < c->journal.state.applied;
-    case VERIFY_RESIDUAL:
-        if (!st->error_feedback)
-            return 0;
-        out->off = store_residual_off(u, c->journal.state.applied);
-        out->bytes = store_residual_bytes(u->n_pad);
-        out->crc = c->journal.residuals[i];
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-/* The device's next area into l->asking; 0 at the end. */
-static int area_next(const struct check *c, struct lane *l)
-{
-    for (; l->sub < c->dev.store.n_subs; l->sub++, l->kind = VERIFY_STATES) {
-        if (c->dev.store.subs[l->sub].device != l->device)
-            continue;
-        for (; l->kind <= VERIFY_RESIDUAL; l->kind++)
-            if (area_of(c, l->sub, (enum verify_kind)l->kind, &l->asking)) {
-                l->kind++;
-                return 1;
-            }
-    }
-    return 0;
-}
-
-static void lane_rewind(struct lane *l)
-{
-    l->sub = 0;
-    l->kind = VERIFY_STATES;
-    l->open = 0;
+        say(c->v, 1, "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64
+            " bytes at offset %" PRIu64 ": %s", l->device, c->dev.paths[l->device], what[a->kind],
+            u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
 }
 
 /* ---- reading ---- */
 
+static struct area area_of(const struct check *c, size_t i, enum verify_kind kind)
+{
+    const struct store       *st = &c->dev.store;
+    const struct store_sub   *u = &st->subs[i];
+    const struct journal     *j = &c->journal;
+    const struct journal_sub *row = &j->subs[i];
+    uint64_t slot = store_slot_off(st, u->class_, row->slot);
+    size_t   states = store_state_bytes(st, u->n_pad);
+
+    if (kind == VERIFY_STATES)
+        return (struct area){ kind, i, slot, states, row->states_crc };
+    if (kind == VERIFY_WIRE)
+        return (struct area){ kind, i, slot + states, store_wire_bytes(st, u->n_pad),
+                              row->wire_crc };
+    if (kind == VERIFY_GRADIENT && row->version < j->state.applied)
+        return (struct area){ kind, i, u->grad_off,
+                              st->compress > 0 ? grad_wire_bytes(j->grads[i].pairs) : 4 * u->n_pad,
+                              j->grads[i].crc };
+    if (kind == VERIFY_RESIDUAL && st->error_feedback)
+        return (struct area){ kind, i, store_residual_off(u, j->state.applied),
+                              store_residual_bytes(u->n_pad), j->residuals[i] };
+    return (struct area){ 0 };
+}
+
+/* The device's next piece; 0 at the end. */
+static int piece_next(const struct check *c, struct lane *l, struct piece *p)
+{
+    size_t slot = l->device * PIECES + (size_t)(p - l->piece);
+
+    for (; l->sub < c->dev.store.n_subs; l->sub++, l->kind = VERIFY_STATES) {
+        if (c->dev.store.subs[l->sub].device != l->device)
+            continue;
+        for (; l->kind <= VERIFY_RESIDUAL; l->kind++, l->at = 0) {
+            struct area a = area_of(c, l->sub, l->kind);
+            size_t      n = size_min(a.bytes - l->at, PIECE_BYTES);
+
+            if (n == 0)
+                continue;
+            *p = (struct piece){ .area = a,
+                                 .job = { .kind = CSD_READ, .cls = CLASS_STATES,
+                                          .buf = c->bufs + slot * PIECE_BYTES, .bytes = n,
+                                          .payload = n, .off = a.off + l->at } };
+            l->at += n;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int lane_ask(struct check *c, struct lane *l)
 {
-    int progress = 0;
+    uint64_t asked = l->asked;
 
-    while (l->asked - l->summed < PIECES) {
+    for (; l->asked - l->summed < PIECES; l->asked++) {
         struct piece *p = &l->piece[l->asked % PIECES];
 
-        if (!l->open) {
-            if (!area_next(c, l))
-                break;
-            l->open = 1;
-            l->asked_bytes = 0;
-        }
-        size_t left = l->asking.bytes - l->asked_bytes, n = left < PIECE_BYTES ? left : PIECE_BYTES;
-
-        p->area = l->asking;
-        p->last = n == left;
-        p->back = 0;
-        p->job = (struct csd_job){.kind = CSD_READ,
-                                  .cls = CLASS_STATES,
-                                  .buf = p->buf,
-                                  .bytes = n,
-                                  .payload = n,
-                                  .off = l->asking.off + l->asked_bytes};
+        if (!piece_next(c, l, p))
+            break;
         c->dev.csd[l->device]->ops->submit(c->dev.csd[l->device], &p->job);
-        l->asked++;
-        l->asked_bytes += n;
-        l->open = !p->last;
-        progress = 1;
     }
-    return progress;
+    return l->asked > asked;
 }
 
 /* A slot's states are masters, then moments: a value is a parameter's, whichever it is. */
 static void piece_look(struct check *c, struct lane *l, const struct piece *p)
 {
     const struct store_sub *u = &c->dev.store.subs[p->area.sub];
-    struct reach_kept       beyond =
-        reach_beyond((const float *)(void *)p->buf, p->job.bytes / sizeof(float));
+    struct reach_kept       beyond = reach_beyond(p->job.buf, p->job.bytes / sizeof(float));
     size_t                  at = (p->job.off - p->area.off) / sizeof(float);
 
     beyond.first = (at + beyond.first) % u->n_pad;
@@ -232,15 +188,14 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
         l->failed = 1;
         area_damaged(c, l, &p->area, p->job.why);
     }
-    l->crc = crc32c(l->crc, p->buf, p->job.bytes);
+    l->crc = crc32c(l->crc, p->job.buf, p->job.bytes);
     if (p->area.kind == VERIFY_STATES)
         piece_look(c, l, p);
-    if (!p->last)
+    if (p->job.off + p->job.bytes < p->area.off + p->area.bytes)
         return;
     count->n++;
     if (!l->failed && l->crc != p->area.crc) {
-        snprintf(why, sizeof why,
-                 "damaged (its checksum is %08" PRIx32 ", the journal has %08" PRIx32 ")", l->crc,
+        snprintf(why, sizeof why, "damaged (its checksum is %08x, the journal has %08x)", l->crc,
                  p->area.crc);
         area_damaged(c, l, &p->area, why);
     } else if (!l->failed) { // what is damaged holds anything
@@ -294,37 +249,33 @@ static int lanes_run(struct check *c, struct err *err)
 static void map_check(struct check *c)
 {
     for (size_t i = 0; i < c->dev.store.n_subs; i++) {
-        const struct store_sub *u = &c->dev.store.subs[i];
-        uint64_t                version = c->journal.subs[i].version;
+        const struct store_sub   *u = &c->dev.store.subs[i];
+        const struct journal_sub *row = &c->journal.subs[i];
+        uint64_t                  applied = c->journal.state.applied;
 
-        c->v->half_done |= version + 1 == c->journal.state.applied;
-        if (version > c->journal.state.applied || version + 1 < c->journal.state.applied ||
-            c->journal.subs[i].slot >= c->dev.store.classes[u->class_].slots)
-            say(c->v, 1,
-                "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
-                " in slot %" PRIu32 " of device %zu: no step "
-                "leaves that after %" PRIu64 " updates",
-                u->block, u->first, u->first + u->n - 1, version, c->journal.subs[i].slot,
-                u->device, c->journal.state.applied);
+        c->v->half_done |= row->version + 1 == applied;
+        if (row->version > applied || row->version + 1 < applied ||
+            row->slot >= c->dev.store.classes[u->class_].slots)
+            say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
+                " in slot %" PRIu32 " of device %zu: no step leaves that after %" PRIu64 " updates",
+                u->block, u->first, u->first + u->n - 1, row->version, row->slot, u->device,
+                applied);
     }
 }
 
 static int lanes_open(struct check *c, struct err *err)
 {
+    const struct store *st = &c->dev.store;
+
     c->lanes = calloc(c->dev.n, sizeof *c->lanes);
     c->bufs = devices_buffer(&c->dev, c->dev.n * PIECES * PIECE_BYTES);
     if (!c->lanes || !c->bufs)
         return err_set(err, -ENOMEM, "out of memory for %zu devices", c->dev.n);
-    for (size_t d = 0; d < c->dev.n; d++) {
-        struct lane *l = &c->lanes[d];
-
-        l->device = d;
-        for (size_t i = 0; i < PIECES; i++)
-            l->piece[i].buf = c->bufs + (d * PIECES + i) * PIECE_BYTES;
-        for (lane_rewind(l); c->dev.csd[d] && area_next(c, l);)
-            c->total += l->asking.bytes;
-        lane_rewind(l);
-    }
+    for (size_t d = 0; d < c->dev.n; d++)
+        c->lanes[d] = (struct lane){ .device = d, .kind = VERIFY_STATES };
+    for (size_t i = 0; i < st->n_subs; i++)
+        for (enum verify_kind k = VERIFY_STATES; k <= VERIFY_RESIDUAL; k++)
+            c->total += c->dev.csd[st->subs[i].device] ? area_of(c, i, k).bytes : 0;
     return 0;
 }
 
@@ -343,20 +294,19 @@ static void superblocks_say(struct check *c)
 
 /* ---- mending ---- */
 
-/* The wire of a subgroup from its master, whose checksum master_reader_read compares. */
+/* The wire of a subgroup from its master, whose checksum master_reader_hold compares. */
 static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *wire,
                      struct err *err)
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
-    struct area             a;
-    float                   first;
-    struct csd_job          job = {.kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire};
-    int                     rc = master_reader_read(m, u->block, u->first, 1, &first, err);
+    struct area             a = area_of(c, i, VERIFY_WIRE);
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire,
+                                    .off = a.off, .bytes = a.bytes, .payload = a.bytes };
+    int                     rc = master_reader_hold(m, u->block, u->first, err);
 
     if (rc)
         return rc;
-    area_of(c, i, VERIFY_WIRE, &a);
     convert(wire, st->wire_dt, m->buf, DT_F32, u->n_pad);
     if (crc32c(0, wire, a.bytes) != a.crc)
         return err_set(err, -EBADMSG,
@@ -364,67 +314,44 @@ static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *w
                        " cannot be made again: those of its "
                        "master have another checksum than the journal",
                        u->device, c->dev.paths[u->device], u->block, a.off);
-    job.off = a.off;
-    job.bytes = job.payload = a.bytes;
     rc = devices_run(&c->dev, u->device, &job, err);
-    if (!rc)
-        c->v->count[VERIFY_WIRE].mended++;
+    c->v->count[VERIFY_WIRE].mended += !rc;
     return rc;
 }
 
-static int wires_mend(struct check *c, struct err *err)
-{
-    const struct store *st = &c->dev.store;
-    struct master_reader      m;
-    void               *wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
-    int                       rc = wire ? master_reader_open(&m, &c->dev, &c->journal, err)
-                                        : err_set(err, -ENOMEM, "out of memory for a wire shard");
-
-    if (rc)
-        return rc;
-    for (size_t i = 0; i < st->n_subs && !rc; i++)
-        if (c->bad[i] == BAD_WIRE)
-            rc = wire_mend(c, &m, i, wire, err);
-    master_reader_close(&m);
-    return rc;
-}
-
-static int supers_mend(struct check *c, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t d = 0; d < c->dev.n && !rc; d++) {
-        if (!*c->each[d].text || !c->dev.csd[d] || c->lanes[d].sentences)
-            continue;
-        rc = devices_super_write(&c->dev, d, err);
-        c->v->count[VERIFY_SUPERBLOCK].mended += !rc;
-    }
-    return rc;
-}
-
+/* Superblocks of devices that are whole otherwise, and the wire where the master is. */
 static int devices_mend(struct check *c, struct err *err)
 {
-    int rc = supers_mend(c, err);
+    const struct store  *st = &c->dev.store;
+    struct master_reader m = { 0 };
+    void                *wire;
+    int                  rc = 0;
 
-    if (!rc)
-        rc = wires_mend(c, err);
-    for (size_t d = 0; d < c->dev.n && !rc; d++) {
-        struct csd_job flush = {.kind = CSD_FLUSH};
-
-        if (c->dev.csd[d])
-            rc = devices_run(&c->dev, d, &flush, err);
-    }
-    return rc;
+    for (size_t d = 0; d < c->dev.n && !rc; d++)
+        if (*c->each[d].text && c->dev.csd[d] && !c->lanes[d].sentences) {
+            rc = devices_super_write(&c->dev, d, err);
+            c->v->count[VERIFY_SUPERBLOCK].mended += !rc;
+        }
+    if (rc)
+        return rc;
+    wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
+    rc = wire ? master_reader_open(&m, &c->dev, &c->journal, err)
+              : err_set(err, -ENOMEM, "out of memory for a wire shard");
+    for (size_t i = 0; i < st->n_subs && !rc; i++)
+        if ((c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
+            rc = wire_mend(c, &m, i, wire, err);
+    master_reader_close(&m);
+    return rc ? rc : devices_flush(&c->dev, err);
 }
 
 /* ---- the whole ---- */
 
 static int verify_devices(struct verify *v, const struct run_config *cfg, struct err *err)
 {
-    struct run_config plain = *cfg; // at the drives' own speed
-    struct check      c = {.v = v, .each = calloc(cfg->n_devices, sizeof *c.each)};
+    struct run_config   plain = *cfg; // at the drives' own speed
+    struct check        c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
     struct devices_more more = { .each = c.each };
-    int               rc;
+    int                 rc;
 
     plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
     rc = c.each ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
@@ -481,10 +408,8 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
     if (newest.damaged)
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
     if (other.named && other.damaged)
-        say(v, 0,
-            "%s: it holds the state after step %" PRIu64
-            " and is what the next commit writes to; now there is no way back to it",
-            other.why.text, other.step);
+        say(v, 0, "%s: it holds the state after step %" PRIu64 " and is what the next commit "
+            "writes to; now there is no way back to it", other.why.text, other.step);
     if (newest.damaged && other.named && !other.damaged)
         say(v, 0, "the last whole committed state is that after step %" PRIu64 ", in image%u",
             other.step, 1 - state.area);
@@ -502,10 +427,9 @@ static void beyond_say(struct verify *v, const struct run_config *cfg)
     char name[RUN_NAME];
 
     if (v->beyond.n)
-        say(v, 1,
-            "%s: %zu of the parameters and moments are infinite or not a number, the first of %s: "
-            "nothing can be computed from them",
-            cfg->dir, v->beyond.n, run_name(cfg, v->beyond.block, v->beyond.first, name));
+        say(v, 1, "%s: %zu of the parameters and moments are infinite or not a number, the first "
+            "of %s: nothing can be computed from them", cfg->dir, v->beyond.n,
+            run_name(cfg, v->beyond.block, v->beyond.first, name));
 }
 
 int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
@@ -514,7 +438,7 @@ int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
 
     memset(v->count, 0, sizeof v->count);
     v->half_done = 0;
-    v->beyond = (struct param_set){0};
+    v->beyond = (struct param_set){ 0 };
     if (cfg->mode == RUN_MEM)
         rc = verify_images(v, cfg, err);
     else
