@@ -69,7 +69,7 @@ demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show 
 # tests/run.py runs them side by side, those that take longest first.
 TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) \
               $(patsubst %,$(BUILD)/tests/test_stream_%,csd compress fault)
-TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py $(TEST_BIN))
+TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" \
               SITRAIN_EXAMPLES="$(abspath $(BUILD))/examples" $(PYTHON) tests/run.py

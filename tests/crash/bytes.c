@@ -15,6 +15,13 @@ void *must_alloc(void *p, size_t n)
     return p;
 }
 
+void *must_copy(const void *p, size_t n)
+{
+    void *copy = must_alloc(NULL, n);
+
+    return n > 0 ? memcpy(copy, p, n) : copy;
+}
+
 /* New bytes are zero. */
 void bytes_resize(struct bytes *b, size_t n)
 {

@@ -11,6 +11,7 @@ struct bytes {
 };
 
 void *must_alloc(void *p, size_t n); // as realloc
+void *must_copy(const void *p, size_t n);
 void  bytes_resize(struct bytes *b, size_t n);
 void  bytes_put(struct bytes *b, const void *data, size_t n, uint64_t off); // longer, if need be
 struct bytes bytes_copy(const struct bytes *b);

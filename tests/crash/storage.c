@@ -57,25 +57,21 @@ struct storage {
 static struct storage machine;
 static uint64_t       ops, cut_at = UINT64_MAX, ids, ticks;
 static int            cut, lying;
-static unsigned       loose;
+static unsigned       loose, boots;
 
 /* ---- the machine ---- */
 
 static struct file *file_copy(const struct file *f)
 {
-    struct file *c = must_alloc(NULL, sizeof *c);
+    struct file *c = must_copy(f, sizeof *f);
 
-    *c = *f;
     c->now = bytes_copy(&f->now);
     c->durable = bytes_copy(&f->durable);
     c->room = c->n_changes;
-    c->changes = must_alloc(NULL, c->room * sizeof *c->changes);
-    for (size_t i = 0; i < c->n_changes; i++) {
-        c->changes[i] = f->changes[i];
-        c->changes[i].data = must_alloc(NULL, f->changes[i].n);
+    c->changes = must_copy(f->changes, c->room * sizeof *c->changes);
+    for (size_t i = 0; i < c->n_changes; i++)
         if (!c->changes[i].is_size)
-            memcpy(c->changes[i].data, f->changes[i].data, f->changes[i].n);
-    }
+            c->changes[i].data = must_copy(f->changes[i].data, f->changes[i].n);
     return c;
 }
 
@@ -88,11 +84,7 @@ static void changes_free(struct file *f)
 
 static struct names names_copy(const struct names *n)
 {
-    struct names c = { must_alloc(NULL, n->n * sizeof *n->at), n->n };
-
-    if (n->n > 0)
-        memcpy(c.at, n->at, n->n * sizeof *n->at);
-    return c;
+    return (struct names){ must_copy(n->at, n->n * sizeof *n->at), n->n };
 }
 
 static void storage_copy(struct storage *to, const struct storage *from)
@@ -102,9 +94,7 @@ static void storage_copy(struct storage *to, const struct storage *from)
         to->files[i] = file_copy(from->files[i]);
     to->now = names_copy(&from->now);
     to->durable = names_copy(&from->durable);
-    to->changes = must_alloc(NULL, from->n_changes * sizeof *from->changes);
-    if (from->n_changes > 0)
-        memcpy(to->changes, from->changes, from->n_changes * sizeof *from->changes);
+    to->changes = must_copy(from->changes, from->n_changes * sizeof *from->changes);
 }
 
 static void storage_release(struct storage *s)
@@ -137,8 +127,6 @@ void storage_free(struct storage *saved)
     free(saved);
 }
 
-static unsigned boots;
-
 unsigned storage_boots(void)
 {
     return boots;
@@ -146,11 +134,9 @@ unsigned storage_boots(void)
 
 void storage_load(const struct storage *saved)
 {
-    static const struct storage empty;
-
     boots++;
     storage_release(&machine);
-    storage_copy(&machine, saved ? saved : &empty);
+    storage_copy(&machine, saved ? saved : &(struct storage){ 0 });
     cut = lying = 0;
     storage_arm(UINT64_MAX);
 }
@@ -204,6 +190,12 @@ static uint64_t roll(struct dice *d, uint64_t sides)
     return rng_bits(d->seed, 77, d->n++) % sides;
 }
 
+/* How many of n changes are kept, where any first part may be. */
+static size_t roll_first(struct dice *d, size_t n)
+{
+    return d->seed == 0 ? 0 : d->seed == 1 ? n : (size_t)roll(d, n + 1);
+}
+
 /* Of one file: how likely a sector is kept, and how large sectors are. */
 struct luck {
     uint64_t percent, sector;
@@ -250,7 +242,7 @@ static void file_land(struct file *f, struct dice *d)
         resizes += then != full;
         full = then;
     }
-    kept = d->seed == 0 ? 0 : d->seed == 1 ? resizes : (size_t)roll(d, resizes + 1);
+    kept = roll_first(d, resizes);
     full = b.n;
     if (roll(d, 2) && d->seed > 1) {
         bytes_resize(&b, b.n + (1 << 16));
@@ -323,7 +315,7 @@ static void names_land(struct dice *d)
 {
     for (size_t i = 0; i < machine.n_changes; i++) {
         char   dir[PATH_BYTES], other[PATH_BYTES];
-        size_t n = 0, kept;
+        size_t n = 0;
 
         parent_of(dir, change_path(&machine.changes[i]));
         for (size_t k = 0; k < i && n == 0; k++) {
@@ -336,7 +328,7 @@ static void names_land(struct dice *d)
             parent_of(other, change_path(&machine.changes[k]));
             n += strcmp(dir, other) == 0;
         }
-        kept = d->seed == 0 ? 0 : d->seed == 1 ? n : (size_t)roll(d, n + 1);
+        size_t kept = roll_first(d, n);
         for (size_t k = i; k < machine.n_changes && kept > 0; k++) {
             parent_of(other, change_path(&machine.changes[k]));
             if (strcmp(dir, other))
@@ -496,11 +488,10 @@ uint64_t storage_size(int file)
 int storage_resize(int file, uint64_t size)
 {
     struct file   *f = file_at(file);
-    struct change *c;
 
     if (point())
         return -EIO;
-    c = change_add(f);
+    struct change *c = change_add(f);
     c->is_size = 1;
     c->n = size;
     c->end = ++ticks;
@@ -533,12 +524,11 @@ static void check_overlap(const struct file *f, uint64_t off, size_t n)
 int storage_write_start(int file, const void *buf, size_t n, uint64_t off, uint64_t *id)
 {
     struct file   *f = file_at(file);
-    struct change *c;
 
     if (point())
         return -EIO;
     check_overlap(f, off, n);
-    c = change_add(f);
+    struct change *c = change_add(f);
     c->off = off;
     c->n = n;
     c->data = must_alloc(NULL, n);
