@@ -4,8 +4,8 @@
  * computed anew. */
 #include "cmd/continuation.h"
 #include "cmd/generate.h"
+#include "data/base/grow.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 static volatile sig_atomic_t interrupted;
 
 struct chat {
-    struct generator *g;
+    struct generator           *g;
     const struct generate_opts *o;
-    struct token_buf  ids; // the conversation's latest tokens; decode_length of them are in the
-                           // cache
-    struct continuation     pending; // text that stands between them and the next line
-    uint64_t          chosen;  // tokens so far: the position of random numbers
-    int               terminal;
+    struct token_buf            ids; // the conversation's latest tokens; decode_length of them are
+                                     // in the cache
+    struct continuation pending; // text that stands between them and the next line
+    uint64_t            chosen;  // tokens so far: the position of random numbers
+    int                 terminal;
 };
 
 static void on_interrupt(int sig)
@@ -38,12 +38,18 @@ static void catch_interrupt(int flags)
     sigaction(SIGINT, &act, NULL);
 }
 
+/* So many tokens go on where the positions are used up. */
+static size_t latest(const struct generator *g)
+{
+    return g->context / 2 > 0 ? g->context / 2 : 1;
+}
+
 /* The new tokens through the model. Without a position left for what follows them, only the latest
  * half goes on. */
 static int feed(struct chat *c, const float **logits, struct err *err)
 {
     struct generator *g = c->g;
-    size_t            keep = g->context / 2 > 0 ? g->context / 2 : 1, n;
+    size_t            keep = latest(g), n;
     const int32_t    *ids;
 
     if (c->ids.n > g->context) {
@@ -60,27 +66,10 @@ static int feed(struct chat *c, const float **logits, struct err *err)
     return generator_feed(g, &ids, &n, logits, err);
 }
 
-static int append(struct chat *c, int32_t id, struct err *err)
-{
-    if (c->ids.n == c->ids.cap) {
-        size_t   cap = 2 * c->ids.cap + 256;
-        int32_t *more = realloc(c->ids.ids, cap * sizeof *more);
-
-        if (!more)
-            return err_set(err, -ENOMEM, "out of memory for %zu tokens", cap);
-        c->ids.ids = more;
-        c->ids.cap = cap;
-    }
-    c->ids.ids[c->ids.n++] = id;
-    return 0;
-}
-
 /* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and
  * what one across it says before the cut is put before the next line. */
 static int forget(struct chat *c, const struct continuation *a, size_t bytes, struct err *err)
 {
-    static const struct opt_strings none;
-
     while (bytes > a->n && c->ids.n) {
         size_t len = 0; // of an id without a token
 
@@ -91,65 +80,53 @@ static int forget(struct chat *c, const struct continuation *a, size_t bytes, st
         decode_rewind(c->g->decode, 0, c->ids.n);
     if (bytes > a->n) // the cut is in what the used-up positions took
         return 0;
-    return continuation_add(&c->pending, a->text + bytes, a->n - bytes, &none, err);
+    return continuation_add(&c->pending, a->text + bytes, a->n - bytes, err);
 }
 
-/* The next token: into the conversation and the answer. *more: it goes on. */
-static int next(struct chat *c, struct continuation *a, const float *logits, int *more,
-                struct err *err)
+/* One more token of the answer, if it does not end: into the conversation, and printed. */
+static int answer_token(struct chat *c, struct continuation *a, struct err *err)
 {
     struct generator *g = c->g;
-    int32_t           id = generator_choose(g, logits, 0, c->chosen++);
-    size_t            n = 0, before = a->n;
-    const char       *bytes = tokenizer_bytes(g->tok, id, &n);
-    int               rc;
+    const float      *logits;
+    size_t            bytes = 0, before = a->n;
+    int32_t           id;
+    int               rc = feed(c, &logits, err);
 
-    *more = id != tokenizer_endoftext(g->tok);
-    if (!*more)
-        return 0;
-    rc = append(c, id, err);
-    if (!rc)
-        rc = continuation_add(a, bytes, bytes ? n : 0, &c->o->stop, err);
-    if (!rc && a->ended) {
-        *more = 0;
-        rc = forget(c, a, before + n, err);
-    }
-    return rc ? rc : continuation_print(a, &c->o->stop, err);
-}
-
-static int answer_line(struct chat *c, struct err *err)
-{
-    static const struct opt_strings none;
-    struct continuation a = { 0 };
-    const float  *logits;
-    int           more = 1, rc = 0;
-
-    for (uint64_t i = 0; !rc && more && !interrupted && i < c->o->tokens; i++) {
-        rc = feed(c, &logits, err);
-        if (!rc)
-            rc = next(c, &a, logits, &more, err);
-    }
-    a.ended = 1; // what was held back is printed, too
-    if (!rc)
-        rc = continuation_print(&a, &c->o->stop, err);
-    if (!rc)
-        rc = continuation_write("\n", 1, err);
-    if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
-        rc = continuation_add(&c->pending, "\n", 1, &none, err);
-    continuation_free(&a);
-    return rc;
+    if (rc)
+        return rc;
+    id = generator_choose(g, logits, 0, c->chosen++);
+    rc = continuation_token(a, g->tok, id, err);
+    if (rc || id == tokenizer_endoftext(g->tok))
+        return rc;
+    rc = grow(&c->ids.ids, &c->ids.cap, c->ids.n + 1, sizeof id, "tokens", err);
+    if (rc)
+        return rc;
+    c->ids.ids[c->ids.n++] = id;
+    tokenizer_bytes(g->tok, id, &bytes);
+    rc = a->ended ? forget(c, a, before + bytes, err) : 0;
+    return rc ? rc : continuation_print(a, err);
 }
 
 /* A person's line behind what is pending, and the answer to it. */
 static int turn(struct chat *c, const char *line, size_t n, struct err *err)
 {
-    static const struct opt_strings none;
-    int rc = continuation_add(&c->pending, line, n, &none, err);
+    struct continuation a = { .stops = &c->o->stop };
+    int                 rc = continuation_add(&c->pending, line, n, err);
 
     if (!rc)
         rc = tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
     c->pending.n = 0;
-    return rc ? rc : answer_line(c, err);
+    for (uint64_t i = 0; !rc && !a.ended && !interrupted && i < c->o->tokens; i++)
+        rc = answer_token(c, &a, err);
+    a.ended = 1; // what was held back is printed, too
+    if (!rc)
+        rc = continuation_print(&a, err);
+    if (!rc)
+        rc = continuation_write("\n", 1, err);
+    if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
+        rc = continuation_add(&c->pending, "\n", 1, err);
+    free(a.text);
+    return rc;
 }
 
 /* Lines until an empty one, the end of the input, or Ctrl-C. */
@@ -185,19 +162,17 @@ static int talk(struct chat *c, int *code, struct err *err)
 
 int chat_run(struct generator *g, const struct generate_opts *o, int *code, struct err *err)
 {
-    static const struct opt_strings none;
     struct chat c = { .g = g, .o = o,
                       .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
-    int rc = generator_start(g, 1, g->context, g->context / 2 > 0 ? g->context / 2 : 1, err);
+    int         rc = generator_start(g, 1, g->context, latest(g), err);
 
     if (!rc && c.terminal)
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && o->prompt.n)
-        rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), &none,
-                              err);
+        rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), err);
     if (!rc)
         rc = talk(&c, code, err);
     token_buf_free(&c.ids);
-    continuation_free(&c.pending);
+    free(c.pending.text);
     return rc;
 }

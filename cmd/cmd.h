@@ -14,4 +14,6 @@
 #define COMMAND_DECLARED(name) extern const struct opt_command name##_command;
 COMMANDS(COMMAND_DECLARED)
 
+extern const struct opt_alias run_glue_aliases[]; // run_glue.c: finetune takes them
+
 #endif

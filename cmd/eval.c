@@ -1,20 +1,35 @@
 /* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task,
- * and its predictions. */
+ * and its predictions. Texts and rows are tokenised into a file without a name and go through the
+ * model in order. Where a model calls its classes as the task does, but has them in another order,
+ * the rows of its head are read in the task's. */
 #include "cmd/cmd.h"
+#include "cmd/run/classes.h"
 #include "cmd/run/columns.h"
-#include "cmd/eval_task.h"
 #include "cmd/run/evaluate.h"
-#include "cmd/run/model_folder.h"
-#include "cmd/say/say.h"
-#include "cmd/say/stop.h"
+#include "cmd/run/labelled.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/train_opts.h"
+#include "cmd/say/say.h"
+#include "cmd/say/stop.h"
 #include "data/base/file.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
+
+struct eval_opts {
+    const char *model, *data; // data: a text or tokens; with task its folder
+    const char *tokenizer;    // NULL: the model's
+    const char *task;         // of GLUE; or
+    const char *eval_file, *test_file; // one's own rows, labelled as the model calls its classes
+    const char *predict; // a file for predictions of the test rows, MNLI's mismatched ones with -mm
+                         // behind; NULL: none
+    struct task_names columns; // of one's own rows; those not asked for are the run's own
+    uint64_t          max_seq; // 0: 128, or what the model has
+    uint64_t          max_eval, max_predict; // rows; 0: all
+    struct read_opts  read;
+};
 
 #define AT(field) offsetof(struct eval_opts, field)
 
@@ -45,7 +60,19 @@ static const struct opt_part parts[] = {
     { 0 }
 };
 
-/* A text's tokens, in a file whose name is gone when it is open, itself when it is closed. */
+/* A file in a temporary folder, whose name is gone when it is open (file_new_abort), itself when it
+ * is closed. What others that were killed left there is removed. */
+static int scratch_open(struct file_new *f, char *path, size_t size, struct err *err)
+{
+    int rc = file_new_scratch(f, P_tmpdir "/sitrain-eval", err);
+
+    if (!rc)
+        snprintf(path, size, "%s/rows", f->temp);
+    return rc;
+}
+
+/* ---- a language model ---- */
+
 static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
                      struct err *err)
 {
@@ -56,49 +83,287 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
 
     if (!rc)
-        rc = file_new_scratch(&scratch, EVAL_SCRATCH, err);
-    if (rc)
-        goto out;
-    snprintf(path, sizeof path, "%s/tokens.bin", scratch.temp);
-    rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err);
+        rc = scratch_open(&scratch, path, sizeof path, err);
+    if (!rc)
+        rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err);
     if (!rc && count <= seq)
         rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
                         o->data, count, seq, seq + 1);
     if (!rc)
         rc = tokens_open(out, path, err);
-out:
     file_new_abort(&scratch);
     tokenizer_close(tok);
     return rc;
 }
 
-static int open_data(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
-                     struct err *err)
+static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
+    struct tokens   *data = NULL;
+    struct evaluator e = { 0 };
     enum tokens_kind kind;
-    int              rc;
-
-    if (!o->data)
-        return err_misuse(err, "--data FILE is missing: a token file or a text");
-    rc = tokenise_detect(o->data, &kind, &say_events, err);
-    if (rc)
-        return rc;
-    return kind == TOKENS_TEXT ? open_text(out, r, o, err) : tokens_open(out, o->data, err);
-}
-
-static int run_eval(const struct model_folder *r, struct tokens *data, const struct read_opts *o,
-                    struct err *err)
-{
-    struct evaluator e;
     double           loss = 0;
     uint64_t         tokens;
-    int              rc = model_folder_evaluator(&e, r, o, 0, err);
+    int              rc = columns_check(&o->columns, 0, err);
 
+    if (!rc && !o->data)
+        rc = err_misuse(err, "--data FILE is missing: a token file or a text");
+    if (!rc)
+        rc = tokenise_detect(o->data, &kind, &say_events, err);
+    if (!rc)
+        rc = kind == TOKENS_TEXT ? open_text(&data, r, o, err) : tokens_open(&data, o->data, err);
+    if (!rc)
+        rc = model_folder_evaluator(&e, r, &o->read, 0, err);
     if (!rc)
         rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err);
     if (!rc)
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
+    tokens_close(data);
+    return rc;
+}
+
+/* ---- a task, and the model's classes ---- */
+
+/* A file of rows: to be evaluated, or, where its labels are not looked at, predicted. */
+struct part { struct encode rows; size_t split; };
+
+struct evaluation {
+    const struct model_folder *r;
+    const struct eval_opts    *e;
+    struct task                task;
+    struct task_names          trained; // columns that the run was trained on
+    struct task_names          columns; // borrowed
+    struct classes             classes; // the model's
+    struct tokenizer          *tok;
+    struct evaluator           by;
+    size_t                     seq, parts;
+    struct part                part[2 * TASK_SPLITS];
+};
+
+/* The task of one's own rows: the model's classes by their names; LABEL_1 is called 1 in a file. */
+static void own_task(struct evaluation *v)
+{
+    struct hf_labels *l = &v->classes.names;
+    int               named = classes_named(&v->classes);
+
+    for (size_t i = 0; i < l->n && !named; i++)
+        memmove(l->name[i], l->name[i] + strlen("LABEL_"),
+                strlen(l->name[i] + strlen("LABEL_")) + 1);
+    v->task = task_custom((const char *const *)l->name, v->r->gpt.n_labels);
+}
+
+/* Which row of the head is which class: by name where the names are the task's. */
+static void match_classes(struct evaluation *v)
+{
+    const struct task *t = &v->task;
+
+    if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 &&
+        classes_named(&v->classes))
+        fprintf(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in "
+                "its order, %s is %s\n", v->e->model, t->labels[0], v->classes.names.name[0]);
+}
+
+static int find_task(struct evaluation *v, struct err *err)
+{
+    const struct task *known = v->e->task ? task_find(v->e->task) : NULL;
+    size_t             n = v->r->gpt.n_labels;
+    int                rc;
+
+    if (n == 0)
+        return err_misuse(err, "%s is a language model, without a head for classes: eval --data "
+                          "FILE gives its loss, finetune trains one", v->e->model);
+    if (v->e->task && !known)
+        return opt_words_refuse("task", v->e->task, task_word, err);
+    if (known && known->n_labels != n)
+        return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n,
+                          n == 1 ? " (a regressor)" : "es", known->title, known->n_labels,
+                          known->n_labels == 1 ? " (regression)" : "");
+    rc = classes_open(&v->classes, v->r, v->e->model, err);
+    if (rc)
+        return rc;
+    if (known)
+        v->task = *known;
+    else
+        own_task(v);
+    match_classes(v);
+    return 0;
+}
+
+/* ---- rows ---- */
+
+static int add_part(struct evaluation *v, size_t split, const char *file, int labels,
+                    struct err *err)
+{
+    const struct eval_opts *e = v->e;
+    struct part            *p = &v->part[v->parts++];
+    char                    notice[512];
+    int                     rc;
+
+    *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
+                          .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
+                        split };
+    rc = encode_check(&p->rows, e->task ? e->data : NULL, file, err);
+    for (int i = 0; i < 2 && !rc; i++) {
+        encode_notice(&p->rows, i, notice, sizeof notice);
+        if (*notice)
+            fprintf(stderr, "siTrain: %s\n", notice);
+    }
+    return rc;
+}
+
+/* What is evaluated, then what is predicted: all of it is read once before anything is computed.
+ * Columns that were not asked for are as they were when the run was trained. */
+static int add_parts(struct evaluation *v, struct err *err)
+{
+    const struct eval_opts *e = v->e;
+    size_t                  splits = e->task ? TASK_SPLITS : 0;
+    int                     rc = 0;
+
+    if (!v->r->hf)
+        columns_load(&v->trained, &v->r->run);
+    v->columns = e->columns.text ? e->columns : v->trained;
+    v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
+    if (e->eval_file)
+        rc = add_part(v, 0, e->eval_file, 1, err);
+    if (!rc && e->test_file)
+        rc = add_part(v, 0, e->test_file, 0, err);
+    for (size_t i = 0; i < splits && v->task.dev[i] && !rc; i++)
+        rc = add_part(v, i, v->task.dev[i], 1, err);
+    for (size_t i = 0; i < splits && e->predict && v->task.tests[i] && !rc; i++)
+        rc = add_part(v, i, v->task.tests[i], 0, err);
+    return rc;
+}
+
+static int open_rows(struct examples **out, const struct evaluation *v, const struct part *p,
+                     struct err *err)
+{
+    struct file_new scratch = { 0 };
+    char            path[64];
+    uint32_t        sum;
+    long            pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
+    int             rc = scratch_open(&scratch, path, sizeof path, err);
+
+    if (!rc)
+        rc = encode_file(&p->rows, v->tok, v->seq, pad, path, &sum, err);
+    if (!rc)
+        rc = examples_open(out, path, err);
+    file_new_abort(&scratch);
+    return rc;
+}
+
+static int eval_part(const struct evaluation *v, const struct part *part, struct examples *x,
+                     struct err *err)
+{
+    const struct task  *t = &v->task;
+    const char         *suffix = part->split ? t->suffix[part->split] : "";
+    struct results_eval found;
+    int                 rc = evaluate_examples(&v->by, x, t, 0, &found, err);
+
+    if (rc)
+        return rc;
+    printf("loss%s %.6f\n", suffix, found.loss);
+    for (size_t i = 0; i < t->n_metrics; i++)
+        printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix, found.metric[i]);
+    if (t->n_metrics > 1)
+        printf("combined_score%s %.6f\n", suffix, evaluate_combined(t, &found));
+    return 0;
+}
+
+static int predict_part(const struct evaluation *v, const struct part *part, struct examples *x,
+                        struct err *err)
+{
+    struct predictions p = { 0 };
+    char               to[4096];
+    double             loss;
+    int                rc;
+
+    if (snprintf(to, sizeof to, "%s%s", v->e->predict, part->split ? "-mm" : "") >= (int)sizeof to)
+        return err_misuse(err, "%s: the path is too long", v->e->predict);
+    rc = evaluate_predict(&v->by, x, v->task.n_labels, 0, &p, &loss, err);
+    if (!rc)
+        rc = results_predictions(to, &v->task, p.classes, p.values, p.n, err);
+    predictions_free(&p);
+    return rc;
+}
+
+static int run_parts(const struct evaluation *v, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < v->parts && !rc; i++) {
+        const struct part *p = &v->part[i];
+        struct examples   *x = NULL;
+
+        rc = open_rows(&x, v, p, err);
+        if (!rc)
+            rc = (p->rows.labels ? eval_part : predict_part)(v, p, x, err);
+        examples_close(x);
+    }
+    return rc;
+}
+
+static int check(const struct eval_opts *e, struct err *err)
+{
+    int rc = columns_check(&e->columns, e->eval_file || e->test_file, err);
+
+    if (rc)
+        return rc;
+    if (e->task && !e->data)
+        return err_misuse(err, "--data DIR is missing: the folder of %s with its development set",
+                          e->task);
+    if (e->task && (e->eval_file || e->test_file))
+        return err_misuse(err, "--task takes its rows from --data: leave --eval-file and "
+                               "--test-file out");
+    if (!e->task && e->data)
+        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it "
+                               "out where --eval-file says what is read");
+    if (!e->task && !e->predict != !e->test_file)
+        return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions "
+                               "go, and which rows");
+    if (e->predict)
+        return file_may_replace(e->predict, (const char *const[]){ e->eval_file, e->test_file }, 2,
+                                err);
+    return 0;
+}
+
+static int open_model(struct evaluation *v, struct err *err)
+{
+    struct model_folder ordered = *v->r;
+    struct read_opts    read = v->e->read;
+    uint64_t            most = 0;
+
+    read.seq = v->seq = labelled_seq(v->e->max_seq ? v->e->max_seq : read.seq,
+                                     v->r->gpt.n_positions);
+    ordered.source = classes_source(&v->classes);
+    for (size_t i = 0; i < v->parts; i++)
+        most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
+    return model_folder_evaluator(&v->by, &ordered, &read, most, err);
+}
+
+static int eval_task(const struct model_folder *r, const struct eval_opts *e, struct err *err)
+{
+    struct evaluation v = { .r = r, .e = e };
+    int               rc = check(e, err);
+
+    if (!rc)
+        rc = find_task(&v, err);
+    if (!rc)
+        rc = add_parts(&v, err);
+    if (!rc)
+        rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err);
+    if (!rc && tokenizer_vocab(v.tok) > r->gpt.vocab)
+        rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
+                        tokenizer_vocab(v.tok), r->gpt.vocab);
+    if (!rc)
+        rc = open_model(&v, err);
+    if (!rc)
+        rc = run_parts(&v, err);
+    evaluator_close(&v.by);
+    tokenizer_close(v.tok);
+    for (size_t i = 0; i < v.parts; i++)
+        encode_release(&v.part[i].rows);
+    task_names_free(&v.trained);
+    classes_close(&v.classes);
     return rc;
 }
 
@@ -106,26 +371,19 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct eval_opts   *o = line->options;
     struct model_folder r;
-    struct tokens      *data = NULL;
     int                 rc;
 
     stop_catch();
     rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
-    if (!rc && (o->task || o->eval_file || o->test_file || o->predict)) {
+    if (!rc && (o->task || o->eval_file || o->test_file || o->predict))
         rc = eval_task(&r, o, err);
-    } else if (!rc && r.gpt.n_labels) {
+    else if (!rc && r.gpt.n_labels)
         rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
                         "says what it is evaluated on", o->model);
-    } else if (!rc) {
-        rc = columns_check(&o->columns, 0, err);
-        if (!rc)
-            rc = open_data(&data, &r, o, err);
-        if (!rc)
-            rc = run_eval(&r, data, &o->read, err);
-    }
-    tokens_close(data);
+    else if (!rc)
+        rc = eval_tokens(&r, o, err);
     model_folder_close(&r);
     return rc;
 }

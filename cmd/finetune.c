@@ -12,7 +12,6 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/model_folder.h"
-#include "cmd/run_glue.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/memory.h"
@@ -116,17 +115,14 @@ static int add_file(struct material *m, const char *name, const char *dir, const
                           .labels = labels,
                           .most = most,
                           .events = &say_events };
-    if (snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", path) >=
-        (int)sizeof e->path)
-        return err_misuse(err, "%s: the path is too long", path);
-    return encode_check(e, err);
+    return encode_check(e, dir, path, err);
 }
 
 static int add_task_files(struct material *m, const struct finetune_opts *o, struct err *err)
 {
     static const char *const dev[TASK_SPLITS] = { "dev", "dev_mm" };
     static const char *const test[TASK_SPLITS] = { "test", "test_mm" };
-    int                      rc = add_file(m, "train", o->data, "train.tsv", o->max_train, 1, err);
+    int rc = add_file(m, "train", o->data, TASK_TRAIN_FILE, o->max_train, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && m->task->dev[i] && !rc; i++)
         rc = add_file(m, dev[i], o->data, m->task->dev[i], o->max_eval, 1, err);

@@ -3,8 +3,8 @@
 #include "cmd/continuation.h"
 #include "cmd/cmd.h"
 #include "cmd/generate.h"
-#include "cmd/prompts.h"
 #include "cmd/say/say.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,46 +37,102 @@ static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Machine", read_rows, AT(read) },
                                          { 0 } };
 
+struct prompt {
+    const char      *text; // (n), what is printed
+    size_t           n;
+    size_t           line; // in the file; 0: from the command line
+    struct token_buf ids;  // at least one
+};
+
 struct sequence {
-    size_t        prompt;   // which
-    uint64_t      number;   // which continuation of it: the random numbers' stream
-    size_t        most, n;  // tokens, at most and so far
-    int32_t       next;     // the last one chosen
-    struct continuation text;
+    const struct prompt *prompt;
+    uint64_t             number;   // which continuation of it: the random numbers' stream
+    size_t               most, n;  // tokens, at most and so far
+    int32_t              next;     // the last one chosen
+    struct continuation  text;
 };
 
 struct batch_of_texts {
     struct generator *g;
     const struct generate_opts *o;
-    struct prompts    prompts;
+    char             *file; // the contents of --prompt-file
+    struct prompt    *prompt;
     struct sequence  *seq;
-    size_t            n, shown; // sequences; the first that is not printed to its end
+    size_t            prompts, n, shown; // n: sequences; shown: the first that is not printed to
+                                         // its end
+    const int32_t   **ids; // (n) with `fed`: the tokens that go through the model next
+    size_t           *fed;
 };
 
 /* ---- before the model is opened ---- */
+
+static int add_prompt(struct batch_of_texts *t, const char *text, size_t n, size_t line,
+                      struct err *err)
+{
+    struct prompt *p = &t->prompt[t->prompts++];
+
+    *p = (struct prompt){ .text = text, .n = n, .line = line };
+    return tokenizer_encode(t->g->tok, text, n, &p->ids, err);
+}
+
+/* The texts that it begins with: --prompt, the lines of --prompt-file, or <|endoftext|> alone. */
+static int open_prompts(struct batch_of_texts *t, struct err *err)
+{
+    static const char           start[] = "<|endoftext|>";
+    const struct generate_opts *o = t->o;
+    size_t                      size = 0, most = o->prompt.n + 1;
+    int rc = o->prompt_file ? file_read_whole(&t->file, &size, o->prompt_file, UINT64_MAX, err) : 0;
+
+    for (size_t i = 0; i < size; i++)
+        most += t->file[i] == '\n';
+    t->prompt = calloc(most, sizeof *t->prompt);
+    if (!rc && !t->prompt)
+        rc = err_set(err, -ENOMEM, "out of memory for %zu prompts", most);
+    if (!rc && o->prompt_file && !size)
+        rc = err_misuse(err, "%s is empty: expected a prompt a line", o->prompt_file);
+    for (size_t i = 0; !rc && i < o->prompt.n; i++)
+        rc = add_prompt(t, o->prompt.item[i], strlen(o->prompt.item[i]), 0, err);
+    for (size_t i = 0, n, line = 1; !rc && i < size; i += n + 1, line++) {
+        const char *text = t->file + i, *end = memchr(text, '\n', size - i);
+        size_t      len = n = end ? (size_t)(end - text) : size - i;
+
+        len -= n && text[n - 1] == '\r';
+        rc = len ? add_prompt(t, text, len, line, err)
+                 : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line",
+                              o->prompt_file, line);
+    }
+    if (rc || t->prompts)
+        return rc;
+    if (tokenizer_endoftext(t->g->tok) < 0)
+        return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> "
+                               "to begin with");
+    rc = add_prompt(t, start, sizeof start - 1, 0, err);
+    t->prompt->n = 0; // it is not printed
+    return rc;
+}
 
 static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *longest,
                         struct err *err)
 {
     const struct generate_opts *o = t->o;
     size_t                      context = t->g->context;
-    char                        name[4200];
+    char                        name[4200] = "the prompt";
 
     for (size_t i = 0; i < t->n; i++) {
         struct sequence *s = &t->seq[i];
-        size_t           n = t->prompts.item[s->prompt].ids.n;
+        size_t           n = s->prompt->ids.n;
 
-        prompts_name(&t->prompts, s->prompt, o->prompt_file, name, sizeof name);
+        if (s->prompt->line)
+            snprintf(name, sizeof name, "%s:%zu", o->prompt_file, s->prompt->line);
+        else if (t->prompts > 1)
+            snprintf(name, sizeof name, "prompt %td", s->prompt - t->prompt + 1);
         if (n >= context)
-            return err_misuse(err,
-                              "%s has %zu tokens, and with a continuation more than the %zu "
-                              "positions there are: shorten it",
-                              name, n, context);
+            return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu "
+                              "positions there are: shorten it", name, n, context);
         if (o->tokens_given && n + o->tokens > context)
-            return err_misuse(err,
-                              "%s has %zu tokens, with --tokens %llu more than the %zu positions "
-                              "there are",
-                              name, n, (unsigned long long)o->tokens, context);
+            return err_misuse(err, "%s has %zu tokens, with --tokens %llu more than the %zu "
+                              "positions there are", name, n, (unsigned long long)o->tokens,
+                              context);
         s->most = n + o->tokens < context ? o->tokens : context - n;
         *positions = n + s->most > *positions ? n + s->most : *positions;
         *longest = n > *longest ? n : *longest;
@@ -88,13 +144,19 @@ static int make_sequences(struct batch_of_texts *t, struct err *err)
 {
     size_t each = t->o->batch_given ? t->o->read.batch : 1;
 
-    t->n = t->prompts.n * each;
+    t->n = t->prompts * each;
     t->seq = calloc(t->n, sizeof *t->seq);
-    if (!t->seq)
+    t->ids = malloc(t->n * sizeof *t->ids);
+    t->fed = malloc(t->n * sizeof *t->fed);
+    if (!t->seq || !t->ids || !t->fed)
         return err_set(err, -ENOMEM, "out of memory for %zu sequences", t->n);
     for (size_t i = 0; i < t->n; i++) {
-        t->seq[i].prompt = i / each;
-        t->seq[i].number = i % each;
+        const struct prompt *p = &t->prompt[i / each];
+
+        t->seq[i] = (struct sequence){ .prompt = p, .number = i % each,
+                                       .text = { .stops = &t->o->stop } };
+        t->ids[i] = p->ids.ids;
+        t->fed[i] = p->ids.n;
     }
     return 0;
 }
@@ -106,68 +168,43 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
 {
     int rc = 0;
 
-    while (!rc && t->shown < t->n) {
-        struct sequence     *s = &t->seq[t->shown];
-        const struct prompt *p = &t->prompts.item[s->prompt];
+    for (; !rc && t->shown < t->n; t->shown++, begun = 0) {
+        struct sequence *s = &t->seq[t->shown];
 
-        if (!begun) {
-            rc = t->shown ? continuation_write("\n---\n", 5, err) : 0;
-            if (!rc)
-                rc = continuation_write(p->text, p->n, err);
-        }
+        if (!begun && t->shown)
+            rc = continuation_write("\n---\n", 5, err);
+        if (!begun && !rc)
+            rc = continuation_write(s->prompt->text, s->prompt->n, err);
         if (!rc)
-            rc = continuation_print(&s->text, &t->o->stop, err);
+            rc = continuation_print(&s->text, err);
         if (!s->text.ended)
             return rc;
-        begun = 0;
-        t->shown++;
     }
-    return rc ? rc : t->shown == t->n ? continuation_write("\n", 1, err) : 0;
+    return rc ? rc : continuation_write("\n", 1, err);
 }
 
-/* The next token of a sequence that goes on. */
-static int choose(struct batch_of_texts *t, struct sequence *s, const float *logits,
-                  struct err *err)
+static int generate_all(struct batch_of_texts *t, struct err *err)
 {
     struct generator *g = t->g;
-    const char       *bytes;
-    size_t            n = 0;
-    int               rc;
+    size_t            going = t->n;
+    int               rc = show(t, 0, err);
 
-    s->next = generator_choose(g, logits, s->number, s->n++);
-    if (s->next == tokenizer_endoftext(g->tok)) {
-        s->text.ended = 1;
-        return 0;
-    }
-    bytes = tokenizer_bytes(g->tok, s->next, &n);
-    rc = continuation_add(&s->text, bytes, bytes ? n : 0, &t->o->stop, err);
-    if (s->n == s->most)
-        s->text.ended = 1;
-    return rc;
-}
-
-static int generate_all(struct batch_of_texts *t, const int32_t **ids, size_t *n, struct err *err)
-{
-    size_t going = t->n;
-    int    rc = show(t, 0, err);
-
-    for (size_t b = 0; b < t->n; b++) {
-        ids[b] = t->prompts.item[t->seq[b].prompt].ids.ids;
-        n[b] = t->prompts.item[t->seq[b].prompt].ids.n;
-    }
     while (!rc && going) {
         const float *logits;
         size_t       at = t->shown;
 
-        rc = generator_feed(t->g, ids, n, &logits, err);
+        rc = generator_feed(g, t->ids, t->fed, &logits, err);
         going = 0;
         for (size_t b = 0; !rc && b < t->n; b++) {
             struct sequence *s = &t->seq[b];
 
-            if (!s->text.ended)
-                rc = choose(t, s, logits + b * t->g->vocab, err);
-            ids[b] = &s->next;
-            going += n[b] = !s->text.ended;
+            if (!s->text.ended) {
+                s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++);
+                rc = continuation_token(&s->text, g->tok, s->next, err);
+                s->text.ended |= s->n == s->most;
+            }
+            t->ids[b] = &s->next;
+            going += t->fed[b] = !s->text.ended;
         }
         if (!rc)
             rc = show(t, at == t->shown, err);
@@ -178,9 +215,8 @@ static int generate_all(struct batch_of_texts *t, const int32_t **ids, size_t *n
 static int generate_prompts(struct generator *g, const struct generate_opts *o, struct err *err)
 {
     struct batch_of_texts t = { .g = g, .o = o };
-    const int32_t       **ids = NULL;
-    size_t               *n = NULL, positions = 0, longest = 0;
-    int rc = prompts_open(&t.prompts, o->prompt.item, o->prompt.n, o->prompt_file, g->tok, err);
+    size_t                positions = 0, longest = 0;
+    int                   rc = open_prompts(&t, err);
 
     if (!rc)
         rc = make_sequences(&t, err);
@@ -188,18 +224,17 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
         rc = limit_tokens(&t, &positions, &longest, err);
     if (!rc)
         rc = generator_start(g, t.n, positions, longest, err);
-    if (!rc) {
-        ids = malloc(t.n * sizeof *ids);
-        n = malloc(t.n * sizeof *n);
-        rc = ids && n ? generate_all(&t, ids, n, err)
-                      : err_set(err, -ENOMEM, "out of memory for %zu sequences", t.n);
-    }
+    if (!rc)
+        rc = generate_all(&t, err);
     for (size_t i = 0; t.seq && i < t.n; i++)
-        continuation_free(&t.seq[i].text);
+        free(t.seq[i].text.text);
+    for (size_t i = 0; i < t.prompts; i++)
+        token_buf_free(&t.prompt[i].ids);
     free(t.seq);
-    free(ids);
-    free(n);
-    prompts_close(&t.prompts);
+    free(t.ids);
+    free(t.fed);
+    free(t.prompt);
+    free(t.file);
     return rc;
 }
 

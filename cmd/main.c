@@ -90,14 +90,16 @@ static void print_man(FILE *out)
 
 static int run_command(int argc, char **argv)
 {
-    const char *names[N_COMMANDS], *near;
+    char        names[256];
+    const char *near;
+    size_t      n = 0;
 
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        names[i] = commands[i]->name;
-        if (!strcmp(argv[0], names[i]))
+        if (!strcmp(argv[0], commands[i]->name))
             return command_run(commands[i], argc, argv);
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s ", commands[i]->name);
     }
-    near = opt_nearest(argv[0], names, N_COMMANDS);
+    near = opt_nearest(argv[0], names);
     if (near)
         fprintf(stderr, "siTrain: there is no command %s; did you mean %s?\n", argv[0], near);
     else

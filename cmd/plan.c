@@ -216,10 +216,8 @@ static int plan_steps(const struct opt_line *line, const struct task *task, stru
 
     if (opt_given(line, "steps") || !(o->train_file || o->data))
         return 0;
-    if (snprintf(e.path, sizeof e.path, o->train_file ? "%s" : "%s/train.tsv",
-                 o->train_file ? o->train_file : o->data) >= (int)sizeof e.path)
-        return err_misuse(err, "%s: the path is too long", o->train_file ? o->train_file : o->data);
-    rc = encode_check(&e, err);
+    rc = encode_check(&e, o->train_file ? NULL : o->data,
+                      o->train_file ? o->train_file : TASK_TRAIN_FILE, err);
     if (!rc)
         o->train.steps = o->epochs * labelled_epoch_steps(e.rows, &o->train);
     encode_release(&e);
@@ -234,9 +232,7 @@ static int dev_rows(uint64_t *most, const struct task *task, const char *data, s
     for (size_t i = 0; i < TASK_SPLITS && task->dev[i] && !rc; i++) {
         struct encode e = { .task = task, .labels = 1, .events = &say_events };
 
-        if (snprintf(e.path, sizeof e.path, "%s/%s", data, task->dev[i]) >= (int)sizeof e.path)
-            return err_misuse(err, "%s: the path is too long", data);
-        rc = encode_check(&e, err);
+        rc = encode_check(&e, data, task->dev[i], err);
         *most = e.rows > *most ? e.rows : *most;
     }
     return rc;

@@ -4,7 +4,7 @@
  * nothing here, with a line that says why (those that finetune does in any case: without one); and
  * those that would change what is computed in a way that is not here: refused, but for the value
  * that stands for doing nothing. */
-#include "cmd/run_glue.h"
+#include "cmd/cmd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,316 +15,256 @@
 /* ---- values that are written otherwise ---- */
 
 /* Python's 3.0 is our 3; what is no whole number stays for the row to judge. */
-static int whole(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int whole(struct opt_taken *t, struct err *err)
 {
-    size_t digits = strspn(value, "0123456789");
-    int    zeros = digits && value[digits] == '.' &&
-                strspn(value + digits + 1, "0") == strlen(value + digits + 1);
+    size_t      digits = strspn(t->value, "0123456789");
+    const char *rest = t->value + digits;
+    int         zeros = digits && *rest == '.' && !rest[1 + strspn(rest + 1, "0")];
 
-    (void)name;
     (void)err;
-    snprintf(out, size, "%.*s", zeros ? (int)digits : (int)strlen(value), value);
+    snprintf(t->out, sizeof t->out, "%.*s", (int)(zeros ? digits : strlen(t->value)), t->value);
     return 0;
 }
 
 /* -1 leaves it to the epochs. */
-static int max_steps(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int max_steps(struct opt_taken *t, struct err *err)
 {
-    return !strcmp(value, "-1") ? 1 : whole(name, value, out, size, err);
+    return !strcmp(t->value, "-1") ? 1 : whole(t, err);
 }
 
 /* A part of 1 as a percentage. */
-static int warmup_ratio(const char *name, const char *value, char *out, size_t size,
-                        struct err *err)
+static int warmup_ratio(struct opt_taken *t, struct err *err)
 {
     char  *end;
-    double v = strtod(value, &end);
+    double v = strtod(t->value, &end);
 
-    if (*end || end == value)
-        return whole(name, value, out, size, err);
-    snprintf(out, size, "%.10g%%", v * 100);
+    if (*end || end == t->value)
+        return whole(t, err);
+    snprintf(t->out, sizeof t->out, "%.10g%%", v * 100);
     return 0;
 }
 
 /* Steps, or below 1 a part of the run. */
-static int warmup_steps(const char *name, const char *value, char *out, size_t size,
-                        struct err *err)
+static int warmup_steps(struct opt_taken *t, struct err *err)
 {
-    double v = strtod(value, NULL);
+    double v = strtod(t->value, NULL);
 
-    return (v > 0 && v < 1 ? warmup_ratio : whole)(name, value, out, size, err);
+    return (v > 0 && v < 1 ? warmup_ratio : whole)(t, err);
 }
 
-/* Ours for `value`, of pairs of theirs and ours; or the refusal, which names theirs. */
-struct pair { const char *theirs, *ours; };
-
-static int ours(const struct pair *pairs, const char *name, const char *value, char *out,
-                size_t size, struct err *err)
+/* Ours for the value, of pairs of theirs and ours; or the refusal, which names theirs. */
+static int ours(struct opt_taken *t, const char *const (*pair)[2], size_t n, struct err *err)
 {
     char   known[256];
-    size_t n = 0;
+    size_t used = 0;
 
-    for (const struct pair *p = pairs; p->theirs; p++) {
-        if (!strcmp(p->theirs, value)) {
-            snprintf(out, size, "%s", p->ours);
+    for (size_t i = 0; i < n; i++) {
+        if (!strcmp(pair[i][0], t->value)) {
+            snprintf(t->out, sizeof t->out, "%s", pair[i][1]);
             return 0;
         }
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-                              p == pairs ? "" : p[1].theirs ? ", " : " or ", p->theirs);
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                                 !i ? "" : i + 1 < n ? ", " : " or ", pair[i][0]);
     }
-    return err_misuse(err, "--%s %s is not in this version; use %s", name, value, known);
+    return err_misuse(err, "--%s %s is not in this version; use %s", t->name, t->value, known);
 }
 
-static int schedule(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int schedule(struct opt_taken *t, struct err *err)
 {
-    static const struct pair pairs[] = {
-        { "linear", "linear" }, { "cosine", "cosine" }, { "constant", "constant" },
-        { "constant_with_warmup", "constant" }, { 0 }
-    };
+    static const char *const pairs[][2] = { { "linear", "linear" },
+                                            { "cosine", "cosine" },
+                                            { "constant", "constant" },
+                                            { "constant_with_warmup", "constant" } };
 
-    return ours(pairs, name, value, out, size, err);
+    return ours(t, pairs, 4, err);
 }
 
-static int optimizer(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int optimizer(struct opt_taken *t, struct err *err)
 {
-    static const struct pair pairs[] = {
-        { "adamw_torch", "adamw" }, { "adamw_torch_fused", "adamw" }, { "adamw_hf", "adamw" },
-        { "adamw_torch_xla", "adamw" }, { "adamw_apex_fused", "adamw" }, { "adagrad", "adagrad" },
-        { 0 }
+    static const char *const pairs[][2] = {
+        { "adamw_torch", "adamw" },     { "adamw_torch_fused", "adamw" }, { "adamw_hf", "adamw" },
+        { "adamw_torch_xla", "adamw" }, { "adamw_apex_fused", "adamw" },  { "adagrad", "adagrad" }
     };
 
-    if (!strcmp(value, "sgd"))
+    if (!strcmp(t->value, "sgd"))
         return err_misuse(err, "--%s sgd is without momentum there, and with --beta1's here; write "
-                          "--optimizer sgd --beta1 0", name);
-    return ours(pairs, name, value, out, size, err);
+                          "--optimizer sgd --beta1 0", t->name);
+    return ours(t, pairs, 6, err);
 }
 
 /* Each sampling of theirs that is an order of ours. */
-static int sampling(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int sampling(struct opt_taken *t, struct err *err)
 {
-    static const struct pair pairs[] = {
-        { "random", "shuffled" }, { "sequential", "sequential" }, { 0 }
-    };
+    static const char *const pairs[][2] = { { "random", "shuffled" },
+                                            { "sequential", "sequential" } };
 
-    return ours(pairs, name, value, out, size, err);
+    return ours(t, pairs, 2, err);
 }
 
 /* ---- values of options that are not here ---- */
 
-static int eval_strategy(const char *name, const char *value, char *out, size_t size,
-                         struct err *err)
+static int eval_strategy(struct opt_taken *t, struct err *err)
 {
-    if (!strcmp(value, "epoch") || !strcmp(value, "steps"))
-        return 1;
-    if (strcmp(value, "no"))
-        return err_misuse(err, "--%s %s: expected no, steps or epoch", name, value);
-    snprintf(out, size, OF_EVALS);
+    if (!strcmp(t->value, "no"))
+        snprintf(t->out, sizeof t->out, OF_EVALS);
+    else if (strcmp(t->value, "epoch") && strcmp(t->value, "steps"))
+        return err_misuse(err, "--%s %s: expected no, steps or epoch", t->name, t->value);
     return 1;
 }
 
-static int report_to(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int report_to(struct opt_taken *t, struct err *err)
 {
-    (void)name;
     (void)err;
-    if (strcmp(value, "none"))
-        snprintf(out, size,
-                 "everything is recorded in run.db; siTrain report RUN --csv writes it for other "
-                 "programs");
+    if (strcmp(t->value, "none"))
+        snprintf(t->out, sizeof t->out, "everything is recorded in run.db; siTrain report RUN "
+                 "--csv writes it for other programs");
     return 1;
 }
 
-static int model_type(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int model_type(struct opt_taken *t, struct err *err)
 {
-    (void)out;
-    (void)size;
-    return !strcmp(value, "gpt2") ? 1 : err_misuse(err, "--%s %s: expected gpt2", name, value);
+    return strcmp(t->value, "gpt2")
+               ? err_misuse(err, "--%s %s: expected gpt2", t->name, t->value)
+               : 1;
 }
 
-static int resume(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int resume(struct opt_taken *t, struct err *err)
 {
-    (void)out;
-    (void)size;
     return err_misuse(err, "--%s %s: write --resume RUN, which goes on from the run's last commit",
-                      name, value);
+                      t->name, t->value);
 }
 
-static int dataset(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int dataset(struct opt_taken *t, struct err *err)
 {
-    (void)out;
-    (void)size;
-    return err_misuse(err,
-                      "--%s %s: nothing is downloaded; give --data DIR, a GLUE task's folder, or "
-                      "--train-file and --eval-file",
-                      name, value);
+    return err_misuse(err, "--%s %s: nothing is downloaded; give --data DIR, a GLUE task's folder, "
+                      "or --train-file and --eval-file", t->name, t->value);
 }
 
 /* An option that would change what is computed: only what stands for doing nothing is taken. */
-static int only_none(const char *name, const char *value, char *out, size_t size, struct err *err)
+static int only_none(struct opt_taken *t, struct err *err)
 {
-    char *end;
+    const char *v = t->value ? t->value : "";
+    char       *end;
 
-    (void)out;
-    (void)size;
-    if (value && (!strcmp(value, "None") || !strcmp(value, "{}") ||
-                  (strtod(value, &end) == 0 && end != value && !*end)))
+    if (!strcmp(v, "None") || !strcmp(v, "{}") || (strtod(v, &end) == 0 && end != v && !*end))
         return 1;
-    return err_misuse(err, "--%s%s%s is not in this version; leave it out", name, value ? " " : "",
-                      value ? value : "");
+    return err_misuse(err, "--%s%s%s is not in this version; leave it out", t->name, *v ? " " : "",
+                      v);
 }
 
 /* ---- the table ---- */
 
-#define AS(name_, row_)               { .name = name_, .row = row_ }
-#define WRITTEN(name_, row_, how)     { .name = name_, .row = row_, .translate = how }
-#define FLAG(name_, row_, value_)     { .name = name_, .row = row_, .flag = 1, .value = value_ }
-#define JUDGED(name_, how)            { .name = name_, .translate = how }
-#define NOTHING(name_, why)           { .name = name_, .help = why }
-#define NOTHING_FLAG(name_, why)      { .name = name_, .flag = 1, .help = why }
-#define ALWAYS(name_)                 { .name = name_, .flag = 1 }
-
-#define OF_COMMITS   "every step is committed to the run's folder"
-#define OF_LOCAL     "models and data are local folders; nothing is downloaded or uploaded"
-#define OF_EVAL      "evaluation takes --batch rows at once"
-#define OF_LOG       "a line is printed every --log-every steps, and run.db has every step"
-#define OF_FP16      "there is no fp16 here; --dtype is bf16 or fp32"
-#define OF_LOADER    "the rows are read by this program, without workers"
-#define OF_ONE       "one process trains on one machine"
-#define OF_STATES    "where states live is said by --mode and --device"
-#define OF_COMPILED  "this program is compiled"
-#define OF_CPU       "the host's part is computed on the CPU"
-#define OF_METRICS   "the task says which metrics there are"
-#define OF_RECOMPUTE "all activations of a block are recomputed"
-
 const struct opt_alias run_glue_aliases[] = {
-    // the data
-    AS("task_name", "task"), AS("data_dir", "data"), AS("train_file", "train-file"),
-    AS("validation_file", "eval-file"), AS("test_file", "test-file"),
-    WRITTEN("max_seq_length", "max-seq", whole), AS("max_train_samples", "max-train-samples"),
-    AS("max_eval_samples", "max-eval-samples"), AS("max_val_samples", "max-eval-samples"),
-    AS("max_predict_samples", "max-predict-samples"), AS("max_test_samples", "max-predict-samples"),
-    JUDGED("dataset_name", dataset), JUDGED("dataset_config_name", dataset),
-    NOTHING_FLAG("pad_to_max_length", "a batch is padded to its longest row; padding changes no "
-                                      "result"),
-    NOTHING_FLAG("overwrite_cache", "the data is read anew each time"),
-    NOTHING("preprocessing_num_workers", OF_LOADER),
+    // the data and the model
+    { "task_name", .row = "task" }, { "data_dir", .row = "data" },
+    { "train_file", .row = "train-file" }, { "validation_file", .row = "eval-file" },
+    { "test_file", .row = "test-file" }, { "max_seq_length", .row = "max-seq", .translate = whole },
+    { "max_train_samples", .row = "max-train-samples" },
+    { "max_eval_samples max_val_samples", .row = "max-eval-samples" },
+    { "max_predict_samples max_test_samples", .row = "max-predict-samples" },
+    { "model_name_or_path", .row = "init" }, { "tokenizer_name", .row = "tokenizer" },
+    { "dataset_name dataset_config_name", .translate = dataset },
+    { "model_type", .translate = model_type },
+    { "config_name", .help = "config.json is the one in --init's folder" },
+    { "cache_dir model_revision token use_auth_token? project trackio_space_id trackio_bucket_id "
+      "trackio_static_space_id push_to_hub? push_to_hub_model_id push_to_hub_organization "
+      "push_to_hub_token hub_model_id hub_token hub_strategy hub_revision hub_private_repo? "
+      "hub_always_push?",
+      .help = "models and data are local folders; nothing is downloaded or uploaded" },
+    { "pad_to_max_length?",
+      .help = "a batch is padded to its longest row; padding changes no result" },
+    { "overwrite_cache?", .help = "the data is read anew each time" },
+    { "trust_remote_code?", .help = "no code of a model's folder is run" },
+    { "use_fast_tokenizer?", .help = "there is one tokenizer" },
+    { "do_lower_case?", .help = "GPT-2's tokenizer keeps the case" },
+    { "ignore_mismatched_sizes?",
+      .help = "a head for as many classes is kept, another one made anew" },
 
-    // the model
-    AS("model_name_or_path", "init"), AS("tokenizer_name", "tokenizer"),
-    JUDGED("model_type", model_type),
-    NOTHING("config_name", "config.json is the one in --init's folder"),
-    NOTHING("cache_dir", OF_LOCAL), NOTHING("model_revision", OF_LOCAL), NOTHING("token", OF_LOCAL),
-    NOTHING_FLAG("use_auth_token", OF_LOCAL),
-    NOTHING_FLAG("trust_remote_code", "no code of a model's folder is run"),
-    NOTHING_FLAG("use_fast_tokenizer", "there is one tokenizer"),
-    NOTHING_FLAG("do_lower_case", "GPT-2's tokenizer keeps the case"),
-    NOTHING_FLAG("ignore_mismatched_sizes", "a head for as many classes is kept, another one made "
-                                            "anew"),
-
-    // what is done
-    ALWAYS("do_train"), ALWAYS("do_eval"), FLAG("do_predict", "predict", NULL),
-    AS("output_dir", "run"),
-    NOTHING_FLAG("overwrite_output_dir", "a run is never overwritten; remove its folder first"),
-    JUDGED("resume_from_checkpoint", resume),
-
-    // how long, how much
-    WRITTEN("num_train_epochs", "epochs", whole), WRITTEN("max_steps", "steps", max_steps),
-    AS("per_device_train_batch_size", "batch"), AS("per_gpu_train_batch_size", "batch"),
-    NOTHING("per_device_eval_batch_size", OF_EVAL), NOTHING("per_gpu_eval_batch_size", OF_EVAL),
-    NOTHING("eval_accumulation_steps", OF_EVAL),
-    NOTHING_FLAG("auto_find_batch_size", "the plan says before the first step whether a batch fits "
-                                         "in --host-mem"),
-    AS("gradient_accumulation_steps", "grad-accum"),
-    NOTHING_FLAG("average_tokens_across_devices", OF_ONE),
+    // what is done, how long, how much
+    { "do_train? do_eval? disable_tqdm?", .help = NULL },
+    { "do_predict?", .row = "predict" }, { "output_dir", .row = "run" },
+    { "overwrite_output_dir?", .help = "a run is never overwritten; remove its folder first" },
+    { "resume_from_checkpoint", .translate = resume },
+    { "num_train_epochs", .row = "epochs", .translate = whole },
+    { "max_steps", .row = "steps", .translate = max_steps },
+    { "per_device_train_batch_size per_gpu_train_batch_size", .row = "batch" },
+    { "gradient_accumulation_steps", .row = "grad-accum" },
+    { "per_device_eval_batch_size per_gpu_eval_batch_size eval_accumulation_steps",
+      .help = "evaluation takes --batch rows at once" },
+    { "auto_find_batch_size?",
+      .help = "the plan says before the first step whether a batch fits in --host-mem" },
 
     // the rule
-    AS("learning_rate", "lr"), WRITTEN("warmup_ratio", "warmup", warmup_ratio),
-    WRITTEN("warmup_steps", "warmup", warmup_steps),
-    WRITTEN("lr_scheduler_type", "schedule", schedule), JUDGED("lr_scheduler_kwargs", only_none),
-    WRITTEN("optim", "optimizer", optimizer), JUDGED("optim_args", only_none),
-    JUDGED("optim_target_modules", only_none),
-    { .name = "adafactor", .flag = 1, .translate = only_none },
-    AS("weight_decay", "weight-decay"), AS("adam_beta1", "beta1"), AS("adam_beta2", "beta2"),
-    AS("adam_epsilon", "eps"), AS("max_grad_norm", "clip"),
-    JUDGED("label_smoothing_factor", only_none), JUDGED("neftune_noise_alpha", only_none),
-    NOTHING("data_seed", "--seed gives the order of the rows too"),
-    NOTHING_FLAG("full_determinism", "equal runs give equal bits in any case"),
-    WRITTEN("train_sampling_strategy", "order", sampling),
-    NOTHING_FLAG("group_by_length", "the rows are shuffled; a batch is padded to its longest row"),
-    NOTHING("length_column_name", "the rows are shuffled; a batch is padded to its longest row"),
+    { "learning_rate", .row = "lr" },
+    { "warmup_ratio", .row = "warmup", .translate = warmup_ratio },
+    { "warmup_steps", .row = "warmup", .translate = warmup_steps },
+    { "lr_scheduler_type", .row = "schedule", .translate = schedule },
+    { "optim", .row = "optimizer", .translate = optimizer },
+    { "weight_decay", .row = "weight-decay" }, { "adam_beta1", .row = "beta1" },
+    { "adam_beta2", .row = "beta2" }, { "adam_epsilon", .row = "eps" },
+    { "max_grad_norm", .row = "clip" },
+    { "train_sampling_strategy", .row = "order", .translate = sampling },
+    { "lr_scheduler_kwargs optim_args optim_target_modules adafactor? label_smoothing_factor "
+      "neftune_noise_alpha eval_delay", .translate = only_none },
+    { "data_seed", .help = "--seed gives the order of the rows too" },
+    { "full_determinism?", .help = "equal runs give equal bits in any case" },
+    { "group_by_length? length_column_name",
+      .help = "the rows are shuffled; a batch is padded to its longest row" },
 
     // how it is computed
-    FLAG("bf16", "dtype", "bf16"),
-    { .name = "fp16", .row = "dtype", .flag = 1, .value = "bf16",
-      .help = "same memory, and no loss to scale" },
-    NOTHING("fp16_opt_level", OF_FP16), NOTHING("fp16_backend", OF_FP16),
-    NOTHING("half_precision_backend", OF_FP16), NOTHING_FLAG("fp16_full_eval", OF_FP16),
-    NOTHING_FLAG("bf16_full_eval", "evaluation computes as training does, in --dtype"),
-    NOTHING_FLAG("tf32", OF_CPU), FLAG("gradient_checkpointing", "activations", "recompute"),
-    FLAG("activation_checkpointing", "activations", "recompute"),
-    NOTHING("gradient_checkpointing_kwargs", OF_RECOMPUTE),
-    NOTHING("activation_checkpointing_kwargs", OF_RECOMPUTE),
-    NOTHING_FLAG("torch_compile", OF_COMPILED), NOTHING("torch_compile_backend", OF_COMPILED),
-    NOTHING("torch_compile_mode", OF_COMPILED), NOTHING_FLAG("jit_mode_eval", OF_COMPILED),
-    NOTHING_FLAG("use_ipex", OF_COMPILED), NOTHING("torchdynamo", OF_COMPILED),
-    NOTHING_FLAG("use_liger_kernel", OF_COMPILED), NOTHING("liger_kernel_config", OF_COMPILED),
-    NOTHING_FLAG("use_cache", "a training step keeps no keys and values"),
-    NOTHING("torch_empty_cache_steps", "buffers are allocated once, before the first step"),
-    NOTHING_FLAG("use_cpu", OF_CPU), NOTHING_FLAG("no_cuda", OF_CPU),
-    NOTHING_FLAG("use_mps_device", OF_CPU), NOTHING("local_rank", OF_ONE),
-    NOTHING("tpu_num_cores", OF_ONE), NOTHING("ddp_backend", OF_ONE),
-    NOTHING("ddp_timeout", OF_ONE), NOTHING("ddp_bucket_cap_mb", OF_ONE),
-    NOTHING_FLAG("ddp_find_unused_parameters", OF_ONE),
-    NOTHING_FLAG("ddp_broadcast_buffers", OF_ONE), NOTHING_FLAG("ddp_static_graph", OF_ONE),
-    NOTHING("sharded_ddp", OF_STATES), NOTHING("fsdp", OF_STATES),
-    NOTHING("fsdp_config", OF_STATES), NOTHING("deepspeed", OF_STATES),
-    NOTHING("accelerator_config", OF_STATES), NOTHING("parallelism_config", OF_ONE),
-    NOTHING("dataloader_num_workers", OF_LOADER), NOTHING("dataloader_prefetch_factor", OF_LOADER),
-    NOTHING("dataloader_multiprocessing_context", OF_LOADER),
-    NOTHING_FLAG("dataloader_pin_memory", OF_LOADER),
-    NOTHING_FLAG("dataloader_persistent_workers", OF_LOADER),
-    NOTHING_FLAG("dataloader_in_order", OF_LOADER),
-    NOTHING_FLAG("dataloader_drop_last", "an epoch's last batch is trained on, with the rows there "
-                                         "are"),
-    NOTHING_FLAG("remove_unused_columns", "only the columns of the task are read"),
-    NOTHING("label_names", OF_METRICS),
-    NOTHING_FLAG("skip_memory_metrics", "run.db has the memory of every run"),
-    NOTHING("debug", "siTrain report RUN says what was measured"),
+    { "bf16?", .row = "dtype", .value = "bf16" },
+    { "fp16?", .row = "dtype", .value = "bf16", .help = "same memory, and no loss to scale" },
+    { "gradient_checkpointing? activation_checkpointing?", .row = "activations",
+      .value = "recompute" },
+    { "gradient_checkpointing_kwargs activation_checkpointing_kwargs",
+      .help = "all activations of a block are recomputed" },
+    { "fp16_opt_level fp16_backend half_precision_backend fp16_full_eval?",
+      .help = "there is no fp16 here; --dtype is bf16 or fp32" },
+    { "bf16_full_eval?", .help = "evaluation computes as training does, in --dtype" },
+    { "tf32? use_cpu? no_cuda? use_mps_device?",
+      .help = "the host's part is computed on the CPU" },
+    { "torch_compile? torch_compile_backend torch_compile_mode jit_mode_eval? use_ipex? "
+      "torchdynamo use_liger_kernel? liger_kernel_config", .help = "this program is compiled" },
+    { "use_cache?", .help = "a training step keeps no keys and values" },
+    { "torch_empty_cache_steps", .help = "buffers are allocated once, before the first step" },
+    { "average_tokens_across_devices? local_rank tpu_num_cores ddp_backend ddp_timeout "
+      "ddp_bucket_cap_mb ddp_find_unused_parameters? ddp_broadcast_buffers? ddp_static_graph? "
+      "parallelism_config eval_use_gather_object? log_on_each_node? log_level_replica",
+      .help = "one process trains on one machine" },
+    { "sharded_ddp fsdp fsdp_config deepspeed accelerator_config",
+      .help = "where states live is said by --mode and --device" },
+    { "preprocessing_num_workers dataloader_num_workers dataloader_prefetch_factor "
+      "dataloader_multiprocessing_context dataloader_pin_memory? dataloader_persistent_workers? "
+      "dataloader_in_order?", .help = "the rows are read by this program, without workers" },
+    { "dataloader_drop_last?",
+      .help = "an epoch's last batch is trained on, with the rows there are" },
+    { "remove_unused_columns?", .help = "only the columns of the task are read" },
+    { "skip_memory_metrics?", .help = "run.db has the memory of every run" },
+    { "debug", .help = "siTrain report RUN says what was measured" },
 
     // evaluation, and the best
-    WRITTEN("eval_steps", "eval-every", whole), JUDGED("eval_strategy", eval_strategy),
-    JUDGED("evaluation_strategy", eval_strategy), JUDGED("eval_delay", only_none),
-    NOTHING_FLAG("evaluate_during_training", OF_EVALS), NOTHING_FLAG("eval_on_start", OF_EVALS),
-    NOTHING_FLAG("eval_do_concat_batches", OF_METRICS),
-    NOTHING_FLAG("eval_use_gather_object", OF_ONE), NOTHING_FLAG("batch_eval_metrics", OF_METRICS),
-    NOTHING("include_for_metrics", OF_METRICS),
-    NOTHING_FLAG("include_inputs_for_metrics", OF_METRICS),
-    NOTHING_FLAG("prediction_loss_only", OF_METRICS),
-    FLAG("load_best_model_at_end", "keep-best", NULL),
-    NOTHING("metric_for_best_model", "the best evaluation is the one with the best first metric of "
-                                     "the task"),
-    NOTHING_FLAG("greater_is_better", "the metric says what is better"),
+    { "eval_steps", .row = "eval-every", .translate = whole },
+    { "load_best_model_at_end?", .row = "keep-best" },
+    { "eval_strategy evaluation_strategy", .translate = eval_strategy },
+    { "evaluate_during_training? eval_on_start?", .help = OF_EVALS },
+    { "label_names eval_do_concat_batches? batch_eval_metrics? include_for_metrics "
+      "include_inputs_for_metrics? prediction_loss_only?",
+      .help = "the task says which metrics there are" },
+    { "metric_for_best_model",
+      .help = "the best evaluation is the one with the best first metric of the task" },
+    { "greater_is_better?", .help = "the metric says what is better" },
 
     // what is kept and said
-    NOTHING("save_strategy", OF_COMMITS), NOTHING("save_steps", OF_COMMITS),
-    NOTHING("save_total_limit", OF_COMMITS),
-    NOTHING_FLAG("save_safetensors", "siTrain export writes safetensors"),
-    NOTHING_FLAG("save_on_each_node", OF_COMMITS), NOTHING_FLAG("save_only_model", OF_COMMITS),
-    NOTHING_FLAG("enable_jit_checkpoint", OF_COMMITS),
-    NOTHING_FLAG("ignore_data_skip", "--resume goes on with the row that follows"),
-    NOTHING_FLAG("restore_callback_states_from_checkpoint", OF_COMMITS),
-    WRITTEN("logging_steps", "log-every", whole), NOTHING("logging_strategy", OF_LOG),
-    NOTHING("logging_dir", OF_LOG), NOTHING_FLAG("logging_first_step", OF_LOG),
-    NOTHING_FLAG("logging_nan_inf_filter", OF_LOG), NOTHING_FLAG("log_on_each_node", OF_ONE),
-    NOTHING("log_level", OF_LOG), NOTHING("log_level_replica", OF_ONE),
-    NOTHING_FLAG("include_tokens_per_second", OF_LOG),
-    NOTHING("include_num_input_tokens_seen", OF_LOG), ALWAYS("disable_tqdm"),
-    JUDGED("report_to", report_to), NOTHING("run_name", "a run is called by its folder"),
-    NOTHING("project", OF_LOCAL), NOTHING("trackio_space_id", OF_LOCAL),
-    NOTHING("trackio_bucket_id", OF_LOCAL), NOTHING("trackio_static_space_id", OF_LOCAL),
-    NOTHING_FLAG("push_to_hub", OF_LOCAL), NOTHING("push_to_hub_model_id", OF_LOCAL),
-    NOTHING("push_to_hub_organization", OF_LOCAL), NOTHING("push_to_hub_token", OF_LOCAL),
-    NOTHING("hub_model_id", OF_LOCAL), NOTHING("hub_token", OF_LOCAL),
-    NOTHING("hub_strategy", OF_LOCAL), NOTHING("hub_revision", OF_LOCAL),
-    NOTHING_FLAG("hub_private_repo", OF_LOCAL), NOTHING_FLAG("hub_always_push", OF_LOCAL),
+    { "logging_steps", .row = "log-every", .translate = whole },
+    { "save_strategy save_steps save_total_limit save_on_each_node? save_only_model? "
+      "enable_jit_checkpoint? restore_callback_states_from_checkpoint?",
+      .help = "every step is committed to the run's folder" },
+    { "save_safetensors?", .help = "siTrain export writes safetensors" },
+    { "ignore_data_skip?", .help = "--resume goes on with the row that follows" },
+    { "logging_strategy logging_dir logging_first_step? logging_nan_inf_filter? log_level "
+      "include_tokens_per_second? include_num_input_tokens_seen",
+      .help = "a line is printed every --log-every steps, and run.db has every step" },
+    { "report_to", .translate = report_to },
+    { "run_name", .help = "a run is called by its folder" },
     { 0 },
 };

@@ -116,16 +116,16 @@ void opt_man_line(FILE *out, const char *macro, const char *text)
 /* The aliases that stand for something here, each with its row. */
 static void man_aliases(const struct opt_command *cmd, FILE *out)
 {
-    char buf[256];
+    char   buf[256];
+    size_t n;
 
     fputs(".PP\n.I Taken too, as another program has them\n", out);
-    for (const struct opt_alias *a = cmd->aliases; a->name; a++) {
-        if (!a->row)
-            continue;
-        snprintf(buf, sizeof buf, "--%s: --%s%s%s", a->name, a->row, a->value ? " " : "",
-                 a->value ? a->value : "");
-        opt_man_line(out, ".br\n", buf);
-    }
+    for (const struct opt_alias *a = cmd->aliases; a->names; a++)
+        for (const char *at = a->names; a->row && (n = opt_alias_next(&at));) {
+            snprintf(buf, sizeof buf, "--%.*s: --%s%s%s", (int)n, at - n, a->row,
+                     a->value ? " " : "", a->value ? a->value : "");
+            opt_man_line(out, ".br\n", buf);
+        }
 }
 
 void opt_man(const struct opt_command *cmd, FILE *out)

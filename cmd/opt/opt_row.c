@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WORDS = 64 };
-
 /* ---- rows ---- */
 
 const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t *offset)
@@ -48,10 +46,20 @@ const char *opt_row_default(const struct opt_command *cmd, const struct opt_row 
     return r->def;
 }
 
+size_t opt_alias_next(const char **names)
+{
+    size_t n;
+
+    *names += strspn(*names, " ?");
+    n = strcspn(*names, " ?");
+    *names += n;
+    return n;
+}
+
 /* ---- words ---- */
 
-const char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
-                           const char *last)
+char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
+                     const char *last)
 {
     size_t n = 0;
 
@@ -72,16 +80,10 @@ int opt_words_find(opt_words *words, const char *text, size_t n)
 
 int opt_words_refuse(const char *name, const char *text, opt_words *words, struct err *err)
 {
-    const char *all[MOST_WORDS], *near;
-    char        known[512];
-    size_t      n = 0;
+    char        all[512], known[512];
+    const char *near = opt_nearest(text, opt_words_join(all, sizeof all, words, " ", " "));
 
-    while (n < MOST_WORDS && words(n)) {
-        all[n] = words(n);
-        n++;
-    }
     opt_words_join(known, sizeof known, words, ", ", " or ");
-    near = opt_nearest(text, all, n);
     if (near)
         return err_misuse(err, "--%s %s: expected %s (did you mean %s?)", name, text, known, near);
     return err_misuse(err, "--%s %s is not in this version; use %s", name, text, known);
@@ -111,21 +113,20 @@ static size_t word_distance(const char *a, const char *b)
     return row[n];
 }
 
-const char *opt_nearest(const char *typed, const char *const *words, size_t n)
+const char *opt_nearest(const char *typed, char *words)
 {
-    const char *best = NULL;
-    size_t      best_distance = strlen(typed) / 3 + 2; // further away is another word
+    const char *best = NULL, *longer = NULL;
+    size_t      length = strlen(typed), best_distance = length / 3 + 2; // further is another word
 
-    for (size_t i = 0; i < n; i++) {
-        size_t d = word_distance(typed, words[i]);
+    for (char *rest = words, *word; (word = strsep(&rest, " ?"));) {
+        size_t d = word_distance(typed, word);
 
-        if (d < best_distance) {
+        if (*word && d < best_distance) {
             best_distance = d;
-            best = words[i];
+            best = word;
         }
+        if (!longer && length >= 3 && !strncmp(word, typed, length))
+            longer = word;
     }
-    for (size_t i = 0; i < n && !best && strlen(typed) >= 3; i++)
-        if (!strncmp(words[i], typed, strlen(typed)))
-            best = words[i];
-    return best;
+    return best ? best : longer;
 }

@@ -81,19 +81,23 @@ struct opt_part {
     size_t                offset; // of the part's struct in the options struct
 };
 
-/* Another way to write an option, taken from another program: --name VALUE (or --name=VALUE) stands
+/* An alias's value on its way to ours. */
+struct opt_taken { const char *name, *value; char out[256]; };
+
+/* Another way to write options, taken from another program: --name VALUE (or --name=VALUE) stands
  * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help
  * says why; help NULL: without a line). A name that is also a row's is the row. */
 struct opt_alias {
-    const char *name;  // without "--", as typed there; a hyphen is taken for each underscore
+    const char *names; // without "--", as typed there, blanks between; a hyphen is taken for each
+                       // underscore. NAME? is a flag: it has no value, but True and False where
+                       // they follow; False: not given
     const char *row;
-    int         flag;  // no value, but True and False where they follow; False: not given
-    const char *value; // with flag: what --row gets; NULL: --row is a flag, too
-    /* Writes the value as ours into out and returns 0; or returns 1 where this value changes
-     * nothing, with the reason for the notice in out ("": without a line); or -EINVAL with a
+    const char *value; // of flags: what --row gets; NULL: --row is a flag, too
+    /* Writes t->value as ours into t->out and returns 0; or returns 1 where this value changes
+     * nothing, with the reason for the notice in t->out ("": without a line); or -EINVAL with a
      * sentence. */
-    int (*translate)(const char *name, const char *value, char *out, size_t size, struct err *err);
-    const char *help;  // of an alias with a row: a notice that says what is other here, or NULL
+    int (*translate)(struct opt_taken *t, struct err *err);
+    const char *help;  // with a row: a notice that says what is other here, or NULL
 };
 
 /* A default of a shared row that is another one in this command. */
@@ -112,7 +116,7 @@ struct opt_command {
     const struct opt_default *defaults;
 };
 
-enum { OPT_MAX_ROWS = 128, OPT_MAX_ALIASES = 256 };
+enum { OPT_MAX_ROWS = 128 };
 
 /* Row i over all parts, with its offset in the options struct (offset may be NULL); NULL past the
  * end. */
@@ -125,13 +129,18 @@ int         opt_row_is_arg(const struct opt_row *r);
 int         opt_row_is_many(const struct opt_row *r); // a struct opt_strings
 
 /* The words with `between` between two of them, and `last` before the last one. */
-const char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
-                           const char *last);
+char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
+                     const char *last);
 /* The number of the word text[0..n), or -1. */
 int opt_words_find(opt_words *words, const char *text, size_t n);
 /* Refuse --name TEXT: none of the words; the sentence has the nearest one, or all. */
 int opt_words_refuse(const char *name, const char *text, opt_words *words, struct err *err);
-/* The word nearest to what was typed among n (by edit distance), or NULL if none is near. */
-const char *opt_nearest(const char *typed, const char *const *words, size_t n);
+/* The word nearest to what was typed (by edit distance) of those in `words`, where blanks stand
+ * between, and which is taken apart for it; NULL if none is near. */
+const char *opt_nearest(const char *typed, char *words);
+
+/* The next name in *names (struct opt_alias): its length; 0 past the last one. *names is behind it
+ * then, at the ? of a flag. */
+size_t opt_alias_next(const char **names);
 
 #endif

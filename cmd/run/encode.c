@@ -55,10 +55,15 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     return rc ? rc : watch_look(&c->watch, e->rows, 0, err);
 }
 
-int encode_check(struct encode *e, struct err *err)
+int encode_check(struct encode *e, const char *dir, const char *file, struct err *err)
 {
-    struct checking c = { e, work_begin(e->events, "reading %s", e->path) };
-    int             rc = read_rows(e, check_row, &c, err);
+    struct checking c = { .e = e };
+    int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file), rc;
+
+    if (n >= (int)sizeof e->path)
+        return err_misuse(err, "%s: the path is too long", file);
+    c.watch = work_begin(e->events, "reading %s", e->path);
+    rc = read_rows(e, check_row, &c, err);
     work_end(e->events);
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }

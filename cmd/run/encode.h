@@ -13,7 +13,6 @@
 struct encode {
     const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex, NAME.sum and NAME.rows in
                       // run.db
-    char               path[4096]; // the file
     const struct task *task;
     int                own;     // one's own file; else the task's TSV
     struct task_names  asked;   // its columns, borrowed; all NULL: as their names suggest
@@ -21,15 +20,17 @@ struct encode {
     uint64_t           most;    // rows; 0: all
     const struct events *events;
     // what encode_check found
+    char               path[4096]; // the file
     uint64_t           rows;
     int                pairs;   // there is one at least
     struct task_names  read;    // the columns of one's own file
     int                words[2]; // a text, a second text that is no number
 };
 
-/* Read every row and its label: what is wrong is a misuse sentence with file and line. Counts the
- * rows; none is refused. Freed by encode_release, also after a failure. */
-int  encode_check(struct encode *e, struct err *err);
+/* Read every row and its label, of DIR/FILE, or where dir is NULL of FILE: what is wrong is a
+ * misuse sentence with file and line. Counts the rows; none is refused. Freed by encode_release,
+ * also after a failure. */
+int  encode_check(struct encode *e, const char *dir, const char *file, struct err *err);
 void encode_release(struct encode *e);
 
 /* What a person should know who took another column for the text: *out (size bytes) is empty, or
