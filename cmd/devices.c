@@ -8,6 +8,7 @@
 #include "csd/csd.h"
 #include "csd/disk.h"
 #include "data/base/file.h"
+#include "data/base/machine.h"
 #include "kernels/matmul.h"
 
 #include <dirent.h>
@@ -46,26 +47,6 @@ static const char *line_of(char *buf, size_t size, const char *path)
     return buf;
 }
 
-/* What follows `key` and blanks, colons in the first line of a file that begins with it. */
-static const char *field_of(char *buf, size_t size, const char *path, const char *key)
-{
-    FILE  *f = fopen(path, "r");
-    char  *line = NULL;
-    size_t room = 0, len = strlen(key);
-
-    buf[0] = '\0';
-    while (f && !buf[0] && getline(&line, &room, f) > 0)
-        if (!strncmp(line, key, len)) {
-            const char *p = line + len + strspn(line + len, " \t:");
-
-            snprintf(buf, size, "%.*s", (int)strcspn(p, "\n"), p);
-        }
-    free(line);
-    if (f)
-        fclose(f);
-    return buf;
-}
-
 /* ---- processor and memory ---- */
 
 static int has_word(const char *text, const char *word)
@@ -86,10 +67,9 @@ static void print_cpu(void)
     cpu_set_t                set;
     int                      threads = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
 
-    field_of(name, sizeof name, "/proc/cpuinfo", "model name");
-    field_of(flags, sizeof flags, "/proc/cpuinfo", "flags");
-    printf("Processor\n  %s, %d threads for this process\n  features:", *name ? name : "unknown",
-           threads);
+    machine_cpu(name, sizeof name);
+    machine_field(flags, sizeof flags, "/proc/cpuinfo", "flags");
+    printf("Processor\n  %s, %d threads for this process\n  features:", name, threads);
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
         if (has_word(flags, features[i]))
             printf(" %s", features[i]);
@@ -98,9 +78,10 @@ static void print_cpu(void)
 
 static void print_memory(void)
 {
+    const char   *info = "/proc/meminfo";
     char          text[64], size[32];
-    double total = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemTotal"), NULL) * 1024;
-    double left = strtod(field_of(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL) * 1024;
+    double total = strtod(machine_field(text, sizeof text, info, "MemTotal"), NULL) * 1024;
+    double left = strtod(machine_field(text, sizeof text, info, "MemAvailable"), NULL) * 1024;
     struct rlimit lock;
 
     printf("\nMemory\n  %s", opt_size_text(size, sizeof size, total));
@@ -163,11 +144,11 @@ static void print_disks(const char *dir, const char *folder)
     char *path;
 
     printf("\nDisks (--disk), tried in %s\n", dir);
-    for (size_t i = 0; disk_at(i); i++)
-        if (asprintf(&path, "%s/%s", folder, disk_name(i)) >= 0) {
+    for (size_t i = 0; disk_at(i); i++) {
+        if ((path = file_path(NULL, "%s/%s", folder, disk_name(i))))
             print_disk(disk_name(i), path);
-            free(path);
-        }
+        free(path);
+    }
 }
 
 static void print_csds(void)
@@ -255,16 +236,14 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct devices_opts *o = line->options;
     struct file_new      scratch = { 0 };
-    char                *path = NULL;
-    int                  rc;
+    char                *path = file_path(err, "%s/.siTrain-devices", o->dir);
+    int                  rc = -ENOMEM;
 
     stop_catch();
-    if (asprintf(&path, "%s/.siTrain-devices", o->dir) < 0)
-        rc = err_set(err, -ENOMEM, "out of memory");
-    else if ((rc = file_new_scratch(&scratch, path, err)))
+    if (path && (rc = file_new_scratch(&scratch, path, err)))
         rc = err_set(err, rc, "make a folder in %s: %s; name one that can be written with --dir",
                      o->dir, strerror(-rc));
-    else
+    else if (path)
         print_all(o->dir, scratch.temp);
     file_new_abort(&scratch);
     free(path);

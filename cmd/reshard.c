@@ -6,14 +6,14 @@
 #include "cmd/run/session.h"
 #include "cmd/say/stop.h"
 #include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/base/machine.h"
 #include "offload/reshard.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 struct reshard_opts {
     const char        *run;
@@ -60,35 +60,17 @@ static int settings(void *ctx, struct err *err)
     return session_store_devices(&now, err);
 }
 
-static int make_layout(struct moving *m, struct err *err)
-{
-    uint64_t name;
-
-    if (getrandom(&name, sizeof name, 0) != sizeof name)
-        return err_set(err, -EIO, "getrandom: %s", strerror(errno));
-    snprintf(m->layout, sizeof m->layout, "%016llx", (unsigned long long)name);
-    return 0;
-}
-
 static int make_absolute(struct moving *m, struct err *err)
 {
-    char *cwd = getcwd(NULL, 0), *path;
-    int   rc = 0;
+    size_t n = m->o->device.n;
 
-    m->paths.item = calloc(m->o->device.n + 1, sizeof *m->paths.item);
-    if (!cwd || !m->paths.item)
-        rc = err_set(err, cwd ? -ENOMEM : -errno, "the working directory: %s", strerror(errno));
-    for (size_t i = 0; i < m->o->device.n && !rc; i++) {
-        const char *given = m->o->device.item[i];
-
-        if (asprintf(&path, "%s%s%s", *given == '/' ? "" : cwd, *given == '/' ? "" : "/", given) <
-            0)
-            rc = err_set(err, -ENOMEM, "out of memory for a path");
-        else
-            m->paths.item[m->paths.n++] = path;
-    }
-    free(cwd);
-    return rc;
+    m->paths.item = calloc(n + 1, sizeof *m->paths.item);
+    if (!m->paths.item)
+        return err_set(err, -ENOMEM, "no memory for the paths of devices");
+    for (; m->paths.n < n; m->paths.n++)
+        if (!(m->paths.item[m->paths.n] = file_absolute(m->o->device.item[m->paths.n], err)))
+            return -ENOMEM;
+    return 0;
 }
 
 static void moving_free(struct moving *m)
@@ -150,7 +132,7 @@ static int run(struct opt_line *line, struct err *err)
                           "folders in RUN");
     rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     if (!rc)
-        rc = make_layout(&m, err);
+        rc = machine_hex(m.layout, sizeof m.layout - 1, err);
     if (!rc)
         rc = make_absolute(&m, err);
     if (!rc)

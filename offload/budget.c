@@ -9,10 +9,13 @@
  * hold them too. */
 #include "offload/budget.h"
 
+#include "data/base/machine.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,18 +23,13 @@
 
 uint64_t budget_available(void)
 {
-    FILE              *f = fopen("/proc/meminfo", "re");
-    char               line[128];
-    unsigned long long kib = 0;
+    char text[64];
+    uint64_t kib = strtoull(machine_field(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL,
+                            10);
 
-    while (f && !kib && fgets(line, sizeof line, f))
-        sscanf(line, "MemAvailable: %llu", &kib);
-    if (f)
-        fclose(f);
     if (!kib) // a kernel without it
-        kib = (unsigned long long)sysconf(_SC_AVPHYS_PAGES) *
-              (unsigned long long)sysconf(_SC_PAGESIZE) / 1024;
-    return (uint64_t)kib * 1024 / 10 * 9;
+        kib = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+    return kib * 1024 / 10 * 9;
 }
 
 /* How much of what there is a choice about. */

@@ -1,7 +1,7 @@
 /* committer.c: a job, a transaction. */
 #include "offload/committer.h"
 
-#include "data/base/rss.h"
+#include "data/base/machine.h"
 
 #include <errno.h>
 #include <string.h>

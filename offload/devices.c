@@ -69,15 +69,15 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
                        struct err *err)
 {
     const char *layout = layout_of(cfg);
-    char       *dir;
+    char       *dir = file_path(err, "%s/dev%zu", cfg->dir, i);
     int         rc = 0;
 
-    if (asprintf(&dir, "%s/dev%zu", cfg->dir, i) < 0)
-        return err_set(err, -ENOMEM, "out of memory for a path");
+    if (!dir)
+        return -ENOMEM;
     if (create && mkdir(dir, 0777) && errno != EEXIST)
         rc = err_set(err, -errno, "make the device folder %s: %s", dir, strerror(errno));
-    else if (asprintf(out, "%s/states%s%s", dir, *layout ? "-" : "", layout) < 0)
-        rc = err_set(err, -ENOMEM, "out of memory for a path");
+    else if (!(*out = file_path(err, "%s/states%s%s", dir, *layout ? "-" : "", layout)))
+        rc = -ENOMEM;
     free(dir);
     return rc;
 }
@@ -86,7 +86,6 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
 {
     const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL, *layout = layout_of(cfg);
     struct stat st;
-    int         n;
 
     *out = NULL;
     if (!given)
@@ -95,17 +94,17 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
         if (errno != ENOENT || !create)
             return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device",
                               given, strerror(errno));
-        n = asprintf(out, "%s", given); // a new file
+        *out = file_path(err, "%s", given); // a new file
     } else if (S_ISDIR(st.st_mode)) {
-        n = asprintf(out, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "", layout,
-                     i);
+        *out = file_path(err, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "",
+                         layout, i);
     } else if (S_ISBLK(st.st_mode) || !create) {
-        n = asprintf(out, "%s", given);
+        *out = file_path(err, "%s", given);
     } else {
         return err_misuse(err, "--device %s exists; expected a folder, a block device "
                           "or the name of a new file", given);
     }
-    return n < 0 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
+    return *out ? 0 : -ENOMEM;
 }
 
 int devices_fake(const struct run_config *cfg)

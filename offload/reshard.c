@@ -122,13 +122,14 @@ static int take_away(int fd, const struct stat *st, const char *path, int in_run
 static void remove_one(const struct run_config *cfg, const char *layout, const char *listed,
                        size_t i, char *notice, size_t size)
 {
-    char        page[STORE_SUPERBLOCK] = { 0 }, *path = NULL;
+    char        page[STORE_SUPERBLOCK] = { 0 }, *path;
     const char *not;
     int         in_run = *listed != '/', fd = -1;
     struct stat st;
     struct err  why = { 0 };
 
-    if (asprintf(&path, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed) < 0)
+    path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
+    if (!path)
         return;
     fd = file_open_device(path, O_RDWR);
     if (fd == -ENOENT) {

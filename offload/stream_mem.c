@@ -15,7 +15,7 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
-#include "data/base/rss.h"
+#include "data/base/machine.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "kernels/topk.h"

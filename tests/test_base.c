@@ -2,7 +2,7 @@
 #include "data/base/arena.h"
 #include "data/base/list.h"
 #include "data/base/round.h"
-#include "data/base/rss.h"
+#include "data/base/machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,6 +12,7 @@
 #include "cmd/run/model_choice.h"
 #include "csd/disk_file.h"
 #include "data/base/file.h"
+#include "data/base/machine.h"
 #include "data/base/version.h"
 
 #include <errno.h>
@@ -161,11 +162,11 @@ struct places { size_t n; const char **path; struct file_new *made; };
 
 static int place_make(struct places *p, size_t i, const char *dir, struct err *err)
 {
-    char *path;
+    char *path = file_path(err, "%s/.siTrain-bench", dir);
     int   rc;
 
-    if (asprintf(&path, "%s/.siTrain-bench", dir) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+    if (!path)
+        return -ENOMEM;
     rc = file_new_scratch(&p->made[i], path, err);
     free(path);
     p->path[i] = p->made[i].temp;
@@ -213,8 +214,7 @@ static void machine(struct bench *b)
 {
     const struct gpt_config *g = &b->gpt;
     const struct train_opts *o = &b->o->train;
-    FILE                    *f = fopen("/proc/cpuinfo", "r");
-    char                     line[256], cpu[256] = "unknown";
+    char                     cpu[256];
     const char              *dtype = dtype_name((size_t)o->dtype);
     json_t                  *model = json_object();
     const struct { const char *name; uint64_t value; } numbers[] = {
@@ -222,14 +222,7 @@ static void machine(struct bench *b)
         {"parameters", gpt_total(g)}, {"batch", o->batch}, {"seq", o->seq},
         {"grad_accum", o->grad_accum}};
 
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
-            snprintf(cpu, sizeof cpu, "%s", strchr(line, ':') + 2);
-            cpu[strcspn(cpu, "\n")] = '\0';
-            break;
-        }
-    if (f)
-        fclose(f);
+    machine_cpu(cpu, sizeof cpu);
     bench_say(b->report, "version", SITRAIN_VERSION);
     json_object_set_new(b->report, "machine",
                         json_pack("{s:s, s:I}", "cpu", cpu, "threads", (json_int_t)o->threads));

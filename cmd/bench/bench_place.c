@@ -6,6 +6,7 @@
 
 #include "csd/disk.h"
 #include "data/base/clock.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -247,10 +248,9 @@ static int place_open(struct bench_place *p, const struct bench *b, const char *
     char               notice[512], *memory;
     int                rc;
 
-    if (asprintf(&p->path, p->is_file ? "%s/disk" : "%s", in) < 0) {
-        p->path = NULL;
-        return err_set(err, -ENOMEM, "out of memory for transfers");
-    }
+    p->path = file_path(err, p->is_file ? "%s/disk" : "%s", in);
+    if (!p->path)
+        return -ENOMEM;
     arena_take(&p->memory, (size_t)REQUESTS * REQUEST_BYTES);
     rc = arena_map(&p->memory, "transfers", err);
     if (rc)

@@ -4,6 +4,7 @@
  * be written quickly. */
 #include "cmd/bench/bench.h"
 
+#include "data/base/file.h"
 #include "data/base/round.h"
 
 #include <errno.h>
@@ -51,14 +52,14 @@ static int part_run(struct bench *b, json_t *section, const char *name, int mode
 static int moving(struct bench *b, json_t *section, struct err *err)
 {
     struct bench small = *b;
-    char        *scratch;
+    char        *scratch = file_path(err, "%s/small", b->scratch);
     double       arithmetic = 0;
     json_t      *row = NULL;
     int          rc = 0;
 
     small.gpt = small_of(&b->gpt);
-    if (asprintf(&scratch, "%s/small", b->scratch) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+    if (!scratch)
+        return -ENOMEM;
     small.scratch = scratch;
     if (mkdir(scratch, 0777))
         rc = err_set(err, -errno, "mkdir %s: %s", scratch, strerror(errno));

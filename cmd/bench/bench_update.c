@@ -7,6 +7,7 @@
 #include "csd/csd.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
+#include "data/base/file.h"
 #include "data/base/round.h"
 #include "offload/devices.h"
 
@@ -156,11 +157,10 @@ static int rig_open(struct rig *r, const struct bench *b, const char *disk, size
     rc = arena_map(&r->buf, "a device's transfers", err);
     if (rc)
         return rc;
-    if (asprintf(&r->path, r->is_file ? "%s/update-%s" : "%s",
-                 b->n_devices ? b->devices[0] : b->scratch, disk) < 0) {
-        r->path = NULL;
-        return err_set(err, -ENOMEM, "out of memory for a device");
-    }
+    r->path = file_path(err, r->is_file ? "%s/update-%s" : "%s",
+                        b->n_devices ? b->devices[0] : b->scratch, disk);
+    if (!r->path)
+        return -ENOMEM;
     csd_bell_init(&r->bell);
     struct csd_config cfg = {
         .path = r->path, .bytes = r->n_subs * (2 * r->slot + r->grad), .create = 1, .disk = disk,

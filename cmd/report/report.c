@@ -8,6 +8,7 @@
 #include "cmd/run/wear.h"
 #include "cmd/run/session.h"
 #include "cmd/say/say.h"
+#include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/db/runlog.h"
 #include "kernels/optim.h"
@@ -485,11 +486,11 @@ static void print_csv(json_t *report)
 
 static int report_open(struct runlog **log, const char *run, struct err *err)
 {
-    char *path = NULL;
+    char *path = file_path(err, "%s/run.db", run);
     int   rc;
 
-    if (asprintf(&path, "%s/run.db", run) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+    if (!path)
+        return -ENOMEM;
     rc = runlog_open(log, path, 1, 0, err);
     if (rc == -ENOENT)
         rc = err_misuse(err, "%s is not a run: there is no %s", run, path);

@@ -5,7 +5,7 @@
 
 #include "cmd/run/evaluate.h"
 #include "data/base/round.h"
-#include "data/base/rss.h"
+#include "data/base/machine.h"
 
 #include <stdio.h>
 #include <string.h>

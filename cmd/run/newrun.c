@@ -10,6 +10,7 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/training_plan.h"
+#include "data/base/machine.h"
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"
@@ -18,7 +19,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -57,22 +57,6 @@ static int check(const struct newrun *n, struct err *err)
 
 /* ---- what the run's row says of where it was made ---- */
 
-static void cpu_name(char *out, size_t size)
-{
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char  line[256];
-
-    snprintf(out, size, "unknown");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
-            snprintf(out, size, "%s", strchr(line, ':') + 2);
-            out[strcspn(out, "\n")] = '\0';
-            break;
-        }
-    if (f)
-        fclose(f);
-}
-
 static int store_origin(struct session *s, const struct newrun *n, struct err *err)
 {
     char           command[4096] = "siTrain", created[32], system[512], cpu[256];
@@ -87,7 +71,7 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     uname(&u);
     snprintf(system, sizeof system, "%s %s %s", u.sysname, u.release, u.machine);
-    cpu_name(cpu, sizeof cpu);
+    machine_cpu(cpu, sizeof cpu);
     const char *const rows[][2] = { { "id", s->id },        { "command", command },
                                     { "created", created }, { "version", SITRAIN_VERSION },
                                     { "host", u.nodename }, { "system", system },
@@ -107,17 +91,6 @@ static int init_read(void *ctx, size_t block, size_t first, size_t n, float *out
 
     (void)err;
     gpt_init_values(out, &s->gpt, block, first, n, s->o.seed);
-    return 0;
-}
-
-static int make_id(char id[33], struct err *err)
-{
-    unsigned char raw[16];
-
-    if (getrandom(raw, sizeof raw, 0) != sizeof raw)
-        return err_set(err, -EIO, "getrandom: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(id + 2 * i, 3, "%02x", raw[i]);
     return 0;
 }
 
@@ -277,7 +250,8 @@ int newrun_create(const struct newrun *n, struct err *err)
     }
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
-    if (!rc && !(rc = make_id(s.id, err)) && !(rc = newplace_claim(&place, &s, n->dir, err)) &&
+    if (!rc && !(rc = machine_hex(s.id, sizeof s.id - 1, err)) &&
+        !(rc = newplace_claim(&place, &s, n->dir, err)) &&
         !(rc = session_config(&s, err))) {
         s.run.acts = records;
         rc = fill_folder(&s, n, err);

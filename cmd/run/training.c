@@ -10,7 +10,7 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/training_plan.h"
 #include "data/base/clock.h"
-#include "data/base/rss.h"
+#include "data/base/machine.h"
 #include "kernels/attention.h"
 
 #include <errno.h>

@@ -3,10 +3,6 @@
 
 #include "data/base/round.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 int append_open(struct append *a, const char *path, uint64_t off, struct err *err)
 {
     int rc;

@@ -4,8 +4,6 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 void *arena_take(struct arena *a, size_t bytes)

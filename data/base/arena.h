@@ -18,8 +18,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-
 /* What pieces are aligned to: a line of the cache, or what devices and registered buffers want. */
 enum { ARENA_LINE = 64, ARENA_IO = 4096 };
 

@@ -2,9 +2,7 @@
  * which would break the line or speak to the terminal, become question marks. */
 #include "data/base/err.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 static void err_write(struct err *err, int misuse, int stopped, const char *fmt, va_list ap)
 {

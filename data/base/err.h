@@ -1,9 +1,19 @@
 /* err.h: how a failure travels. A function that can fail returns 0 or -errno and writes one
  * sentence into the caller's struct err where it happened; callers pass both up unchanged. Only
  * cmd/ prints it and exits: 2 where `misuse` is set (the command line or an input file's contents
- * were wrong), 130 where `stopped` is (a person asked for the end), else 1. */
+ * were wrong), 130 where `stopped` is (a person asked for the end), else 1.
+ *
+ * With it come the headers of the C library that nearly whoever can fail uses: errno's numbers,
+ * strerror, printf's formats of sized integers, snprintf, malloc. */
 #ifndef DATA_BASE_ERR_H
 #define DATA_BASE_ERR_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct err {
     int  misuse, stopped;

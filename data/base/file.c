@@ -1,14 +1,10 @@
 /* file.c: what is opened by name, whole reads and writes, locks. New files are file_new.c's. */
 #include "data/base/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <inttypes.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdarg.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -20,14 +16,30 @@ enum { LOCK_TRIES = 100 }; // 2 seconds
 
 #define FILE_PART_BYTES ((size_t)1 << 30) // Linux moves at most 2 GiB - 4 KiB in one call
 
-char *file_join(const char *dir, const char *name, struct err *err)
+char *file_path(struct err *err, const char *fmt, ...)
 {
-    char *path;
+    char   *path = NULL;
+    va_list ap;
 
-    if (asprintf(&path, "%s/%s", dir, name) >= 0)
-        return path;
-    err_set(err, -ENOMEM, "no memory for the files of %s", dir);
-    return NULL;
+    va_start(ap, fmt);
+    if (vasprintf(&path, fmt, ap) < 0) {
+        err_set(err, -ENOMEM, "no memory for a path");
+        path = NULL;
+    }
+    va_end(ap);
+    return path;
+}
+
+char *file_absolute(const char *path, struct err *err)
+{
+    char *cwd = *path == '/' ? NULL : getcwd(NULL, 0), *full = NULL;
+
+    if (*path == '/' || cwd)
+        full = file_path(err, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path);
+    else
+        err_set(err, -errno, "the working directory: %s", strerror(errno));
+    free(cwd);
+    return full;
 }
 
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err)

@@ -9,12 +9,13 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
-/* DIR/NAME, malloced; NULL and a sentence: no memory. */
-char *file_join(const char *dir, const char *name, struct err *err);
+/* A path as printf writes it ("%s/%s", dir, name), malloced; NULL and a sentence: no memory. */
+char *file_path(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The path from the root, malloced; it need not exist, and no link is resolved. NULL and a
+ * sentence where there is no memory or no working directory. */
+char *file_absolute(const char *path, struct err *err);
 
 /* pread/pwrite until done; a short file is an error that says where. `path` for the sentence. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);

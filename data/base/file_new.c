@@ -14,12 +14,7 @@
 
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -63,10 +58,10 @@ static int is_ours(const char *name, const char *base, size_t len, int folder)
 static void remove_dead(const char *dir, const char *name, int folder)
 {
     struct stat st;
-    char       *path = NULL;
-    int         fd = -1;
+    char       *path = file_path(NULL, "%s/%s", dir, name);
+    int         fd;
 
-    if (asprintf(&path, "%s/%s", dir, name) < 0)
+    if (!path)
         return;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() &&
@@ -102,12 +97,10 @@ static int file_new_try(struct file_new *f, mode_t mode)
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
         return -EIO;
     free(f->temp);
-    f->temp = NULL;
-    if (asprintf(&f->temp, "%s%s%08" PRIx32 "%08" PRIx32 "%s", f->path, before[f->folder], drawn,
-                 sum_of(drawn), after[f->folder]) < 0) {
-        f->temp = NULL;
+    f->temp = file_path(NULL, "%s%s%08" PRIx32 "%08" PRIx32 "%s", f->path, before[f->folder],
+                        drawn, sum_of(drawn), after[f->folder]);
+    if (!f->temp)
         return -ENOMEM;
-    }
     if (f->folder && mkdir(f->temp, mode))
         return -errno;
     f->fd = f->folder ? open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)

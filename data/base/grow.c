@@ -1,10 +1,6 @@
 /* grow.c: the part of growing that is seldom done. */
 #include "data/base/grow.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LEAST_BYTES = 16 }; // of the first piece: there may be many arrays of a few elements
 
 int grow_more(void *array, size_t *cap, size_t need, size_t size, const char *what, struct err *err)

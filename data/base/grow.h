@@ -4,8 +4,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-
 int grow_more(void *array, size_t *cap, size_t need, size_t size, const char *what,
               struct err *err);
 

@@ -5,10 +5,7 @@
 
 #include "data/base/file.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define WHOLE_MOST 9007199254740992.0 // 2^53: up to here a double is the number that was written
 

@@ -6,8 +6,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 struct watch {
     /* total 0: it is not known. Not 0 comes back where the work is to end. */
     int (*look)(void *ctx, uint64_t done, uint64_t total);

@@ -7,7 +7,6 @@
 
 #include <sqlite3.h>
 #include <stdarg.h>
-#include <stdint.h>
 
 enum { DB_STATEMENTS = 48 };
 

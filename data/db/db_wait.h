@@ -8,8 +8,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 struct db_wait_rule {
     uint64_t notice_ms, limit_ms;
     int (*say)(void *ctx, const char *sentence);

@@ -5,8 +5,6 @@
 #include "data/db/runlog_parts.h"
 #include "data/db/schema.h"
 
-#include <errno.h>
-
 static const char making[] = "making the journal", writing[] = "writing the journal",
                   reading[] = "reading the journal";
 

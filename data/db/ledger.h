@@ -7,8 +7,6 @@
 #include "data/base/err.h"
 #include "data/db/real_bits.h"
 
-#include <stddef.h>
-
 struct runlog;
 
 enum ledger_table {

@@ -9,8 +9,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 enum { RUN_LOCK_BOOT = 37 };
 
 /* commits: how many run.db had; taken_from, taken: a checkpoint began when there were so many, and

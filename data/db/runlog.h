@@ -7,9 +7,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct runlog;
 
 enum runlog_phase {

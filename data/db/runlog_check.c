@@ -7,11 +7,8 @@
  * never makes up a number: a step's become NULL, an evaluation's row goes. */
 #include "data/db/runlog_parts.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* ---- everything ---- */

@@ -2,7 +2,6 @@
  * checkpoints, which take what the log has into run.db. */
 #include "data/db/runlog_parts.h"
 
-#include <errno.h>
 #include <stdarg.h>
 
 unsigned runlog_log_pages = 1000;

@@ -9,9 +9,6 @@
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
 
-#include <errno.h>
-#include <string.h>
-
 enum { RUN_ID = 0x73695472, FORMAT = 3, OLDEST = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                   // of one value
 

@@ -13,11 +13,7 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define EXAMPLES_VERSION 1u

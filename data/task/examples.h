@@ -11,9 +11,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* What belongs to one row besides its ids: the class (classification), or the value
  * (regression). No label: label -1. */
 struct example { int32_t label; float value; };

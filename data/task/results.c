@@ -6,12 +6,7 @@
 #include "data/base/json.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SQL_BYTES = 512 };
 
@@ -63,7 +58,7 @@ static int no_memory(struct err *err)
 static int write_json(const json_t *value, const char *dir, const char *name, int indent,
                       struct err *err)
 {
-    char *path = file_join(dir, name, err);
+    char *path = file_path(err, "%s/%s", dir, name);
     int   rc = path ? json_write_sorted(value, path, indent, err) : -ENOMEM;
 
     free(path);

@@ -27,9 +27,6 @@
 #include "data/db/runlog.h"
 #include "data/task/task.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct results_eval {             // of one file; split: its place in task's dev and tests
     double   loss;                // mean over its rows
     double   metric[TASK_METRICS]; // of task->metric, in its order

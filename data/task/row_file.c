@@ -8,11 +8,6 @@
 #include "data/base/utf8.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct row_file {

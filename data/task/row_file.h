@@ -8,8 +8,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-
 enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES };
 enum { ROW_MAX_FIELDS = 1024, ROW_MAX_BYTES = 64 << 20 };
 

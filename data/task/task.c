@@ -4,10 +4,6 @@
 
 #include "data/base/json.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #define OWN_MAX_LABELS 4096u

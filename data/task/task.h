@@ -17,9 +17,6 @@
 #include "data/base/err.h"
 #include "data/task/metrics.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { TASK_SPLITS = 2, TASK_METRICS = 2 };
 
 #define TASK_TRAIN_FILE "train.tsv" // of every GLUE task

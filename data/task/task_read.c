@@ -6,12 +6,7 @@
 #include "data/base/json.h"
 #include "data/task/row_file.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* One reading of a file. */

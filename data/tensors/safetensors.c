@@ -14,11 +14,6 @@
 #include "data/base/round.h"
 #include "data/tensors/safetensors_parts.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MAX_SHARDS 10000u
@@ -226,7 +221,7 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
     json_t         *root = NULL;
     int             rc;
 
-    f->path = file_join(dir, name, err);
+    f->path = file_path(err, "%s/%s", dir, name);
     if (!f->path)
         return -ENOMEM;
     rc = file_open_read(f->path, &f->fd, &size, err);
@@ -352,8 +347,8 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
 int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
 {
     struct safetensors *s = calloc(1, sizeof *s);
-    char               *one = file_join(dir, "model.safetensors", err),
-         *index = file_join(dir, "model.safetensors.index.json", err);
+    char               *one = file_path(err, "%s/model.safetensors", dir),
+         *index = file_path(err, "%s/model.safetensors.index.json", dir);
     json_t *root = NULL;
     int     rc;
 

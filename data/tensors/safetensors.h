@@ -7,9 +7,6 @@
 #include "data/base/err.h"
 #include "data/base/watch.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum st_dtype { ST_F32, ST_F16, ST_BF16, ST_OTHER };
 
 struct st_tensor {

@@ -12,12 +12,7 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- opening and declaring ---- */
 

@@ -15,9 +15,6 @@
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)1 << 18)

@@ -6,9 +6,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct pretoken;
 
 int  pretoken_open(struct pretoken **out, struct err *err);

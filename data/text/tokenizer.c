@@ -10,9 +10,6 @@
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CACHE_BITS 16u
 #define END_OF_TEXT "<|endoftext|>"

@@ -8,9 +8,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #define TOKENIZER_FILE_MAX ((size_t)256 << 20) // bytes of one of its files, at most
 
 struct tokenizer;

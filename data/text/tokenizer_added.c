@@ -13,10 +13,6 @@
 #include "data/base/grow.h"
 #include "data/base/json.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MAX_ADDED      4096u
@@ -227,7 +223,7 @@ static int optional_read(json_t **out, char **path, const char *dir, const char 
                          struct err *err)
 {
     *out = NULL;
-    *path = file_join(dir, name, err);
+    *path = file_path(err, "%s/%s", dir, name);
     if (!*path)
         return -ENOMEM;
     return access(*path, F_OK) ? 0 : json_read(out, *path, MAX_FILE_BYTES, err);

@@ -10,10 +10,6 @@
 #include "data/base/json.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -329,11 +325,11 @@ enum { FORMS = sizeof forms / sizeof *forms };
 /* Open by these files if the first of them is there; *found tells. */
 static int open_form(struct loading *l, const char *const form[2], int *found, struct err *err)
 {
-    char *first = file_join(l->dir, form[0], err), *second = NULL;
+    char *first = file_path(err, "%s/%s", l->dir, form[0]), *second = NULL;
     int   rc = first ? 0 : -ENOMEM;
 
     *found = !rc && access(first, F_OK) == 0;
-    if (*found && form[1] && !(second = file_join(l->dir, form[1], err)))
+    if (*found && form[1] && !(second = file_path(err, "%s/%s", l->dir, form[1])))
         rc = -ENOMEM;
     l->path = first;
     if (*found && !rc)
@@ -467,7 +463,7 @@ static json_t *roles_make(const struct tokenizer *t, int config)
 /* dir/name; takes over `value`, NULL where there was no memory for it. */
 static int save_json(json_t *value, const char *dir, const char *name, struct err *err)
 {
-    char *path = value ? file_join(dir, name, err) : NULL;
+    char *path = value ? file_path(err, "%s/%s", dir, name) : NULL;
     int   rc = path    ? json_write(value, path, err)
                : value ? -ENOMEM
                        : err_set(err, -ENOMEM, "no memory to write %s into %s", name, dir);
@@ -479,7 +475,7 @@ static int save_json(json_t *value, const char *dir, const char *name, struct er
 
 static int save_merges(const json_t *merges, const char *dir, struct err *err)
 {
-    char  *text = NULL, *path = file_join(dir, "merges.txt", err);
+    char  *text = NULL, *path = file_path(err, "%s/merges.txt", dir);
     size_t n = 0;
     FILE  *out = path ? open_memstream(&text, &n) : NULL;
     int    rc = out ? fputs("#version: 0.2\n", out) : -1;

@@ -13,10 +13,6 @@
 #include "data/base/utf8.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define LLMC_MAGIC        20240520

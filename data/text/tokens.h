@@ -8,9 +8,6 @@
 #include "data/base/err.h"
 #include "data/base/watch.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
 
 /* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the

@@ -1,0 +1,19 @@
+/* machine.h: what the kernel says of this machine and this process, and its random numbers. */
+#ifndef DATA_BASE_MACHINE_H
+#define DATA_BASE_MACHINE_H
+
+#include "data/base/err.h"
+
+uint64_t rss_now(void);  // bytes of this process that are resident; 0 where /proc does not say
+uint64_t rss_peak(void); // the most there ever were
+
+/* What follows `key` and blanks, colons in the first line that begins with it of a file of the
+ * kernel, as `model name` in /proc/cpuinfo: buf, "" where there is no such line. */
+const char *machine_field(char *buf, size_t size, const char *path, const char *key);
+/* The processor's name, or "unknown". */
+const char *machine_cpu(char *buf, size_t size);
+
+/* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
+int machine_hex(char *out, size_t digits, struct err *err);
+
+#endif
