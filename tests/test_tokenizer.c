@@ -188,9 +188,9 @@ static void check_stream(struct tokenizer *t, const char *text, size_t n)
         for (size_t i = 0, m; i < n; i += m) {
             m = pieces[k] ? pieces[k] : 1 + odd_number(9000);
             m = m < n - i ? m : n - i;
-            assert_int_equal(tokenizer_feed(t, text + i, m, &ids, &e), 0);
+            assert_int_equal(tokenizer_feed(t, text + i, m, 0, &ids, &e), 0);
         }
-        assert_int_equal(tokenizer_finish(t, &ids, &e), 0);
+        assert_int_equal(tokenizer_feed(t, NULL, 0, 1, &ids, &e), 0);
         assert_int_equal(ids.n, whole.n);
         assert_memory_equal(ids.ids, whole.ids, whole.n * sizeof *ids.ids);
     }

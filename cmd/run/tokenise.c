@@ -61,7 +61,7 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
             rc = err_set(err, -errno, "read %s: %s", path, strerror(errno));
         if (got <= 0)
             break;
-        rc = tokenizer_feed(t->tok, t->piece, (size_t)got, &t->ids, err);
+        rc = tokenizer_feed(t->tok, t->piece, (size_t)got, 0, &t->ids, err);
         if (!rc)
             rc = write_ids(t, err);
         if (!rc)
@@ -70,7 +70,7 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
     work_end(t->events);
     close(fd);
     if (!rc)
-        rc = tokenizer_finish(t->tok, &t->ids, err);
+        rc = tokenizer_feed(t->tok, NULL, 0, 1, &t->ids, err);
     return rc ? rc : write_ids(t, err);
 }
 

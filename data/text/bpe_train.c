@@ -165,13 +165,10 @@ int bpe_train_file(struct bpe_train *b, const char *path, struct err *err)
         size_t n = size_min(size - off, PIECE_BYTES);
 
         rc = file_pread(fd, b->piece, n, off, path, err);
-        if (!rc)
-            rc = pretoken_feed(b->pre, b->piece, n, &to, err);
-        if (!rc)
-            rc = watch_look(b->watch, off + n, size, err);
+        rc = rc ? rc : pretoken_feed(b->pre, b->piece, n, 0, &to, err);
+        rc = rc ? rc : watch_look(b->watch, off + n, size, err);
     }
-    if (!rc)
-        rc = pretoken_finish(b->pre, &to, err);
+    rc = rc ? rc : pretoken_feed(b->pre, NULL, 0, 1, &to, err);
     close(fd);
     return rc;
 }

@@ -66,27 +66,21 @@ struct pretoken {
 
 int pretoken_open(struct pretoken **out, struct err *err)
 {
-    struct pretoken *p = calloc(1, sizeof *p);
+    struct pretoken *p = *out = calloc(1, sizeof *p);
     PCRE2_SIZE       at;
     int              code;
 
-    *out = NULL;
     if (!p)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
     p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code,
                             &at, NULL);
-    p->match = p->code ? pcre2_match_data_create(1, NULL) : NULL;
-    if (!p->match) {
-        int rc = p->code ? err_set(err, -ENOMEM, "no memory for the pre-tokeniser")
-                         : err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error "
-                                   "%d at %zu)", code, (size_t)at);
-        pretoken_close(p);
-        return rc;
-    }
+    if (!p->code)
+        return err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
+                       code, (size_t)at);
+    p->match = pcre2_match_data_create(1, NULL);
     // where there is no just-in-time compiler, pcre2_match interprets
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
-    *out = p;
-    return 0;
+    return p->match ? 0 : err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
 }
 
 void pretoken_close(struct pretoken *p)
@@ -109,15 +103,13 @@ int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t 
 {
     struct specials *t = &p->turns[second ? 1 : 0];
     unsigned char    first = (unsigned char)content[0];
-    char            *copy;
-    int rc = grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err);
+    char            *copy = malloc(n);
 
     assert(n > 0 && id >= 0);
-    if (rc)
-        return rc;
-    copy = malloc(n);
-    if (!copy)
+    if (!copy || grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err)) {
+        free(copy);
         return err_set(err, -ENOMEM, "no memory for a special token");
+    }
     t->list[t->n] = (struct special){ memcpy(copy, content, n), n, id };
     t->one_begin = t->n == 0 || t->one_begin == first ? first : -1;
     t->begins[first] = 1;
@@ -145,7 +137,7 @@ static size_t special_find(const struct specials *p, const char *text, size_t fr
         }
         for (size_t k = 0; k < p->n; k++) {
             const struct special *c = &p->list[k];
-            size_t                m = c->n < n - i ? c->n : n - i;
+            size_t                m = size_min(c->n, n - i);
 
             if (memcmp(text + i, c->content, m))
                 continue;
@@ -181,12 +173,11 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open,
                    const struct pretoken_to *to, size_t *used, struct err *err)
 {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(p->match);
-    size_t            i = 0;
+    int               rc = 0;
 
-    while (i < n) {
-        size_t len = ascii_word(text, i, n);
-        int    rc;
-
+    *used = 0;
+    for (size_t i = 0, len; i < n && !rc; *used = i += len) {
+        len = ascii_word(text, i, n);
         if (len == 0) {
             rc = pcre2_match(p->code, (PCRE2_SPTR)text, n, i, PCRE2_NO_UTF_CHECK, p->match, NULL);
             if (rc < 0)
@@ -195,14 +186,10 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open,
             len = range[1] - i;
         }
         if (open && i + len + 2 > n)
-            break;
+            return 0;
         rc = to->fn(to->arg, text + i, len, -1, err);
-        if (rc)
-            return rc;
-        i += len;
     }
-    *used = i;
-    return 0;
+    return rc;
 }
 
 /* Text without special tokens. */
@@ -219,12 +206,8 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
         *used += part;
         if (rc || run_open)
             return rc;
-        if (why <= 0) {
-            rc = to->fn(to->arg, text + *used, 1, -1, err);
-            if (rc)
-                return rc;
-            ++*used;
-        }
+        if (why <= 0 && (rc = to->fn(to->arg, text + (*used)++, 1, -1, err)))
+            return rc;
     }
     return 0;
 }
@@ -245,12 +228,9 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
         *used += part;
         if (rc || open)
             return rc;
-        if (s) {
-            rc = to->fn(to->arg, text + at, s->n, s->id, err);
-            if (rc)
-                return rc;
-            *used += s->n;
-        }
+        if (s && (rc = to->fn(to->arg, text + at, s->n, s->id, err)))
+            return rc;
+        *used += s ? s->n : 0;
     }
     return 0;
 }
@@ -277,30 +257,23 @@ static int held_cut(struct pretoken *p, int final, const struct pretoken_to *to,
     return 0;
 }
 
-int pretoken_feed(struct pretoken *p, const char *text, size_t n, const struct pretoken_to *to,
-                  struct err *err)
+int pretoken_feed(struct pretoken *p, const char *text, size_t n, int last,
+                  const struct pretoken_to *to, struct err *err)
 {
-    for (size_t part; n > 0; text += part, n -= part) {
-        int rc;
+    int rc = 0;
 
+    for (size_t part; n > 0 && !rc; text += part, n -= part) {
         part = size_min(n, 16 * TRY_BYTES);
         rc = grow(&p->held, &p->cap, p->n_held + part, 1, "bytes of text", err);
         if (rc)
-            return rc;
+            break;
         memcpy(p->held + p->n_held, text, part);
         p->n_held += part;
         if (p->n_held >= TRY_BYTES && p->n_held >= p->next_try)
             rc = held_cut(p, 0, to, err);
-        if (rc)
-            return rc;
     }
-    return 0;
-}
-
-int pretoken_finish(struct pretoken *p, const struct pretoken_to *to, struct err *err)
-{
-    int rc = held_cut(p, 1, to, err);
-
-    p->n_held = p->next_try = 0;
+    rc = rc || !last ? rc : held_cut(p, 1, to, err);
+    if (rc || last)
+        p->n_held = p->next_try = 0;
     return rc;
 }

@@ -8,6 +8,7 @@
 
 struct pretoken;
 
+/* Caller closes, also after an error. */
 int  pretoken_open(struct pretoken **out, struct err *err);
 void pretoken_close(struct pretoken *p);
 
@@ -29,10 +30,9 @@ struct pretoken_to {
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
 
-/* A text in pieces, fed in order; after finish another one can begin. What must wait for more is
- * kept in between. */
-int pretoken_feed(struct pretoken *p, const char *text, size_t n, const struct pretoken_to *to,
-                  struct err *err);
-int pretoken_finish(struct pretoken *p, const struct pretoken_to *to, struct err *err);
+/* A text in pieces, fed in order; after the last one, or an error, another text can begin. What
+ * must wait for more is kept in between. */
+int pretoken_feed(struct pretoken *p, const char *text, size_t n, int last,
+                  const struct pretoken_to *to, struct err *err);
 
 #endif

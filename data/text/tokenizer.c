@@ -6,7 +6,6 @@
  * times a logarithm; an entry whose pair has changed since is dropped when it comes up.
  * Divisions: the byte map; building; merging; the cache; encoding. */
 #include "data/base/grow.h"
-#include "data/text/heap.h"
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
@@ -24,19 +23,8 @@ struct word_cache {
 };
 _Static_assert(sizeof(struct word) == 64, "a word is one cache line");
 
-struct symbol {
-    int32_t  id;
-    uint32_t rank; // of the pair (this, next); NO_RANK if it does not merge
-    uint32_t prev, next;
-};
 #define NO_RANK UINT32_MAX
 #define NOBODY  UINT32_MAX
-
-struct bpe_scratch {
-    struct symbol *symbols;
-    size_t         cap;
-    struct heap    heap; // rank << 32 | position
-};
 
 /* ---- the byte map ---- */
 
@@ -59,11 +47,9 @@ void byte_map_make(struct byte_map *m)
 
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err)
 {
-    struct tokenizer *t = calloc(1, sizeof *t);
+    struct tokenizer *t = *out = calloc(1, sizeof *t);
     size_t            slots = 16;
-    int               rc;
 
-    *out = NULL;
     if (!t)
         return err_set(err, -ENOMEM, "no memory for a tokenizer");
     while (slots < 2 * n_merges)
@@ -75,18 +61,11 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err 
     t->merges = calloc(n_merges + 1, sizeof *t->merges);
     t->table = malloc(slots * sizeof *t->table);
     t->cache = calloc(1, sizeof *t->cache);
-    t->scratch = calloc(1, sizeof *t->scratch);
-    rc = t->entries && t->merges && t->table && t->cache && t->scratch
-             ? pretoken_open(&t->pre, err)
-             : err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
-    if (rc) {
-        tokenizer_close(t);
-        return rc;
-    }
+    if (!t->entries || !t->merges || !t->table || !t->cache)
+        return err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
     for (size_t i = 0; i < slots; i++)
         t->table[i].pair = NO_PAIR;
-    *out = t;
-    return 0;
+    return pretoken_open(&t->pre, err);
 }
 
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
@@ -167,10 +146,6 @@ void tokenizer_close(struct tokenizer *t)
 {
     if (!t)
         return;
-    if (t->scratch) {
-        free(t->scratch->symbols);
-        free(t->scratch->heap.key);
-    }
     for (size_t i = 0; t->entries && i < t->n; i++)
         free(t->entries[i].bytes);
     pretoken_close(t->pre);
@@ -178,17 +153,23 @@ void tokenizer_close(struct tokenizer *t)
     free(t->merges);
     free(t->table);
     free(t->cache);
-    free(t->scratch);
+    free(t->symbols);
+    free(t->heap.key);
     free(t);
 }
 
 /* Tokens of the bytes, then of each merge. */
-static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], size_t n_merges,
-                            struct err *err)
+int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
+                          struct err *err)
 {
     struct added_token end = { END_OF_TEXT, (json_int_t)(256 + n_merges), 0, 1 };
     struct byte_map    m;
-    int                rc = 0;
+    struct tokenizer  *t = *out = NULL;
+
+    if (n_merges > TOKENIZER_MAX_VOCAB - 257)
+        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have",
+                          n_merges, TOKENIZER_MAX_VOCAB - 257);
+    int rc = tokenizer_new(&t, 257 + n_merges, n_merges, err);
 
     byte_map_make(&m);
     for (size_t i = 0; !rc && i < 256; i++)
@@ -196,37 +177,20 @@ static int from_merges_fill(struct tokenizer *t, const uint32_t (*merges)[2], si
     for (size_t r = 0; !rc && r < n_merges; r++) {
         char     bytes[2 * TOKENIZER_MAX_BYTES];
         uint32_t id = (uint32_t)(256 + r), left = merges[r][0], right = merges[r][1];
+
+        if (left >= id || right >= id) {
+            rc = err_misuse(err, "merge %zu joins the ids %u and %u, but only %u exist before it",
+                            r, left, right, id);
+            break;
+        }
         const struct token_entry *a = &t->entries[left], *b = &t->entries[right];
 
-        if (left >= id || right >= id)
-            return err_misuse(err, "merge %zu joins the ids %u and %u, but only %u exist before it",
-                              r, left, right, id);
         memcpy(bytes, a->bytes, a->n);
         memcpy(bytes + a->n, b->bytes, b->n);
         rc = tokenizer_set(t, id, bytes, (size_t)a->n + b->n, 0, "training", err);
-        if (!rc)
-            tokenizer_set_merge(t, r, (struct merge){ left, right, id });
+        tokenizer_set_merge(t, r, (struct merge){ left, right, id });
     }
-    if (!rc)
-        rc = tokenizer_set_added(t, &end, "training", err);
-    return rc;
-}
-
-int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
-                          struct err *err)
-{
-    struct tokenizer *t;
-    int               rc;
-
-    *out = NULL;
-    if (n_merges > TOKENIZER_MAX_VOCAB - 257)
-        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have",
-                          n_merges, TOKENIZER_MAX_VOCAB - 257);
-    rc = tokenizer_new(&t, 257 + n_merges, n_merges, err);
-    if (rc)
-        return rc;
-    rc = from_merges_fill(t, merges, n_merges, err);
-    if (!rc)
+    if (!rc && !(rc = tokenizer_set_added(t, &end, "training", err)))
         rc = tokenizer_complete(t, err);
     if (rc)
         tokenizer_close(t);
@@ -266,67 +230,58 @@ const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
 /* Look up the pair that begins at symbol i, and queue it if it merges. */
 static void pair_queue(struct tokenizer *t, uint32_t i)
 {
-    struct symbol           *s = &t->scratch->symbols[i];
-    const struct merge_slot *m;
+    struct symbol *s = &t->symbols[i];
 
     s->rank = NO_RANK;
     if (s->next == NOBODY)
         return;
-    m = slot_find(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->scratch->symbols[s->next].id);
+    const struct merge_slot *m =
+        slot_find(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->symbols[s->next].id);
+
     if (m->pair == NO_PAIR)
         return;
     s->rank = m->rank;
-    heap_push(&t->scratch->heap, (uint64_t)m->rank << 32 | i);
+    heap_push(&t->heap, (uint64_t)m->rank << 32 | i);
 }
 
 /* A word of n bytes has n - 1 pairs, and each of at most n - 1 merges makes two more. */
-static int scratch_grow(struct bpe_scratch *s, size_t n, struct err *err)
+static int word_room(struct tokenizer *t, size_t n, struct err *err)
 {
-    size_t cap = n < 64 ? 64 : n;
-
-    if (n <= s->cap)
-        return 0;
     if (n >= (size_t)1 << 30)
         return err_misuse(err, "a word of %zu bytes without a break is too long to tokenise (less "
                           "than 1 GiB)", n);
-    free(s->symbols);
-    free(s->heap.key);
-    s->cap = 0;
-    s->symbols = malloc(cap * sizeof *s->symbols);
-    s->heap.key = malloc(3 * cap * sizeof *s->heap.key);
-    if (!s->symbols || !s->heap.key)
-        return err_set(err, -ENOMEM, "no memory to tokenise a word of %zu bytes", n);
-    s->cap = cap;
-    return 0;
+    int rc = grow(&t->symbols, &t->cap, n, sizeof *t->symbols, "bytes of a word", err);
+
+    return rc ? rc : grow(&t->heap.key, &t->heap.cap, 3 * n, sizeof *t->heap.key, "pairs", err);
 }
 
 /* Merge a word of n > 0 bytes until no pair merges; the symbols left are linked by next, from 0. */
 static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct err *err)
 {
-    struct bpe_scratch *s = t->scratch;
-    int                 rc = scratch_grow(s, n, err);
+    int rc = word_room(t, n, err);
 
     if (rc)
         return rc;
-    s->heap.n = 0;
+    t->heap.n = 0;
     for (uint32_t i = 0; i < n; i++)
-        s->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK,
+        t->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK,
                                          i ? i - 1 : NOBODY, i + 1 < n ? i + 1 : NOBODY };
     for (uint32_t i = 0; i < n; i++)
         pair_queue(t, i);
-    while (s->heap.n > 0) {
-        uint64_t       top = (uint64_t)heap_pop(&s->heap);
+    while (t->heap.n > 0) {
+        uint64_t       top = (uint64_t)heap_pop(&t->heap);
         uint32_t       i = (uint32_t)top, rank = (uint32_t)(top >> 32);
-        struct symbol *left = &s->symbols[i], *right;
+        struct symbol *left = &t->symbols[i];
 
         if (left->rank != rank)
             continue; // it or its neighbour was merged since
-        right = &s->symbols[left->next];
+        struct symbol *right = &t->symbols[left->next];
+
         right->rank = NO_RANK;
         left->id = (int32_t)t->merges[rank].id;
         left->next = right->next;
         if (left->next != NOBODY)
-            s->symbols[left->next].prev = i;
+            t->symbols[left->next].prev = i;
         if (left->prev != NOBODY)
             pair_queue(t, left->prev);
         pair_queue(t, i);
@@ -385,8 +340,8 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, 
     rc = word_merge(e->t, bytes, n, err);
     if (rc)
         return rc;
-    for (uint32_t i = 0; i != NOBODY; i = e->t->scratch->symbols[i].next)
-        out->ids[out->n++] = e->t->scratch->symbols[i].id;
+    for (uint32_t i = 0; i != NOBODY; i = e->t->symbols[i].next)
+        out->ids[out->n++] = e->t->symbols[i].id;
     if (w && out->n - first <= sizeof w->ids / sizeof *w->ids) {
         w->n = (uint8_t)n;
         w->n_ids = (uint8_t)(out->n - first);
@@ -406,19 +361,11 @@ int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct tok
     return pretoken_cut(t->pre, text, n, 1, &to, &used, err);
 }
 
-int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
-                   struct err *err)
+int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
+                   struct token_buf *out, struct err *err)
 {
     struct encoding    e = { t, out };
     struct pretoken_to to = { encode_word, &e };
 
-    return pretoken_feed(t->pre, text, n, &to, err);
-}
-
-int tokenizer_finish(struct tokenizer *t, struct token_buf *out, struct err *err)
-{
-    struct encoding    e = { t, out };
-    struct pretoken_to to = { encode_word, &e };
-
-    return pretoken_finish(t->pre, &to, err);
+    return pretoken_feed(t->pre, text, n, last, &to, err);
 }

@@ -4,6 +4,7 @@
 #ifndef DATA_TEXT_TOKENIZER_PARTS_H
 #define DATA_TEXT_TOKENIZER_PARTS_H
 
+#include "data/text/heap.h"
 #include "data/text/pretoken.h"
 #include "data/text/tokenizer.h"
 
@@ -26,7 +27,11 @@ struct merge_slot { uint64_t pair; uint32_t rank; }; // pair: left << 32 | right
 #define NO_PAIR UINT64_MAX
 
 struct word_cache; // pre-token -> ids
-struct bpe_scratch;
+struct symbol {    // of a word that is being merged
+    int32_t  id;
+    uint32_t rank; // of the pair (this, next)
+    uint32_t prev, next;
+};
 
 struct tokenizer {
     struct pretoken    *pre;
@@ -38,7 +43,9 @@ struct tokenizer {
     size_t              mask;
     int32_t             byte_id[256];
     struct word_cache  *cache;
-    struct bpe_scratch *scratch;
+    struct symbol      *symbols;
+    size_t              cap;  // of them
+    struct heap         heap; // of the word's pairs: rank << 32 | position
 };
 
 /* GPT-2's bytes in the order of their ids; the code point that stands for each byte in the files,

@@ -36,8 +36,8 @@ static void pieces(struct tokenizer *t, const char *text, size_t n, size_t step,
     struct err err;
 
     for (size_t at = 0; at < n; at += step)
-        FUZZ_CHECK(!tokenizer_feed(t, text + at, n - at < step ? n - at : step, out, &err));
-    FUZZ_CHECK(!tokenizer_finish(t, out, &err));
+        FUZZ_CHECK(!tokenizer_feed(t, text + at, n - at < step ? n - at : step, 0, out, &err));
+    FUZZ_CHECK(!tokenizer_feed(t, NULL, 0, 1, out, &err));
 }
 
 static void compare(struct tokenizer *t, const struct token_buf *ids, const char *text, size_t n)
