@@ -191,7 +191,7 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
 
     if (rc || !t)
         return rc;
-    w = work_begin(&say_events, "checking %s", tokens_path(t));
+    w = work_begin(&say_events, "checking %s", t->path);
     for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
         struct err why = { 0 };
 
@@ -200,8 +200,8 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
         rc = watch_look(&w, i + 1, tokens_sums(t), err);
     }
     work_end(&say_events);
-    stat(tokens_path(t), &st);
-    line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", tokens_count(t), tokens_path(t),
+    stat(t->path, &st);
+    line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", t->count, t->path,
          c->damaged > found ? ", damaged" : "");
     tokens_close(t);
     return rc;
@@ -218,22 +218,22 @@ static int check_examples(struct check *c, const char *name, struct err *err)
 
     if (rc || !e)
         return rc;
-    ids = malloc(examples_longest(e) * sizeof *ids);
-    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", examples_path(e));
-    w = work_begin(&say_events, "checking %s", examples_path(e));
-    for (uint64_t i = 0; !rc && i < examples_count(e); i++) {
+    ids = malloc(e->h.longest * sizeof *ids);
+    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", e->path);
+    w = work_begin(&say_events, "checking %s", e->path);
+    for (uint64_t i = 0; !rc && i < e->h.rows; i++) {
         struct example x;
         struct err     why = { 0 };
         size_t         n;
 
-        if (examples_read(e, i, ids, examples_longest(e), &n, &x, &why))
+        if (examples_read(e, i, ids, e->h.longest, &n, &x, &why))
             damage(c, why.text);
-        rc = watch_look(&w, i + 1, examples_count(e), err);
+        rc = watch_look(&w, i + 1, e->h.rows, err);
     }
     work_end(&say_events);
-    stat(examples_path(e), &st);
-    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", examples_count(e),
-         examples_path(e), c->damaged > found ? ", damaged" : "");
+    stat(e->path, &st);
+    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", e->h.rows,
+         e->path, c->damaged > found ? ", damaged" : "");
     free(ids);
     examples_close(e);
     return rc;
@@ -405,8 +405,8 @@ static int check_folder(struct check *c, struct err *err)
     if (!rc)
         rc = safetensors_open(&st, c->o->what, err);
     if (!rc)
-        line(c, "tensors", safetensors_bytes(st), "%zu%s", safetensors_count(st),
-             safetensors_summed(st) ? ""
+        line(c, "tensors", st->bytes, "%zu%s", st->n,
+             st->summed ? ""
                                     : ", without checksums of siTrain: "
                                       "their structure alone was checked");
     safetensors_close(st);

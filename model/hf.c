@@ -413,8 +413,8 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
 {
     size_t n_known = gpt_blocks(&h->gpt) * GPT_TENSORS;
 
-    for (size_t i = 0; i < safetensors_count(h->st); i++) {
-        const struct st_tensor *st = safetensors_at(h->st, i);
+    for (size_t i = 0; i < h->st->n; i++) {
+        const struct st_tensor *st = &h->st->tensors[i];
         int                     known = tensor_is_extra(st->name);
 
         for (size_t k = 0; k < n_known && !known; k++)

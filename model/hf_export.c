@@ -199,15 +199,15 @@ static int declare_tensors(struct safetensors_writer *w, const struct gpt_config
 
 static int write_tensors(const char *path, const struct hf_export *x, struct err *err)
 {
-    struct safetensors_writer *w = NULL;
-    float                     *piece = malloc(PIECE * sizeof *piece);
-    uint64_t                   done = 0;
-    int                        rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
+    struct safetensors_writer w = { 0 };
+    float                    *piece = malloc(PIECE * sizeof *piece);
+    uint64_t                  done = 0;
+    int                       rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
 
     if (!rc)
         rc = safetensors_writer_open(&w, path, x->dtype, err);
     if (!rc)
-        rc = declare_tensors(w, &x->gpt, err);
+        rc = declare_tensors(&w, &x->gpt, err);
     for (size_t b = 0; b < gpt_blocks(&x->gpt) && !rc; b++) {
         size_t size = gpt_block_size(&x->gpt, b);
 
@@ -215,14 +215,14 @@ static int write_tensors(const char *path, const struct hf_export *x, struct err
             n = size_min(size - at, PIECE);
             rc = x->source.read(x->source.ctx, b, at, n, piece, err);
             if (!rc)
-                rc = safetensors_writer_add(w, piece, n, err);
+                rc = safetensors_writer_add(&w, piece, n, err);
             if (!rc)
                 rc = watch_look(x->watch, done += n, gpt_total(&x->gpt), err);
         }
     }
     if (!rc)
-        rc = safetensors_writer_commit(w, err);
-    safetensors_writer_close(w);
+        rc = safetensors_writer_commit(&w, err);
+    safetensors_writer_close(&w);
     free(piece);
     return rc;
 }

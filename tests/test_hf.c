@@ -143,7 +143,7 @@ static void test_same_bytes(void **state)
 static void write_plain(const char *path, struct hf *h)
 {
     const struct gpt_config   *g = hf_gpt(h);
-    struct safetensors_writer *w;
+    struct safetensors_writer w;
     struct params_source       source = hf_source(h);
     const uint64_t             mask[4] = { 1, 1, 11, 11 }, head[2] = { 37, 15 };
     float                     *x = calloc(100000, sizeof *x);
@@ -166,22 +166,23 @@ static void write_plain(const char *path, struct hf *h)
                 else
                     snprintf(name, sizeof name, "%s", gpt_params[t].name);
                 if (!writing)
-                    assert_int_equal(safetensors_writer_declare(w, name, vector ? 1 : 2,
+                    assert_int_equal(safetensors_writer_declare(&w, name, vector ? 1 : 2,
                                                                 vector ? dims + 1 : dims, NULL),
                                      0);
                 else if (!source.read(source.ctx, b, gpt_offset(g, t), gpt_size(g, t), x, NULL))
-                    assert_int_equal(safetensors_writer_add(w, x, gpt_size(g, t), NULL), 0);
+                    assert_int_equal(safetensors_writer_add(&w, x, gpt_size(g, t), NULL), 0);
             }
             if (b + 1 == gpt_blocks(g) && !writing) {
-                assert_int_equal(safetensors_writer_declare(w, "h.0.attn.bias", 4, mask, NULL), 0);
-                assert_int_equal(safetensors_writer_declare(w, "lm_head.weight", 2, head, NULL), 0);
+                assert_int_equal(safetensors_writer_declare(&w, "h.0.attn.bias", 4, mask, NULL), 0);
+                assert_int_equal(safetensors_writer_declare(&w, "lm_head.weight", 2, head, NULL),
+                                 0);
             } else if (b + 1 == gpt_blocks(g)) {
-                assert_int_equal(safetensors_writer_add(w, x, 121, NULL), 0);
-                assert_int_equal(safetensors_writer_add(w, x, 37 * 15, NULL), 0);
+                assert_int_equal(safetensors_writer_add(&w, x, 121, NULL), 0);
+                assert_int_equal(safetensors_writer_add(&w, x, 37 * 15, NULL), 0);
             }
         }
-    assert_int_equal(safetensors_writer_commit(w, NULL), 0);
-    safetensors_writer_close(w);
+    assert_int_equal(safetensors_writer_commit(&w, NULL), 0);
+    safetensors_writer_close(&w);
     free(x);
 }
 

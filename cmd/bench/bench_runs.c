@@ -28,19 +28,18 @@ static int write_tokens(const struct bench *b, const char *path, struct err *err
 {
     size_t words = b->gpt.vocab < MOST_WORDS ? b->gpt.vocab : MOST_WORDS,
            n = TOKEN_ROWS * b->o->train.seq + 1;
-    struct tokens_writer *w = NULL;
-    int32_t              *ids = malloc(sizeof *ids * n);
-    uint64_t              count;
+    struct tokens_writer w = { 0 };
+    int32_t             *ids = malloc(sizeof *ids * n);
     int                   rc = ids ? tokens_writer_open(&w, path, err)
                                    : err_set(err, -ENOMEM, "out of memory for %zu tokens", n);
 
     for (size_t i = 0; i < n && !rc; i++)
         ids[i] = (int32_t)(rng_bits(1, 0, i) % words);
     if (!rc)
-        rc = tokens_writer_add(w, ids, n, err);
+        rc = tokens_writer_add(&w, ids, n, err);
     if (!rc)
-        rc = tokens_writer_commit(w, &count, err);
-    tokens_writer_close(w);
+        rc = tokens_writer_commit(&w, err);
+    append_close(&w.ids);
     free(ids);
     return rc;
 }

@@ -23,7 +23,7 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
     int rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
-    uint64_t       count = rc ? 0 : tokens_count(t);
+    uint64_t       count = rc ? 0 : t->count;
     struct watch   w = work_begin(events, "reading %s", path);
 
     if (!rc && count < seq + 1)

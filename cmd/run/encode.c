@@ -10,7 +10,7 @@ struct encode_run {
     const struct encode *e;
     struct tokenizer    *tok;
     struct token_buf     ids;
-    struct examples_new *out;
+    struct examples_new out;
     size_t               max_seq;
     long                 pad;
     uint64_t             rows; // so far
@@ -114,7 +114,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
             rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
     }
     if (!rc)
-        rc = examples_new_add(w->out, w->ids.ids, kept_ids(w), &x, err);
+        rc = examples_new_add(&w->out, w->ids.ids, kept_ids(w), &x, err);
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 
@@ -122,7 +122,6 @@ int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, l
                 const char *out, uint32_t *sum, struct err *err)
 {
     struct encode_run w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
-    struct examples  *made = NULL;
     int               rc = examples_new_open(&w.out, out, err);
 
     if (rc)
@@ -131,14 +130,10 @@ int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, l
     rc = read_rows(e, encode_row, &w, err);
     work_end(e->events);
     if (rc)
-        examples_new_abort(w.out);
+        examples_new_abort(&w.out);
     else
-        rc = examples_new_commit(w.out, err);
+        rc = examples_new_commit(&w.out, err);
     token_buf_free(&w.ids);
-    if (!rc)
-        rc = examples_open(&made, out, err);
-    if (!rc)
-        *sum = examples_sum(made);
-    examples_close(made);
+    *sum = w.out.h.crc;
     return rc;
 }

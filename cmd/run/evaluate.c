@@ -46,7 +46,7 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
                     uint64_t *tokens, struct err *err)
 {
     struct rows f = { e, data, malloc((e->seq + 1) * sizeof *f.row),
-                      tokens_count(data) ? (tokens_count(data) - 1) / e->seq : 0 };
+                      data->count ? (data->count - 1) / e->seq : 0 };
     struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
     struct watch        w;
@@ -55,8 +55,8 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
     if (!f.row)
         return err_set(err, -ENOMEM, "out of memory for a row of %zu tokens", e->seq);
     if (!f.rows)
-        rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", tokens_path(data),
-                        (unsigned long long)tokens_count(data), e->seq, e->seq + 1);
+        rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", data->path,
+                        (unsigned long long)data->count, e->seq, e->seq + 1);
     w = work_begin(e->events, "evaluating");
     for (uint64_t done = 0, pass = 0; done < f.rows && !rc; pass++) {
         uint64_t left = f.rows - done, micros = (left + e->batch - 1) / e->batch;
@@ -191,7 +191,7 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t
     struct watch        w;
     size_t              per_pass = e->batch * e->grad_accum;
     float              *logits = malloc(per_pass * n_labels * sizeof *logits);
-    int                 rc = predictions_open(out, examples_count(x), n_labels, err);
+    int                 rc = predictions_open(out, x->h.rows, n_labels, err);
 
     if (!rc && !logits)
         rc = err_set(err, -ENOMEM, "out of memory for the logits of %zu rows", per_pass);

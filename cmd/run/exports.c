@@ -22,7 +22,7 @@ int exports_record(struct runlog *log, const char *to, uint64_t step, struct err
         rc = runlog_begin(log, err);
     if (!rc && ((rc = settings_set(log, err, "export.path=%s", full)) ||
                 (rc = settings_set(log, err, "export.step=%" PRIu64, step)) ||
-                (rc = settings_set(log, err, "export.sum=%08" PRIx32, safetensors_sum(st))) ||
+                (rc = settings_set(log, err, "export.sum=%08" PRIx32, st->sum)) ||
                 (rc = runlog_commit(log, err))))
         runlog_rollback(log);
     safetensors_close(st);
@@ -53,7 +53,7 @@ static int is_ours(struct runlog *log, int which, const struct safetensors *st)
     uint32_t sum;
 
     return which == EXPORTS_BEST ||
-           (settings_scan(log, "%" SCNx32, &sum, "export.sum") && sum == safetensors_sum(st));
+           (settings_scan(log, "%" SCNx32, &sum, "export.sum") && sum == st->sum);
 }
 
 /* Every byte of an export in dir; *st, open or NULL, is the caller's to close. */
@@ -84,7 +84,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
         return 1;
     rc = read_export(&st, e->path, events, &e->why);
     if (st)
-        e->bytes = safetensors_bytes(st);
+        e->bytes = st->bytes;
     e->state = rc ? EXPORTS_DAMAGED : is_ours(log, which, st) ? EXPORTS_INTACT : EXPORTS_OTHER;
     safetensors_close(st);
     return 1;

@@ -124,7 +124,7 @@ int feed_examples_open(struct feed **out, struct session *s, struct err *err)
     if (!rc)
         rc = labelled_open(&f->dev[1], s, "dev_mm", err);
     if (!rc) {
-        f->rows = examples_count(f->train);
+        f->rows = f->train->h.rows;
         f->epoch_steps = labelled_epoch_steps(f->rows, &s->o);
         *out = &f->feed;
     } else {

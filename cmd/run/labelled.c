@@ -62,11 +62,11 @@ int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
 {
     int rc = examples_open(out, path, err);
 
-    if (!rc && examples_sum(*out) != sum)
+    if (!rc && (*out)->h.crc != sum)
         rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)",
                      path);
-    if (!rc && ((size_t)examples_max_id(*out) >= gpt->vocab ||
-                (gpt->n_labels > 1 && examples_max_label(*out) >= (int32_t)gpt->n_labels)))
+    if (!rc && ((size_t)(*out)->h.max_id >= gpt->vocab ||
+                (gpt->n_labels > 1 && (*out)->h.max_label >= (int32_t)gpt->n_labels)))
         rc = err_set(err, -EBADMSG, "%s holds ids or labels that the model does not have", path);
     if (rc) {
         examples_close(*out);

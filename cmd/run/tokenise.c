@@ -18,7 +18,7 @@ enum { PIECE_BYTES = 1 << 20 };
 struct tokenise {
     const struct events  *events;
     struct tokenizer     *tok;
-    struct tokens_writer *writer;
+    struct tokens_writer writer;
     struct token_buf      ids;
     char                 *piece;
 };
@@ -37,7 +37,7 @@ int tokenise_has_files(const char *dir)
 
 static int write_ids(struct tokenise *t, struct err *err)
 {
-    int rc = tokens_writer_add(t->writer, t->ids.ids, t->ids.n, err);
+    int rc = tokens_writer_add(&t->writer, t->ids.ids, t->ids.n, err);
 
     t->ids.n = 0;
     return rc;
@@ -125,13 +125,14 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
         int32_t between = tokenizer_endoftext(tok);
 
         if (i > 0)
-            rc = tokens_writer_add(t.writer, &between, 1, err);
+            rc = tokens_writer_add(&t.writer, &between, 1, err);
         if (!rc)
             rc = add_file(&t, texts[i], err);
     }
-    if (!rc)
-        rc = tokens_writer_commit(t.writer, count, err);
-    tokens_writer_close(t.writer);
+    rc = rc ? rc : tokens_writer_commit(&t.writer, err);
+    if (!rc && count)
+        *count = t.writer.count;
+    append_close(&t.writer.ids);
     token_buf_free(&t.ids);
     free(t.piece);
     return rc;

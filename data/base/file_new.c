@@ -176,8 +176,7 @@ int file_new_commit(struct file_new *f, struct err *err)
     }
     if (close(f->fd))
         rc = err_set(err, -errno, "close %s: %s", f->path, strerror(errno));
-    if (!rc)
-        rc = file_sync_parent(f->path, err);
+    rc = rc ? rc : file_sync_parent(f->path, err);
     file_new_clear(f);
     return rc;
 }
@@ -199,8 +198,7 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
     struct file_new f;
     int             rc = file_new_open(&f, path, err);
 
-    if (!rc)
-        rc = file_pwrite(f.fd, bytes, n, 0, path, err);
+    rc = rc ? rc : file_pwrite(f.fd, bytes, n, 0, path, err);
     if (!rc)
         return file_new_commit(&f, err);
     file_new_abort(&f);
@@ -214,21 +212,17 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     uint64_t        size = 0;
     int             fd = -1, rc = buf ? 0 : err_set(err, -ENOMEM, "no memory to copy %s", from);
 
-    if (!rc)
-        rc = file_open_read(from, &fd, &size, err);
+    rc = rc ? rc : file_open_read(from, &fd, &size, err);
     if (!rc && size > most)
         rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64,
                         from, size, most);
-    if (!rc)
-        rc = file_new_open(&f, to, err);
+    rc = rc ? rc : file_new_open(&f, to, err);
     for (uint64_t off = 0, n; off < size && !rc; off += n) {
         n = size - off < COPY_BYTES ? size - off : COPY_BYTES;
         rc = file_pread(fd, buf, n, off, from, err);
-        if (!rc)
-            rc = file_pwrite(f.fd, buf, n, off, to, err);
+        rc = rc ? rc : file_pwrite(f.fd, buf, n, off, to, err);
     }
-    if (!rc)
-        rc = file_new_commit(&f, err);
+    rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f);
     if (fd >= 0)
         close(fd);

@@ -65,8 +65,7 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
     int    rc = file_read_whole(&text, &n, path, max_bytes, err);
 
     *out = NULL;
-    if (!rc)
-        rc = json_parse(out, text, n, path, err);
+    rc = rc ? rc : json_parse(out, text, n, path, err);
     free(text);
     return rc;
 }

@@ -1,6 +1,9 @@
 /* db.c: the connection: what SQLite is told, its statements, and a sentence where it refuses. */
 #include "data/db/db.h"
 
+#include "data/base/file.h"
+#include "data/db/real_bits.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
@@ -128,9 +131,32 @@ int db_next(struct db *db, sqlite3_stmt *row, const char *doing, struct err *err
     return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(db, doing, err);
 }
 
-int db_exec(struct db *db, const char *text, const char *doing, struct err *err)
+int db_put(struct db *db, const char *text, const char *doing, struct err *err, const char *types,
+           const uint64_t *row)
 {
-    return sqlite3_exec(db->sql, text, NULL, NULL, NULL) ? db_fail(db, doing, err) : 0;
+    sqlite3_stmt *st = db_known(db, text);
+    int           rc = st ? SQLITE_OK : SQLITE_ERROR;
+
+    for (int i = 0; types[i] && !rc; i++)
+        rc = types[i] == 'd' ? sqlite3_bind_double(st, i + 1, bits_real(row[i]))
+                             : sqlite3_bind_int64(st, i + 1, (sqlite3_int64)row[i]);
+    rc = rc || sqlite3_step(st) != SQLITE_DONE ? db_fail(db, doing, err) : 0;
+    sqlite3_reset(st);
+    return rc;
+}
+
+int db_exec(struct db *db, const char *doing, struct err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    char *sql = sqlite3_vmprintf(fmt, ap);
+    int   rc = !sql ? err_set(err, -ENOMEM, "%s: out of memory (while %s)", db->path, doing)
+               : sqlite3_exec(db->sql, sql, NULL, NULL, NULL) ? db_fail(db, doing, err) : 0;
+
+    va_end(ap);
+    sqlite3_free(sql);
+    return rc;
 }
 
 int db_number(struct db *db, const char *text, int64_t *out)
@@ -138,8 +164,7 @@ int db_number(struct db *db, const char *text, int64_t *out)
     sqlite3_stmt *st = NULL;
     int           rc = sqlite3_prepare_v2(db->sql, text, -1, &st, NULL);
 
-    if (!rc)
-        rc = sqlite3_step(st);
+    rc = rc ? rc : sqlite3_step(st);
     *out = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
     sqlite3_finalize(st);
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -184,8 +209,8 @@ static char *immutable_uri(const char *path)
 int db_has_log(const struct db *db)
 {
     struct stat st;
-    char       *log = NULL;
-    int there = asprintf(&log, "%s-wal", db->path) >= 0 && stat(log, &st) == 0 && st.st_size > 0;
+    char       *log = file_path(NULL, "%s-wal", db->path);
+    int         there = log && stat(log, &st) == 0 && st.st_size > 0;
 
     free(log);
     return there;
@@ -195,10 +220,9 @@ int db_has_log(const struct db *db)
 static int open_alone(struct db *db)
 {
     char *uri = immutable_uri(db->path);
-    int   rc = SQLITE_NOMEM;
+    int   rc = uri ? sqlite3_open_v2(uri, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL)
+                   : SQLITE_NOMEM;
 
-    if (uri)
-        rc = sqlite3_open_v2(uri, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     free(uri);
     return rc;
 }
@@ -263,13 +287,11 @@ int db_open(struct db *db, int read_only, struct err *err)
 
 int db_open_apart(struct db *db, int alone, struct err *err)
 {
-    int rc;
-
     sqlite3_close(db->sql);
     db->sql = NULL;
-    rc = alone || !db_has_log(db) ? open_alone(db) : open_with_log(db);
-    if (!rc)
-        rc = db_probe(db);
+    int rc = alone || !db_has_log(db) ? open_alone(db) : open_with_log(db);
+
+    rc = rc ? rc : db_probe(db);
     return rc ? db_fail(db, "opening", err) : 0;
 }
 

@@ -32,7 +32,10 @@ int db_run_v(struct db *db, const char *text, const char *doing, struct err *err
 int db_row(struct db *db, sqlite3_stmt **row, const char *text, const char *doing, struct err *err,
            const char *types, ...);
 int db_next(struct db *db, sqlite3_stmt *row, const char *doing, struct err *err);
-int db_exec(struct db *db, const char *text, const char *doing, struct err *err);
+int db_put(struct db *db, const char *text, const char *doing, struct err *err, const char *types,
+           const uint64_t *row); // a value of d as its real_bits
+/* Statements without values or rows, as sqlite3_mprintf writes them. */
+int db_exec(struct db *db, const char *doing, struct err *err, const char *fmt, ...);
 int db_number(struct db *db, const char *text, int64_t *out); // of the first row, else 0; SQLite's
 
 /* Whether a table and its indices are whole, as SQLite sees it: it does not look at values. */

@@ -5,8 +5,7 @@
 #include "data/db/runlog_parts.h"
 #include "data/db/schema.h"
 
-static const char making[] = "making the journal", writing[] = "writing the journal",
-                  reading[] = "reading the journal";
+static const char writing[] = "writing the journal", reading[] = "reading the journal";
 
 #define TEXTS(name) .get = "SELECT * FROM " name " ORDER BY 1, 2", .clear = "DELETE FROM " name
 static const struct {
@@ -43,30 +42,13 @@ uint32_t ledger_sum(const uint64_t *numbers, size_t n)
 
 int ledger_make(struct runlog *log, enum ledger_table t, struct err *err)
 {
-    const char *columns = ledgers[t].columns ? ledgers[t].columns : schema_journal_state;
-    char       *sql = sqlite3_mprintf("CREATE TABLE %s", columns);
-    int         rc = sql ? db_exec(&log->db, sql, making, err)
-                         : err_set(err, -ENOMEM, "%s: out of memory", log->db.path);
-
-    sqlite3_free(sql);
-    return rc;
+    return db_exec(&log->db, "making the journal", err, "CREATE TABLE %s",
+                   ledgers[t].columns ? ledgers[t].columns : schema_journal_state);
 }
 
 int ledger_put(struct runlog *log, enum ledger_table t, const uint64_t *row, struct err *err)
 {
-    sqlite3_stmt *st = db_known(&log->db, ledgers[t].put);
-    const char   *types = ledgers[t].types;
-    int           rc = st ? SQLITE_OK : SQLITE_ERROR;
-
-    for (int i = 0; types[i] && !rc; i++) {
-        if (types[i] == 'd')
-            rc = sqlite3_bind_double(st, i + 1, bits_real(row[i]));
-        else
-            rc = sqlite3_bind_int64(st, i + 1, (sqlite3_int64)row[i]);
-    }
-    rc = rc || sqlite3_step(st) != SQLITE_DONE ? db_fail(&log->db, writing, err) : 0;
-    sqlite3_reset(st);
-    return rc;
+    return db_put(&log->db, ledgers[t].put, writing, err, ledgers[t].types, row);
 }
 
 int ledger_clear(struct runlog *log, enum ledger_table t, struct err *err)

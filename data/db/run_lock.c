@@ -9,31 +9,21 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-char *run_lock_path(const char *db_path)
-{
-    const char *slash = strrchr(db_path, '/');
-    char       *path;
-
-    return asprintf(&path, "%.*srun.lock", slash ? (int)(slash - db_path) + 1 : 0, db_path) < 0
-               ? NULL : path;
-}
-
-/* Which start of the machine this is, as the kernel calls it; "" if it does not say. */
-static void boot_now(char id[RUN_LOCK_BOOT])
-{
-    int     fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : pread(fd, id, RUN_LOCK_BOOT - 1, 0);
-
-    id[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
-
 static void text_read(int fd, char *text, size_t size)
 {
     ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, 0);
 
     text[n > 0 ? n : 0] = '\0';
+}
+
+/* Which start of the machine this is, as the kernel calls it; "" if it does not say. */
+static void boot_now(char id[RUN_LOCK_BOOT])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    text_read(fd, id, RUN_LOCK_BOOT);
+    if (fd >= 0)
+        close(fd);
 }
 
 static void numbers_read(struct run_lock *l, int fd)
@@ -85,7 +75,7 @@ static void holder_read(int fd, char *text, size_t size)
         *text = '\0';
 }
 
-static int refuse(const struct run_lock *l, const char *path, int fd, struct err *err)
+static int refuse(const struct run_lock *l, int fd, struct err *err)
 {
     char holder[128] = "";
 
@@ -99,20 +89,18 @@ static int refuse(const struct run_lock *l, const char *path, int fd, struct err
     case EOPNOTSUPP:
         return err_set(err, -ENOLCK,
                        "lock %s: %s: the file system has no locks, so a second process could not "
-                       "be kept from this run; put it on a local one", path, strerror(errno));
+                       "be kept from this run; put it on a local one", l->path, strerror(errno));
     default:
-        return err_set(err, -errno, "lock %s: %s", path, strerror(errno));
+        return err_set(err, -errno, "lock %s: %s", l->path, strerror(errno));
     }
 }
 
 int run_lock_take(struct run_lock *l, struct err *err)
 {
-    char *path = run_lock_path(l->db_path);
-    int   rc = path ? file_open_own(path, O_CREAT, &l->fd, err)
-                    : err_set(err, -ENOMEM, "%s: out of memory", l->db_path);
+    int rc = file_open_own(l->path, O_CREAT, &l->fd, err);
 
     if (!rc && flock(l->fd, LOCK_EX | LOCK_NB)) {
-        rc = refuse(l, path, l->fd, err);
+        rc = refuse(l, l->fd, err);
         close(l->fd);
         l->fd = -1;
     } else if (!rc) {
@@ -120,19 +108,18 @@ int run_lock_take(struct run_lock *l, struct err *err)
         numbers_read(l, l->fd);
         rc = run_lock_note(l);
         if (rc)
-            err_set(err, rc, "write %s: %s", path, strerror(-rc));
+            err_set(err, rc, "write %s: %s", l->path, strerror(-rc));
     }
-    free(path);
     return rc;
 }
 
 /* -1 where it cannot be read. *taken: somebody writes. */
-static int open_shared(const char *path, int *taken)
+static int open_shared(const struct run_lock *l, int *taken)
 {
     uint64_t size;
-    int      fd = -1;
+    int      fd;
 
-    if (!path || file_open_read(path, &fd, &size, NULL))
+    if (file_open_read(l->path, &fd, &size, NULL))
         fd = -1;
     *taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
     return fd;
@@ -140,35 +127,27 @@ static int open_shared(const char *path, int *taken)
 
 int run_lock_read(struct run_lock *l, struct err *err)
 {
-    char *path;
-    int   fd, taken, rc = 0;
+    int taken, fd = l->fd < 0 ? open_shared(l, &taken) : -1, rc = 0;
 
     if (l->fd >= 0)
         return 0;
-    path = run_lock_path(l->db_path);
-    if (!path)
-        return err_set(err, -ENOMEM, "%s: out of memory", l->db_path);
-    fd = open_shared(path, &taken);
     if (taken) {
-        rc = refuse(l, path, fd, err);
+        rc = refuse(l, fd, err);
         close(fd);
     } else {
         l->fd = fd;
         numbers_read(l, fd);
     }
-    free(path);
     return rc;
 }
 
 int run_lock_is_taken(struct run_lock *l)
 {
-    char *path = run_lock_path(l->db_path);
-    int   taken, fd = open_shared(path, &taken);
+    int taken, fd = open_shared(l, &taken);
 
     numbers_read(l, fd);
     if (fd >= 0)
         close(fd);
-    free(path);
     return taken;
 }
 

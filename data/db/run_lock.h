@@ -16,7 +16,7 @@ enum { RUN_LOCK_BOOT = 37 };
  * alone, when what the kernel gives is what was written. No file's time tells that: clocks are
  * set. */
 struct run_lock {
-    char    *db_path;
+    char    *path, *db_path; // its own
     int      fd;     // -1: not open
     int      writes; // it is held against everybody
     char     boot[RUN_LOCK_BOOT]; // this start of the machine; "": the kernel does not say
@@ -34,7 +34,5 @@ int run_lock_is_taken(struct run_lock *l);
 /* Who holds it stores the numbers, which are known from now on. -errno without a sentence. */
 int  run_lock_note(struct run_lock *l);
 void run_lock_release(struct run_lock *l); // closes it; accepts one that is not held
-
-char *run_lock_path(const char *db_path); // malloced; NULL: no memory
 
 #endif

@@ -22,25 +22,25 @@
 
 static struct runlog *log_new(const char *path, struct err *err)
 {
+    const char    *slash = strrchr(path, '/');
     struct runlog *log = calloc(1, sizeof *log);
 
-    if (log)
+    if (log) {
+        log->db.path = log->lock.db_path = strdup(path);
+        log->lock.path = file_path(NULL, "%.*srun.lock", slash ? (int)(slash - path) + 1 : 0, path);
         log->lock.fd = -1;
-    if (log && (log->db.path = strdup(path))) {
-        log->lock.db_path = log->db.path;
-        return log;
     }
-    free(log);
+    if (log && log->db.path && log->lock.path)
+        return log;
+    runlog_close(log);
     err_set(err, -ENOMEM, "%s: out of memory", path);
     return NULL;
 }
 
 /* The path of a file of SQLite's beside the database; caller frees. */
-static char *beside(const struct runlog *log, const char *tail)
+static char *beside(const struct runlog *log, const char *tail, struct err *err)
 {
-    char *path;
-
-    return asprintf(&path, "%s%s", log->db.path, tail) < 0 ? NULL : path;
+    return file_path(err, "%s%s", log->db.path, tail);
 }
 
 static const char *const tails[] = { "", "-wal", "-shm", "-journal" };
@@ -50,13 +50,12 @@ enum { TAILS = sizeof tails / sizeof *tails };
  * to. */
 static int names_check(const struct runlog *log, int written, struct err *err)
 {
-    int rc = 0;
+    int rc = file_check_own(log->lock.path, written, err);
 
-    for (int i = -1; i < TAILS && !rc; i++) {
-        char *path = i < 0 ? run_lock_path(log->db.path) : beside(log, tails[i]);
+    for (int i = 0; i < TAILS && !rc; i++) {
+        char *path = beside(log, tails[i], err);
 
-        rc = path ? file_check_own(path, written, err)
-                  : err_set(err, -ENOMEM, "%s: out of memory", log->db.path);
+        rc = path ? file_check_own(path, written, err) : -ENOMEM;
         free(path);
     }
     return rc;
@@ -115,7 +114,7 @@ static int count_pages(void *ctx, sqlite3 *sql, const char *name, int pages)
 
 static int set_wal(struct runlog *log, int durable, struct err *err)
 {
-    int rc = db_exec(&log->db, "PRAGMA journal_mode=WAL", "switching to WAL", err);
+    int rc = db_exec(&log->db, "switching to WAL", err, "PRAGMA journal_mode=WAL");
 
     sqlite3_wal_hook(log->db.sql, count_pages, log); // instead of SQLite's own checkpoints
     return rc ? rc : runlog_sync(log, durable ? RUNLOG_SYNC_ALL : RUNLOG_SYNC_NONE, err);
@@ -123,11 +122,10 @@ static int set_wal(struct runlog *log, int durable, struct err *err)
 
 int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err)
 {
-    static const char *const texts[] = { [RUNLOG_SYNC_NONE] = "PRAGMA synchronous=OFF",
-                                         [RUNLOG_SYNC_LATER] = "PRAGMA synchronous=NORMAL",
-                                         [RUNLOG_SYNC_ALL] = "PRAGMA synchronous=FULL" };
+    static const char *const words[] = { [RUNLOG_SYNC_NONE] = "OFF", [RUNLOG_SYNC_LATER] = "NORMAL",
+                                         [RUNLOG_SYNC_ALL] = "FULL" };
 
-    return db_exec(&log->db, texts[how], "setting synchronous", err);
+    return db_exec(&log->db, "setting synchronous", err, "PRAGMA synchronous=%s", words[how]);
 }
 
 uint32_t runlog_setting_sum(const char *key, const char *value)
@@ -164,10 +162,8 @@ static int log_ready(struct runlog *log, int read_only, struct err *err)
 {
     int version, rc = schema_guard(&log->db, err);
 
-    if (!rc)
-        rc = schema_check(&log->db, &version, err);
-    if (!rc)
-        rc = settings_check(log, err);
+    rc = rc ? rc : schema_check(&log->db, &version, err);
+    rc = rc ? rc : settings_check(log, err);
     return rc ? rc : schema_upgrade(&log->db, version, read_only, err);
 }
 
@@ -193,9 +189,7 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
     struct runlog *log = log_new(path, err);
     int            rc = log ? names_check(log, 1, err) : -ENOMEM, fd;
 
-    *out = NULL;
-    if (!rc)
-        rc = run_lock_take(&log->lock, err);
+    rc = rc ? rc : run_lock_take(&log->lock, err);
     if (!rc) // SQLite opens an empty file as an empty database
         rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
     if (rc)
@@ -203,16 +197,12 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
     close(fd);
     log->lock.known = 0; // what was here before
     rc = db_open(&log->db, 0, err);
-    if (!rc)
-        rc = set_wal(log, durable, err);
-    if (!rc)
-        rc = schema_create(&log->db, err);
-    if (!rc)
-        rc = schema_guard(&log->db, err);
-    if (!rc)
-        rc = log_count(log, err);
+    rc = rc ? rc : set_wal(log, durable, err);
+    rc = rc ? rc : schema_create(&log->db, err);
+    rc = rc ? rc : schema_guard(&log->db, err);
+    rc = rc ? rc : log_count(log, err);
     for (int i = 0; rc && i < TAILS; i++) {
-        char *p = beside(log, tails[i]);
+        char *p = beside(log, tails[i], NULL);
 
         db_close(&log->db);
         if (p)
@@ -222,8 +212,7 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
 out:
     if (rc)
         runlog_close(log);
-    else
-        *out = log;
+    *out = rc ? NULL : log;
     return rc;
 }
 
@@ -232,14 +221,10 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
     uint64_t shown;
     int      rc = run_lock_take(&log->lock, err);
 
-    if (!rc)
-        rc = commits_check(log, &shown, err);
-    if (!rc)
-        rc = db_open(&log->db, 0, err);
-    if (!rc)
-        rc = log_ready(log, 0, err);
-    if (!rc)
-        rc = set_wal(log, durable, err);
+    rc = rc ? rc : commits_check(log, &shown, err);
+    rc = rc ? rc : db_open(&log->db, 0, err);
+    rc = rc ? rc : log_ready(log, 0, err);
+    rc = rc ? rc : set_wal(log, durable, err);
     return rc ? rc : log_count(log, err);
 }
 
@@ -248,23 +233,18 @@ static int open_reading(struct runlog *log, struct err *err)
     uint64_t shown;
     int      rc = run_lock_is_taken(&log->lock) ? 0 : commits_check(log, &shown, err);
 
-    if (!rc)
-        rc = db_open(&log->db, 1, err);
+    rc = rc ? rc : db_open(&log->db, 1, err);
     if (rc > 0) {
         rc = runlog_lock_reading(log, err);
-        if (!rc)
-            rc = db_open_apart(&log->db, 0, err);
+        rc = rc ? rc : db_open_apart(&log->db, 0, err);
     }
-    if (!rc)
-        rc = log_ready(log, 1, err);
-    return rc ? rc : db_exec(&log->db, "PRAGMA query_only=1", "opening", err);
+    rc = rc ? rc : log_ready(log, 1, err);
+    return rc ? rc : db_exec(&log->db, "opening", err, "PRAGMA query_only=1");
 }
 
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err)
 {
-    struct runlog *log;
-    struct stat    st;
-    int            rc;
+    struct stat st;
 
     *out = NULL;
     if (stat(path, &st))
@@ -274,14 +254,14 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     if (S_ISREG(st.st_mode) && !st.st_size)
         return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run",
                           path);
-    log = log_new(path, err);
-    rc = log ? names_check(log, !read_only, err) : -ENOMEM;
+    struct runlog *log = log_new(path, err);
+    int            rc = log ? names_check(log, !read_only, err) : -ENOMEM;
+
     if (!rc)
         rc = read_only ? open_reading(log, err) : open_writing(log, durable, err);
     if (rc)
         runlog_close(log);
-    else
-        *out = log;
+    *out = rc ? NULL : log;
     return rc;
 }
 
@@ -314,33 +294,24 @@ int runlog_open_past(struct runlog **out, const char *path, int *past, struct er
     struct runlog *log = log_new(path, err);
     int            rc = log ? runlog_lock_reading(log, err) : -ENOMEM, alone = 0;
 
-    *out = NULL;
-    *past = 0;
-    if (!rc)
-        rc = past_of(log, &alone, err);
-    if (rc > 0) {
-        *past = 1;
-        rc = 0;
-    }
-    if (!rc)
-        rc = db_open_apart(&log->db, alone, err);
-    if (!rc)
-        rc = log_ready(log, 1, err);
+    rc = rc ? rc : past_of(log, &alone, err);
+    *past = rc > 0;
+    rc = rc < 0 ? rc : db_open_apart(&log->db, alone, err);
+    rc = rc ? rc : log_ready(log, 1, err);
     if (*past && rc == -EINVAL)
         rc = err_set(err, -EBADMSG, "%s: before the damage of its log it was no run yet", path);
     if (rc)
         runlog_close(log);
-    else
-        *out = log;
+    *out = rc ? NULL : log;
     return rc;
 }
 
 /* All that the log was is kept. */
 static int log_keep(struct runlog *log, int alone, struct err *err)
 {
-    char       *wal = beside(log, "-wal"), *kept = beside(log, "-wal.damaged");
+    char       *wal = beside(log, "-wal", err), *kept = beside(log, "-wal.damaged", err);
     struct stat st;
-    int         rc = wal && kept ? 0 : err_set(err, -ENOMEM, "%s: out of memory", log->db.path);
+    int         rc = wal && kept ? 0 : -ENOMEM;
 
     if (!rc && !lstat(wal, &st) && st.st_size) // else a kill came after it was cut
         rc = file_copy(wal, kept, UINT64_MAX, err);
@@ -356,13 +327,11 @@ int runlog_cut(const char *path, struct err *err)
     struct runlog *log = log_new(path, err);
     int            rc = log ? run_lock_take(&log->lock, err) : -ENOMEM, alone;
 
-    if (!rc)
-        rc = past_of(log, &alone, err);
+    rc = rc ? rc : past_of(log, &alone, err);
     if (rc <= 0)
         goto out;
     rc = log_keep(log, alone, err);
-    if (!rc)
-        rc = db_open(&log->db, 0, err);
+    rc = rc ? rc : db_open(&log->db, 0, err);
     if (!rc && sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
         rc = db_fail(&log->db, "cutting its log", err);
     if (!rc) // only now: until here run.lock says that commits are lost
@@ -382,6 +351,7 @@ void runlog_close(struct runlog *log)
     db_close(&log->db);
     run_lock_release(&log->lock);
     free(log->db.path);
+    free(log->lock.path);
     free(log);
 }
 

@@ -22,8 +22,7 @@ int runlog_commit(struct runlog *log, struct err *err)
 {
     int rc = db_run(&log->db, "UPDATE commits SET n = n + 1", "committing", err, "");
 
-    if (!rc)
-        rc = db_run(&log->db, "COMMIT", "committing", err, "");
+    rc = rc ? rc : db_run(&log->db, "COMMIT", "committing", err, "");
     if (rc)
         return rc;
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
@@ -41,8 +40,7 @@ void runlog_rollback(struct runlog *log)
 
 int runlog_end(struct runlog *log, int rc, struct err *err)
 {
-    if (!rc)
-        rc = runlog_commit(log, err);
+    rc = rc ? rc : runlog_commit(log, err);
     if (rc)
         runlog_rollback(log);
     return rc;
@@ -55,8 +53,7 @@ int runlog_write(struct runlog *log, const char *text, const char *doing, struct
     va_list ap;
 
     va_start(ap, types);
-    if (!rc)
-        rc = db_run_v(&log->db, text, doing, err, types, ap);
+    rc = rc ? rc : db_run_v(&log->db, text, doing, err, types, ap);
     va_end(ap);
     return own ? runlog_end(log, rc, err) : rc;
 }

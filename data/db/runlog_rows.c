@@ -18,37 +18,17 @@
 enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
 
 const char *const runlog_phase_names[PHASES] = {
-    [PHASE_SETUP] = "setup",
-    [PHASE_FORWARD] = "forward",
-    [PHASE_BACKWARD] = "backward",
-    [PHASE_LOSS] = "loss",
-    [PHASE_GRAD_COMPRESS] = "grad_compress",
-    [PHASE_GRAD_WRITE] = "grad_write",
-    [PHASE_UPDATE] = "update",
-    [PHASE_UPDATE_READ] = "update_read",
-    [PHASE_UPDATE_COMPUTE] = "update_compute",
-    [PHASE_UPDATE_WRITE] = "update_write",
-    [PHASE_PARAM_READ] = "param_read",
-    [PHASE_ACT_WRITE] = "act_write",
-    [PHASE_ACT_READ] = "act_read",
-    [PHASE_OPTIMIZER_WAIT] = "optimizer_wait",
-    [PHASE_DATA] = "data",
-    [PHASE_COMMIT] = "commit",
-    [PHASE_EVAL] = "eval",
-    [PHASE_REDO] = "redo",
+    "setup", "forward", "backward", "loss", "grad_compress", "grad_write", "update", "update_read",
+    "update_compute", "update_write", "param_read", "act_write", "act_read", "optimizer_wait",
+    "data", "commit", "eval", "redo",
 };
 
 /* ---- their sums ---- */
 
 uint32_t runlog_step_sum(const struct runlog_step *s)
 {
-    uint64_t row[] = { s->step,
-                       s->tokens,
-                       real_bits(s->loss),
-                       real_bits(s->lr),
-                       real_bits(s->grad_norm),
-                       (uint64_t)s->clipped,
-                       (uint64_t)s->skipped };
+    uint64_t row[] = { s->step, s->tokens, real_bits(s->loss), real_bits(s->lr),
+                       real_bits(s->grad_norm), (uint64_t)s->clipped, (uint64_t)s->skipped };
 
     return crc32c(0, row, sizeof row);
 }
@@ -185,10 +165,8 @@ static int fold_step(struct runlog *log, uint64_t step, struct err *err)
         int64_t last;
 
         rc = first_of(log, of[t].last, step, 0, &last, err);
-        if (!rc)
-            rc = db_run(&log->db, of[t].fold, folding, err, "u", step);
-        if (!rc)
-            rc = db_run(&log->db, of[t].drop, folding, err, "uu", step, last);
+        rc = rc ? rc : db_run(&log->db, of[t].fold, folding, err, "u", step);
+        rc = rc ? rc : db_run(&log->db, of[t].drop, folding, err, "uu", step, last);
     }
     return rc ? rc : db_run(&log->db, "DELETE FROM whole WHERE step = ?", folding, err, "u", step);
 }
@@ -211,8 +189,7 @@ int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *
 {
     int own = sqlite3_get_autocommit(log->db.sql), rc = own ? runlog_begin(log, err) : 0;
 
-    if (!rc)
-        rc = db_run(&log->db, "DELETE FROM spans WHERE step = ?", measuring, err, "u", step);
+    rc = rc ? rc : db_run(&log->db, "DELETE FROM spans WHERE step = ?", measuring, err, "u", step);
     if (!rc)
         rc = db_run(&log->db, "DELETE FROM traffic WHERE step = ?", measuring, err, "u", step);
     for (size_t i = 0; i < n_spans && !rc; i++) {
@@ -251,16 +228,12 @@ int runlog_query(struct runlog *log, const char *sql,
         return db_fail(&log->db, "a query", err);
     n = sqlite3_column_count(st);
     assert(sqlite3_stmt_readonly(st) && n <= COLUMNS);
-    while (!rc && (got = sqlite3_step(st)) != SQLITE_DONE) {
-        if (got != SQLITE_ROW) {
-            rc = db_fail(&log->db, "a query", err);
-            break;
-        }
-        for (int i = 0; i < n; i++) {
+    while (!rc && (got = db_next(&log->db, st, "a query", err))) {
+        for (int i = 0; i < n && got > 0; i++) {
             values[i] = (const char *)sqlite3_column_text(st, i);
             names[i] = sqlite3_column_name(st, i);
         }
-        rc = row(ctx, n, values, names);
+        rc = got < 0 ? got : row(ctx, n, values, names);
     }
     sqlite3_finalize(st);
     return rc;

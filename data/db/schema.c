@@ -92,34 +92,17 @@ const char schema_journal_state[] =
     " eps REAL, one_minus_beta1 REAL, one_minus_beta2 REAL, step_size REAL, bias2_sqrt REAL,"
     " grad_scale REAL, first INTEGER, sum INTEGER)";
 
-/* A statement of two parts. */
-static int exec2(struct db *db, const char *begin, const char *rest, struct err *err)
-{
-    char *sql = sqlite3_mprintf("%s%s", begin, rest);
-    int   rc = sql ? db_exec(db, sql, "making the tables", err) : -ENOMEM;
-
-    sqlite3_free(sql);
-    return rc;
-}
+static const char creating[] = "creating", upgrading[] = "bringing it to this format";
 
 int schema_create(struct db *db, struct err *err)
 {
-    char head[96];
-    int  rc;
+    int rc = db_exec(db, creating, err, "BEGIN IMMEDIATE; PRAGMA application_id=%d; "
+                     "PRAGMA user_version=%d; %s", RUN_ID, FORMAT, tables);
 
-    sqlite3_snprintf(sizeof head, head, "PRAGMA application_id=%d; PRAGMA user_version=%d", RUN_ID,
-                     FORMAT);
-    rc = db_exec(db, "BEGIN IMMEDIATE", "creating", err);
-    if (!rc)
-        rc = db_exec(db, head, "creating", err);
-    if (!rc)
-        rc = db_exec(db, tables, "creating", err);
     for (int i = 0; i < VIEWS && !rc; i++)
-        rc = exec2(db, "CREATE VIEW ", views[i], err);
-    if (!rc)
-        rc = db_exec(db, "CREATE TABLE " COMMITS "; INSERT INTO commits VALUES (0)", "creating",
-                     err);
-    return rc ? rc : db_exec(db, "COMMIT", "creating", err);
+        rc = db_exec(db, creating, err, "CREATE VIEW %s", views[i]);
+    return rc ? rc : db_exec(db, creating, err, "CREATE TABLE " COMMITS ";"
+                             "INSERT INTO commits VALUES (0); COMMIT");
 }
 
 /* A trigger would act on every row, a view in a table's place may go on for ever, a view of ours
@@ -134,7 +117,7 @@ int schema_guard(struct db *db, struct err *err)
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
     for (int i = 0; i < VIEWS && !rc; i++)
-        rc = exec2(db, "CREATE TEMP VIEW ", views[i], err);
+        rc = db_exec(db, "making the tables", err, "CREATE TEMP VIEW %s", views[i]);
     return rc;
 }
 
@@ -171,112 +154,72 @@ enum { WAS_FLOATS = 9 };
 struct was_optim { int32_t optimizer; float numbers[WAS_FLOATS]; int32_t first; };
 
 /* A row whose sum did not hold gets one that does not hold either. */
-static int state_put(struct db *db, const char *schema, sqlite3_stmt *was, struct err *err)
+static int state_put(struct db *db, sqlite3_stmt *was, struct err *err)
 {
-    uint64_t         head[2] = { (uint64_t)sqlite3_column_int64(was, 0),
-                                 (uint64_t)sqlite3_column_int64(was, 1) };
-    uint64_t         row[5 + WAS_FLOATS] = { 1, head[0], head[1] };
+    uint64_t row[6 + WAS_FLOATS] = { 1, (uint64_t)sqlite3_column_int64(was, 0),
+                                     (uint64_t)sqlite3_column_int64(was, 1) };
     struct was_optim o;
-    uint32_t         sum;
-    char             text[128];
-    sqlite3_stmt    *put = NULL;
-    int              rc;
 
     if (sqlite3_column_bytes(was, 2) != sizeof o)
         return 0; // its row is missing, then
     memcpy(&o, sqlite3_column_blob(was, 2), sizeof o);
-    sum = crc32c(crc32c(0, head, sizeof head), &o, sizeof o);
     row[3] = (uint64_t)o.optimizer;
     for (int i = 0; i < WAS_FLOATS; i++)
         row[4 + i] = real_bits((double)o.numbers[i]);
     row[4 + WAS_FLOATS] = (uint64_t)o.first;
-    sqlite3_snprintf(sizeof text, text,
-                     "INSERT INTO %s.journal_state VALUES (1,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", schema);
-    rc = sqlite3_prepare_v2(db->sql, text, -1, &put, NULL);
-    if (!rc) {
-        for (int i = 0; i < 3; i++)
-            sqlite3_bind_int64(put, 1 + i, (sqlite3_int64)row[1 + i]);
-        for (int i = 0; i < WAS_FLOATS; i++)
-            sqlite3_bind_double(put, 4 + i, (double)o.numbers[i]);
-        sqlite3_bind_int64(put, 4 + WAS_FLOATS, o.first);
-        sqlite3_bind_int64(put, 5 + WAS_FLOATS,
-                           crc32c(0, row, sizeof row) ^ (sqlite3_column_int64(was, 3) != sum));
-        rc = sqlite3_step(put) != SQLITE_DONE;
-    }
-    rc = rc ? db_fail(db, "bringing it to this format", err) : 0;
-    sqlite3_finalize(put);
-    return rc;
+    uint32_t sum = crc32c(crc32c(0, row + 1, 2 * sizeof *row), &o, sizeof o);
+
+    row[5 + WAS_FLOATS] = crc32c(0, row, (5 + WAS_FLOATS) * sizeof *row) ^
+                          (sqlite3_column_int64(was, 3) != sum);
+    return db_put(db, "INSERT INTO journal_state VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", upgrading,
+                  err, "uuuuddddddddduu", row);
 }
 
-/* Not in mode mem, which has another journal. */
+/* Not in mode mem, which has another journal. For who only reads, the new one is a temporary table,
+ * which its name then means. */
 static int state_columns(struct db *db, int read_only, struct err *err)
 {
-    sqlite3_stmt *was = NULL;
-    int           rc = 0, got;
+    sqlite3_stmt *was;
 
     if (sqlite3_table_column_metadata(db->sql, "main", "journal_state", NULL, NULL, NULL, NULL,
                                       NULL, NULL))
         return 0;
-    rc = db_exec(db, "CREATE TEMP TABLE was AS SELECT next_step, applied, optim, sum"
-                 " FROM main.journal_state", "bringing it to this format", err);
-    if (!rc && !read_only)
-        rc = db_exec(db, "DROP TABLE main.journal_state", "bringing it to this format", err);
-    if (!rc)
-        rc = exec2(db, read_only ? "CREATE TEMP TABLE " : "CREATE TABLE main.",
-                   schema_journal_state, err);
-    if (!rc && sqlite3_prepare_v2(db->sql, "SELECT * FROM temp.was", -1, &was, NULL))
-        rc = db_fail(db, "bringing it to this format", err);
-    while (!rc && (got = sqlite3_step(was)) != SQLITE_DONE)
-        rc = got == SQLITE_ROW ? state_put(db, read_only ? "temp" : "main", was, err)
-                               : db_fail(db, "bringing it to this format", err);
-    sqlite3_finalize(was);
-    return rc ? rc : db_exec(db, "DROP TABLE temp.was", "bringing it to this format", err);
+    int got, rc = db_exec(db, upgrading, err, "CREATE TEMP TABLE was AS SELECT next_step, applied,"
+                          " optim, sum FROM main.journal_state; %sCREATE %s%s",
+                          read_only ? "" : "DROP TABLE main.journal_state; ",
+                          read_only ? "TEMP TABLE " : "TABLE main.", schema_journal_state);
+
+    if (rc)
+        return rc;
+    got = db_row(db, &was, "SELECT * FROM temp.was", upgrading, err, "");
+    for (; got > 0 && !rc; got = rc ? rc : db_next(db, was, upgrading, err))
+        rc = state_put(db, was, err);
+    sqlite3_reset(was);
+    return got ? got : db_exec(db, upgrading, err, "DROP TABLE temp.was");
 }
 
 /* Rows without a sum stay without. */
 static int add_sums(struct db *db, const char *table, int read_only, struct err *err)
 {
-    char *sql;
-    int   rc;
-
     if (!sqlite3_table_column_metadata(db->sql, "main", table, "sum", NULL, NULL, NULL, NULL, NULL))
         return 0;
-    sql = read_only ? sqlite3_mprintf("CREATE TEMP VIEW %s AS SELECT *, NULL AS sum FROM main.%s",
-                                      table, table)
-                    : sqlite3_mprintf("ALTER TABLE %s ADD COLUMN sum INTEGER", table);
-    rc = sql ? db_exec(db, sql, "bringing it to this format", err) : -ENOMEM;
-    sqlite3_free(sql);
-    return rc;
-}
-
-static int from_2(struct db *db, int read_only, struct err *err)
-{
-    int rc = state_columns(db, read_only, err);
-
-    if (!rc)
-        rc = add_sums(db, "steps", read_only, err);
-    if (!rc)
-        rc = add_sums(db, "evals", read_only, err);
-    return rc ? rc
-              : db_exec(db,
-                        read_only
-                            ? "CREATE TEMP TABLE " COMMITS "; INSERT INTO temp.commits VALUES (0)"
-                            : "CREATE TABLE main." COMMITS "; INSERT INTO main.commits VALUES (0);"
-                              "PRAGMA user_version=3",
-                        "bringing it to this format", err);
+    return db_exec(db, upgrading, err,
+                   read_only ? "CREATE TEMP VIEW %s AS SELECT *, NULL AS sum FROM main.%s"
+                             : "ALTER TABLE %s ADD COLUMN sum INTEGER", table, table);
 }
 
 int schema_upgrade(struct db *db, int version, int read_only, struct err *err)
 {
-    int rc;
-
     if (version == FORMAT)
         return 0;
-    rc = db_exec(db, read_only ? "BEGIN" : "BEGIN IMMEDIATE", "bringing it to this format", err);
-    if (!rc)
-        rc = from_2(db, read_only, err);
-    if (!rc)
-        rc = db_exec(db, "COMMIT", "bringing it to this format", err);
+    int rc = db_exec(db, upgrading, err, read_only ? "BEGIN" : "BEGIN IMMEDIATE");
+
+    rc = rc ? rc : state_columns(db, read_only, err);
+    rc = rc ? rc : add_sums(db, "steps", read_only, err);
+    rc = rc ? rc : add_sums(db, "evals", read_only, err);
+    rc = rc ? rc : db_exec(db, upgrading, err, "CREATE %s" COMMITS ";"
+                           "INSERT INTO commits VALUES (0); %sCOMMIT", read_only ? "TEMP TABLE " : "TABLE main.",
+                           read_only ? "" : "PRAGMA user_version=3;");
     if (rc && !sqlite3_get_autocommit(db->sql))
         sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
     return rc;

@@ -8,7 +8,6 @@
  * holds it against the file's size; nothing is allocated by what a file says. */
 #include "data/task/examples.h"
 
-#include "data/base/append.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
@@ -20,17 +19,7 @@
 
 static const char examples_magic[8] = "siTrainE";
 
-/* On disk, as the processor holds them: little-endian. */
-struct examples_header {
-    char     magic[8];
-    uint32_t version;
-    uint32_t longest;   // ids of the longest row
-    uint64_t rows, ids; // of the file
-    int32_t  max_id, max_label;
-    uint32_t sum;       // CRC32C of all records, one after the other
-    uint32_t crc;       // of the header up to here
-};
-
+/* On disk, as the header is. */
 struct examples_record {
     uint64_t first;  // index of its first id among all
     uint32_t n;
@@ -57,12 +46,6 @@ static uint32_t record_crc(const struct examples_record *r, uint64_t row, const 
 }
 
 /* ---- reading ---- */
-
-struct examples {
-    int                    fd;
-    char                  *path;
-    struct examples_header h;
-};
 
 /* What a header says must be possible, and must be the file's size: every later offset follows from
  * it. */
@@ -96,22 +79,20 @@ int examples_open(struct examples **out, const char *path, struct err *err)
 {
     struct examples *e = calloc(1, sizeof *e);
     uint64_t         size;
-    int              rc;
 
     *out = NULL;
     if (!e)
         return err_set(err, -ENOMEM, "no memory to open %s", path);
     e->fd = -1;
     e->path = strdup(path);
-    rc = e->path ? file_open_read(path, &e->fd, &size, err)
-                 : err_set(err, -ENOMEM, "no memory to open %s", path);
+    int rc = e->path ? file_open_read(path, &e->fd, &size, err)
+                     : err_set(err, -ENOMEM, "no memory to open %s", path);
+
     if (!rc && size < sizeof e->h)
         rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of "
                      "examples", path, size, sizeof e->h);
-    if (!rc)
-        rc = file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
-    if (!rc)
-        rc = header_check(&e->h, size, path, err);
+    rc = rc ? rc : file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
+    rc = rc ? rc : header_check(&e->h, size, path, err);
     if (rc)
         examples_close(e);
     else
@@ -127,36 +108,6 @@ void examples_close(struct examples *e)
         close(e->fd);
     free(e->path);
     free(e);
-}
-
-uint64_t examples_count(const struct examples *e)
-{
-    return e->h.rows;
-}
-
-size_t examples_longest(const struct examples *e)
-{
-    return e->h.longest;
-}
-
-int32_t examples_max_id(const struct examples *e)
-{
-    return e->h.max_id;
-}
-
-int32_t examples_max_label(const struct examples *e)
-{
-    return e->h.max_label;
-}
-
-uint32_t examples_sum(const struct examples *e)
-{
-    return e->h.crc;
-}
-
-const char *examples_path(const struct examples *e)
-{
-    return e->path;
 }
 
 static int examples_damaged(const struct examples *e, uint64_t i, const char *what, struct err *err)
@@ -186,8 +137,7 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
     assert(i < e->h.rows);
     rc = file_pread(e->fd, &r, sizeof r, sizeof e->h + e->h.ids * sizeof *ids + i * sizeof r,
                     e->path, err);
-    if (!rc)
-        rc = record_check(e, i, &r, err);
+    rc = rc ? rc : record_check(e, i, &r, err);
     if (rc)
         return rc;
     if (r.n > most)
@@ -209,28 +159,15 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
 
 /* ---- writing ---- */
 
-struct examples_new {
-    struct append          ids, records; // the file to be, and what goes to its end
-    struct examples_header h;
-};
-
-int examples_new_open(struct examples_new **out, const char *path, struct err *err)
+int examples_new_open(struct examples_new *w, const char *path, struct err *err)
 {
-    struct examples_new *w = calloc(1, sizeof *w);
-    int                  rc;
-
-    *out = NULL;
-    if (!w)
-        return err_set(err, -ENOMEM, "no memory to write %s", path);
-    w->h = (struct examples_header){ .version = EXAMPLES_VERSION, .max_label = -1 };
+    *w = (struct examples_new){ .h = { .version = EXAMPLES_VERSION, .max_label = -1 } };
     memcpy(w->h.magic, examples_magic, sizeof w->h.magic);
-    rc = append_open(&w->ids, path, sizeof w->h, err);
-    if (!rc)
-        rc = append_open(&w->records, path, 0, err);
+    int rc = append_open(&w->ids, path, sizeof w->h, err);
+
+    rc = rc ? rc : append_open(&w->records, path, 0, err);
     if (rc)
         examples_new_abort(w);
-    else
-        *out = w;
     return rc;
 }
 
@@ -240,7 +177,6 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
     struct examples_record r = {
         .first = w->h.ids, .n = (uint32_t)n, .label = x->label, .value = x->value
     };
-    int                    rc;
 
     assert(x->label >= -1 && isfinite(x->value));
     if (n == 0 || n > UINT32_MAX)
@@ -248,41 +184,29 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
                        " are possible", w->h.rows, w->ids.f.path, n, UINT32_MAX);
     for (size_t k = 0; k < n; k++) {
         assert(ids[k] >= 0);
-        if (ids[k] > w->h.max_id)
-            w->h.max_id = ids[k];
+        w->h.max_id = ids[k] > w->h.max_id ? ids[k] : w->h.max_id;
     }
     r.crc = record_crc(&r, w->h.rows, ids);
-    rc = append_add(&w->ids, ids, n * sizeof *ids, err);
-    if (!rc)
-        rc = append_add(&w->records, &r, sizeof r, err);
-    if (rc)
-        return rc;
     w->h.sum = crc32c(w->h.sum, &r, sizeof r);
     w->h.rows++;
     w->h.ids += n;
-    if (r.n > w->h.longest)
-        w->h.longest = r.n;
-    if (x->label > w->h.max_label)
-        w->h.max_label = x->label;
-    return 0;
+    w->h.longest = r.n > w->h.longest ? r.n : w->h.longest;
+    w->h.max_label = x->label > w->h.max_label ? x->label : w->h.max_label;
+    int rc = append_add(&w->ids, ids, n * sizeof *ids, err);
+
+    return rc ? rc : append_add(&w->records, &r, sizeof r, err);
 }
 
 /* The records go behind the ids, piece by piece; the records' buffer is free by then. */
 static int examples_new_join(struct examples_new *w, struct err *err)
 {
-    uint64_t size, done = 0;
-    int      rc = append_flush(&w->ids, err);
+    int rc = append_flush(&w->ids, err);
 
-    if (!rc)
-        rc = append_flush(&w->records, err);
-    size = w->records.off;
-    while (!rc && done < size) {
-        size_t n = size_min(size - done, APPEND_BYTES);
-
+    rc = rc ? rc : append_flush(&w->records, err);
+    for (uint64_t done = 0, n; !rc && done < w->records.off; done += n) {
+        n = size_min(w->records.off - done, APPEND_BYTES);
         rc = file_pread(w->records.f.fd, w->records.buf, n, done, w->records.f.temp, err);
-        if (!rc)
-            rc = append_add(&w->ids, w->records.buf, n, err);
-        done += n;
+        rc = rc ? rc : append_add(&w->ids, w->records.buf, n, err);
     }
     return rc ? rc : append_flush(&w->ids, err);
 }
@@ -293,22 +217,16 @@ int examples_new_commit(struct examples_new *w, struct err *err)
                  ? 0
                  : err_misuse(err, "no examples for %s: at least one row is needed", w->ids.f.path);
 
-    if (!rc)
-        rc = examples_new_join(w, err);
+    rc = rc ? rc : examples_new_join(w, err);
     w->h.crc = header_crc(&w->h);
-    if (!rc)
-        rc = file_pwrite(w->ids.f.fd, &w->h, sizeof w->h, 0, w->ids.f.temp, err);
-    if (!rc)
-        rc = file_new_commit(&w->ids.f, err);
+    rc = rc ? rc : file_pwrite(w->ids.f.fd, &w->h, sizeof w->h, 0, w->ids.f.temp, err);
+    rc = rc ? rc : file_new_commit(&w->ids.f, err);
     examples_new_abort(w);
     return rc;
 }
 
 void examples_new_abort(struct examples_new *w)
 {
-    if (!w)
-        return;
     append_close(&w->ids);
     append_close(&w->records);
-    free(w);
 }

@@ -9,37 +9,42 @@
 #ifndef DATA_TASK_EXAMPLES_H
 #define DATA_TASK_EXAMPLES_H
 
-#include "data/base/err.h"
+#include "data/base/append.h"
 
 /* What belongs to one row besides its ids: the class (classification), or the value
  * (regression). No label: label -1. */
 struct example { int32_t label; float value; };
 
-struct examples; // opaque, reading; one may be read by several threads
+/* On disk, as the processor holds it: little-endian. No row holds a larger id, nor a larger label
+ * (-1: no row has one): to be compared with the vocabulary and the number of classes, once. */
+struct examples_header {
+    char     magic[8];
+    uint32_t version;
+    uint32_t longest;   // ids of the longest row
+    uint64_t rows, ids; // of the file; at least 1
+    int32_t  max_id, max_label;
+    uint32_t sum;       // CRC32C of all records, one after the other
+    uint32_t crc;       // of the header up to here, so of everything: for run.db
+};
+
+/* Reading; one may be read by several threads. */
+struct examples { int fd; char *path; struct examples_header h; };
 /* The header must fit the file's size. */
-int      examples_open(struct examples **out, const char *path, struct err *err);
-void     examples_close(struct examples *e); // NULL is fine
-uint64_t examples_count(const struct examples *e);   // at least 1
-size_t   examples_longest(const struct examples *e); // ids of the longest row
-/* No row holds a larger id, nor a larger label (-1: no row has one): to be compared with the
- * vocabulary and the number of classes, once. */
-int32_t  examples_max_id(const struct examples *e);
-int32_t  examples_max_label(const struct examples *e);
-/* CRC32C over the header and all records, so over everything: for run.db. */
-uint32_t examples_sum(const struct examples *e);
-const char *examples_path(const struct examples *e);
+int  examples_open(struct examples **out, const char *path, struct err *err);
+void examples_close(struct examples *e); // NULL is fine
 
 /* Row i < count: its ids into ids[0..*n), n from 1 to `most`; of a longer row -EOVERFLOW. */
 int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
                   struct example *out, struct err *err);
 
-struct examples_new; // opaque, writing: commit gives the file its name
-int  examples_new_open(struct examples_new **out, const char *path, struct err *err);
+/* Writing: the file to be, what goes to its end, its header; commit gives the file its name. */
+struct examples_new { struct append ids, records; struct examples_header h; };
+int  examples_new_open(struct examples_new *w, const char *path, struct err *err);
 /* No ids: refused. */
 int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
                       struct err *err);
-/* Durable under its name; no rows: refused; w is freed, also on failure. */
+/* Durable under its name; no rows: refused; w is released, also on failure. */
 int  examples_new_commit(struct examples_new *w, struct err *err);
-void examples_new_abort(struct examples_new *w); // nothing is left; NULL is fine
+void examples_new_abort(struct examples_new *w); // nothing is left; the zero state is fine
 
 #endif

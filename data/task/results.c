@@ -98,10 +98,10 @@ static double flops_of(const struct results *r, const struct totals *t)
 static int put_training(json_t *to, const struct results *r, const struct totals *t)
 {
     double epoch = epoch_of(r, t->steps);
-    int    bad = json_object_set_new(to, "epoch", number(epoch));
+    int    bad = json_object_update_new(to, json_pack("{s:o, s:o, s:o}", "epoch", number(epoch),
+                                                      "total_flos", number(flops_of(r, t)),
+                                                      "train_loss", number(t->loss)));
 
-    bad |= json_object_set_new(to, "total_flos", number(flops_of(r, t)));
-    bad |= json_object_set_new(to, "train_loss", number(t->loss));
     return bad | put_speed(to, "train", "", t->seconds, epoch * (double)r->train_samples,
                            (double)t->steps);
 }
@@ -125,13 +125,12 @@ static int take_history(void *ctx, int n, const char **values, const char **name
         last = json_pack("{s:o, s:o}", "step", count(step), "epoch", number(epoch_of(h->r, step)));
         bad = json_array_append_new(h->rows, last);
     }
-    if (!bad && values[1]) {
+    if (!bad && values[1])
         bad = put(last, "eval", values[1], "", number(column(values[2])));
-    } else if (!bad) {
-        bad = json_object_set_new(last, "loss", number(column(values[2])));
-        bad |= json_object_set_new(last, "learning_rate", number(column(values[3])));
-        bad |= json_object_set_new(last, "grad_norm", number(column(values[4])));
-    }
+    else if (!bad)
+        bad = json_object_update_new(
+            last, json_pack("{s:o, s:o, s:o}", "loss", number(column(values[2])), "learning_rate",
+                            number(column(values[3])), "grad_norm", number(column(values[4]))));
     return bad ? no_memory(h->err) : 0;
 }
 
@@ -149,13 +148,6 @@ static int read_history(json_t *rows, struct runlog *log, const struct results *
              " HAVING (max(step) + 1) %% %" PRIu64 " = 0 UNION ALL SELECT step, name, value, NULL,"
              " NULL FROM evals) ORDER BY at, name", every, every);
     return runlog_query(log, sql, take_history, &h, err);
-}
-
-static int end_history(json_t *rows, const struct results *r, const struct totals *t)
-{
-    json_t *last = json_pack("{s:o}", "step", count(t->steps));
-
-    return json_array_append_new(rows, last) || put_training(last, r, t);
 }
 
 /* ---- trainer_state.json ---- */
@@ -182,16 +174,16 @@ static json_t *state_make(const struct results *r, const struct totals *t)
 static int write_state(const char *dir, struct runlog *log, const struct results *r,
                        const struct totals *t, struct err *err)
 {
-    json_t *state = state_make(r, t), *rows = json_array();
+    json_t *state = state_make(r, t), *rows = json_array(), *last = json_object();
     int     rc = json_object_set_new(state, "log_history", rows) ? no_memory(err) : 0;
 
-    if (!rc)
-        rc = read_history(rows, log, r, err);
-    if (!rc && end_history(rows, r, t))
+    rc = rc ? rc : read_history(rows, log, r, err);
+    if (!rc && (json_array_append(rows, last) || put_training(last, r, t) ||
+                json_object_set_new(last, "step", count(t->steps))))
         rc = no_memory(err);
-    if (!rc)
-        rc = write_json(state, dir, "trainer_state.json", 2, err);
+    rc = rc ? rc : write_json(state, dir, "trainer_state.json", 2, err);
     json_decref(state);
+    json_decref(last);
     return rc;
 }
 
@@ -238,8 +230,7 @@ static int write_parts(const char *dir, const struct results *r, const struct to
         rc = write_json(train, dir, "train_results.json", 4, err);
     if (!rc && r->n_evals)
         rc = write_json(eval, dir, "eval_results.json", 4, err);
-    if (!rc)
-        rc = write_json(all, dir, "all_results.json", 4, err);
+    rc = rc ? rc : write_json(all, dir, "all_results.json", 4, err);
     json_decref(train);
     json_decref(eval);
     json_decref(all);
@@ -256,8 +247,7 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
         return write_parts(dir, r, NULL, err);
     rc = runlog_query(log, "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss),"
                       " total(seconds) FROM steps", take_totals, &t, err);
-    if (!rc)
-        rc = write_parts(dir, r, &t, err);
+    rc = rc ? rc : write_parts(dir, r, &t, err);
     return rc ? rc : write_state(dir, log, r, &t, err);
 }
 

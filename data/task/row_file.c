@@ -10,19 +10,6 @@
 #include <assert.h>
 #include <unistd.h>
 
-struct row_file {
-    FILE         *f;
-    char         *path;
-    enum row_kind kind;
-    size_t        at;   // the line that is being read, from 1
-    size_t        line; // where the current row began
-    char         *text;
-    size_t        n, cap;
-    size_t        start[ROW_MAX_FIELDS]; // of each field in text
-    size_t        n_fields;
-    int           blank; // the current row is an empty line
-};
-
 /* A byte order mark is not text. */
 static int skip_mark(struct row_file *r, struct err *err)
 {
@@ -36,57 +23,24 @@ static int skip_mark(struct row_file *r, struct err *err)
                : 0;
 }
 
-int row_file_open(struct row_file **out, const char *path, enum row_kind kind, struct err *err)
+int row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err)
 {
-    struct row_file *r = calloc(1, sizeof *r);
-    uint64_t         size;
-    int              fd = -1, rc;
+    uint64_t size;
+    int      fd, rc = file_open_read(path, &fd, &size, err);
 
-    *out = NULL;
-    if (!r || !(r->path = strdup(path))) {
-        free(r);
-        return err_set(err, -ENOMEM, "no memory to open %s", path);
-    }
-    r->kind = kind;
-    r->at = 1;
-    rc = file_open_read(path, &fd, &size, err);
+    *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
     if (!rc && !(r->f = fdopen(fd, "rb"))) {
         rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
         close(fd);
     }
-    if (!rc)
-        rc = skip_mark(r, err);
-    if (rc)
-        row_file_close(r);
-    else
-        *out = r;
-    return rc;
+    return rc ? rc : skip_mark(r, err);
 }
 
 void row_file_close(struct row_file *r)
 {
-    if (!r)
-        return;
     if (r->f)
         fclose(r->f);
-    free(r->path);
     free(r->text);
-    free(r);
-}
-
-const char *row_file_path(const struct row_file *r)
-{
-    return r->path;
-}
-
-size_t row_file_line(const struct row_file *r)
-{
-    return r->line;
-}
-
-size_t row_file_fields(const struct row_file *r)
-{
-    return r->n_fields;
 }
 
 const char *row_file_field(const struct row_file *r, size_t i)
@@ -97,12 +51,11 @@ const char *row_file_field(const struct row_file *r, size_t i)
 
 static int put(struct row_file *r, int c, struct err *err)
 {
-    int rc;
-
     if (r->n == ROW_MAX_BYTES)
         return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line,
                           ROW_MAX_BYTES);
-    rc = grow(&r->text, &r->cap, r->n + 1, 1, "bytes of a row", err);
+    int rc = grow(&r->text, &r->cap, r->n + 1, 1, "bytes of a row", err);
+
     if (!rc)
         r->text[r->n++] = (char)c;
     return rc;
@@ -120,10 +73,10 @@ static int field_begin(struct row_file *r, struct err *err)
 /* End the current field: it must be UTF-8. */
 static int field_end(struct row_file *r, struct err *err)
 {
-    size_t from = r->start[r->n_fields - 1], n = r->n - from, valid;
+    size_t from = r->start[r->n_fields - 1], n = r->n - from;
     int    why;
+    size_t valid = n ? utf8_valid(r->text + from, n, &why) : 0;
 
-    valid = n ? utf8_valid(r->text + from, n, &why) : 0;
     if (valid < n)
         return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x)",
                           r->path, r->line, r->n_fields, valid + 1,
@@ -173,8 +126,7 @@ static int row_read(struct row_file *r, struct err *err)
         } else if (s != QUOTED && c == between) {
             s = BEGIN;
             rc = field_end(r, err);
-            if (!rc)
-                rc = field_begin(r, err);
+            rc = rc ? rc : field_begin(r, err);
         } else if (s == CLOSED && c != '"') {
             rc = after_quote(r, c, err);
         } else {
@@ -193,16 +145,16 @@ static int row_read(struct row_file *r, struct err *err)
 int row_file_next(struct row_file *r, struct err *err)
 {
     do {
-        int c = getc_unlocked(r->f), rc;
+        int c = getc_unlocked(r->f);
 
         if (c == EOF)
             return ferror(r->f) ? err_set(err, -EIO, "read %s: %s", r->path, strerror(EIO)) : 0;
         ungetc(c, r->f);
         r->line = r->at;
         r->n = r->n_fields = 0;
-        rc = field_begin(r, err);
-        if (!rc)
-            rc = row_read(r, err);
+        int rc = field_begin(r, err);
+
+        rc = rc ? rc : row_read(r, err);
         if (!rc && ferror(r->f))
             rc = err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
         if (rc)

@@ -11,17 +11,27 @@
 enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES };
 enum { ROW_MAX_FIELDS = 1024, ROW_MAX_BYTES = 64 << 20 };
 
-struct row_file; // an open file and its current row
+/* An open file and its current row. Others read path, line and n_fields. */
+struct row_file {
+    const char   *path;     // borrowed
+    size_t        line;     // where the current row began, from 1
+    size_t        n_fields; // of it, at least 1
+    FILE         *f;
+    enum row_kind kind;
+    size_t        at;       // the line that is being read, from 1
+    char         *text;
+    size_t        n, cap;
+    size_t        start[ROW_MAX_FIELDS]; // of each field in text
+    int           blank;                 // the current row is an empty line
+};
 
-int  row_file_open(struct row_file **out, const char *path, enum row_kind kind, struct err *err);
-void row_file_close(struct row_file *r); // NULL is fine
+/* Caller closes, also after an error. */
+int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err);
+void row_file_close(struct row_file *r);
 
 /* The next row: 1; 0 at the end; negative: an error. Memory is the longest row's. */
 int row_file_next(struct row_file *r, struct err *err);
 
-const char *row_file_path(const struct row_file *r);
-size_t      row_file_line(const struct row_file *r);   // where the current row begins, from 1
-size_t      row_file_fields(const struct row_file *r); // at least 1
 /* Lent until the next row_file_next; no NUL inside. */
 const char *row_file_field(const struct row_file *r, size_t i);
 

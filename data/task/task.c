@@ -247,8 +247,7 @@ int task_own(struct task **out, const char *path, const struct task_names *names
         return err_set(err, -ENOMEM, "no memory for the task of %s", path);
     }
     rc = task_read_own(path, names, 0, own_row, &s, err);
-    if (!rc)
-        rc = own_settle(o, &s, path, err);
+    rc = rc ? rc : own_settle(o, &s, path, err);
     if (rc)
         task_own_free(&o->task);
     else

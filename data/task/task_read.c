@@ -11,7 +11,7 @@
 
 /* One reading of a file. */
 struct reading {
-    struct row_file  *file;
+    struct row_file   file;
     enum row_kind     kind;
     uint64_t          most, n; // rows asked for, 0: all; and handed on
     task_row_fn       row;
@@ -31,11 +31,11 @@ static int reading_row(struct reading *d, const struct task_row *row, int torn, 
 }
 
 /* The next row: 1; 0 where all were read; negative: an error, as a file without rows is. */
-static int reading_next(const struct reading *d, struct err *err)
+static int reading_next(struct reading *d, struct err *err)
 {
-    int rc = d->most && d->n == d->most ? 0 : row_file_next(d->file, err);
+    int rc = d->most && d->n == d->most ? 0 : row_file_next(&d->file, err);
 
-    return rc || d->n ? rc : err_misuse(err, "%s has no rows", row_file_path(d->file));
+    return rc || d->n ? rc : err_misuse(err, "%s has no rows", d->file.path);
 }
 
 int task_number(const char *text, float *value)
@@ -70,7 +70,7 @@ static size_t table_least(const struct task_columns *c)
 static int table_row(const struct row_file *f, const struct task_columns *c, size_t width,
                      struct task_row *row, struct err *err)
 {
-    size_t n = row_file_fields(f);
+    size_t n = f->n_fields;
 
     if (c->torn ? n < width : n != width)
         return c->torn ? 0 : err_misuse(err, "%s:%zu: %zu column%s, %zu are expected", row->path,
@@ -91,38 +91,38 @@ static int table_read(struct reading *d, const struct task_columns *c, size_t wi
     int rc;
 
     while ((rc = reading_next(d, err)) > 0) {
-        struct task_row row = { .path = row_file_path(d->file), .line = row_file_line(d->file),
+        struct task_row row = { .path = d->file.path, .line = d->file.line,
                                 .names = d->read.text ? &d->read : NULL, .known = d->known };
 
-        rc = table_row(d->file, c, width, &row, err);
+        rc = table_row(&d->file, c, width, &row, err);
         if (!rc && row.text1)
             rc = reading_row(d, &row, c->torn, err);
         if (rc)
-            break;
+            return rc;
     }
     return rc;
 }
 
 /* The header of a GLUE file says how many columns its rows have. A number in the label's place is a
  * row: of a file without a header, which is another task's. */
-static int glue_header(const struct reading *d, const struct task_columns *c, size_t *width,
+static int glue_header(struct reading *d, const struct task_columns *c, size_t *width,
                        struct err *err)
 {
-    struct row_file *f = d->file;
-    const char      *label, *path = row_file_path(f);
+    struct row_file *f = &d->file;
+    const char      *label, *path = f->path;
     int              rc = row_file_next(f, err);
-    size_t           n = rc > 0 ? row_file_fields(f) : 0;
+    size_t           n = rc > 0 ? f->n_fields : 0;
 
     if (rc <= 0)
         return rc ? rc : err_misuse(err, "%s is empty", path);
     if (n < *width)
         return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected",
-                          path, row_file_line(f), n, n == 1 ? "" : "s", *width);
+                          path, f->line, n, n == 1 ? "" : "s", *width);
     *width = n;
     label = c->label == -1 ? "" : row_file_field(f, c->label == -2 ? n - 1 : (size_t)c->label);
     if (task_number(label, NULL))
         return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names "
-                          "the label: is this file the task's?", path, row_file_line(f), label);
+                          "the label: is this file the task's?", path, f->line, label);
     return 0;
 }
 
@@ -135,9 +135,8 @@ int task_read_glue(const char *path, const struct task_columns *c, uint64_t most
 
     if (!rc && c->header)
         rc = glue_header(&d, c, &width, err);
-    if (!rc)
-        rc = table_read(&d, c, width, err);
-    row_file_close(d.file);
+    rc = rc ? rc : table_read(&d, c, width, err);
+    row_file_close(&d.file);
     return rc;
 }
 
@@ -183,15 +182,6 @@ static void header_list(const struct header *h, char *out, size_t size)
         n += (size_t)snprintf(out + n, size - n, "%s'%.40s'", i ? ", " : "", h->name[i]);
     if (!h->n || i < h->n)
         snprintf(out + n, size - n, h->n ? ", ..." : "nothing");
-}
-
-static int header_refuse(const struct header *h, const char *name, struct err *err)
-{
-    char known[512];
-
-    header_list(h, known, sizeof known);
-    return err_misuse(err, "%s has no column '%.40s', but %s: --text-column, --pair-column and "
-                      "--label-column say which are read", h->path, name, known);
 }
 
 static int is_number_of_row(const char *name)
@@ -248,19 +238,19 @@ static const char *header_choose(struct task_columns *c, const struct header *h,
 
 /* The names of the columns that were chosen, which last as long as the reading; or what is missing.
  */
-static int header_names(struct task_names *out, const struct header *h,
-                        const struct task_columns *c, const char *missing, struct err *err)
+static int header_names(struct reading *d, const struct header *h, const struct task_columns *c,
+                        const char *missing, struct err *err)
 {
-    struct task_names read;
-
     if (missing)
-        return header_refuse(h, missing, err);
+        return err_misuse(err, "%s has no column '%.40s', but %s: --text-column, --pair-column and "
+                          "--label-column say which are read", h->path, missing, d->known);
     if (c->text1 < 0)
         return err_misuse(err, "%s has no text: a column named sentence, or sentence1 and "
                           "sentence2, is expected, or the one that --text-column names", h->path);
-    read = (struct task_names){ h->name[c->text1], c->text2 < 0 ? NULL : h->name[c->text2],
-                                c->label < 0 ? NULL : h->name[c->label] };
-    return task_names_copy(out, &read, err);
+    struct task_names read = { h->name[c->text1], c->text2 < 0 ? NULL : h->name[c->text2],
+                               c->label < 0 ? NULL : h->name[c->label] };
+
+    return task_names_copy(&d->read, &read, err);
 }
 
 /* ---- the delimiter ---- */
@@ -303,25 +293,21 @@ static size_t delimiter_columns(const struct delimiter *d, const char *line, con
 static int delimiter_check(const char *path, enum row_kind kind, const char *name, struct err *err)
 {
     const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
-    struct row_file            *r;
-    struct err              ignored;
-    const char             *line;
+    struct row_file         r;
     size_t                  most = 1;
-    int                     found;
+    int found, read = !row_file_open(&r, path, ROWS_LINES, NULL) && row_file_next(&r, NULL) == 1;
+    const char *line = read ? row_file_field(&r, 0) : "";
 
-    if (row_file_open(&r, path, ROWS_LINES, &ignored))
-        return 0;
-    line = row_file_next(r, &ignored) == 1 ? row_file_field(r, 0) : "";
     if (delimiter_columns(used, line, name, &found) == 1 || (name && !found))
         for (size_t i = 0; i < sizeof delimiters / sizeof *delimiters; i++) {
             size_t n = delimiter_columns(&delimiters[i], line, name, &found);
 
-            if (n <= most || &delimiters[i] == used || (name && !found))
-                continue;
-            other = &delimiters[i];
-            most = n;
+            if (n > most && &delimiters[i] != used && (!name || found)) {
+                other = &delimiters[i];
+                most = n;
+            }
         }
-    row_file_close(r);
+    row_file_close(&r);
     if (!other)
         return 0;
     return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s",
@@ -334,32 +320,24 @@ static int delimiter_check(const char *path, enum row_kind kind, const char *nam
 static int own_header(struct reading *d, struct task_columns *c, struct err *err)
 {
     const char   *name[ROW_MAX_FIELDS], *missing;
-    struct header h = { row_file_path(d->file), name, 0 };
+    struct header h = { d->file.path, name, 0 };
     int           rc = delimiter_check(h.path, d->kind, NULL, err);
 
-    if (!rc && (rc = row_file_next(d->file, err)) == 0)
+    if (!rc && (rc = row_file_next(&d->file, err)) == 0)
         return err_misuse(err, "%s is empty", h.path);
     if (rc < 0)
         return rc;
-    for (; h.n < row_file_fields(d->file); h.n++) {
-        name[h.n] = row_file_field(d->file, h.n);
+    for (; h.n < d->file.n_fields; h.n++) {
+        name[h.n] = row_file_field(&d->file, h.n);
         if (header_find(&h, name[h.n]) >= 0)
             return err_misuse(err, "%s:%zu: two columns are named '%.40s'", h.path,
-                              row_file_line(d->file), name[h.n]);
+                              d->file.line, name[h.n]);
     }
     header_list(&h, d->known, sizeof d->known);
     missing = header_choose(c, &h, &d->asked);
     if (missing || c->label < 0)
         rc = delimiter_check(h.path, d->kind, missing ? missing : "label", err);
-    return rc < 0 ? rc : header_names(&d->read, &h, c, missing, err);
-}
-
-static int own_read_table(struct reading *d, struct err *err)
-{
-    struct task_columns c;
-    int                 rc = own_header(d, &c, err);
-
-    return rc ? rc : table_read(d, &c, row_file_fields(d->file), err);
+    return rc < 0 ? rc : header_names(d, &h, c, missing, err);
 }
 
 /* ---- JSON lines ---- */
@@ -368,7 +346,7 @@ static int own_read_table(struct reading *d, struct err *err)
 static int json_names(struct reading *d, json_t *object, struct err *err)
 {
     const char         *names[ROW_MAX_FIELDS], *name;
-    struct header       h = { row_file_path(d->file), names, 0 };
+    struct header       h = { d->file.path, names, 0 };
     struct task_columns c;
     json_t             *value;
 
@@ -377,7 +355,7 @@ static int json_names(struct reading *d, json_t *object, struct err *err)
     json_object_foreach(object, name, value)
         names[h.n++] = name;
     header_list(&h, d->known, sizeof d->known);
-    return header_names(&d->read, &h, &c, header_choose(&c, &h, &d->asked), err);
+    return header_names(d, &h, &c, header_choose(&c, &h, &d->asked), err);
 }
 
 static int json_text(const char **out, const json_t *object, const char *name,
@@ -416,16 +394,15 @@ static int json_label(const char **out, char **made, const json_t *object, const
 static int json_row(struct reading *d, struct err *err)
 {
     const struct task_names *read = &d->read;
-    struct task_row row = { .path = row_file_path(d->file), .line = row_file_line(d->file),
+    struct task_row row = { .path = d->file.path, .line = d->file.line,
                             .names = read, .known = d->known };
-    const char     *text = row_file_field(d->file, 0);
+    const char     *text = row_file_field(&d->file, 0);
     const char     *label = d->asked.label ? d->asked.label : "label";
     char            what[512], *made = NULL;
     json_t         *object;
-    int             rc;
 
     snprintf(what, sizeof what, "%.480s:%zu", row.path, row.line);
-    rc = json_parse(&object, text, strlen(text), what, err);
+    int rc = json_parse(&object, text, strlen(text), what, err);
     if (rc)
         return rc;
     if (!json_is_object(object))
@@ -433,26 +410,13 @@ static int json_row(struct reading *d, struct err *err)
                         row.line);
     if (!rc && !read->text)
         rc = json_names(d, object, err);
-    if (!rc)
-        rc = json_text(&row.text1, object, read->text, &row, err);
+    rc = rc ? rc : json_text(&row.text1, object, read->text, &row, err);
     if (!rc && read->pair)
         rc = json_text(&row.text2, object, read->pair, &row, err);
-    if (!rc)
-        rc = json_label(&row.label, &made, object, label, &row, err);
-    if (!rc)
-        rc = reading_row(d, &row, 0, err);
+    rc = rc ? rc : json_label(&row.label, &made, object, label, &row, err);
+    rc = rc ? rc : reading_row(d, &row, 0, err);
     free(made);
     json_decref(object);
-    return rc;
-}
-
-static int own_read_json(struct reading *d, struct err *err)
-{
-    int rc;
-
-    while ((rc = reading_next(d, err)) > 0)
-        if ((rc = json_row(d, err)) != 0)
-            break;
     return rc;
 }
 
@@ -479,8 +443,9 @@ static int own_kind(const char *path)
 int task_read_own(const char *path, const struct task_names *names, uint64_t most, task_row_fn row,
                   void *ctx, struct err *err)
 {
-    struct reading d = { .most = most, .row = row, .ctx = ctx };
-    int            kind = own_kind(path), rc;
+    struct reading      d = { .most = most, .row = row, .ctx = ctx };
+    struct task_columns c;
+    int                 kind = own_kind(path), rc;
 
     if (kind < 0)
         return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
@@ -489,9 +454,11 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
     if (names)
         d.asked = *names;
     rc = row_file_open(&d.file, path, d.kind, err);
-    if (!rc)
-        rc = d.kind == ROWS_LINES ? own_read_json(&d, err) : own_read_table(&d, err);
+    if (!rc && d.kind != ROWS_LINES && !(rc = own_header(&d, &c, err)))
+        rc = table_read(&d, &c, d.file.n_fields, err);
+    while (!rc && d.kind == ROWS_LINES && (rc = reading_next(&d, err)) > 0)
+        rc = json_row(&d, err);
     task_names_free(&d.read);
-    row_file_close(d.file);
+    row_file_close(&d.file);
     return rc;
 }

@@ -22,16 +22,7 @@ struct st_file {
     int      fd;
     char    *path;
     uint64_t data_off, data_bytes;
-    json_t  *sums;       // tensor -> hex; NULL if the file has none of ours
-    uint32_t header_sum; // CRC32C of the header as it stands
-};
-
-struct safetensors {
-    struct st_file   *files;
-    size_t            n_files;
-    struct st_tensor *tensors;
-    size_t            n, cap;
-    unsigned char     piece[PIECE];
+    json_t  *sums; // tensor -> hex; NULL if the file has none of ours
 };
 
 /* ---- tensors ---- */
@@ -152,11 +143,10 @@ static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
     const json_t *sums = json_object_get(meta, SUMS_KEY);
     char          what[512];
 
-    int           rc;
-
     if (!json_is_object(meta))
         return err_misuse(err, "%s: __metadata__ is not an object", f->path);
-    rc = st_keys_check(f, meta, err);
+    int rc = st_keys_check(f, meta, err);
+
     if (rc || !json_is_string(sums))
         return rc;
     snprintf(what, sizeof what, "%s of %s", SUMS_KEY, f->path);
@@ -169,17 +159,13 @@ static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 static int st_tensor_add(struct safetensors *s, size_t file, const char *name, const json_t *v,
                          struct err *err)
 {
-    struct st_tensor *t;
-    int rc = grow(&s->tensors, &s->cap, s->n + 1, sizeof *s->tensors, "tensors", err);
+    if (grow(&s->tensors, &s->cap, s->n + 1, sizeof *s->tensors, "tensors", err))
+        return -ENOMEM;
+    struct st_tensor *t = &s->tensors[s->n++];
 
-    if (rc)
-        return rc;
-    t = &s->tensors[s->n];
     *t = (struct st_tensor){ .name = strdup(name), .file = file };
-    if (!t->name)
-        return err_set(err, -ENOMEM, "no memory for %s", s->files[file].path);
-    s->n++;
-    return st_tensor_parse(t, v, &s->files[file], err);
+    return t->name ? st_tensor_parse(t, v, &s->files[file], err)
+                   : err_set(err, -ENOMEM, "no memory for %s", s->files[file].path);
 }
 
 static int st_header_parse(struct safetensors *s, size_t file, json_t *root, struct err *err)
@@ -188,13 +174,13 @@ static int st_header_parse(struct safetensors *s, size_t file, json_t *root, str
     size_t          first = s->n;
     const char     *name;
     json_t         *v;
-    int             rc = 0;
 
     if (!json_is_object(root))
         return err_misuse(err, "%s: the header is not a JSON object", f->path);
     json_object_foreach(root, name, v) {
-        rc = strcmp(name, "__metadata__") ? st_tensor_add(s, file, name, v, err)
-                                          : st_metadata(f, v, err);
+        int rc = strcmp(name, "__metadata__") ? st_tensor_add(s, file, name, v, err)
+                                              : st_metadata(f, v, err);
+
         if (rc)
             return rc;
     }
@@ -217,19 +203,16 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
 {
     struct st_file *f = &s->files[file];
     uint64_t        size, header = 0;
-    char           *text = NULL, what[512];
+    char            what[512];
     json_t         *root = NULL;
-    int             rc;
 
     f->path = file_path(err, "%s/%s", dir, name);
-    if (!f->path)
-        return -ENOMEM;
-    rc = file_open_read(f->path, &f->fd, &size, err);
+    int rc = f->path ? file_open_read(f->path, &f->fd, &size, err) : -ENOMEM;
+
     if (!rc && size < sizeof header)
         rc = err_misuse(err, "%s is no safetensors file: its %" PRIu64 " bytes are less than the 8 "
                         "of a header length", f->path, size);
-    if (!rc)
-        rc = file_pread(f->fd, &header, sizeof header, 0, f->path, err);
+    rc = rc ? rc : file_pread(f->fd, &header, sizeof header, 0, f->path, err);
     if (rc)
         return rc;
     if (header > MAX_HEADER_BYTES || header > size - sizeof header)
@@ -237,18 +220,22 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
                           "of %" PRIu64 " (at most %u)", f->path, header, size, MAX_HEADER_BYTES);
     f->data_off = sizeof header + header;
     f->data_bytes = size - f->data_off;
-    text = malloc(header + 1);
+    s->bytes += size;
+    char *text = malloc(header + 1);
+
     if (!text)
         return err_set(err, -ENOMEM, "no memory for the header of %s", f->path);
     snprintf(what, sizeof what, "the header of %s", f->path);
     rc = file_pread(f->fd, text, header, sizeof header, f->path, err);
-    f->header_sum = rc ? 0 : crc32c(0, text, header);
-    if (!rc)
-        rc = json_parse(&root, text, header, what, err);
-    if (!rc)
+    rc = rc ? rc : json_parse(&root, text, header, what, err);
+    if (!rc) {
+        uint32_t sum = crc32c(0, text, header);
+
+        s->sum = crc32c(s->sum, &sum, sizeof sum);
         rc = st_header_check(f, text, header, json_object_get(root, "__metadata__"), err);
-    if (!rc)
-        rc = st_header_parse(s, file, root, err);
+    }
+    rc = rc ? rc : st_header_parse(s, file, root, err);
+    s->summed &= f->sums != NULL;
     json_decref(root);
     free(text);
     return rc;
@@ -263,6 +250,7 @@ static int st_files_alloc(struct safetensors *s, size_t n, struct err *err)
     if (!s->files)
         return err_set(err, -ENOMEM, "no memory for %zu safetensors files", n);
     s->n_files = n;
+    s->summed = 1;
     for (size_t i = 0; i < n; i++)
         s->files[i].fd = -1;
     return 0;
@@ -300,10 +288,8 @@ static int st_open_index(struct safetensors *s, const char *dir, const char *pat
     size_t      i = 0;
     int         rc = json_read(map_root, path, MAX_HEADER_BYTES, err);
 
-    if (!rc)
-        rc = st_index_shards(json_object_get(*map_root, "weight_map"), shards, path, err);
-    if (!rc)
-        rc = st_files_alloc(s, json_object_size(shards), err);
+    rc = rc ? rc : st_index_shards(json_object_get(*map_root, "weight_map"), shards, path, err);
+    rc = rc ? rc : st_files_alloc(s, json_object_size(shards), err);
     if (!rc)
         json_object_foreach(shards, shard, v)
             if ((rc = st_file_open(s, i++, dir, shard, err)))
@@ -352,25 +338,21 @@ int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
     json_t *root = NULL;
     int     rc;
 
-    *out = NULL;
     if (!s || !one || !index) {
         rc = err_set(err, -ENOMEM, "no memory to open %s", dir);
     } else if (access(one, F_OK) == 0) {
         rc = st_files_alloc(s, 1, err);
-        if (!rc)
-            rc = st_file_open(s, 0, dir, "model.safetensors", err);
+        rc = rc ? rc : st_file_open(s, 0, dir, "model.safetensors", err);
     } else if (access(index, F_OK) == 0) {
         rc = st_open_index(s, dir, index, &root, err);
     } else {
         rc = err_misuse(err, "%s has neither model.safetensors nor model.safetensors.index.json",
                         dir);
     }
-    if (!rc)
-        rc = st_finish(s, dir, json_object_get(root, "weight_map"), err);
+    rc = rc ? rc : st_finish(s, dir, json_object_get(root, "weight_map"), err);
     if (rc)
         safetensors_close(s);
-    else
-        *out = s;
+    *out = rc ? NULL : s;
     json_decref(root);
     free(one);
     free(index);
@@ -394,17 +376,6 @@ void safetensors_close(struct safetensors *s)
     free(s);
 }
 
-size_t safetensors_count(const struct safetensors *s)
-{
-    return s->n;
-}
-
-const struct st_tensor *safetensors_at(const struct safetensors *s, size_t i)
-{
-    assert(i < s->n);
-    return &s->tensors[i];
-}
-
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name)
 {
     struct st_tensor key = { .name = (char *)(uintptr_t)name };
@@ -425,10 +396,9 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
     if (t->dtype == ST_F32)
         return file_pread(f->fd, out, 4 * n, t->offset + 4 * first, f->path, err);
     for (size_t part; n > 0; first += part, out += part, n -= part) {
-        int rc;
+        part = size_min(n, ST_PIECE / 2);
+        int rc = file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * first, f->path, err);
 
-        part = size_min(n, PIECE / 2);
-        rc = file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * first, f->path, err);
         if (rc)
             return rc;
         for (size_t i = 0; i < part; i++) {
@@ -455,16 +425,14 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
     if (!hex || t->dtype == ST_OTHER)
         return err_set(err, -EIO, "%s: tensor %s has no checksum in %s, though siTrain wrote one "
                        "for each it wrote", f->path, t->name, SUMS_KEY);
-    for (uint64_t done = 0; done < t->bytes;) {
-        size_t part = size_min(t->bytes - done, PIECE);
-        int    rc = file_pread(f->fd, s->piece, part, t->offset + done, f->path, err);
+    for (uint64_t done = 0, part; done < t->bytes; done += part) {
+        part = size_min(t->bytes - done, ST_PIECE);
+        int rc = file_pread(f->fd, s->piece, part, t->offset + done, f->path, err);
 
-        if (!rc)
-            rc = watch_look(watch, *read += part, safetensors_bytes(s), err);
+        rc = rc ? rc : watch_look(watch, *read += part, s->bytes, err);
         if (rc)
             return rc;
         sum = crc32c(sum, s->piece, part);
-        done += part;
     }
     snprintf(found, sizeof found, "%08x", sum);
     if (strcmp(found, hex))
@@ -472,32 +440,6 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
                        "%s have checksum %s, written were %.8s", f->path, t->bytes, t->offset,
                        t->name, found, hex);
     return 0;
-}
-
-int safetensors_summed(const struct safetensors *s)
-{
-    for (size_t i = 0; i < s->n_files; i++)
-        if (!s->files[i].sums)
-            return 0;
-    return 1;
-}
-
-uint32_t safetensors_sum(const struct safetensors *s)
-{
-    uint32_t sum = 0;
-
-    for (size_t i = 0; i < s->n_files; i++)
-        sum = crc32c(sum, &s->files[i].header_sum, sizeof s->files[i].header_sum);
-    return sum;
-}
-
-uint64_t safetensors_bytes(const struct safetensors *s)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < s->n_files; i++)
-        bytes += s->files[i].data_off + s->files[i].data_bytes;
-    return bytes;
 }
 
 int safetensors_verify(struct safetensors *s, const struct watch *watch, struct err *err)
@@ -517,13 +459,10 @@ int safetensors_verify(struct safetensors *s, const struct watch *watch, struct 
                                f->path, name, SUMS_KEY);
         }
     }
-    for (size_t i = 0; i < s->n; i++) {
-        int rc = s->files[s->tensors[i].file].sums
-                     ? st_verify_tensor(s, &s->tensors[i], watch, &read, err)
-                     : 0;
+    int rc = 0;
 
-        if (rc)
-            return rc;
-    }
-    return 0;
+    for (size_t i = 0; i < s->n && !rc; i++)
+        if (s->files[s->tensors[i].file].sums)
+            rc = st_verify_tensor(s, &s->tensors[i], watch, &read, err);
+    return rc;
 }

@@ -4,7 +4,7 @@
 #ifndef DATA_TENSORS_SAFETENSORS_H
 #define DATA_TENSORS_SAFETENSORS_H
 
-#include "data/base/err.h"
+#include "data/base/append.h"
 #include "data/base/watch.h"
 
 enum st_dtype { ST_F32, ST_F16, ST_BF16, ST_OTHER };
@@ -19,7 +19,19 @@ struct st_tensor {
     size_t        file;          // which shard
 };
 
-struct safetensors;
+enum { ST_PIECE = 1 << 16 };
+
+/* An open model. Others may read what stands before `files`. */
+struct safetensors {
+    struct st_tensor *tensors; // (n), by name
+    size_t            n;
+    int               summed;  // whether all of its files have our checksums
+    uint32_t          sum;     // of the headers: with their checksums it stands for all there is
+    uint64_t          bytes;   // of all files
+    struct st_file   *files;
+    size_t            n_files, cap; // cap: of tensors
+    unsigned char     piece[ST_PIECE];
+};
 
 /* dir/model.safetensors, or dir/model.safetensors.index.json and its shards (names without '/').
  * Everything is checked: header length, offsets inside the file, sizes against shapes, no overlap,
@@ -27,8 +39,6 @@ struct safetensors;
  * The tensors' checksums written by siTrain are verified by safetensors_verify. */
 int  safetensors_open(struct safetensors **out, const char *dir, struct err *err);
 void safetensors_close(struct safetensors *s);
-size_t safetensors_count(const struct safetensors *s);
-const struct st_tensor *safetensors_at(const struct safetensors *s, size_t i);
 /* NULL if absent. */
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name);
 
@@ -39,17 +49,26 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
 /* If __metadata__ holds our checksums ("sitrain.crc32c": JSON object tensor -> hex), read
  * everything and compare; 0 also if there are none. */
 int safetensors_verify(struct safetensors *s, const struct watch *watch, struct err *err);
-int      safetensors_summed(const struct safetensors *s); // whether all of its files have them
-/* Of the headers: with their checksums, it stands for all that is in the files. */
-uint32_t safetensors_sum(const struct safetensors *s);
-uint64_t safetensors_bytes(const struct safetensors *s);  // of all files
 
 /* Writing: declare all tensors first (name, dims), then write each completely, in order and in
  * pieces, then commit: temporary name, fsync, rename.
  * __metadata__ = {"format": "pt", "sitrain.header": "...", "sitrain.crc32c": "..."}; the header is
  * laid out with room for checksums, filled at commit. The same parameters give the same bytes. */
-struct safetensors_writer;
-int  safetensors_writer_open(struct safetensors_writer **out, const char *path, enum st_dtype dtype,
+struct st_declared {
+    char    *name;
+    int      n_dims;
+    uint64_t dims[8], count; // count: product of dims
+    uint32_t sum;            // CRC32C of what was written of it
+};
+struct safetensors_writer {
+    struct append       data;
+    enum st_dtype       dtype;
+    struct st_declared *tensors;
+    size_t              n, cap, current; // current: being written
+    uint64_t            done;            // elements of current
+    uint64_t            data_off;        // 0 until the header is laid out
+};
+int  safetensors_writer_open(struct safetensors_writer *w, const char *path, enum st_dtype dtype,
                              struct err *err);
 int  safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
                                 const uint64_t *dims, struct err *err);
@@ -57,6 +76,7 @@ int  safetensors_writer_declare(struct safetensors_writer *w, const char *name, 
 int  safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n,
                             struct err *err);
 int  safetensors_writer_commit(struct safetensors_writer *w, struct err *err);
-void safetensors_writer_close(struct safetensors_writer *w); // removes what was not committed
+/* Removes what was not committed; accepts the zero state. */
+void safetensors_writer_close(struct safetensors_writer *w);
 
 #endif

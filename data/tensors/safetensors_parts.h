@@ -8,7 +8,6 @@
 #include <assert.h>
 
 #define MAX_HEADER_BYTES 100000000u // the reference implementation's limit
-#define PIECE            ((size_t)1 << 16)
 #define SUMS_KEY         "sitrain.crc32c"
 #define HEADER_KEY       "sitrain.header"
 #define HEADER_MARK      "\"" HEADER_KEY "\":\"" // what its 8 hex digits follow

@@ -6,7 +6,6 @@
  * name until commit (data/base/append.h). Divisions: opening and declaring; the header; values. */
 #include "data/tensors/safetensors_parts.h"
 
-#include "data/base/append.h"
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
 #include "data/base/grow.h"
@@ -16,13 +15,6 @@
 
 /* ---- opening and declaring ---- */
 
-struct st_declared {
-    char    *name;
-    int      n_dims;
-    uint64_t dims[8], count; // count: product of dims
-    uint32_t sum;            // CRC32C of what was written of it
-};
-
 enum { HALVES = 4096 }; // values that are converted at once
 
 static size_t st_size(enum st_dtype dtype)
@@ -30,53 +22,26 @@ static size_t st_size(enum st_dtype dtype)
     return dtype == ST_F32 ? 4 : 2;
 }
 
-struct safetensors_writer {
-    struct append       data;
-    enum st_dtype       dtype;
-    struct st_declared *tensors;
-    size_t              n, cap, current; // current: being written
-    uint64_t            done;       // elements of current
-    uint64_t            data_off;   // 0 until the header is laid out
-};
-
-int safetensors_writer_open(struct safetensors_writer **out, const char *path, enum st_dtype dtype,
+int safetensors_writer_open(struct safetensors_writer *w, const char *path, enum st_dtype dtype,
                             struct err *err)
 {
-    struct safetensors_writer *w = calloc(1, sizeof *w);
-    int                        rc;
-
     assert(dtype != ST_OTHER);
-    *out = NULL;
-    if (!w)
-        return err_set(err, -ENOMEM, "no memory to write %s", path);
-    w->dtype = dtype;
-    rc = append_open(&w->data, path, 0, err);
-    if (rc)
-        free(w);
-    else
-        *out = w;
-    return rc;
+    *w = (struct safetensors_writer){ .dtype = dtype };
+    return append_open(&w->data, path, 0, err);
 }
 
 int safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
                                const uint64_t *dims, struct err *err)
 {
-    struct st_declared *p;
-    int rc = grow(&w->tensors, &w->cap, w->n + 1, sizeof *w->tensors, "tensors", err);
-
     assert(!w->data_off && n_dims >= 0 && n_dims <= 8);
-    if (rc)
-        return rc;
-    p = &w->tensors[w->n];
+    if (grow(&w->tensors, &w->cap, w->n + 1, sizeof *w->tensors, "tensors", err))
+        return -ENOMEM;
+    struct st_declared *p = &w->tensors[w->n++];
+
     *p = (struct st_declared){ .name = strdup(name), .n_dims = n_dims, .count = 1 };
-    if (!p->name)
-        return err_set(err, -ENOMEM, "no memory for tensor %s", name);
-    w->n++;
-    for (int i = 0; i < n_dims; i++) {
-        p->dims[i] = dims[i];
-        p->count *= dims[i];
-    }
-    return 0;
+    for (int i = 0; i < n_dims; i++)
+        p->count *= p->dims[i] = dims[i];
+    return p->name ? 0 : err_set(err, -ENOMEM, "no memory for tensor %s", name);
 }
 
 /* ---- the header ---- */
@@ -85,17 +50,15 @@ int safetensors_writer_declare(struct safetensors_writer *w, const char *name, i
 static json_t *st_entry(const struct safetensors_writer *w, const struct st_declared *t,
                         uint64_t *off)
 {
-    json_t  *shape = json_array();
-    uint64_t end = *off + t->count * st_size(w->dtype);
-    json_t  *v;
+    json_t    *shape = json_array();
+    json_int_t begin = (json_int_t)*off;
 
     for (int i = 0; i < t->n_dims; i++)
         json_array_append_new(shape, json_integer((json_int_t)t->dims[i]));
-    v = json_pack("{s:s, s:o, s:[I,I]}",
-                  "dtype", w->dtype == ST_F32 ? "F32" : w->dtype == ST_F16 ? "F16" : "BF16",
-                  "shape", shape, "data_offsets", (json_int_t)*off, (json_int_t)end);
-    *off = end;
-    return v;
+    *off += t->count * st_size(w->dtype);
+    return json_pack("{s:s, s:o, s:[I,I]}",
+                     "dtype", w->dtype == ST_F32 ? "F32" : w->dtype == ST_F16 ? "F16" : "BF16",
+                     "shape", shape, "data_offsets", begin, (json_int_t)*off);
 }
 
 /* The header's text, with the checksums as they are now; its length does not depend on them.
@@ -131,33 +94,31 @@ static char *st_header_text(const struct safetensors_writer *w)
 /* text, spaces up to n bytes, and its checksum in its place. */
 static void header_fill(char *padded, size_t n, const char *text)
 {
-    char *digits, sum[9];
+    char sum[9];
 
     snprintf(padded, n + 1, "%-*s", (int)n, text);
-    digits = strstr(padded, HEADER_MARK) + strlen(HEADER_MARK);
     snprintf(sum, sizeof sum, "%08x", crc32c(0, padded, n));
-    memcpy(digits, sum, 8);
+    memcpy(strstr(padded, HEADER_MARK) + strlen(HEADER_MARK), sum, 8);
 }
 
 /* Write length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
 static int st_header_write(struct safetensors_writer *w, struct err *err)
 {
-    char    *text = st_header_text(w), *padded;
-    uint64_t n;
-    int      rc;
+    char    *text = st_header_text(w);
+    uint64_t n = text ? round_up(strlen(text), 8) : 0;
+    char    *padded = malloc(n + 1);
+    int      rc = 0;
 
+    assert(!text || !w->data_off || w->data_off == sizeof n + n);
     if (!text)
-        return err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not "
-                       "UTF-8", w->data.f.path);
-    n = round_up(strlen(text), 8);
-    assert(!w->data_off || w->data_off == sizeof n + n);
-    padded = malloc(n + 1);
-    if (padded)
+        rc = err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not "
+                     "UTF-8", w->data.f.path);
+    else if (!padded)
+        rc = err_set(err, -ENOMEM, "no memory for %s", w->data.f.path);
+    else
         header_fill(padded, n, text);
-    rc = padded ? file_pwrite(w->data.f.fd, &n, sizeof n, 0, w->data.f.path, err)
-                : err_set(err, -ENOMEM, "no memory for %s", w->data.f.path);
-    if (!rc)
-        rc = file_pwrite(w->data.f.fd, padded, n, sizeof n, w->data.f.path, err);
+    rc = rc ? rc : file_pwrite(w->data.f.fd, &n, sizeof n, 0, w->data.f.path, err);
+    rc = rc ? rc : file_pwrite(w->data.f.fd, padded, n, sizeof n, w->data.f.path, err);
     if (!rc && !w->data_off)
         w->data.off = w->data_off = sizeof n + n;
     free(padded);
@@ -229,22 +190,16 @@ int safetensors_writer_commit(struct safetensors_writer *w, struct err *err)
         rc = err_set(err, -EINVAL, "%s: tensor %s got %" PRIu64 " of its %" PRIu64 " values",
                      w->data.f.path, w->tensors[w->current].name, w->done,
                      w->tensors[w->current].count);
-    if (!rc)
-        rc = append_flush(&w->data, err);
-    if (!rc)
-        rc = st_header_write(w, err);
-    if (!rc)
-        rc = file_new_commit(&w->data.f, err);
-    return rc;
+    rc = rc ? rc : append_flush(&w->data, err);
+    rc = rc ? rc : st_header_write(w, err);
+    return rc ? rc : file_new_commit(&w->data.f, err);
 }
 
 void safetensors_writer_close(struct safetensors_writer *w)
 {
-    if (!w)
-        return;
     append_close(&w->data);
     for (size_t i = 0; i < w->n; i++)
         free(w->tensors[i].name);
     free(w->tensors);
-    free(w);
+    *w = (struct safetensors_writer){ 0 };
 }

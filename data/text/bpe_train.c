@@ -143,8 +143,7 @@ int bpe_train_open(struct bpe_train **out, struct err *err)
         return err_set(err, -ENOMEM, "no memory to train a tokenizer");
     }
     rc = pretoken_open(&b->pre, err);
-    if (!rc)
-        rc = pretoken_special(b->pre, "<|endoftext|>", 13, 0, 0, err);
+    rc = rc ? rc : pretoken_special(b->pre, "<|endoftext|>", 13, 0, 0, err);
     if (rc)
         bpe_train_close(b);
     else
@@ -328,8 +327,7 @@ static int pair_merge(struct bpe_train *b, uint64_t pair, uint32_t id)
             continue;
         rc = pairs_add(b, words[k], -1);
         word_type_merge(t, at, &m);
-        if (!rc)
-            rc = pairs_add(b, words[k], 1);
+        rc = rc ? rc : pairs_add(b, words[k], 1);
     }
     free(words);
     return rc ? rc : pairs_push(b, first);
@@ -354,8 +352,7 @@ static int symbols_make(struct bpe_train *b)
         for (uint32_t i = 0; i < t->n; i++)
             t->symbols[i] = id[(unsigned char)b->arena[t->arena + i]];
         rc = pairs_add(b, (uint32_t)w, 1);
-        if (!rc)
-            rc = watch_look(b->watch, 0, 0, b->err);
+        rc = rc ? rc : watch_look(b->watch, 0, 0, b->err);
     }
     return rc ? rc : pairs_push(b, 0);
 }
@@ -387,11 +384,9 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
         merges[r][0] = (uint32_t)(pair >> 32);
         merges[r][1] = (uint32_t)pair;
         rc = pair_merge(b, pair, (uint32_t)(256 + r));
-        if (!rc)
-            rc = watch_look(b->watch, r + 1, n_merges, err);
+        rc = rc ? rc : watch_look(b->watch, r + 1, n_merges, err);
     }
-    if (!rc)
-        rc = tokenizer_from_merges(out, (const uint32_t(*)[2])merges, n_merges, err);
+    rc = rc ? rc : tokenizer_from_merges(out, (const uint32_t(*)[2])merges, n_merges, err);
     free(merges);
     return rc;
 }

@@ -35,9 +35,9 @@ int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct to
                       struct err *err);
 void token_buf_free(struct token_buf *b);
 
-/* A text in pieces of any size (a file larger than memory): feed them in order, the last one (which
- * may be empty) as such; then another text can begin. The ids are those of the whole text at once: a
- * piece is cut only where no pre-token can span. Uses bounded memory unless a single pre-token
+/* A text in pieces of any size (a file larger than memory): feed them in order, the last one, which
+ * may be empty, as such; then another text can begin. The ids are those of the whole text at once:
+ * a piece is cut only where no pre-token can span. Uses bounded memory unless a single pre-token
  * exceeds it. */
 int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
                    struct token_buf *out, struct err *err);

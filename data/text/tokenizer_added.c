@@ -18,11 +18,11 @@
 #define MAX_ADDED      4096u
 #define MAX_FILE_BYTES ((size_t)16 << 20)
 
+/* Names of one token each, then of lists of tokens. */
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
-                                     "pad_token", "cls_token", "mask_token" };
-static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
-#define N_NAMES (sizeof names / sizeof *names)
-#define N_LISTS (sizeof lists / sizeof *lists)
+                                     "pad_token", "cls_token", "mask_token",
+                                     "additional_special_tokens", "extra_special_tokens" };
+enum { NAMES = sizeof names / sizeof *names, LISTS = 2 };
 
 struct adding {
     struct added_tokens *to;
@@ -59,7 +59,6 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
     struct added_tokens *a = s->to;
     struct added_token  *t = added_find(a, said->content);
     json_int_t           id = t ? t->id : next_id(s, said->content);
-    const char          *copy;
 
     if (said->id >= 0 && said->id != id)
         return err_misuse(err, "%s: added token %.100s has the id %lld, but by its place in the "
@@ -72,11 +71,12 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
     }
     if (a->n == MAX_ADDED)
         return err_misuse(err, "%s: more than %u added tokens", s->path, MAX_ADDED);
-    if (grow(&a->list, &a->cap, a->n + 1, sizeof *a->list, "added tokens", err))
-        return -ENOMEM;
-    copy = strdup(said->content);
-    if (!copy)
+    const char *copy = strdup(said->content);
+
+    if (!copy || grow(&a->list, &a->cap, a->n + 1, sizeof *a->list, "added tokens", err)) {
+        free((char *)(uintptr_t)copy);
         return err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
+    }
     a->list[a->n++] = (struct added_token){ copy, id, said->normalized, said->special };
     return 0;
 }
@@ -114,33 +114,30 @@ static int token_by_id(const void *a, const void *b)
 /* tokenizer.json: an array of objects with ids, in order. */
 static int array_add(struct adding *s, const json_t *added, struct err *err)
 {
-    for (size_t i = 0; i < json_array_size(added); i++) {
-        const json_t *v = json_array_get(added, i), *id = json_object_get(v, "id");
-        struct added_token what;
-        int           rc = token_read(s, &what, v, 0, err);
+    int rc = 0;
 
-        if (rc)
-            return rc;
-        if (!json_is_integer(id) || json_integer_value(id) < 0)
-            return err_misuse(err, "%s: added token %.100s has no id", s->path, what.content);
+    for (size_t i = 0; i < json_array_size(added) && !rc; i++) {
+        const json_t      *v = json_array_get(added, i), *id = json_object_get(v, "id");
+        struct added_token what;
+
+        rc = token_read(s, &what, v, 0, err);
+        if (!rc && (!json_is_integer(id) || json_integer_value(id) < 0))
+            rc = err_misuse(err, "%s: added token %.100s has no id", s->path, what.content);
         what.id = json_integer_value(id);
-        rc = token_add(s, &what, err);
-        if (rc)
-            return rc;
+        rc = rc ? rc : token_add(s, &what, err);
     }
-    return 0;
+    return rc;
 }
 
 /* Whether bos_token or its kin, or a list of such, names this content. */
 static int is_named(const json_t *named, const char *content)
 {
-    const json_t *v, *list;
+    const json_t *v;
     const char   *key;
 
     json_object_foreach((json_t *)named, key, v) {
-        list = json_is_array(v) ? v : NULL;
-        for (size_t i = 0; i < (list ? json_array_size(list) : 1); i++) {
-            const json_t *one = list ? json_array_get(list, i) : v;
+        for (size_t i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
+            const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
             const char   *c =
                 json_string_value(json_is_string(one) ? one : json_object_get(one, "content"));
 
@@ -202,43 +199,26 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < N_NAMES && !rc; i++)
-        rc = special_add(s, json_object_get(named, names[i]), err);
-    for (size_t k = 0; k < N_LISTS; k++) {
-        const json_t *list = json_object_get(named, lists[k]);
+    for (size_t k = 0; k < NAMES; k++) {
+        const json_t *v = json_object_get(named, names[k]);
+        int           list = k >= NAMES - LISTS;
 
-        if (json_object_size(list))
+        if (list && json_object_size(v))
             return err_misuse(err, "%s: %s is an object: only a list of tokens is known", s->path,
-                              lists[k]);
-        for (size_t i = 0; i < json_array_size(list) && !rc; i++)
-            rc = special_add(s, json_array_get(list, i), err);
+                              names[k]);
+        for (size_t i = 0; i < (list ? json_array_size(v) : 1) && !rc; i++)
+            rc = special_add(s, list ? json_array_get(v, i) : v, err);
     }
     return rc;
 }
 
 /* ---- the folder ---- */
 
-/* dir/name parsed, *path naming it (caller frees both); *out NULL where there is no such file. */
-static int optional_read(json_t **out, char **path, const char *dir, const char *name,
-                         struct err *err)
-{
-    *out = NULL;
-    *path = file_path(err, "%s/%s", dir, name);
-    if (!*path)
-        return -ENOMEM;
-    return access(*path, F_OK) ? 0 : json_read(out, *path, MAX_FILE_BYTES, err);
-}
-
 /* The names' values of `from` over those of `named`. */
 static void named_take(json_t *named, const json_t *from)
 {
-    for (size_t i = 0; i < N_NAMES + N_LISTS; i++) {
-        const char *name = i < N_NAMES ? names[i] : lists[i - N_NAMES];
-        json_t     *v = json_object_get(from, name);
-
-        if (v)
-            json_object_set(named, name, v);
-    }
+    for (size_t i = 0; i < NAMES; i++)
+        json_object_set(named, names[i], json_object_get(from, names[i])); // NULL sets nothing
 }
 
 /* From three parsed files, each NULL where it is not there. */
@@ -273,15 +253,18 @@ int added_tokens_read(struct added_tokens *a, const char *dir, const char *path,
     char         *paths[3] = { NULL };
     int           rc = named ? 0 : err_set(err, -ENOMEM, "no memory to read %s", path);
 
-    if (!rc)
-        rc = array_add(&s, json_object_get(root, "added_tokens"), err);
+    rc = rc ? rc : array_add(&s, json_object_get(root, "added_tokens"), err);
     // the older pair of files: these three are <|endoftext|> unless another is named
     for (size_t i = 0; !root && i < 3; i++)
         json_object_set_new(named, names[i], json_string("<|endoftext|>"));
-    for (size_t i = 0; i < 3 && !rc; i++)
-        rc = optional_read(&files[i], &paths[i], dir, files_names[i], err);
-    if (!rc)
-        rc = companions_add(&s, paths, files, named, err);
+    for (size_t i = 0; i < 3 && !rc; i++) {
+        paths[i] = file_path(err, "%s/%s", dir, files_names[i]);
+        if (!paths[i])
+            rc = -ENOMEM;
+        else if (access(paths[i], F_OK) == 0)
+            rc = json_read(&files[i], paths[i], MAX_FILE_BYTES, err);
+    }
+    rc = rc ? rc : companions_add(&s, paths, files, named, err);
     for (size_t i = 0; i < 3; i++) {
         json_decref(files[i]);
         free(paths[i]);

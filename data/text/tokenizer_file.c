@@ -8,6 +8,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/round.h"
 
 #include <assert.h>
 #include <sys/stat.h>
@@ -88,15 +89,12 @@ static size_t vocab_size(const struct loading *l, struct err *err)
     size_t      n = 0;
 
     json_object_foreach(l->vocab, name, v) {
-        json_int_t id = id_of(v);
-
-        if (id < 0) {
+        if (id_of(v) < 0) {
             err_misuse(err, "%s: token %.100s has no id from 0 to %zu", l->path, name,
                        TOKENIZER_MAX_VOCAB - 1);
             return 0;
         }
-        if ((size_t)id >= n)
-            n = (size_t)id + 1;
+        n = size_max(n, (size_t)id_of(v) + 1);
     }
     if (n == 0)
         err_misuse(err, "%s has no vocabulary of tokens and ids", l->path);
@@ -113,17 +111,16 @@ static int vocab_load(struct loading *l, struct err *err)
         const struct token_entry *e = &l->t->entries[id_of(v)];
         size_t                    len = strlen(name);
         char                      bytes[TOKENIZER_MAX_BYTES];
-        long                      n;
-        int                       rc;
 
         if (e->added && e->n == len && !memcmp(e->bytes, name, len))
             continue;
         if (len > TOKENIZER_MAX_BYTES)
             return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
                               TOKENIZER_MAX_BYTES);
-        n = name_decode(l, name, bytes);
-        rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes, n < 0 ? len : (size_t)n,
-                           n < 0, l->path, err);
+        long n = name_decode(l, name, bytes);
+        int  rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes,
+                                n < 0 ? len : (size_t)n, n < 0, l->path, err);
+
         if (rc)
             return rc;
     }
@@ -169,7 +166,7 @@ static int merge_load_line(struct loading *l, size_t rank, const char *line, siz
                       n - 1 - (size_t)(space - line), err);
 }
 
-static int merges_load_json(struct loading *l, const json_t *merges, struct err *err)
+static int merges_load(struct loading *l, const json_t *merges, struct err *err)
 {
     int rc = 0;
 
@@ -188,20 +185,28 @@ static int merges_load_json(struct loading *l, const json_t *merges, struct err 
     return rc;
 }
 
-/* The next line of text[*at..n) that is a merge; NULL at the end. */
-static const char *merges_line(const char *text, size_t n, size_t *at, size_t *len)
+/* The lines of merges.txt that are merges, as JSON has them; caller decrefs. */
+static int merges_read(json_t **out, const char *path, struct err *err)
 {
-    while (*at < n) {
-        const char *line = text + *at, *end = memchr(line, '\n', n - *at);
+    char  *text;
+    size_t n, len, kept;
+    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
 
-        *len = end ? (size_t)(end - line) : n - *at;
-        *at += *len + (end != NULL);
-        if (*len && line[*len - 1] == '\r')
-            --*len;
-        if (*len && !(*len >= 8 && !memcmp(line, "#version", 8)))
-            return line;
+    *out = json_array();
+    if (!rc)
+        text[n] = '\n'; // there is room for a 0
+    for (size_t at = 0; at < n && !rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB;
+         at += len + 1) {
+        const char *line = text + at;
+
+        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
+        kept = len && line[len - 1] == '\r' ? len - 1 : len;
+        if (kept && (kept < 8 || memcmp(line, "#version", 8)) &&
+            json_array_append_new(*out, json_stringn_nocheck(line, kept)))
+            rc = err_set(err, -ENOMEM, "no memory for the merges of %s", path);
     }
-    return NULL;
+    free(text);
+    return rc;
 }
 
 /* ---- loading: what tokenizer.json says besides ---- */
@@ -247,71 +252,11 @@ static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, s
     int    rc = n ? added_tokens_read(&l->added, l->dir, l->path, root, l->vocab, err) : -EINVAL;
 
     for (size_t i = 0; !rc && i < l->added.n; i++)
-        if ((size_t)l->added.list[i].id >= n)
-            n = (size_t)l->added.list[i].id + 1;
-    if (!rc)
-        rc = tokenizer_new(&l->t, n, n_merges, err);
+        n = size_max(n, (size_t)l->added.list[i].id + 1);
+    rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
     return rc ? rc : vocab_load(l, err);
-}
-
-static int open_json(struct loading *l, struct err *err)
-{
-    json_t       *root = NULL;
-    const json_t *model, *merges;
-    int           rc = json_read(&root, l->path, TOKENIZER_FILE_MAX, err);
-
-    if (rc)
-        return rc;
-    model = json_object_get(root, "model");
-    merges = json_object_get(model, "merges");
-    l->vocab = json_object_get(model, "vocab");
-    rc = settings_check(l, root, model, err);
-    if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
-        rc = err_misuse(err, "%s has more than %zu merges", l->path, TOKENIZER_MAX_VOCAB);
-    if (!rc)
-        rc = tokens_load(l, root, json_array_size(merges), err);
-    if (!rc)
-        rc = merges_load_json(l, merges, err);
-    json_decref(root);
-    return rc;
-}
-
-/* ---- loading: vocab.json and merges.txt ---- */
-
-static int merges_load_text(struct loading *l, const char *text, size_t n, struct err *err)
-{
-    const char *line;
-    size_t      at = 0, len;
-    int         rc = 0;
-
-    for (size_t r = 0; !rc && (line = merges_line(text, n, &at, &len)); r++)
-        rc = merge_load_line(l, r, line, len, err);
-    return rc;
-}
-
-/* l->path is the vocabulary. */
-static int open_pair(struct loading *l, const char *merges_path, struct err *err)
-{
-    char  *text = NULL;
-    size_t n = 0, n_merges = 0, at = 0, len;
-    int    rc = json_read(&l->vocab, l->path, TOKENIZER_FILE_MAX, err);
-
-    if (!rc)
-        rc = file_read_whole(&text, &n, merges_path, TOKENIZER_FILE_MAX, err);
-    while (!rc && n_merges <= TOKENIZER_MAX_VOCAB && merges_line(text, n, &at, &len))
-        n_merges++;
-    if (n_merges > TOKENIZER_MAX_VOCAB)
-        rc = err_misuse(err, "%s has more than %zu merges", merges_path, TOKENIZER_MAX_VOCAB);
-    if (!rc)
-        rc = tokens_load(l, NULL, n_merges, err);
-    l->path = merges_path;
-    if (!rc)
-        rc = merges_load_text(l, text, n, err);
-    free(text);
-    json_decref(l->vocab);
-    return rc;
 }
 
 /* ---- the folder ---- */
@@ -322,20 +267,31 @@ static const char *const forms[][2] = { { "tokenizer.json", NULL },
                                         { "encoder.json", "vocab.bpe" } };
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* Open by these files if the first of them is there; *found tells. */
-static int open_form(struct loading *l, const char *const form[2], int *found, struct err *err)
+/* `second`: the merges of the vocabulary `first`; NULL: first is tokenizer.json. */
+static int open_form(struct loading *l, const char *first, const char *second, struct err *err)
 {
-    char *first = file_path(err, "%s/%s", l->dir, form[0]), *second = NULL;
-    int   rc = first ? 0 : -ENOMEM;
+    json_t *root = NULL, *lines = NULL;
+    int     rc = json_read(&root, l->path = first, TOKENIZER_FILE_MAX, err);
 
-    *found = !rc && access(first, F_OK) == 0;
-    if (*found && form[1] && !(second = file_path(err, "%s/%s", l->dir, form[1])))
-        rc = -ENOMEM;
-    l->path = first;
-    if (*found && !rc)
-        rc = second ? open_pair(l, second, err) : open_json(l, err);
-    free(first);
-    free(second);
+    const json_t *model = json_object_get(root, "model");
+    const json_t *merges = json_object_get(model, "merges");
+
+    if (!rc && second) {
+        l->vocab = root;
+        rc = merges_read(&lines, second, err);
+        merges = lines;
+    } else if (!rc) {
+        l->vocab = json_object_get(model, "vocab");
+        rc = settings_check(l, root, model, err);
+    }
+    if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
+        rc = err_misuse(err, "%s has more than %zu merges", second ? second : first,
+                        TOKENIZER_MAX_VOCAB);
+    rc = rc ? rc : tokens_load(l, second ? NULL : root, json_array_size(merges), err);
+    l->path = second ? second : first;
+    rc = rc ? rc : merges_load(l, merges, err);
+    json_decref(lines);
+    json_decref(root);
     return rc;
 }
 
@@ -344,47 +300,41 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
     struct loading l = { .dir = dir };
     int            rc = 0, found = 0;
 
-    *out = NULL;
     byte_map_make(&l.map);
-    for (size_t i = 0; i < FORMS && !rc && !found; i++)
-        rc = open_form(&l, forms[i], &found, err);
+    for (size_t i = 0; i < FORMS && !rc && !found; i++) {
+        char *first = file_path(err, "%s/%s", dir, forms[i][0]),
+             *second = forms[i][1] ? file_path(err, "%s/%s", dir, forms[i][1]) : NULL;
+
+        rc = first && !forms[i][1] == !second ? 0 : -ENOMEM;
+        found = !rc && access(first, F_OK) == 0;
+        if (found)
+            rc = open_form(&l, first, second, err);
+        free(first);
+        free(second);
+    }
     if (!rc && !found)
         rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
                         "(or encoder.json and vocab.bpe), was expected", dir);
-    if (!rc)
-        rc = tokenizer_complete(l.t, err);
+    rc = rc ? rc : tokenizer_complete(l.t, err);
     if (rc)
         tokenizer_close(l.t);
-    else
-        *out = l.t;
+    *out = rc ? NULL : l.t;
     added_tokens_free(&l.added);
     return rc;
 }
 
 /* ---- saving ---- */
 
-static void names_free(char **names, size_t n)
-{
-    for (size_t i = 0; names && i < n; i++)
-        free(names[i]);
-    free(names);
-}
-
-/* The names of all ids (NULL where there is none); names_free frees. */
-static char **names_make(const struct tokenizer *t, struct err *err)
+/* Whether there was memory for the names of all ids, NULL where there is none. */
+static int names_make(char **names, const struct tokenizer *t)
 {
     struct byte_map m;
-    char          **names = calloc(t->n, sizeof *names);
+    int             bad = 0;
 
     byte_map_make(&m);
-    for (size_t i = 0; names && i < t->n; i++)
-        if (t->entries[i].bytes && !(names[i] = name_encode(&m, &t->entries[i]))) {
-            names_free(names, t->n);
-            names = NULL;
-        }
-    if (!names)
-        err_set(err, -ENOMEM, "no memory for the names of %zu tokens", t->n);
-    return names;
+    for (size_t i = 0; i < t->n; i++)
+        bad |= t->entries[i].bytes && !(names[i] = name_encode(&m, &t->entries[i]));
+    return !bad;
 }
 
 static json_t *vocab_make(const struct tokenizer *t, char **names)
@@ -401,9 +351,8 @@ static json_t *merges_make(const struct tokenizer *t, char **names)
 {
     json_t *merges = json_array();
 
-    for (size_t r = 0; r < t->n_merges; r++)
-        json_array_append_new(merges, json_sprintf("%s %s", names[t->merges[r].left],
-                                                   names[t->merges[r].right]));
+    for (const struct merge *m = t->merges; m < t->merges + t->n_merges; m++)
+        json_array_append_new(merges, json_sprintf("%s %s", names[m->left], names[m->right]));
     return merges;
 }
 
@@ -411,16 +360,13 @@ static json_t *added_make(const struct tokenizer *t, char **names)
 {
     json_t *added = json_array();
 
-    for (size_t i = 0; i < t->n; i++) {
-        const struct token_entry *e = &t->entries[i];
-
-        if (e->added)
-            json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
-                                                   (json_int_t)i, "content", names[i],
-                                                   "single_word", 0, "lstrip", 0, "rstrip", 0,
-                                                   "normalized", e->normalized, "special",
-                                                   e->special));
-    }
+    for (size_t i = 0; i < t->n; i++)
+        if (t->entries[i].added)
+            json_array_append_new(
+                added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
+                                 "content", names[i], "single_word", 0, "lstrip", 0, "rstrip", 0,
+                                 "normalized", t->entries[i].normalized, "special",
+                                 t->entries[i].special));
     return added;
 }
 
@@ -463,10 +409,9 @@ static json_t *roles_make(const struct tokenizer *t, int config)
 /* dir/name; takes over `value`, NULL where there was no memory for it. */
 static int save_json(json_t *value, const char *dir, const char *name, struct err *err)
 {
-    char *path = value ? file_path(err, "%s/%s", dir, name) : NULL;
-    int   rc = path    ? json_write(value, path, err)
-               : value ? -ENOMEM
-                       : err_set(err, -ENOMEM, "no memory to write %s into %s", name, dir);
+    char *path = file_path(err, "%s/%s", dir, name);
+    int   rc = value && path ? json_write(value, path, err)
+                             : err_set(err, -ENOMEM, "no memory to write %s into %s", name, dir);
 
     free(path);
     json_decref(value);
@@ -478,14 +423,14 @@ static int save_merges(const json_t *merges, const char *dir, struct err *err)
     char  *text = NULL, *path = file_path(err, "%s/merges.txt", dir);
     size_t n = 0;
     FILE  *out = path ? open_memstream(&text, &n) : NULL;
-    int    rc = out ? fputs("#version: 0.2\n", out) : -1;
+    int    bad = !out || fputs("#version: 0.2\n", out) < 0;
 
-    for (size_t r = 0; out && r < json_array_size(merges); r++)
+    for (size_t r = 0; !bad && r < json_array_size(merges); r++)
         fprintf(out, "%s\n", json_string_value(json_array_get(merges, r)));
-    if (!out || rc < 0 || fclose(out))
-        rc = err_set(err, -ENOMEM, "no memory to write merges.txt into %s", dir);
-    else
-        rc = file_write_whole(path, text, n, err);
+    bad |= out && fclose(out);
+    int rc = bad ? err_set(err, -ENOMEM, "no memory to write merges.txt into %s", dir)
+                 : file_write_whole(path, text, n, err);
+
     free(text);
     free(path);
     return rc;
@@ -493,33 +438,29 @@ static int save_merges(const json_t *merges, const char *dir, struct err *err)
 
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
 {
-    char  **names = names_make(t, err);
+    char  **names = calloc(t->n + 1, sizeof *names);
     json_t *vocab = NULL, *merges = NULL, *whole = NULL;
-    int     rc = names ? 0 : -ENOMEM;
+    int     rc = 0;
 
-    if (!rc && mkdir(dir, 0777) && errno != EEXIST)
+    if (mkdir(dir, 0777) && errno != EEXIST)
         rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
-    if (rc)
-        goto out;
-    vocab = vocab_make(t, names);
-    merges = merges_make(t, names);
-    whole = tokenizer_make(t, names, json_incref(vocab), json_incref(merges));
-    if (!whole || json_array_size(merges) != t->n_merges)
+    if (!rc && names && names_make(names, t)) {
+        vocab = vocab_make(t, names);
+        merges = merges_make(t, names);
+        whole = tokenizer_make(t, names, json_incref(vocab), json_incref(merges));
+    }
+    if (!rc && (!whole || json_array_size(merges) != t->n_merges))
         rc = err_set(err, -ENOMEM, "no memory to write the tokenizer into %s", dir);
-    if (!rc)
-        rc = save_json(json_incref(vocab), dir, "vocab.json", err);
-    if (!rc)
-        rc = save_merges(merges, dir, err);
-    if (!rc)
-        rc = save_json(roles_make(t, 1), dir, "tokenizer_config.json", err);
-    if (!rc)
-        rc = save_json(roles_make(t, 0), dir, "special_tokens_map.json", err);
-    if (!rc)
-        rc = save_json(json_incref(whole), dir, "tokenizer.json", err);
-out:
+    rc = rc ? rc : save_json(json_incref(vocab), dir, "vocab.json", err);
+    rc = rc ? rc : save_merges(merges, dir, err);
+    rc = rc ? rc : save_json(roles_make(t, 1), dir, "tokenizer_config.json", err);
+    rc = rc ? rc : save_json(roles_make(t, 0), dir, "special_tokens_map.json", err);
+    rc = rc ? rc : save_json(json_incref(whole), dir, "tokenizer.json", err);
     json_decref(whole);
     json_decref(vocab);
     json_decref(merges);
-    names_free(names, t->n);
+    for (size_t i = 0; names && i < t->n; i++)
+        free(names[i]);
+    free(names);
     return rc;
 }

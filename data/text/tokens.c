@@ -6,9 +6,7 @@
  * tokens_open and tokens_expect. */
 #include "data/text/tokens.h"
 
-#include "data/base/append.h"
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 
@@ -20,20 +18,6 @@
 #define LLMC_HEADER_BYTES 1024u
 #define MIB               ((size_t)1 << 20)
 #define PIECE_IDS         4096u
-
-struct tokens {
-    int            fd;
-    char          *path;
-    uint64_t       size;     // bytes of the file
-    uint64_t       data_off; // of id 0
-    uint64_t       count;
-    uint32_t      *sums;     // expected, one per MiB; NULL: unchecked
-    unsigned char *checked;  // per MiB: 1 once it was as expected
-    uint32_t      *parts;    // of those: sums of their parts
-    unsigned char *mib;      // buffer of one MiB
-    uint64_t       held;     // what of the file is in it, as expected
-    size_t         held_bytes;
-};
 
 #define PART  ((size_t)1 << 16)
 #define PARTS (MIB / PART)
@@ -70,8 +54,7 @@ static int tokens_is_text(int fd, uint64_t size, const char *path, char *buf, in
         carry = carry + n - used;
         memmove(buf, buf + used, carry);
         off += n;
-        rc = watch_look(watch, off, size, err);
-        if (rc)
+        if ((rc = watch_look(watch, off, size, err)))
             return rc;
     }
     *text = carry == 0;
@@ -139,7 +122,6 @@ int tokens_open(struct tokens **out, const char *path, struct err *err)
 {
     struct tokens     *t = calloc(1, sizeof *t);
     struct llmc_header h;
-    int                rc;
 
     *out = NULL;
     if (!t)
@@ -147,10 +129,10 @@ int tokens_open(struct tokens **out, const char *path, struct err *err)
     t->fd = -1;
     t->path = strdup(path);
     t->mib = malloc(MIB);
-    rc = t->path && t->mib ? file_open_read(path, &t->fd, &t->size, err)
-                           : err_set(err, -ENOMEM, "no memory to open %s", path);
-    if (!rc)
-        rc = header_read(t->fd, t->size, path, &h, err);
+    int rc = t->path && t->mib ? file_open_read(path, &t->fd, &t->size, err)
+                               : err_set(err, -ENOMEM, "no memory to open %s", path);
+
+    rc = rc ? rc : header_read(t->fd, t->size, path, &h, err);
     if (!rc && h.magic == LLMC_MAGIC)
         rc = tokens_open_llmc(t, &h, err);
     else if (!rc && t->size % 2)
@@ -179,16 +161,6 @@ void tokens_close(struct tokens *t)
     free(t);
 }
 
-uint64_t tokens_count(const struct tokens *t)
-{
-    return t->count;
-}
-
-const char *tokens_path(const struct tokens *t)
-{
-    return t->path;
-}
-
 /* ---- checksums ---- */
 
 size_t tokens_sums(const struct tokens *t)
@@ -214,15 +186,13 @@ static size_t mib_bytes(const struct tokens *t, size_t i)
 
 int tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, struct err *err)
 {
-    for (size_t i = 0; i < tokens_sums(t); i++) {
-        int rc = tokens_sum(t, (uint64_t)i * MIB, mib_bytes(t, i), &sums[i], err);
+    int rc = 0;
 
-        if (!rc)
-            rc = watch_look(watch, i + 1, tokens_sums(t), err);
-        if (rc)
-            return rc;
+    for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
+        rc = tokens_sum(t, (uint64_t)i * MIB, mib_bytes(t, i), &sums[i], err);
+        rc = rc ? rc : watch_look(watch, i + 1, tokens_sums(t), err);
     }
-    return 0;
+    return rc;
 }
 
 int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err)
@@ -252,10 +222,10 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     uint64_t at = (uint64_t)i * MIB;
     size_t   n = mib_bytes(t, i);
     uint32_t sum;
-    int      rc;
 
     assert(t->sums && i < tokens_sums(t));
-    rc = tokens_sum(t, at, n, &sum, err);
+    int rc = tokens_sum(t, at, n, &sum, err);
+
     if (!rc && sum != t->sums[i])
         rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
                      " has checksum %08x, recorded is %08x", t->path, at, sum, t->sums[i]);
@@ -277,22 +247,20 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
     uint64_t at = (uint64_t)k * PART;
     size_t   n = size_min(t->size - at, PART);
     uint32_t sum;
-    int      rc;
 
     if (off >= t->held && off - t->held < t->held_bytes)
         return 0;
     if (!t->checked[off / MIB])
         return tokens_verify(t, (size_t)(off / MIB), err);
-    rc = tokens_sum(t, at, n, &sum, err);
-    if (rc)
-        return rc;
-    if (sum != t->parts[k])
-        return err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
-                       "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum,
-                       t->parts[k]);
+    int rc = tokens_sum(t, at, n, &sum, err);
+
+    if (!rc && sum != t->parts[k])
+        rc = err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
+                     "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum,
+                     t->parts[k]);
     t->held = at;
-    t->held_bytes = n;
-    return 0;
+    t->held_bytes = rc ? 0 : n;
+    return rc;
 }
 
 /* Bytes of the file: where sums are expected, only out of what was compared after it was read. */
@@ -301,18 +269,15 @@ static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size
 {
     if (!t->sums)
         return file_pread(t->fd, raw, n, off, t->path, err);
-    while (n > 0) {
-        size_t at, part;
-        int    rc = tokens_hold(t, off, err);
+    for (size_t part; n > 0; raw += part, off += part, n -= part) {
+        int rc = tokens_hold(t, off, err);
 
         if (rc)
             return rc;
-        at = (size_t)(off - t->held);
+        size_t at = (size_t)(off - t->held);
+
         part = size_min(n, t->held_bytes - at);
         memcpy(raw, t->mib + at, part);
-        raw += part;
-        off += part;
-        n -= part;
     }
     return 0;
 }
@@ -396,8 +361,7 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
         if (o->shuffled)
             row = tokens_permute(row, rows, o->seed, (first + r) / rows);
         rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
-        if (!rc)
-            rc = tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
+        rc = rc ? rc : tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
         if (rc)
             return rc;
         memcpy(y, x + 1, (o->seq - 1) * sizeof *x);
@@ -407,22 +371,10 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
 
 /* ---- writing ---- */
 
-struct tokens_writer { struct append ids; uint64_t count; };
-
-int tokens_writer_open(struct tokens_writer **out, const char *path, struct err *err)
+int tokens_writer_open(struct tokens_writer *w, const char *path, struct err *err)
 {
-    struct tokens_writer *w = calloc(1, sizeof *w);
-    int                   rc;
-
-    *out = NULL;
-    if (!w)
-        return err_set(err, -ENOMEM, "no memory to write %s", path);
-    rc = append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
-    if (rc)
-        free(w);
-    else
-        *out = w;
-    return rc;
+    w->count = 0;
+    return append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
 }
 
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
@@ -448,24 +400,11 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
     return rc;
 }
 
-int tokens_writer_commit(struct tokens_writer *w, uint64_t *count, struct err *err)
+int tokens_writer_commit(struct tokens_writer *w, struct err *err)
 {
     int32_t header[LLMC_HEADER_BYTES / 4] = { LLMC_MAGIC, LLMC_VERSION, (int32_t)w->count };
     int     rc = append_flush(&w->ids, err);
 
-    if (!rc)
-        rc = file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
-    if (!rc)
-        rc = file_new_commit(&w->ids.f, err);
-    if (!rc && count)
-        *count = w->count;
-    return rc;
-}
-
-void tokens_writer_close(struct tokens_writer *w)
-{
-    if (!w)
-        return;
-    append_close(&w->ids);
-    free(w);
+    rc = rc ? rc : file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
+    return rc ? rc : file_new_commit(&w->ids.f, err);
 }

@@ -5,7 +5,7 @@
 #ifndef DATA_TEXT_TOKENS_H
 #define DATA_TEXT_TOKENS_H
 
-#include "data/base/err.h"
+#include "data/base/append.h"
 #include "data/base/watch.h"
 
 enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
@@ -15,14 +15,25 @@ enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
 int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
                   struct err *err);
 
-struct tokens; // an open token file
+/* An open token file. Others may read path and count; the rest is tokens.c's. */
+struct tokens {
+    char          *path;
+    uint64_t       count;    // of ids
+    int            fd;
+    uint64_t       size;     // bytes of the file
+    uint64_t       data_off; // of id 0
+    uint32_t      *sums;     // expected, one per MiB; NULL: unchecked
+    unsigned char *checked;  // per MiB: 1 once it was as expected
+    uint32_t      *parts;    // of those: sums of their parts
+    unsigned char *mib;      // buffer of one MiB
+    uint64_t       held;     // what of the file is in it, as expected
+    size_t         held_bytes;
+};
 
 /* Opens a llm.c or nanoGPT file; a size that disagrees with the header is refused with both
  * numbers. */
-int      tokens_open(struct tokens **out, const char *path, struct err *err);
-void     tokens_close(struct tokens *t);
-uint64_t tokens_count(const struct tokens *t);
-const char *tokens_path(const struct tokens *t);
+int  tokens_open(struct tokens **out, const char *path, struct err *err);
+void tokens_close(struct tokens *t);
 
 /* Checksums of the file per MiB: tokens_hash fills sums[0..tokens_sums(t)) by reading everything
  * once; tokens_expect hands in the recorded ones (copied): from then on all that tokens_read gives
@@ -38,15 +49,15 @@ int    tokens_verify(struct tokens *t, size_t i, struct err *err);
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
                 struct err *err);
 
-/* Write a llm.c file under a temporary name in the same folder, renamed on commit; abort (or close
- * without commit) removes it. */
-struct tokens_writer;
-int  tokens_writer_open(struct tokens_writer **out, const char *path, struct err *err);
+/* Write a llm.c file under a temporary name in the same folder, renamed on commit. Who has opened
+ * it calls append_close(&w->ids), which removes what was not committed, and accepts the zero
+ * state. */
+struct tokens_writer { struct append ids; uint64_t count; };
+int tokens_writer_open(struct tokens_writer *w, const char *path, struct err *err);
 /* An id above 65535 is refused. */
-int  tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
+int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
 /* fsync, rename, fsync of the folder. */
-int  tokens_writer_commit(struct tokens_writer *w, uint64_t *count, struct err *err);
-void tokens_writer_close(struct tokens_writer *w);
+int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 
 /* The rows of a training step: micro-batch a (0..accum) of step s, into x[rows*seq] and targets
  * y[rows*seq]. Sequential: rows one after the other from ((s*accum + a)*batch)*seq, wrapping to 0

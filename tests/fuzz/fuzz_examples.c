@@ -53,8 +53,8 @@ static void seal(uint8_t *f, size_t n)
 /* The first rows of e into `copy`; -1 if one of them does not read. */
 static int rows_copy(const struct examples *e, const char *copy)
 {
-    size_t               rows = examples_count(e) < MOST ? (size_t)examples_count(e) : MOST, n;
-    struct examples_new *w;
+    size_t               rows = e->h.rows < MOST ? (size_t)e->h.rows : MOST, n;
+    struct examples_new w;
     struct example       x;
     struct err           err = { 0 };
     int32_t              ids[MOST];
@@ -67,15 +67,15 @@ static int rows_copy(const struct examples *e, const char *copy)
             fuzz_refused(rc, &err);
             break;
         }
-        FUZZ_CHECK(n > 0 && n <= examples_longest(e) && x.label <= examples_max_label(e));
+        FUZZ_CHECK(n > 0 && n <= e->h.longest && x.label <= e->h.max_label);
         for (size_t k = 0; k < n; k++)
-            FUZZ_CHECK(ids[k] >= 0 && ids[k] <= examples_max_id(e));
-        FUZZ_CHECK(!examples_new_add(w, ids, n, &x, &err));
+            FUZZ_CHECK(ids[k] >= 0 && ids[k] <= e->h.max_id);
+        FUZZ_CHECK(!examples_new_add(&w, ids, n, &x, &err));
     }
     if (rc)
-        examples_new_abort(w);
+        examples_new_abort(&w);
     else
-        FUZZ_CHECK(!examples_new_commit(w, &err));
+        FUZZ_CHECK(!examples_new_commit(&w, &err));
     return rc;
 }
 
@@ -88,7 +88,7 @@ static void compare(const struct examples *e)
     size_t           n, m;
 
     FUZZ_CHECK(!examples_open(&back, fuzz_path("copy"), &err));
-    for (uint64_t i = 0; i < examples_count(back); i++) {
+    for (uint64_t i = 0; i < back->h.rows; i++) {
         FUZZ_CHECK(!examples_read(e, i, a, MOST, &n, &x, &err) &&
                    !examples_read(back, i, b, MOST, &m, &y, &err));
         FUZZ_CHECK(n == m && !memcmp(a, b, n * sizeof *a) && x.label == y.label &&
@@ -115,7 +115,7 @@ static int one(const uint8_t *bytes, size_t n)
     rc = examples_open(&e, fuzz_path("x.ex"), &err);
     if (rc)
         return fuzz_refused(rc, &err);
-    FUZZ_CHECK(examples_count(e) > 0 && examples_count(e) <= in.n / RECORD);
+    FUZZ_CHECK(e->h.rows > 0 && e->h.rows <= in.n / RECORD);
     rc = rows_copy(e, fuzz_path("copy"));
     if (!rc)
         compare(e);
@@ -125,7 +125,7 @@ static int one(const uint8_t *bytes, size_t n)
 
 static void seed_of(int sealed, size_t rows)
 {
-    struct examples_new *w;
+    struct examples_new w;
     struct fuzz_out      out = { 0 };
     struct err           err;
     uint8_t             *p;
@@ -136,9 +136,9 @@ static void seed_of(int sealed, size_t rows)
         int32_t        ids[4] = { (int32_t)i, 7, 50256, 3 };
         struct example x = { .label = (int32_t)(i % 3) - (rows > 4), .value = (float)i / 2 };
 
-        FUZZ_CHECK(!examples_new_add(w, ids, 1 + i % 4, &x, &err));
+        FUZZ_CHECK(!examples_new_add(&w, ids, 1 + i % 4, &x, &err));
     }
-    FUZZ_CHECK(!examples_new_commit(w, &err));
+    FUZZ_CHECK(!examples_new_commit(&w, &err));
     fuzz_take("x.ex", &p, &n);
     fuzz_add_number(&out, (uint64_t)sealed, 1);
     fuzz_add(&out, p, n);

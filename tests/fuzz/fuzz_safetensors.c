@@ -16,7 +16,7 @@ static const char *const shards[] = { "m/model.safetensors.index.json", "m/a.saf
 
 static void write_model(const char *path, const char *const *names, size_t n, enum st_dtype dtype)
 {
-    struct safetensors_writer *w;
+    struct safetensors_writer w;
     float                      values[24];
     uint64_t                   dims[2] = { 4, 6 };
     struct err                 err;
@@ -25,11 +25,11 @@ static void write_model(const char *path, const char *const *names, size_t n, en
         values[i] = (float)i - 11.5f;
     FUZZ_CHECK(!safetensors_writer_open(&w, path, dtype, &err));
     for (size_t i = 0; i < n; i++)
-        FUZZ_CHECK(!safetensors_writer_declare(w, names[i], 2, dims, &err));
+        FUZZ_CHECK(!safetensors_writer_declare(&w, names[i], 2, dims, &err));
     for (size_t i = 0; i < n; i++)
-        FUZZ_CHECK(!safetensors_writer_add(w, values, 24, &err));
-    FUZZ_CHECK(!safetensors_writer_commit(w, &err));
-    safetensors_writer_close(w);
+        FUZZ_CHECK(!safetensors_writer_add(&w, values, 24, &err));
+    FUZZ_CHECK(!safetensors_writer_commit(&w, &err));
+    safetensors_writer_close(&w);
 }
 
 static void start(void)
@@ -62,7 +62,7 @@ static int is_small(const struct st_tensor *t)
 /* The small tensors written anew, in fp32, are the same values. */
 static void round_trip(struct safetensors *s)
 {
-    struct safetensors_writer *w;
+    struct safetensors_writer w;
     struct safetensors        *back;
     float                      values[PART], again[PART];
     struct err                 err;
@@ -71,27 +71,27 @@ static void round_trip(struct safetensors *s)
     fuzz_remove("copy");
     FUZZ_CHECK(!mkdir(fuzz_path("copy"), 0700) &&
                !safetensors_writer_open(&w, fuzz_path("copy/model.safetensors"), ST_F32, &err));
-    for (size_t i = 0; i < safetensors_count(s); i++) {
-        const struct st_tensor *t = safetensors_at(s, i);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct st_tensor *t = &s->tensors[i];
 
         if (is_small(t))
-            FUZZ_CHECK(!safetensors_writer_declare(w, t->name, t->n_dims, t->dims, &err) && ++n);
+            FUZZ_CHECK(!safetensors_writer_declare(&w, t->name, t->n_dims, t->dims, &err) && ++n);
     }
-    for (size_t i = 0; i < safetensors_count(s); i++) {
-        const struct st_tensor *t = safetensors_at(s, i);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct st_tensor *t = &s->tensors[i];
 
         if (is_small(t))
             FUZZ_CHECK(!safetensors_read(s, t, 0, t->count, values, &err) &&
-                       !safetensors_writer_add(w, values, t->count, &err));
+                       !safetensors_writer_add(&w, values, t->count, &err));
     }
-    FUZZ_CHECK(!safetensors_writer_commit(w, &err));
-    safetensors_writer_close(w);
+    FUZZ_CHECK(!safetensors_writer_commit(&w, &err));
+    safetensors_writer_close(&w);
     if (!n)
         return;
     FUZZ_CHECK(!safetensors_open(&back, fuzz_path("copy"), &err) &&
-               !safetensors_verify(back, NULL, &err) && safetensors_count(back) == n);
+               !safetensors_verify(back, NULL, &err) && back->n == n);
     for (size_t i = 0; i < n; i++) {
-        const struct st_tensor *t = safetensors_at(back, i), *from = safetensors_find(s, t->name);
+        const struct st_tensor *t = &back->tensors[i], *from = safetensors_find(s, t->name);
 
         FUZZ_CHECK(from && from->count == t->count &&
                    !safetensors_read(back, t, 0, t->count, again, &err));
@@ -128,9 +128,9 @@ static int one(const uint8_t *bytes, size_t n)
     if (rc)
         return fuzz_refused(rc, &err);
     FUZZ_CHECK(!safetensors_find(s, "secret"));
-    for (size_t i = 0; i < safetensors_count(s); i++) {
-        FUZZ_CHECK(safetensors_find(s, safetensors_at(s, i)->name) == safetensors_at(s, i));
-        read_ends(s, safetensors_at(s, i));
+    for (size_t i = 0; i < s->n; i++) {
+        FUZZ_CHECK(safetensors_find(s, s->tensors[i].name) == &s->tensors[i]);
+        read_ends(s, &s->tensors[i]);
     }
     rc = safetensors_verify(s, NULL, &err);
     if (rc)
