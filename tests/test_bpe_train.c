@@ -47,8 +47,8 @@ static int train(struct tokenizer **t, size_t vocab, int times)
 
     assert_int_equal(bpe_train_open(&b, &e), 0);
     for (int i = 0; i < times; i++)
-        assert_int_equal(bpe_train_file(b, path, &e), 0);
-    rc = bpe_train_finish(b, vocab, t, &e);
+        assert_int_equal(bpe_train_file(b, path, NULL, &e), 0);
+    rc = bpe_train_finish(b, vocab, t, NULL, &e);
     bpe_train_close(b);
     return rc;
 }
@@ -186,7 +186,7 @@ static void test_limits(void **state)
     assert_int_equal(train(&t, 257, 1), 0); // bytes alone
     tokenizer_close(t);
     assert_int_equal(bpe_train_open(&b, &e), 0);
-    assert_int_equal(bpe_train_file(b, "/nonexistent/file", &e), -ENOENT);
+    assert_int_equal(bpe_train_file(b, "/nonexistent/file", NULL, &e), -ENOENT);
     bpe_train_close(b);
     bpe_train_close(NULL);
 }

@@ -150,14 +150,12 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
         rc = bpe_train_open(&b, err);
     for (size_t i = 0; i < n && !rc; i++) {
         w = work_begin(events, "reading %s", texts[i]);
-        bpe_train_watch(b, &w);
-        rc = bpe_train_file(b, texts[i], err);
+        rc = bpe_train_file(b, texts[i], &w, err);
         work_end(events);
     }
     if (!rc) {
         w = work_begin(events, "training a tokenizer");
-        bpe_train_watch(b, &w);
-        rc = bpe_train_finish(b, vocab, &tok, err);
+        rc = bpe_train_finish(b, vocab, &tok, &w, err);
         work_end(events);
     }
     if (!rc)

@@ -48,7 +48,7 @@ int db_fail(struct db *db, const char *doing, struct err *err)
 
 /* ---- statements ---- */
 
-sqlite3_stmt *db_known(struct db *db, const char *text)
+static sqlite3_stmt *db_known(struct db *db, const char *text)
 {
     int i = 0;
 
@@ -82,19 +82,24 @@ static int db_bind(sqlite3_stmt *st, const char *types, va_list ap)
     return rc;
 }
 
-static int step_first(struct db *db, sqlite3_stmt **out, const char *text, const char *types,
-                   va_list ap)
+static int stepped(struct db *db, int got, const char *doing, struct err *err)
 {
-    sqlite3_stmt *st = *out = db_known(db, text);
+    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+}
 
-    return !st || db_bind(st, types, ap) ? SQLITE_ERROR : sqlite3_step(st);
+static int row_v(struct db *db, sqlite3_stmt **row, const char *text, const char *doing,
+                 struct err *err, const char *types, va_list ap)
+{
+    sqlite3_stmt *st = *row = db_known(db, text);
+
+    return stepped(db, !st || db_bind(st, types, ap) ? SQLITE_ERROR : sqlite3_step(st), doing, err);
 }
 
 int db_run_v(struct db *db, const char *text, const char *doing, struct err *err,
              const char *types, va_list ap)
 {
     sqlite3_stmt *st;
-    int rc = step_first(db, &st, text, types, ap) == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+    int           rc = row_v(db, &st, text, doing, err, types, ap);
 
     sqlite3_reset(st);
     return rc;
@@ -104,10 +109,10 @@ int db_run(struct db *db, const char *text, const char *doing, struct err *err, 
            ...)
 {
     va_list ap;
-    int     rc;
 
     va_start(ap, types);
-    rc = db_run_v(db, text, doing, err, types, ap);
+    int rc = db_run_v(db, text, doing, err, types, ap);
+
     va_end(ap);
     return rc;
 }
@@ -116,19 +121,17 @@ int db_row(struct db *db, sqlite3_stmt **row, const char *text, const char *doin
            const char *types, ...)
 {
     va_list ap;
-    int     got;
 
     va_start(ap, types);
-    got = step_first(db, row, text, types, ap);
+    int got = row_v(db, row, text, doing, err, types, ap);
+
     va_end(ap);
-    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+    return got;
 }
 
 int db_next(struct db *db, sqlite3_stmt *row, const char *doing, struct err *err)
 {
-    int got = sqlite3_step(row);
-
-    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : db_fail(db, doing, err);
+    return stepped(db, sqlite3_step(row), doing, err);
 }
 
 int db_put(struct db *db, const char *text, const char *doing, struct err *err, const char *types,

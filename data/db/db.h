@@ -20,11 +20,10 @@ struct db {
 /* The sentence of SQLite's last error while `doing` something; returns its -errno. */
 int db_fail(struct db *db, const char *doing, struct err *err);
 
-/* Statements are prepared once and known by their text, which stays where it is: db_known, NULL on
- * failure. A letter of `types` for each value: i int, u uint64_t or int64_t, d double, t const char
- * *. db_run: one that gives no rows. db_row: to the first row, *row, and db_next on from there: 1,
- * or 0 if there is none; the caller resets it. */
-sqlite3_stmt *db_known(struct db *db, const char *text);
+/* Statements are prepared once and known by their text, which stays where it is. A letter of
+ * `types` for each value: i int, u uint64_t or int64_t, d double, t const char *. db_run: one that
+ * gives no rows. db_row: to the first row, *row, and db_next on from there: 1, or 0 if there is
+ * none; the caller resets it. */
 int db_run(struct db *db, const char *text, const char *doing, struct err *err, const char *types,
            ...);
 int db_run_v(struct db *db, const char *text, const char *doing, struct err *err,

@@ -217,8 +217,9 @@ int schema_upgrade(struct db *db, int version, int read_only, struct err *err)
     rc = rc ? rc : state_columns(db, read_only, err);
     rc = rc ? rc : add_sums(db, "steps", read_only, err);
     rc = rc ? rc : add_sums(db, "evals", read_only, err);
-    rc = rc ? rc : db_exec(db, upgrading, err, "CREATE %s" COMMITS ";"
-                           "INSERT INTO commits VALUES (0); %sCOMMIT", read_only ? "TEMP TABLE " : "TABLE main.",
+    rc = rc ? rc : db_exec(db, upgrading, err, "CREATE %s" COMMITS "; %s"
+                           "INSERT INTO commits VALUES (0); COMMIT",
+                           read_only ? "TEMP TABLE " : "TABLE main.",
                            read_only ? "" : "PRAGMA user_version=3;");
     if (rc && !sqlite3_get_autocommit(db->sql))
         sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);

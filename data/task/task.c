@@ -147,29 +147,24 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
 /* ---- one's own ---- */
 
 struct own_task {
-    struct task  task;   // first: what the caller holds
-    json_t      *labels; // an object of which they are the keys
-    const char **text;   // the keys, sorted
-};
-
-struct own_scan {
-    json_t *labels;
-    int     asked;          // for regression
-    int     numbers, whole; // every label so far is one
-    int     many;           // more than OWN_MAX_LABELS
+    struct task  task;           // first: what the caller holds
+    json_t      *labels;         // an object of which they are the keys
+    const char **text;           // the keys, sorted
+    int          asked;          // for regression
+    int          numbers, whole; // every label so far is one
+    int          many;           // more than OWN_MAX_LABELS
 };
 
 static int own_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    struct own_scan *s = ctx;
-    float            value;
-    int              number;
+    struct own_task *s = ctx;
 
     if (!row->label)
         return label_missing(row, err);
     if (!*row->label)
         return err_misuse(err, "%s:%zu: the label is empty", row->path, row->line);
-    number = task_number(row->label, &value);
+    int number = task_number(row->label, NULL);
+
     if (s->asked && !number)
         return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs",
                           row->path, row->line, row->label);
@@ -196,18 +191,17 @@ static int own_by_name(const void *a, const void *b)
 }
 
 /* What the labels make of the task. */
-static int own_settle(struct own_task *o, const struct own_scan *s, const char *path,
-                      struct err *err)
+static int own_settle(struct own_task *o, const char *path, struct err *err)
 {
     const char *label;
     json_t     *v;
     size_t      n = 0;
 
-    if (s->asked || (s->numbers && !s->whole)) {
+    if (o->asked || (o->numbers && !o->whole)) {
         o->task = task_custom(NULL, 1);
         return 0;
     }
-    if (s->many)
+    if (o->many)
         return err_misuse(err, "%s has more than %u different labels: is its column label what it "
                           "says?", path, OWN_MAX_LABELS);
     o->text = calloc(json_object_size(o->labels), sizeof *o->text);
@@ -218,7 +212,7 @@ static int own_settle(struct own_task *o, const struct own_scan *s, const char *
     if (n < 2)
         return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two",
                           path, o->text[0]);
-    qsort(o->text, n, sizeof *o->text, s->whole ? own_by_number : own_by_name);
+    qsort(o->text, n, sizeof *o->text, o->whole ? own_by_number : own_by_name);
     o->task = task_custom(o->text, n);
     return 0;
 }
@@ -238,16 +232,15 @@ int task_own(struct task **out, const char *path, const struct task_names *names
              struct err *err)
 {
     struct own_task *o = calloc(1, sizeof *o);
-    struct own_scan  s = { .asked = regression, .numbers = 1, .whole = 1 };
-    int              rc;
 
     *out = NULL;
-    if (!o || !(s.labels = o->labels = json_object())) {
-        free(o);
+    if (!o)
         return err_set(err, -ENOMEM, "no memory for the task of %s", path);
-    }
-    rc = task_read_own(path, names, 0, own_row, &s, err);
-    rc = rc ? rc : own_settle(o, &s, path, err);
+    *o = (struct own_task){ .labels = json_object(), .asked = regression, .numbers = 1,
+                            .whole = 1 };
+    int rc = task_read_own(path, names, 0, own_row, o, err);
+
+    rc = rc ? rc : own_settle(o, path, err);
     if (rc)
         task_own_free(&o->task);
     else

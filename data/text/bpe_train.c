@@ -39,7 +39,6 @@ struct slots { uint32_t *slot; size_t n; }; // a hash table: 1 + the number of a
 struct bpe_train {
     struct pretoken    *pre;
     struct err         *err; // of the call that runs
-    const struct watch *watch;
     char               *piece;
     char               *arena;
     size_t              n_arena, cap_arena;
@@ -151,7 +150,8 @@ int bpe_train_open(struct bpe_train **out, struct err *err)
     return rc;
 }
 
-int bpe_train_file(struct bpe_train *b, const char *path, struct err *err)
+int bpe_train_file(struct bpe_train *b, const char *path, const struct watch *watch,
+                   struct err *err)
 {
     struct pretoken_to to = { count_word, b };
     uint64_t           size;
@@ -165,16 +165,11 @@ int bpe_train_file(struct bpe_train *b, const char *path, struct err *err)
 
         rc = file_pread(fd, b->piece, n, off, path, err);
         rc = rc ? rc : pretoken_feed(b->pre, b->piece, n, 0, &to, err);
-        rc = rc ? rc : watch_look(b->watch, off + n, size, err);
+        rc = rc ? rc : watch_look(watch, off + n, size, err);
     }
     rc = rc ? rc : pretoken_feed(b->pre, NULL, 0, 1, &to, err);
     close(fd);
     return rc;
-}
-
-void bpe_train_watch(struct bpe_train *b, const struct watch *watch)
-{
-    b->watch = watch;
 }
 
 void bpe_train_close(struct bpe_train *b)
@@ -334,7 +329,7 @@ static int pair_merge(struct bpe_train *b, uint64_t pair, uint32_t id)
 }
 
 /* Bytes of the words become symbols, in GPT-2's order, and their pairs are counted. */
-static int symbols_make(struct bpe_train *b)
+static int symbols_make(struct bpe_train *b, const struct watch *watch)
 {
     struct byte_map m;
     uint32_t        id[256];
@@ -352,12 +347,13 @@ static int symbols_make(struct bpe_train *b)
         for (uint32_t i = 0; i < t->n; i++)
             t->symbols[i] = id[(unsigned char)b->arena[t->arena + i]];
         rc = pairs_add(b, (uint32_t)w, 1);
-        rc = rc ? rc : watch_look(b->watch, 0, 0, b->err);
+        rc = rc ? rc : watch_look(watch, 0, 0, b->err);
     }
     return rc ? rc : pairs_push(b, 0);
 }
 
-int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, struct err *err)
+int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
+                     const struct watch *watch, struct err *err)
 {
     uint32_t (*merges)[2];
     size_t   n_merges = vocab - 257;
@@ -370,7 +366,8 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
                           "are possible", vocab, TOKENIZER_MAX_VOCAB);
     assert(!b->pairs);
     merges = malloc((n_merges + 1) * sizeof *merges);
-    rc = merges ? symbols_make(b) : err_set(err, -ENOMEM, "no memory for %zu merges", n_merges);
+    rc = merges ? symbols_make(b, watch)
+                : err_set(err, -ENOMEM, "no memory for %zu merges", n_merges);
     for (size_t r = 0; !rc && r < n_merges; r++) {
         uint64_t pair = 0;
         int      found = pair_pop(b, &pair);
@@ -384,7 +381,7 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, 
         merges[r][0] = (uint32_t)(pair >> 32);
         merges[r][1] = (uint32_t)pair;
         rc = pair_merge(b, pair, (uint32_t)(256 + r));
-        rc = rc ? rc : watch_look(b->watch, r + 1, n_merges, err);
+        rc = rc ? rc : watch_look(watch, r + 1, n_merges, err);
     }
     rc = rc ? rc : tokenizer_from_merges(out, (const uint32_t(*)[2])merges, n_merges, err);
     free(merges);

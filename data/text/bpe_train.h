@@ -11,12 +11,12 @@ struct bpe_train;
 
 int  bpe_train_open(struct bpe_train **out, struct err *err);
 /* Count the pre-tokens of one more text file (UTF-8). Read in pieces. */
-int  bpe_train_file(struct bpe_train *b, const char *path, struct err *err);
+int  bpe_train_file(struct bpe_train *b, const char *path, const struct watch *watch,
+                    struct err *err);
 /* Train to `vocab` ids in all: 256 bytes, vocab - 257 merges, <|endoftext|>. Refused if the text
  * yields fewer. */
-int  bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out, struct err *err);
-/* Who looks at both of them (watch.h), until closed; watch is borrowed. */
-void bpe_train_watch(struct bpe_train *b, const struct watch *watch);
+int  bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
+                      const struct watch *watch, struct err *err);
 void bpe_train_close(struct bpe_train *b);
 
 #endif

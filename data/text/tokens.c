@@ -19,8 +19,10 @@
 #define MIB               ((size_t)1 << 20)
 #define PIECE_IDS         4096u
 
-#define PART  ((size_t)1 << 16)
-#define PARTS (MIB / PART)
+#define PART ((size_t)1 << 16)
+
+/* sum: expected; parts: of its parts, once it was as expected. */
+struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 
 /* ---- what a file is ---- */
 
@@ -154,9 +156,7 @@ void tokens_close(struct tokens *t)
     if (t->fd >= 0)
         close(t->fd);
     free(t->path);
-    free(t->sums);
-    free(t->checked);
-    free(t->parts);
+    free(t->mibs);
     free(t->mib);
     free(t);
 }
@@ -200,20 +200,13 @@ int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *
     if (n != tokens_sums(t))
         return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for "
                        "it: it was changed since it was first used", t->path, tokens_sums(t), n);
-    free(t->sums);
-    free(t->checked);
-    free(t->parts);
-    t->sums = malloc((n + 1) * sizeof *sums);
-    t->checked = calloc(n + 1, 1);
-    t->parts = calloc(n + 1, PARTS * sizeof *t->parts);
+    free(t->mibs);
+    t->mibs = calloc(n + 1, sizeof *t->mibs);
     t->held_bytes = 0;
-    if (!t->sums || !t->checked || !t->parts) {
-        free(t->sums);
-        t->sums = NULL;
+    if (!t->mibs)
         return err_set(err, -ENOMEM, "no memory for the checksums of %s", t->path);
-    }
-    if (n)
-        memcpy(t->sums, sums, n * sizeof *sums);
+    for (size_t i = 0; i < n; i++)
+        t->mibs[i].sum = sums[i];
     return 0;
 }
 
@@ -223,19 +216,19 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     size_t   n = mib_bytes(t, i);
     uint32_t sum;
 
-    assert(t->sums && i < tokens_sums(t));
+    assert(t->mibs && i < tokens_sums(t));
     int rc = tokens_sum(t, at, n, &sum, err);
 
-    if (!rc && sum != t->sums[i])
+    if (!rc && sum != t->mibs[i].sum)
         rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
-                     " has checksum %08x, recorded is %08x", t->path, at, sum, t->sums[i]);
+                     " has checksum %08x, recorded is %08x", t->path, at, sum, t->mibs[i].sum);
     if (rc)
         return rc;
     t->held = at;
     t->held_bytes = n;
     for (size_t k = 0; k * PART < n; k++)
-        t->parts[i * PARTS + k] = crc32c(0, t->mib + k * PART, size_min(n - k * PART, PART));
-    t->checked[i] = 1;
+        t->mibs[i].parts[k] = crc32c(0, t->mib + k * PART, size_min(n - k * PART, PART));
+    t->mibs[i].checked = 1;
     return 0;
 }
 
@@ -243,21 +236,20 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
  * first touched; from then on it is enough to read a part and compare that. */
 static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
 {
-    size_t   k = (size_t)(off / PART);
-    uint64_t at = (uint64_t)k * PART;
+    uint64_t at = off / PART * PART;
     size_t   n = size_min(t->size - at, PART);
     uint32_t sum;
 
     if (off >= t->held && off - t->held < t->held_bytes)
         return 0;
-    if (!t->checked[off / MIB])
+    if (!t->mibs[off / MIB].checked)
         return tokens_verify(t, (size_t)(off / MIB), err);
-    int rc = tokens_sum(t, at, n, &sum, err);
+    uint32_t had = t->mibs[off / MIB].parts[off % MIB / PART];
+    int      rc = tokens_sum(t, at, n, &sum, err);
 
-    if (!rc && sum != t->parts[k])
+    if (!rc && sum != had)
         rc = err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
-                     "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum,
-                     t->parts[k]);
+                     "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum, had);
     t->held = at;
     t->held_bytes = rc ? 0 : n;
     return rc;
@@ -267,7 +259,7 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
 static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n,
                         struct err *err)
 {
-    if (!t->sums)
+    if (!t->mibs)
         return file_pread(t->fd, raw, n, off, t->path, err);
     for (size_t part; n > 0; raw += part, off += part, n -= part) {
         int rc = tokens_hold(t, off, err);

@@ -22,10 +22,8 @@ struct tokens {
     int            fd;
     uint64_t       size;     // bytes of the file
     uint64_t       data_off; // of id 0
-    uint32_t      *sums;     // expected, one per MiB; NULL: unchecked
-    unsigned char *checked;  // per MiB: 1 once it was as expected
-    uint32_t      *parts;    // of those: sums of their parts
-    unsigned char *mib;      // buffer of one MiB
+    struct mib    *mibs;     // what is expected of each MiB; NULL: unchecked
+    unsigned char *mib;      // buffer of one
     uint64_t       held;     // what of the file is in it, as expected
     size_t         held_bytes;
 };
