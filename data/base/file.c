@@ -216,20 +216,17 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err)
     struct stat st;
     int f = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666), rc = -errno;
 
-    *fd = -1;
     if (f < 0) {
+        *fd = -1;
         if (!lstat(path, &st) && !S_ISREG(st.st_mode))
             return stat_check_own(path, &st, 0, err);
         return err_set(err, rc, "open %s: %s", path, strerror(-rc));
     }
-    if (fstat(f, &st))
-        rc = err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    else
-        rc = stat_check_own(path, &st, 1, err);
+    rc = fstat(f, &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
+                       : stat_check_own(path, &st, 1, err);
     if (rc)
         close(f);
-    else
-        *fd = f;
+    *fd = rc ? -1 : f;
     return rc;
 }
 
@@ -255,28 +252,20 @@ int file_open_device(const char *path, int flags)
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
 {
     struct stat st;
-    int         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not block
+    int         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; // a FIFO must not block
 
-    if (f < 0) {
-        int rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
-
+    if (f < 0 || fstat(f, &st)) {
+        rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)
             err->misuse = rc == -ENOENT; // a name that is wrong
-        return rc;
+    } else if (!S_ISREG(st.st_mode)) {
+        rc = err_misuse(err, "%s is not a regular file", path);
     }
-    if (fstat(f, &st)) {
-        int rc = err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-
+    if (rc && f >= 0)
         close(f);
-        return rc;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        close(f);
-        return err_misuse(err, "%s is not a regular file", path);
-    }
-    *fd = f;
-    *size = (uint64_t)st.st_size;
-    return 0;
+    *fd = rc ? -1 : f;
+    *size = rc ? 0 : (uint64_t)st.st_size;
+    return rc;
 }
 
 int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err)
@@ -291,17 +280,15 @@ int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, stru
     if (size > most)
         rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64,
                         path, size, most);
-    else if (!(*out = malloc((size_t)size + 1)))
+    else if (!(*out = calloc(1, (size_t)size + 1)))
         rc = err_set(err, -ENOMEM, "no memory for the %" PRIu64 " bytes of %s", size, path);
     else
-        rc = file_pread(fd, *out, (size_t)size, 0, path, err);
+        rc = file_pread(fd, *out, *n = (size_t)size, 0, path, err);
     close(fd);
     if (rc) {
         free(*out);
         *out = NULL;
-        return rc;
+        *n = 0;
     }
-    (*out)[size] = '\0';
-    *n = (size_t)size;
-    return 0;
+    return rc;
 }

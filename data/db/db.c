@@ -19,10 +19,8 @@ int db_fail(struct db *db, const char *doing, struct err *err)
 
     switch (code & 0xff) {
     case SQLITE_FULL:
-        return err_set(err, -ENOSPC,
-                       "%s: the disk is full (while %s); free some space and run it again; a run "
-                       "that was made goes on with --resume",
-                       p, doing);
+        return err_set(err, -ENOSPC, "%s: the disk is full (while %s); free some space and run it "
+                       "again; a run that was made goes on with --resume", p, doing);
     case SQLITE_CORRUPT:
         return err_set(err, -EBADMSG, "%s: the database is damaged (while %s: %s)", p, doing, why);
     case SQLITE_NOTADB:

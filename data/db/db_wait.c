@@ -109,16 +109,12 @@ int db_wait_busy(void *wait, int count)
 int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
 {
     if (w->given_up == -EINTR)
-        return err_stopped(err,
-                           "%s: stopped while waiting for another program that has it locked "
-                           "(while %s); a run goes on with --resume",
-                           w->path, doing);
+        return err_stopped(err, "%s: stopped while waiting for another program that has it locked "
+                           "(while %s); a run goes on with --resume", w->path, doing);
     if (!w->given_up) // where waiting could not help
-        return err_set(err, -EBUSY,
-                       "%s is locked by another program (while %s); close it and try again",
-                       w->path, doing);
-    return err_set(err, -EBUSY,
-                   "%s is locked by another program, for %.2g minutes now (while %s): let it end "
-                   "what it does there; a run goes on with --resume",
-                   w->path, (double)(clock_ns() - w->busy_ns) / 60e9, doing);
+        return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try "
+                       "again", w->path, doing);
+    return err_set(err, -EBUSY, "%s is locked by another program, for %.2g minutes now (while %s): "
+                   "let it end what it does there; a run goes on with --resume", w->path,
+                   (double)(clock_ns() - w->busy_ns) / 60e9, doing);
 }

@@ -52,9 +52,8 @@ int run_lock_note(struct run_lock *l)
         snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
     n = (int)strlen(text);
     if (l->known)
-        n += snprintf(text + n, sizeof text - (size_t)n,
-                      "boot %s\ncommits %" PRIu64 " begun %" PRIu64 " taken %" PRIu64 "\n", l->boot,
-                      l->commits, l->begun, l->taken);
+        n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\ncommits %" PRIu64 " begun %"
+                      PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
     errno = 0; // written over what is there, which takes no room on a full disk
     rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;

@@ -12,9 +12,8 @@ int runlog_begin(struct runlog *log, struct err *err)
 
     if (sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
         moved)
-        return err_set(err, -ENOENT,
-                       "%s was removed or renamed while the run used it; bring it back and go on "
-                       "with --resume", log->db.path);
+        return err_set(err, -ENOENT, "%s was removed or renamed while the run used it; bring it "
+                       "back and go on with --resume", log->db.path);
     return db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
 }
 

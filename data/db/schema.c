@@ -140,9 +140,8 @@ int schema_check(struct db *db, int *version, struct err *err)
                   " WHERE t.schema = 'main' AND (t.type = 'virtual' OR c.hidden > 0)", &foreign))
         return db_fail(db, "reading its tables", err);
     if (foreign)
-        return err_set(err, -EBADMSG,
-                       "%s: it has virtual tables or computed columns, which no siTrain run has",
-                       db->path);
+        return err_set(err, -EBADMSG, "%s: it has virtual tables or computed columns, which no "
+                       "siTrain run has", db->path);
     *version = (int)format;
     return 0;
 }

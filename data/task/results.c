@@ -89,9 +89,9 @@ static double epoch_of(const struct results *r, uint64_t steps)
     return (double)steps / (double)r->steps_per_epoch;
 }
 
-static double flops_of(const struct results *r, const struct totals *t)
+static json_t *flops_of(const struct results *r, const struct totals *t)
 {
-    return r->flops_per_token * (double)t->tokens;
+    return number(r->flops_per_token * (double)t->tokens);
 }
 
 /* What both train_results.json and the history's last row say. */
@@ -99,7 +99,7 @@ static int put_training(json_t *to, const struct results *r, const struct totals
 {
     double epoch = epoch_of(r, t->steps);
     int    bad = json_object_update_new(to, json_pack("{s:o, s:o, s:o}", "epoch", number(epoch),
-                                                      "total_flos", number(flops_of(r, t)),
+                                                      "total_flos", flops_of(r, t),
                                                       "train_loss", number(t->loss)));
 
     return bad | put_speed(to, "train", "", t->seconds, epoch * (double)r->train_samples,
@@ -142,11 +142,10 @@ static int read_history(json_t *rows, struct runlog *log, const struct results *
     uint64_t       every = r->logging_steps ? r->logging_steps : 1;
     char           sql[SQL_BYTES];
 
-    snprintf(sql, sizeof sql,
-             "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS at, NULL AS name,"
-             " avg(loss) AS value, lr, grad_norm FROM steps GROUP BY step / %" PRIu64
-             " HAVING (max(step) + 1) %% %" PRIu64 " = 0 UNION ALL SELECT step, name, value, NULL,"
-             " NULL FROM evals) ORDER BY at, name", every, every);
+    snprintf(sql, sizeof sql, "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS "
+             "at, NULL AS name, avg(loss) AS value, lr, grad_norm FROM steps GROUP BY step / %"
+             PRIu64 " HAVING (max(step) + 1) %% %" PRIu64 " = 0 UNION ALL SELECT step, name, "
+             "value, NULL, NULL FROM evals) ORDER BY at, name", every, every);
     return runlog_query(log, sql, take_history, &h, err);
 }
 
@@ -167,7 +166,7 @@ static json_t *state_make(const struct results *r, const struct totals *t)
         count(r->max_steps), "num_input_tokens_seen", count(t->tokens), "num_train_epochs",
         count(r->epochs), "save_steps", count(r->save_steps), "train_batch_size",
         count(r->train_batch), "epoch", number(epoch_of(r, t->steps)), "total_flos",
-        number(flops_of(r, t)), "is_hyper_param_search", 0, "is_local_process_zero", 1,
+        flops_of(r, t), "is_hyper_param_search", 0, "is_local_process_zero", 1,
         "is_world_process_zero", 1, "stateful_callbacks", "trial_name", "trial_params");
 }
 
@@ -217,15 +216,16 @@ static int write_parts(const char *dir, const struct results *r, const struct to
                        struct err *err)
 {
     json_t *train = json_object(), *eval = json_object(), *all = json_object();
-    int     bad = 0, rc = 0;
+    int     bad = 0;
 
     if (t)
         bad = put_training(train, r, t) |
               json_object_set_new(train, "train_samples", count(r->train_samples));
     for (size_t i = 0; i < r->n_evals; i++)
         bad |= put_eval(eval, r, i, t);
-    if (bad || json_object_update(all, train) || json_object_update(all, eval))
-        rc = no_memory(err);
+    bad = bad || json_object_update(all, train) || json_object_update(all, eval);
+    int rc = bad ? no_memory(err) : 0;
+
     if (!rc && t)
         rc = write_json(train, dir, "train_results.json", 4, err);
     if (!rc && r->n_evals)
@@ -265,18 +265,18 @@ int results_predictions(const char *path, const struct task *task, const int32_t
     char  *text = NULL;
     size_t bytes = 0;
     FILE  *f = open_memstream(&text, &bytes);
-    int    bad = !f || fputs("index\tprediction\n", f) < 0, rc;
+    int    bad = !f || fputs("index\tprediction\n", f) < 0;
 
-    for (size_t i = 0; i < n && !bad; i++) {
+    for (size_t i = 0; i < n && !bad; i++)
         if (task->n_labels > 1)
             bad = fprintf(f, "%zu\t%s\n", i, task->labels[classes[i]]) < 0;
         else if (isnan(values[i]))
             bad = fprintf(f, "%zu\tnan\n", i) < 0;
         else
             bad = fprintf(f, "%zu\t%.3f\n", i, (double)values[i]) < 0;
-    }
     bad |= f && fclose(f);
-    rc = bad ? no_memory(err) : file_write_whole(path, text, bytes, err);
+    int rc = bad ? no_memory(err) : file_write_whole(path, text, bytes, err);
+
     free(text);
     return rc;
 }

@@ -98,19 +98,6 @@ static const char *label_list(const struct task *t, char *out, size_t size)
     return out;
 }
 
-/* The class, or n_labels. */
-static size_t label_class(const struct task *t, const char *text)
-{
-    char number[24];
-
-    for (size_t i = 0; i < t->n_labels; i++) {
-        snprintf(number, sizeof number, "%zu", i);
-        if (strcmp(text, t->coded ? number : t->labels[i]) == 0)
-            return i;
-    }
-    return t->n_labels;
-}
-
 static int label_missing(const struct task_row *row, struct err *err)
 {
     const char *or_named = ", or the one that --label-column names; the file has ";
@@ -123,8 +110,7 @@ static int label_missing(const struct task_row *row, struct err *err)
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
                struct err *err)
 {
-    char   known[512];
-    size_t class;
+    char known[512], number[24];
 
     *label = 0;
     *value = 0;
@@ -136,12 +122,15 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
         return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path,
                           row->line, row->label, t->title);
     }
-    class = label_class(t, row->label);
-    if (class == t->n_labels)
-        return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path,
-                          row->line, row->label, label_list(t, known, sizeof known));
-    *label = (int32_t)class;
-    return 0;
+    for (size_t i = 0; i < t->n_labels; i++) {
+        snprintf(number, sizeof number, "%zu", i);
+        if (strcmp(row->label, t->coded ? number : t->labels[i]) == 0) {
+            *label = (int32_t)i;
+            return 0;
+        }
+    }
+    return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path,
+                      row->line, row->label, label_list(t, known, sizeof known));
 }
 
 /* ---- one's own ---- */

@@ -11,12 +11,15 @@
 #include "data/base/dtype.h"
 #include "data/base/file.h"
 #include "data/base/grow.h"
+#include "data/base/json.h"
 #include "data/base/round.h"
-#include "data/tensors/safetensors_parts.h"
+#include "data/tensors/safetensors.h"
 
+#include <assert.h>
 #include <unistd.h>
 
-#define MAX_SHARDS 10000u
+#define MAX_SHARDS       10000u
+#define MAX_HEADER_BYTES 100000000u // the reference implementation's limit
 
 struct st_file {
     int      fd;
@@ -98,7 +101,7 @@ static int st_by_place(const void *a, const void *b)
  * and what it stands for with it. */
 static int st_keys_check(const struct st_file *f, const json_t *meta, struct err *err)
 {
-    static const char *const ours[] = { SUMS_KEY, HEADER_KEY };
+    static const char *const ours[] = { ST_SUMS_KEY, ST_HEADER_KEY };
     const char              *key;
     json_t                  *v;
 
@@ -120,14 +123,14 @@ static int st_keys_check(const struct st_file *f, const json_t *meta, struct err
 static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta,
                            struct err *err)
 {
-    const char *recorded = json_string_value(json_object_get(meta, HEADER_KEY));
+    const char *recorded = json_string_value(json_object_get(meta, ST_HEADER_KEY));
     char       *digits, found[9];
 
     if (!recorded)
         return 0;
-    digits = memmem(text, n, HEADER_MARK, strlen(HEADER_MARK));
-    if (digits && (size_t)(text + n - digits) >= strlen(HEADER_MARK HEADER_ZEROS))
-        memcpy(digits + strlen(HEADER_MARK), HEADER_ZEROS, strlen(HEADER_ZEROS));
+    digits = memmem(text, n, ST_HEADER_MARK, strlen(ST_HEADER_MARK));
+    if (digits && (size_t)(text + n - digits) >= strlen(ST_HEADER_MARK ST_HEADER_ZEROS))
+        memcpy(digits + strlen(ST_HEADER_MARK), ST_HEADER_ZEROS, strlen(ST_HEADER_ZEROS));
     snprintf(found, sizeof found, "%08x", crc32c(0, text, n));
     if (!digits || strcmp(found, recorded))
         return err_set(err, -EIO, "%s is corrupt: its header of %zu bytes has checksum %s, written "
@@ -140,7 +143,7 @@ static int st_header_check(const struct st_file *f, char *text, size_t n, const 
  * __metadata__ holds only strings. */
 static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 {
-    const json_t *sums = json_object_get(meta, SUMS_KEY);
+    const json_t *sums = json_object_get(meta, ST_SUMS_KEY);
     char          what[512];
 
     if (!json_is_object(meta))
@@ -149,7 +152,7 @@ static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 
     if (rc || !json_is_string(sums))
         return rc;
-    snprintf(what, sizeof what, "%s of %s", SUMS_KEY, f->path);
+    snprintf(what, sizeof what, "%s of %s", ST_SUMS_KEY, f->path);
     return json_parse(&f->sums, json_string_value(sums), json_string_length(sums), what, err);
 }
 
@@ -424,7 +427,7 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
 
     if (!hex || t->dtype == ST_OTHER)
         return err_set(err, -EIO, "%s: tensor %s has no checksum in %s, though siTrain wrote one "
-                       "for each it wrote", f->path, t->name, SUMS_KEY);
+                       "for each it wrote", f->path, t->name, ST_SUMS_KEY);
     for (uint64_t done = 0, part; done < t->bytes; done += part) {
         part = size_min(t->bytes - done, ST_PIECE);
         int rc = file_pread(f->fd, s->piece, part, t->offset + done, f->path, err);
@@ -456,7 +459,7 @@ int safetensors_verify(struct safetensors *s, const struct watch *watch, struct 
 
             if (!t || t->file != i)
                 return err_set(err, -EIO, "%s: tensor %s is gone, though %s has its checksum",
-                               f->path, name, SUMS_KEY);
+                               f->path, name, ST_SUMS_KEY);
         }
     }
     int rc = 0;

@@ -21,6 +21,13 @@ struct st_tensor {
 
 enum { ST_PIECE = 1 << 16 };
 
+/* Keys of siTrain's own in __metadata__; what the header's 8 hex digits follow, and what they are
+ * while they are computed. */
+#define ST_SUMS_KEY     "sitrain.crc32c"
+#define ST_HEADER_KEY   "sitrain.header"
+#define ST_HEADER_MARK  "\"" ST_HEADER_KEY "\":\""
+#define ST_HEADER_ZEROS "00000000"
+
 /* An open model. Others may read what stands before `files`. */
 struct safetensors {
     struct st_tensor *tensors; // (n), by name

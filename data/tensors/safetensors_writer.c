@@ -4,13 +4,14 @@
  * with room for them as the first values come (its length does not depend on them), and written
  * again at commit. Only the declarations and a buffer are held in memory; the file has a temporary
  * name until commit (data/base/append.h). Divisions: opening and declaring; the header; values. */
-#include "data/tensors/safetensors_parts.h"
-
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
 #include "data/base/grow.h"
+#include "data/base/json.h"
 #include "data/base/round.h"
+#include "data/tensors/safetensors.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* ---- opening and declaring ---- */
@@ -80,7 +81,7 @@ static char *st_header_text(const struct safetensors_writer *w)
     if (inner && !bad)
         bad |= json_object_set_new(root, "__metadata__",
                                    json_pack("{s:s, s:s, s:s}", "format", "pt",
-                                             HEADER_KEY, HEADER_ZEROS, SUMS_KEY, inner));
+                                             ST_HEADER_KEY, ST_HEADER_ZEROS, ST_SUMS_KEY, inner));
     for (size_t i = 0; i < w->n; i++)
         bad |= json_object_set_new(root, w->tensors[i].name, st_entry(w, &w->tensors[i], &off));
     if (inner && !bad)
@@ -98,7 +99,7 @@ static void header_fill(char *padded, size_t n, const char *text)
 
     snprintf(padded, n + 1, "%-*s", (int)n, text);
     snprintf(sum, sizeof sum, "%08x", crc32c(0, padded, n));
-    memcpy(strstr(padded, HEADER_MARK) + strlen(HEADER_MARK), sum, 8);
+    memcpy(strstr(padded, ST_HEADER_MARK) + strlen(ST_HEADER_MARK), sum, 8);
 }
 
 /* Write length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
