@@ -62,9 +62,7 @@ struct check {
 
 /* ---- what is said ---- */
 
-static void remark(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void remark(const char *fmt, ...)
+static void __attribute__((format(printf, 1, 2))) remark(const char *fmt, ...)
 {
     va_list ap;
 
@@ -76,27 +74,20 @@ static void remark(const char *fmt, ...)
     fputc('\n', stderr);
 }
 
-static void damage(void *ctx, const char *sentence)
+static void say_state(void *ctx, int is_damage, const char *sentence)
 {
-    struct check *c = ctx;
-
-    c->damaged++;
+    ((struct check *)ctx)->damaged += is_damage != 0;
     remark("%s", sentence);
 }
 
-static void say_state(void *ctx, int is_damage, const char *sentence)
+static void damage(void *ctx, const char *sentence)
 {
-    if (is_damage)
-        damage(ctx, sentence);
-    else
-        remark("%s", sentence);
+    say_state(ctx, 1, sentence);
 }
 
 /* A line of the table: a kind, what there is of it, its bytes. */
-static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
+static void __attribute__((format(printf, 4, 5)))
+line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
 {
     char    text[SESSION_PATH + 128], size[32];
     va_list ap;
@@ -146,18 +137,6 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
     c->mended += c->mend && db->steps < next_step;
 }
 
-static void say_states(struct check *c, const char *kind, const struct verify_count *n)
-{
-    char damaged[48] = "", mended[48] = "";
-
-    if (n->damaged)
-        snprintf(damaged, sizeof damaged, ", %" PRIu64 " damaged", n->damaged);
-    if (n->mended)
-        snprintf(mended, sizeof mended, ", %" PRIu64 " made again", n->mended);
-    if (n->n || n->damaged)
-        line(c, kind, n->bytes, "%" PRIu64 "%s%s", n->n, damaged, mended);
-}
-
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
     struct watch  w = work_begin(&say_events, "checking the states of %s", c->o->what);
@@ -167,10 +146,16 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     work_end(&say_events);
     for (size_t k = 0; k < VERIFY_KINDS; k++) {
         const struct verify_count *n = &v.count[k];
+        char                       damaged[48] = "", mended[48] = "";
 
         c->mended += n->mended;
         c->masters |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
-        say_states(c, verify_names[k], n);
+        if (n->damaged)
+            snprintf(damaged, sizeof damaged, ", %" PRIu64 " damaged", n->damaged);
+        if (n->mended)
+            snprintf(mended, sizeof mended, ", %" PRIu64 " made again", n->mended);
+        if (n->n || n->damaged)
+            line(c, verify_names[k], n->bytes, "%" PRIu64 "%s%s", n->n, damaged, mended);
     }
     if (rc)
         return rc;
@@ -243,17 +228,17 @@ static int check_tokenizer(struct check *c, struct err *err)
 {
     char              path[SESSION_PATH + 16];
     struct tokenizer *t = NULL;
-    int               rc = 0;
+    int               rc;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (tokenise_has_files(path)) {
-        rc = tokenizer_open(&t, path, err);
-        if (!rc)
-            line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
-    } else if (settings_has(c->s.log, "endoftext")) {
-        rc = err_set(err, -ENOENT, "%s: no tokenizer there, though this run was made with one",
-                     path);
-    }
+    if (!tokenise_has_files(path))
+        return !settings_has(c->s.log, "endoftext")
+                   ? 0
+                   : err_set(err, -ENOENT,
+                             "%s: no tokenizer there, though this run was made with one", path);
+    rc = tokenizer_open(&t, path, err);
+    if (!rc)
+        line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
     tokenizer_close(t);
     return rc;
 }
@@ -289,17 +274,16 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const tokens[] = { "data", "eval" };
-    static const char *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
+    // of tokens, and of examples
+    static const char *const files[] = { "data", "eval",
+                                         "train", "dev", "dev_mm", "test", "test_mm" };
     struct runlog_check      db;
     int                      rc = part_over(c, check_database(c, &db, err), err);
 
     if (!rc)
         rc = part_over(c, check_states(c, &db, err), err);
-    for (size_t i = 0; i < sizeof tokens / sizeof *tokens && !rc; i++)
-        rc = part_over(c, check_tokens(c, tokens[i], err), err);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples && !rc; i++)
-        rc = part_over(c, check_examples(c, examples[i], err), err);
+    for (size_t i = 0; i < sizeof files / sizeof *files && !rc; i++)
+        rc = part_over(c, (i < 2 ? check_tokens : check_examples)(c, files[i], err), err);
     if (!rc)
         rc = part_over(c, check_tokenizer(c, err), err);
     return rc ? rc : check_exports(c, err);
@@ -396,19 +380,15 @@ static int check_folder(struct check *c, struct err *err)
 {
     struct hf          *hf = NULL;
     struct safetensors *st = NULL;
-    struct watch         w;
-    int                 rc;
+    struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
+    int                 rc = hf_open(&hf, c->o->what, &w, err); // verifies
 
-    w = work_begin(&say_events, "checking %s", c->o->what);
-    rc = hf_open(&hf, c->o->what, &w, err); // verifies
     work_end(&say_events);
     if (!rc)
         rc = safetensors_open(&st, c->o->what, err);
     if (!rc)
         line(c, "tensors", st->bytes, "%zu%s", st->n,
-             st->summed ? ""
-                                    : ", without checksums of siTrain: "
-                                      "their structure alone was checked");
+             st->summed ? "" : ", without checksums of siTrain: their structure alone was checked");
     safetensors_close(st);
     if (!rc) {
         struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};

@@ -29,50 +29,23 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* ---- small files of the kernel ---- */
-
-/* The first line of a file, without blanks at its end; "" if it cannot be read. */
-static const char *line_of(char *buf, size_t size, const char *path)
-{
-    FILE  *f = fopen(path, "r");
-    size_t n;
-
-    buf[0] = '\0';
-    if (f && !fgets(buf, (int)size, f))
-        buf[0] = '\0';
-    if (f)
-        fclose(f);
-    for (n = strlen(buf); n && (buf[n - 1] == '\n' || buf[n - 1] == ' '); n--)
-        buf[n - 1] = '\0';
-    return buf;
-}
-
-/* ---- processor and memory ---- */
-
-static int has_word(const char *text, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const char *p = text; (p = strstr(p, word)); p += len)
-        if ((p == text || p[-1] == ' ') && (p[len] == ' ' || !p[len]))
-            return 1;
-    return 0;
-}
-
 static void print_cpu(void)
 {
     static const char *const features[] = { "avx2", "fma", "f16c", "avx512f", "avx512bw",
                                             "avx512_vnni", "avx512_bf16", "amx_bf16" };
-    char                     name[256], flags[8192];
+    char                     name[256], word[32], flags[8192] = " ";
     cpu_set_t                set;
     int                      threads = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
 
     machine_cpu(name, sizeof name);
-    machine_field(flags, sizeof flags, "/proc/cpuinfo", "flags");
+    machine_field(flags + 1, sizeof flags - 2, "/proc/cpuinfo", "flags");
     printf("Processor\n  %s, %d threads for this process\n  features:", name, threads);
-    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
-        if (has_word(flags, features[i]))
+    strcat(flags, " ");
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+        snprintf(word, sizeof word, " %s ", features[i]);
+        if (strstr(flags, word))
             printf(" %s", features[i]);
+    }
     printf("\n");
 }
 
@@ -86,7 +59,7 @@ static void print_memory(void)
 
     printf("\nMemory\n  %s", opt_size_text(size, sizeof size, total));
     printf(", %s available", opt_size_text(size, sizeof size, left));
-    line_of(text, sizeof text, "/sys/fs/cgroup/memory.max");
+    machine_field(text, sizeof text, "/sys/fs/cgroup/memory.max", "");
     if (text[0] >= '0' && text[0] <= '9')
         printf(", limited to %s for this control group",
                opt_size_text(size, sizeof size, strtod(text, NULL)));
@@ -96,28 +69,17 @@ static void print_memory(void)
     printf("\n");
 }
 
-/* ---- engines ---- */
-
-static void print_engine(size_t e)
+static void print_engine(size_t e, enum dtype dtype)
 {
-    static const enum dtype dtypes[] = { DT_F32, DT_BF16 };
+    struct matmul_shape shape = { .form = MATMUL_NN, .m = 64, .n = 64, .k = 64, .ab_dt = dtype };
+    struct matmul      *mm = NULL;
+    char                why[256] = "";
+    int rc = matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, why, sizeof why);
 
-    for (size_t i = 0; i < 2; i++) {
-        struct matmul_shape shape = {
-            .form = MATMUL_NN, .m = 64, .n = 64, .k = 64, .ab_dt = dtypes[i]
-        };
-        struct matmul      *mm = NULL;
-        char                why[256] = "";
-        int                 rc =
-            matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, why, sizeof why);
-
-        printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtype_name(dtypes[i]),
-               rc ? why : matmul_describe(mm));
-        matmul_close(rc ? NULL : mm);
-    }
+    printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtype_name(dtype),
+           rc ? why : matmul_describe(mm));
+    matmul_close(rc ? NULL : mm);
 }
-
-/* ---- disks and devices ---- */
 
 /* Open a file of 64K in dir through the backend: its own words if it cannot. */
 static void print_disk(const char *name, const char *path)
@@ -128,10 +90,8 @@ static void print_disk(const char *name, const char *path)
     char               notice[512] = "";
     int                rc = disk_open(&d, name, &cfg, notice, sizeof notice, &err);
 
-    if (rc)
-        printf("  %-9s not available: %s\n", name, err.text);
-    else if (*notice)
-        printf("  %-9s not available: %s\n", name, notice);
+    if (rc || *notice)
+        printf("  %-9s not available: %s\n", name, rc ? err.text : notice);
     else
         printf("  %-9s available, transfers aligned to %zu bytes\n", name, d->align);
     if (!rc)
@@ -139,65 +99,30 @@ static void print_disk(const char *name, const char *path)
     unlink(path);
 }
 
-static void print_disks(const char *dir, const char *folder)
-{
-    char *path;
-
-    printf("\nDisks (--disk), tried in %s\n", dir);
-    for (size_t i = 0; disk_at(i); i++) {
-        if ((path = file_path(NULL, "%s/%s", folder, disk_name(i))))
-            print_disk(disk_name(i), path);
-        free(path);
-    }
-}
-
-static void print_csds(void)
-{
-    printf("\nComputational storage devices (--csd)\n");
-    for (size_t i = 0; csd_at(i); i++)
-        printf("  %-9s available, %s\n", csd_name(i), csd_at(i)->about);
-}
-
-/* ---- drives ---- */
-
-/* The first mount point of /dev/NAME or a part of it; "" if there is none. */
-static const char *mount_of(char *buf, size_t size, const char *name)
-{
-    FILE  *f = fopen("/proc/mounts", "r");
-    char   device[288], *line = NULL;
-    size_t room = 0, len = (size_t)snprintf(device, sizeof device, "/dev/%s", name);
-
-    buf[0] = '\0';
-    while (f && !buf[0] && getline(&line, &room, f) > 0)
-        if (!strncmp(line, device, len) && (line[len] == ' ' || line[len] == 'p')) {
-            const char *p = strchr(line, ' ');
-
-            if (p)
-                snprintf(buf, size, "%.*s", (int)strcspn(p + 1, " "), p + 1);
-        }
-    free(line);
-    if (f)
-        fclose(f);
-    return buf;
-}
-
+/* In use where the drive or a part of it, /dev/NAMEp1, is mounted. */
 static void print_drive(const char *name)
 {
-    char path[512], text[256], model[256], speed[64], width[64], size[32];
+    static const char *const file[] = { "size", "device/model", "device/device/current_link_speed",
+                                        "device/device/current_link_width" };
+    enum { SIZE, MODEL, SPEED, WIDTH, FILES };
+    const char *at;
+    char        path[512], text[FILES][256], mount[512], size[32];
 
-    snprintf(path, sizeof path, "/sys/block/%s/size", name);
-    opt_size_text(size, sizeof size, strtod(line_of(text, sizeof text, path), NULL) * 512);
-    snprintf(path, sizeof path, "/sys/block/%s/device/model", name);
-    line_of(model, sizeof model, path);
-    snprintf(path, sizeof path, "/sys/block/%s/device/device/current_link_speed", name);
-    line_of(speed, sizeof speed, path);
-    snprintf(path, sizeof path, "/sys/block/%s/device/device/current_link_width", name);
-    line_of(width, sizeof width, path);
-    printf("  /dev/%-10s %9s  %s", name, size, *model ? model : "unknown model");
-    if (*speed)
-        printf(", %s x%s", speed, width);
-    mount_of(text, sizeof text, name);
-    printf(*text ? ", in use at %s\n" : "\n", text);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "/sys/block/%s/%s", name, file[i]);
+        machine_field(text[i], sizeof text[i], path, "");
+    }
+    printf("  /dev/%-10s %9s  %s", name,
+           opt_size_text(size, sizeof size, strtod(text[SIZE], NULL) * 512),
+           *text[MODEL] ? text[MODEL] : "unknown model");
+    if (*text[SPEED])
+        printf(", %s x%s", text[SPEED], text[WIDTH]);
+    snprintf(path, sizeof path, "/dev/%s ", name);
+    at = machine_field(mount, sizeof mount, "/proc/mounts", path);
+    path[strlen(path) - 1] = 'p';
+    if (!*at && *machine_field(mount, sizeof mount, "/proc/mounts", path))
+        at += strcspn(at, " ") + 1;
+    printf(*at ? ", in use at %.*s\n" : "\n", (int)strcspn(at, " "), at);
 }
 
 static int is_nvme(const struct dirent *d)
@@ -222,13 +147,24 @@ static void print_drives(void)
 
 static void print_all(const char *dir, const char *folder)
 {
+    char *path;
+
     print_cpu();
     print_memory();
     printf("\nEngines (--blas)\n");
-    for (size_t e = 0; matmul_engine_name(e); e++)
-        print_engine(e);
-    print_disks(dir, folder);
-    print_csds();
+    for (size_t e = 0; matmul_engine_name(e); e++) {
+        print_engine(e, DT_F32);
+        print_engine(e, DT_BF16);
+    }
+    printf("\nDisks (--disk), tried in %s\n", dir);
+    for (size_t i = 0; disk_at(i); i++) {
+        if ((path = file_path(NULL, "%s/%s", folder, disk_name(i))))
+            print_disk(disk_name(i), path);
+        free(path);
+    }
+    printf("\nComputational storage devices (--csd)\n");
+    for (size_t i = 0; csd_at(i); i++)
+        printf("  %-9s available, %s\n", csd_name(i), csd_at(i)->about);
     print_drives();
 }
 

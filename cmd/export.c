@@ -35,9 +35,8 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
         rc = exports_record(r->run.log, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
-    fprintf(stderr,
-            "siTrain: nothing can be written in %s now (read-only, another user's, or a full "
-            "disk), so it keeps no record of %s: siTrain check will not name it\n",
+    fprintf(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
+            "full disk), so it keeps no record of %s: siTrain check will not name it\n",
             r->run.dir, dir);
     return 0;
 }
@@ -47,27 +46,21 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     static const enum st_dtype dtypes[] = {
         [DT_F32] = ST_F32, [DT_BF16] = ST_BF16, [DT_F16] = ST_F16
     };
-    struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
-                                     .endoftext = -1 };
-    struct watch               w;
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
+    struct watch               w = work_begin(&say_events, "writing %s", o->dir);
+    struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
+                                     .endoftext = -1, .watch = &w,
+                                     .tokenizer = *r->tokenizer ? r->tokenizer : NULL };
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
                                           : labels_load(&labels, r->run.log, r->run.dir,
                                                         r->gpt.n_labels, err);
 
-    if (labels.n)
-        x.labels = &labels;
-    if (!rc && *r->tokenizer) {
-        x.tokenizer = r->tokenizer;
-        rc = tokenizer_open(&tok, r->tokenizer, err);
-    }
-    if (tok)
+    x.labels = labels.n ? &labels : NULL;
+    if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
     x.pad = model_folder_pad(r, o->run, x.endoftext);
-    x.watch = &w;
-    w = work_begin(&say_events, "writing %s", o->dir);
     if (!rc)
         rc = hf_export(o->dir, &x, err);
     work_end(&say_events);

@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES = 1 + 2 * TASK_SPLITS };
-
 struct finetune_opts {
     const char *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init,
         *tokenizer;
@@ -89,56 +87,50 @@ enum { NOTICE_HEAD, NOTICE_TEXTS }; // what is said of the head, of each of two 
 
 /* What a new run is made from. */
 struct material {
-    struct model_folder      init;
-    struct classes     classes; // of a classifier to begin with
+    const struct finetune_opts *o;
+    struct model_folder  init;
+    struct classes       classes; // of a classifier to begin with
     struct params_source source;
-    char               notice[NEWRUN_NOTICES][512]; // of the head, of the texts
-    const struct task *task;
-    struct task       *own;     // the same where the rows are one's own
-    struct task_names  columns; // asked for
-    struct encode      file[FILES];
-    size_t             files;
-    struct hf_labels   labels;  // borrows the task's
-    struct newrun      n;
+    char                 notice[NEWRUN_NOTICES][512];
+    const struct task   *task;
+    struct task         *own;     // the same where the rows are one's own
+    struct encode        file[1 + 2 * TASK_SPLITS];
+    size_t               files;
+    struct hf_labels     labels;  // borrows the task's
+    struct newrun        n;
 };
 
 /* One's own: the columns of the training file, which comes first, are those of the others. */
-static int add_file(struct material *m, const char *name, const char *dir, const char *path,
-                    uint64_t most, int labels, struct err *err)
+static int add_file(struct material *m, const char *name, const char *file, int labels,
+                    struct err *err)
 {
-    struct encode *e = &m->file[m->files++];
+    const struct finetune_opts *o = m->o;
+    struct encode              *e = &m->file[m->files++];
+    int                         first = e == m->file;
 
     *e = (struct encode){ .name = name,
                           .task = m->task,
                           .own = m->own != NULL,
-                          .asked = e == m->file ? m->columns : m->file[0].read,
+                          .asked = first ? o->columns : m->file[0].read,
                           .labels = labels,
-                          .most = most,
+                          .most = first ? o->max_train : labels ? o->max_eval : o->max_predict,
                           .events = &say_events };
-    return encode_check(e, dir, path, err);
+    return encode_check(e, m->own ? NULL : o->data, file, err);
 }
 
-static int add_task_files(struct material *m, const struct finetune_opts *o, struct err *err)
+static int add_files(struct material *m, struct err *err)
 {
-    static const char *const dev[TASK_SPLITS] = { "dev", "dev_mm" };
-    static const char *const test[TASK_SPLITS] = { "test", "test_mm" };
-    int rc = add_file(m, "train", o->data, TASK_TRAIN_FILE, o->max_train, 1, err);
+    static const char *const    dev[] = { "dev", "dev_mm" }, *const test[] = { "test", "test_mm" };
+    const struct finetune_opts *o = m->o;
+    const char *const           own[] = { o->eval_file, NULL, o->test_file, NULL };
+    const char *const          *devs = m->own ? own : m->task->dev;
+    const char *const          *tests = m->own ? own + 2 : m->task->tests;
+    int rc = add_file(m, "train", m->own ? o->train_file : TASK_TRAIN_FILE, 1, err);
 
-    for (size_t i = 0; i < TASK_SPLITS && m->task->dev[i] && !rc; i++)
-        rc = add_file(m, dev[i], o->data, m->task->dev[i], o->max_eval, 1, err);
-    for (size_t i = 0; i < TASK_SPLITS && o->predict && m->task->tests[i] && !rc; i++)
-        rc = add_file(m, test[i], o->data, m->task->tests[i], o->max_predict, 0, err);
-    return rc;
-}
-
-static int add_own_files(struct material *m, const struct finetune_opts *o, struct err *err)
-{
-    int rc = add_file(m, "train", NULL, o->train_file, o->max_train, 1, err);
-
-    if (!rc && o->eval_file)
-        rc = add_file(m, "dev", NULL, o->eval_file, o->max_eval, 1, err);
-    if (!rc && o->predict)
-        rc = add_file(m, "test", NULL, o->test_file, o->max_predict, 0, err);
+    for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
+        rc = add_file(m, dev[i], devs[i], 1, err);
+    for (size_t i = 0; i < TASK_SPLITS && o->predict && tests[i] && !rc; i++)
+        rc = add_file(m, test[i], tests[i], 0, err);
     return rc;
 }
 
@@ -173,42 +165,38 @@ static int check_source(const struct finetune_opts *o, struct err *err)
     return columns_check(&o->columns, !o->task, err);
 }
 
-static int find_task(struct material *m, const struct finetune_opts *o, struct err *err)
+static int find_task(struct material *m, struct err *err)
 {
-    if (!o->task) {
-        int rc = task_own(&m->own, o->train_file, &o->columns, o->regression, err);
+    const struct finetune_opts *o = m->o;
+    int                         rc = 0;
 
-        m->task = m->own;
-        m->columns = o->columns;
-        return rc;
-    }
-    m->task = task_find(o->task);
-    return m->task ? 0 : opt_words_refuse("task", o->task, task_word, err);
+    if (!o->task)
+        rc = task_own(&m->own, o->train_file, &o->columns, o->regression, err);
+    m->task = o->task ? task_find(o->task) : m->own;
+    return rc || m->task ? rc : opt_words_refuse("task", o->task, task_word, err);
 }
 
 /* The tokenizer must be the model's. */
 static int check_tokenizer(struct material *m, struct err *err)
 {
+    const char       *dir = m->n.tokenizer;
     struct tokenizer *tok = NULL;
     int               rc;
 
-    if (!m->n.tokenizer || !tokenise_has_files(m->n.tokenizer))
+    if (!*dir || !tokenise_has_files(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
-    rc = tokenizer_open(&tok, m->n.tokenizer, err);
+    rc = tokenizer_open(&tok, dir, err);
     if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
-        rc = err_misuse(err,
-                        "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
-                        m->n.tokenizer, tokenizer_vocab(tok), m->n.gpt.vocab);
+        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
+                        "%zu", dir, tokenizer_vocab(tok), m->n.gpt.vocab);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0)
-        rc = err_misuse(err,
-                        "the tokenizer in %s has no <|endoftext|> to put between the two texts of "
-                        "a pair",
-                        m->n.tokenizer);
+        rc = err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two "
+                        "texts of a pair", dir);
     tokenizer_close(tok);
     return rc;
 }
 
-static int pick_seq(const struct opt_line *line, size_t positions, struct err *err)
+static int choose_seq(const struct opt_line *line, size_t positions, struct err *err)
 {
     struct finetune_opts *o = line->options;
 
@@ -217,41 +205,41 @@ static int pick_seq(const struct opt_line *line, size_t positions, struct err *e
     if (!o->train.seq)
         o->train.seq = labelled_seq(o->max_seq, positions);
     if (o->train.seq > positions)
-        return err_misuse(err, "--max-seq %llu: the model has %zu positions",
-                          (unsigned long long)o->train.seq, positions);
+        return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", o->train.seq,
+                          positions);
     return 0;
 }
 
 /* How long: what --epochs means in steps. */
-static void pick_steps(const struct opt_line *line, uint64_t train_rows_, uint64_t *epochs)
+static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
 {
     struct finetune_opts *o = line->options;
-    uint64_t              each = labelled_epoch_steps(train_rows_, &o->train);
+    struct train_opts    *t = &o->train;
+    uint64_t              each = labelled_epoch_steps(row_count, t);
 
-    if (!o->train.steps)
-        o->train.steps = o->epochs * each;
-    if (!o->train.schedule_steps)
-        o->train.schedule_steps = o->train.steps;
+    t->steps = t->steps ? t->steps : o->epochs * each;
+    t->schedule_steps = t->schedule_steps ? t->schedule_steps : t->steps;
     if (!opt_given(line, "eval-every"))
-        o->train.eval_every = each;
-    *epochs = o->train.steps / each + (o->train.steps % each != 0);
-    o->train.threads = session_threads(o->train.threads);
+        t->eval_every = each;
+    t->threads = session_threads(t->threads);
+    return t->steps / each + (t->steps % each != 0);
 }
 
 /* A classifier to begin with keeps its head, its rows in the order of the task's classes; one for
  * another number of classes gets a new head. */
-static int take_head(struct material *m, const char *init, struct err *err)
+static int take_head(struct material *m, struct err *err)
 {
-    size_t have = m->init.gpt.n_labels, want = m->task->n_labels;
-    int    rc;
+    const char *init = m->o->init;
+    char       *notice = m->notice[NOTICE_HEAD];
+    size_t      have = m->init.gpt.n_labels, want = m->task->n_labels;
+    int         rc;
 
     m->source = m->init.source;
     if (have == 0)
         return 0;
     if (have != want) {
-        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0],
-                 "the head of %.300s has %zu class%s, not %zu: a new one is made", init, have,
-                 have == 1 ? "" : "es", want);
+        snprintf(notice, sizeof *m->notice, "the head of %.300s has %zu class%s, not %zu: a new "
+                 "one is made", init, have, have == 1 ? "" : "es", want);
         return 0;
     }
     rc = classes_open(&m->classes, &m->init, init, err);
@@ -260,60 +248,43 @@ static int take_head(struct material *m, const char *init, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(m->notice[NOTICE_HEAD], sizeof m->notice[0],
-                 "%.300s calls its classes otherwise: its head is kept in its order, %.60s is "
-                 "%.60s",
-                 init, m->task->labels[0], m->classes.names.name[0]);
+        snprintf(notice, sizeof *m->notice, "%.300s calls its classes otherwise: its head is kept "
+                 "in its order, %.60s is %.60s", init, m->task->labels[0],
+                 m->classes.names.name[0]);
     return 0;
-}
-
-static void model_choose(struct material *m, const struct opt_line *line)
-{
-    const struct finetune_opts *o = line->options;
-    struct gpt_config          *g = &m->n.gpt;
-
-    *g = m->init.gpt;
-    g->n_labels = m->task->n_labels;
-    if (opt_given(line, "dropout"))
-        g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
-    m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
-                                    m->task->labels ? m->task->n_labels : 0 };
 }
 
 /* Everything that can be refused, before anything is made. */
 static int gather(struct material *m, const struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
+    struct gpt_config    *g = &m->n.gpt;
     int                   rc = check_source(o, err);
 
-    if (!rc)
-        rc = find_task(m, o, err);
-    if (!rc)
-        rc = model_folder_open(&m->init, o->init, NULL, &say_events, err);
-    if (rc)
+    if (rc || (rc = find_task(m, err)) ||
+        (rc = model_folder_open(&m->init, o->init, NULL, &say_events, err)) ||
+        (rc = take_head(m, err)))
         return rc;
-    rc = take_head(m, o->init, err);
-    if (rc)
+    *g = m->init.gpt;
+    g->n_labels = m->task->n_labels;
+    if (opt_given(line, "dropout"))
+        g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
+    m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
+    if ((rc = choose_seq(line, g->n_positions, err)) || (rc = add_files(m, err)) ||
+        (rc = check_tokenizer(m, err)))
         return rc;
-    model_choose(m, line);
-    m->n.tokenizer = o->tokenizer ? o->tokenizer : *m->init.tokenizer ? m->init.tokenizer : NULL;
-    rc = pick_seq(line, m->n.gpt.n_positions, err);
-    if (!rc)
-        rc = m->own ? add_own_files(m, o, err) : add_task_files(m, o, err);
-    if (!rc)
-        rc = check_tokenizer(m, err);
-    if (rc)
-        return rc;
-    pick_steps(line, m->file[0].rows, &m->n.epochs);
+    m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
+                                    m->task->labels ? m->task->n_labels : 0 };
+    m->n.epochs = steps_of_epochs(line, m->file[0].rows);
     m->n.examples = m->file;
     m->n.n_examples = m->files;
     m->n.labels = &m->labels;
     m->n.source = &m->source;
+    m->n.source_labels = m->init.gpt.n_labels;
     for (int i = 0; i < 2; i++)
-        encode_notice(&m->file[0], i, m->notice[NOTICE_TEXTS + i], sizeof m->notice[0]);
+        encode_notice(&m->file[0], i, m->notice[NOTICE_TEXTS + i], sizeof *m->notice);
     for (int i = 0; i < NEWRUN_NOTICES; i++)
         m->n.notice[i] = m->notice[i];
-    m->n.source_labels = m->init.gpt.n_labels;
     return train_opts_check(&o->train, err);
 }
 
@@ -342,11 +313,9 @@ static void say_own(const struct material *m)
 static int make_run(struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    struct material m = { .n = { .dir = o->run,
-                                 .o = &o->train,
-                                 .recipe = { line, NULL },
-                                 .argc = line->argc,
-                                 .argv = line->argv,
+    struct material m = { .o = o,
+                          .n = { .dir = o->run, .o = &o->train, .recipe = { line, NULL },
+                                 .argc = line->argc, .argv = line->argv,
                                  .events = &say_events } };
     int             rc = gather(&m, line, err);
 
@@ -375,21 +344,14 @@ static int resume_check(const struct finetune_opts *o, struct err *err)
     return 0;
 }
 
-/* Steps that an epoch has in this run. */
-static int epoch_steps(struct session *s, uint64_t *out, struct err *err)
-{
-    *out = labelled_epoch_steps(labelled_rows(s, "train"), &s->o);
-    return *out ? 0 : err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
-}
-
 static int resume_options(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    uint64_t              each;
-    int                   rc = epoch_steps(s, &each, err);
+    uint64_t              each = labelled_epoch_steps(labelled_rows(s, "train"), &s->o);
+    int                   rc;
 
-    if (rc)
-        return rc;
+    if (!each)
+        return err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
     if (o->max_seq) {
         o->train.seq = o->max_seq;
         opt_mark_given(line, "seq");
@@ -398,10 +360,10 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
         o->train.steps = o->epochs * each;
         opt_mark_given(line, "steps");
     }
-    rc = training_overlay(s, line, &o->train, 0, err);
-    if (!rc)
-        rc = train_opts_check(&s->o, err);
-    return rc ? rc : session_config(s, err);
+    if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&
+        !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
+        training_tell_schedule(s);
+    return rc;
 }
 
 static int open_run(struct session *s, struct opt_line *line, struct err *err)
@@ -410,16 +372,10 @@ static int open_run(struct session *s, struct opt_line *line, struct err *err)
     int rc = session_open(s, o->resume ? o->resume : o->run, SESSION_WRITE, &say_events, err);
 
     if (!rc && !settings_has(s->log, "task"))
-        rc = err_misuse(err,
-                        "%s is no fine-tuning: siTrain pretrain --resume goes on with it, siTrain "
-                        "finetune --run NEW --init %s begins with its model",
-                        o->resume, o->resume);
-    if (rc || !o->resume)
-        return rc;
-    rc = resume_options(s, line, err);
-    if (!rc)
-        training_tell_schedule(s);
-    return rc;
+        rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
+                        "siTrain finetune --run NEW --init %s begins with its model", o->resume,
+                        o->resume);
+    return rc || !o->resume ? rc : resume_options(s, line, err);
 }
 
 /* ---- both ---- */

@@ -26,40 +26,30 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 }, { "Training", train_rows, AT(train) }, { 0 }
 };
 
-static void print_classifier(const char *run, const struct gpt_config *g,
-                             const struct hf_labels *labels)
-{
-    printf("%s: %.4g million parameters, %s", run, (double)gpt_total(g) / 1e6,
-           labels->n == 1 ? "a regressor:" : "a classifier:");
-    for (size_t i = 0; i < labels->n; i++)
-        printf(" %s%s", labels->name[i], i + 1 < labels->n ? "," : "\n");
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct import_opts *o = line->options;
+    struct hf_labels    labels = { 0 };
     struct newrun       n = { .dir = o->run, .o = &o->train, .init = o->dir,
                               .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
                               .recipe = { line, o->dir },
-                              .argc = line->argc, .argv = line->argv, .events = &say_events };
-    struct hf_labels    labels = { 0 };
+                              .argc = line->argc, .argv = line->argv, .events = &say_events,
+                              .labels = &labels };
     int                 rc;
 
     stop_catch();
     progress_quiet(o->train.quiet);
-    rc = train_opts_check(&o->train, err);
-    if (!rc)
-        rc = hf_config(&n.gpt, o->dir, err);
-    if (!rc)
-        rc = hf_labels(&labels, o->dir, err);
-    n.labels = &labels;
-    if (!rc)
-        rc = newrun_create(&n, err);
-    if (!rc && labels.n)
-        print_classifier(o->run, &n.gpt, &labels);
-    else if (!rc)
-        printf("%s: %.4g million parameters; train with: siTrain pretrain --resume %s --data FILE "
-               "--steps N\n", o->run, (double)gpt_total(&n.gpt) / 1e6, o->run);
+    if ((rc = train_opts_check(&o->train, err)) || (rc = hf_config(&n.gpt, o->dir, err)) ||
+        (rc = hf_labels(&labels, o->dir, err)) || (rc = newrun_create(&n, err)))
+        goto out;
+    printf("%s: %.4g million parameters", o->run, (double)gpt_total(&n.gpt) / 1e6);
+    if (labels.n)
+        printf(", %s", labels.n == 1 ? "a regressor:" : "a classifier:");
+    else
+        printf("; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run);
+    for (size_t i = 0; i < labels.n; i++)
+        printf(" %s%s", labels.name[i], i + 1 < labels.n ? "," : "\n");
+out:
     hf_labels_free(&labels);
     return rc;
 }

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,16 +60,6 @@ static const struct example { const char *what, *line; } examples[] = {
     { "Every byte of a run read and checked:", "siTrain check first" },
 };
 
-static void print_examples(FILE *out)
-{
-    fputs(".SH EXAMPLES\n", out);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        opt_man_line(out, ".PP\n", examples[i].what);
-        opt_man_line(out, ".RS 4\n.nf\n", examples[i].line);
-        fputs(".fi\n.RE\n", out);
-    }
-}
-
 static void print_man(FILE *out)
 {
     fputs(".TH SITRAIN 1 \"\" \"siTrain " SITRAIN_VERSION "\"\n"
@@ -82,7 +73,12 @@ static void print_man(FILE *out)
           out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         opt_man(commands[i], out);
-    print_examples(out);
+    fputs(".SH EXAMPLES\n", out);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        opt_man_line(out, ".PP\n", examples[i].what);
+        opt_man_line(out, ".RS 4\n.nf\n", examples[i].line);
+        fputs(".fi\n.RE\n", out);
+    }
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n"
           ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n",
           out);
@@ -118,28 +114,18 @@ static int wait_without_spinning(void)
     return !setenv("OMP_WAIT_POLICY", "passive", 1) && !setenv("GOMP_SPINCOUNT", "5000", 1);
 }
 
-static int openblas_core(void)
-{
-    const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
-
-    return core && !setenv("OPENBLAS_CORETYPE", core, 1) && !setenv(BENCH_CORE_IS_OURS, "1", 1);
-}
-
 /* Libraries read their settings when they are loaded, so the program begins once more with better
  * ones. What the user has set stands. */
 static void set_libraries(char **argv)
 {
-    char    self[4096];
-    ssize_t n;
-    int     waits = wait_without_spinning(), core = openblas_core();
+    char        self[PATH_MAX];
+    const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
+    int         set = wait_without_spinning();
 
-    if (!waits && !core)
-        return;
-    n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return;
-    self[n] = '\0';
-    execv(self, argv); // where it cannot, the only loss is speed
+    if (core && !setenv("OPENBLAS_CORETYPE", core, 1))
+        set |= !setenv(BENCH_CORE_IS_OURS, "1", 1);
+    if (set && realpath("/proc/self/exe", self))
+        execv(self, argv); // where it cannot, the only loss is speed
 }
 
 /* A standard stream that is closed would be the number of the next file opened, and a line printed
@@ -171,11 +157,10 @@ int main(int argc, char **argv)
 
     take_closed_streams();
     db_wait_set(&waiting);
-    // a reader that went away is an error of the writing (output.c); training stops for it
-    // (training.c)
+    // a reader that went away is an error of the writing (output.c), training stops for it
+    // (training.c); a file over the limit (ulimit -f) is an error with a sentence, not a kill
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); // a file over the limit (ulimit -f) is an error with a sentence, not
-                              // a kill
+    signal(SIGXFSZ, SIG_IGN);
     set_libraries(argv);
 
     if (argc < 2) {

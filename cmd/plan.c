@@ -12,6 +12,7 @@
 #include "data/task/task.h"
 #include "offload/traffic.h"
 
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,38 +74,36 @@ static const struct opt_part parts[] = {
 static void print_model(const struct session *s)
 {
     const struct gpt_config *g = &s->gpt;
-    double                   tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
+    const struct train_opts *o = &s->o;
+    double                   tokens = (double)(o->batch * o->seq * o->grad_accum);
 
     printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million "
            "parameters (M = %.1f MiB)\n",
            g->n_layer, g->n_head, g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6,
            2.0 * (double)gpt_total(g) / (1 << 20));
-    printf("Step: %llu x %llu x %llu tokens%s, %.1f GFLOP\n", (unsigned long long)s->o.grad_accum,
-           (unsigned long long)s->o.batch, (unsigned long long)s->o.seq,
-           g->n_labels ? " at most" : "", tokens * gpt_flops_per_token(g, s->o.seq) / 1e9);
+    printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
+           o->batch, o->seq, g->n_labels ? " at most" : "",
+           tokens * gpt_flops_per_token(g, o->seq) / 1e9);
 }
 
 static void print_traffic(const struct session *s)
 {
-    struct link_meter     m;
-    double                M = 2.0 * (double)gpt_total(&s->gpt);
+    struct link_meter m;
+    uint64_t          all = 0, n;
+    double            M = 2.0 * (double)gpt_total(&s->gpt);
     // rows of varying length, or layers that the run chooses
-    int                   any = 0;
     int at_most = s->gpt.n_labels || train_activations[s->o.activations].offload == ACTS_AUTO;
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
-            for (int d = 0; d < LINK_DIRS; d++)
-                if (m.bytes[l][k][d]) {
-                    any = 1;
-                    printf("  %-8s %-10s %-5s %15llu bytes  %7.3f M%s\n", link_kind_names[l],
-                           link_class_names[k], link_dir_names[d],
-                           (unsigned long long)m.bytes[l][k][d], (double)m.bytes[l][k][d] / M,
+            for (int d = 0; d < LINK_DIRS; d++, all |= n)
+                if ((n = m.bytes[l][k][d]))
+                    printf("  %-8s %-10s %-5s %15" PRIu64 " bytes  %7.3f M%s\n", link_kind_names[l],
+                           link_class_names[k], link_dir_names[d], n, (double)n / M,
                            k == CLASS_ACTIVATION && at_most ? ", at most" : "");
-                }
-    if (!any)
+    if (!all)
         printf("  none: everything stays in RAM\n");
 }
 
@@ -114,14 +113,14 @@ static int print_storage(const struct session *s, struct err *err)
     char              text[32];
     int               rc = run_memory(&s->run, &m, err);
 
-    if (!rc && s->run.mode == RUN_MEM)
-        printf("\nDisk: %s for the images in RUN\n",
-               opt_size_text(text, sizeof text, (double)m.device_bytes));
-    else if (!rc)
-        printf("\nDisk: %s on %zu device%s\n",
-               opt_size_text(text, sizeof text, (double)m.device_bytes), s->run.n_devices,
-               s->run.n_devices == 1 ? "" : "s");
-    return rc;
+    if (rc)
+        return rc;
+    printf("\nDisk: %s ", opt_size_text(text, sizeof text, (double)m.device_bytes));
+    if (s->run.mode == RUN_MEM)
+        printf("for the images in RUN\n");
+    else
+        printf("on %zu device%s\n", s->run.n_devices, s->run.n_devices == 1 ? "" : "s");
+    return 0;
 }
 
 /* What is written, and how much of a drive's life that is where --endurance says it. */
@@ -151,8 +150,6 @@ static int print_wear(const struct session *s, struct err *err)
     return 0;
 }
 
-enum { FINETUNE_BATCH = 32 };
-
 /* "3 h 20 min" and the like. */
 static const char *duration_text(char *buf, size_t size, double seconds)
 {
@@ -172,105 +169,89 @@ static const char *duration_text(char *buf, size_t size, double seconds)
 /* What cannot be measured is said; a plan is a plan without it. */
 static void print_time(const struct session *s, const struct budget *plan, const char *run)
 {
-    char        *copy = strdup(run ? run : "RUN");
-    struct probe p;
-    struct err   why = { 0 };
-    double       tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum), load = 0;
-    char         all[64];
+    const struct train_opts    *o = &s->o;
+    char                       *copy = strdup(run ? run : "RUN"), all[64];
+    struct probe                p;
+    const struct bench_figures *f = &p.parts;
+    struct err                  why = { .text = "out of memory" };
+    double                      load = 0;
 
     fflush(stdout);
     getloadavg(&load, 1);
     if (!copy || probe_step(&p, s, plan, dirname(copy), &why)) {
-        printf("\nTime: not measured: %s\n", copy ? why.text : "out of memory");
-    } else {
-        const struct bench_figures *f = &p.parts;
-
-        printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now%s)\n",
-               p.layers, p.layers == 1 ? "" : "s", p.tokens,
-               s->gpt.n_labels ? "; at most: shorter rows take less" : "");
-        printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them "
-               "updates %.3g s, other traffic %.3g s\n",
-               p.step, tokens / p.step, f->F, f->B, f->U, f->W);
-        printf("  %llu steps  %s, without evaluations\n", (unsigned long long)s->o.steps,
-               duration_text(all, sizeof all, p.step * (double)s->o.steps));
-        if (load > 1.5 * (double)s->o.threads)
-            printf("  Other programs were at work (a load of %.1f on %llu threads): without them "
-                   "it takes less\n",
-                   load, (unsigned long long)s->o.threads);
+        printf("\nTime: not measured: %s\n", why.text);
+        free(copy);
+        return;
     }
     free(copy);
+    printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now%s)\n",
+           p.layers, p.layers == 1 ? "" : "s", p.tokens,
+           s->gpt.n_labels ? "; at most: shorter rows take less" : "");
+    printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them updates "
+           "%.3g s, other traffic %.3g s\n", p.step,
+           (double)(o->batch * o->seq * o->grad_accum) / p.step, f->F, f->B, f->U, f->W);
+    printf("  %" PRIu64 " steps  %s, without evaluations\n", o->steps,
+           duration_text(all, sizeof all, p.step * (double)o->steps));
+    if (load > 1.5 * (double)o->threads)
+        printf("  Other programs were at work (a load of %.1f on %" PRIu64 " threads): without "
+               "them it takes less\n", load, o->threads);
 }
 
-/* Rows that a fine-tuning trains on, in *steps as its epochs, where --steps does not say otherwise.
- */
-static int plan_steps(const struct opt_line *line, const struct task *task, struct err *err)
+/* Rows of a file, as finetune counts them: of the folder's, or where dir is NULL of one's own. */
+static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task *task,
+                      const char *dir, const char *file, uint64_t most, struct err *err)
 {
-    struct plan_opts *o = line->options;
-    struct encode e = { .task = task,
-                        .own = o->train_file != NULL,
-                        .labels = 1,
-                        .most = o->max_train,
-                        .asked = o->columns,
+    struct encode e = { .task = task, .own = !dir, .labels = 1, .most = most, .asked = o->columns,
                         .events = &say_events };
-    int           rc;
+    int           rc = encode_check(&e, dir, file, err);
 
-    if (opt_given(line, "steps") || !(o->train_file || o->data))
-        return 0;
-    rc = encode_check(&e, o->train_file ? NULL : o->data,
-                      o->train_file ? o->train_file : TASK_TRAIN_FILE, err);
-    if (!rc)
-        o->train.steps = o->epochs * labelled_epoch_steps(e.rows, &o->train);
+    *n = e.rows;
     encode_release(&e);
     return rc;
 }
 
-/* Rows of the task's larger development set in this folder, as finetune counts them. */
-static int dev_rows(uint64_t *most, const struct task *task, const char *data, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < TASK_SPLITS && task->dev[i] && !rc; i++) {
-        struct encode e = { .task = task, .labels = 1, .events = &say_events };
-
-        rc = encode_check(&e, data, task->dev[i], err);
-        *most = e.rows > *most ? e.rows : *most;
-    }
-    return rc;
-}
-
-/* A fine-tuning: the classes of its head, finetune's defaults, and rows that are evaluated where
- * they are known. */
+/* A fine-tuning: the classes of its head, finetune's defaults, its epochs where --steps does not
+ * say otherwise, and the rows of the larger development set, where they are known. */
 static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_line *line,
                      struct err *err)
 {
     struct plan_opts  *o = line->options;
+    struct train_opts *t = &o->train;
     const struct task *task = o->task ? task_find(o->task) : NULL;
     struct task       *own = NULL;
+    uint64_t           rows_there;
     int                rc = 0;
 
     if (o->task && !task)
         return opt_words_refuse("task", o->task, task_word, err);
     rc = columns_check(&o->columns, !!o->train_file, err);
-    if (!rc && task && o->data)
-        rc = dev_rows(evaluated, task, o->data, err);
+    for (size_t i = 0; !rc && task && o->data && i < TASK_SPLITS && task->dev[i]; i++) {
+        rc = count_rows(&rows_there, o, task, o->data, task->dev[i], 0, err);
+        *evaluated = rows_there > *evaluated ? rows_there : *evaluated;
+    }
     if (!rc && o->train_file)
         rc = task_own(&own, o->train_file, &o->columns, o->regression, err);
     if (rc || (!task && !own))
         return rc;
-    s->gpt.n_labels = task ? task->n_labels : own->n_labels;
+    task = task ? task : own;
+    s->gpt.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
-        o->train.batch = FINETUNE_BATCH;
-    rc = plan_steps(line, task ? task : own, err);
+        t->batch = 32; // finetune's
+    if (!opt_given(line, "steps") && (o->train_file || o->data)) {
+        rc = count_rows(&rows_there, o, task, o->train_file ? NULL : o->data,
+                        o->train_file ? o->train_file : TASK_TRAIN_FILE, o->max_train, err);
+        t->steps = o->epochs * labelled_epoch_steps(rows_there, t);
+    }
     task_own_free(own);
     if (rc)
         return rc;
     if (!opt_given(line, "seq"))
-        o->train.seq = labelled_seq(o->max_seq, s->gpt.n_positions);
-    if (o->train.seq > s->gpt.n_positions)
-        return err_misuse(err, "--max-seq %llu: the model has %zu positions",
-                          (unsigned long long)o->train.seq, s->gpt.n_positions);
+        t->seq = labelled_seq(o->max_seq, s->gpt.n_positions);
+    if (t->seq > s->gpt.n_positions)
+        return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", t->seq,
+                          s->gpt.n_positions);
     if (opt_given(line, "dropout"))
-        s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)o->train.dropout;
+        s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)t->dropout;
     return 0;
 }
 
@@ -281,7 +262,7 @@ static int run(struct opt_line *line, struct err *err)
     struct budget     b;
     char              table[8192];
     uint64_t          evaluated = 0;
-    int               rc = train_opts_check(&o->train, err), refused;
+    int               rc = train_opts_check(&o->train, err);
 
     if (!rc)
         rc = model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
@@ -290,26 +271,22 @@ static int run(struct opt_line *line, struct err *err)
         rc = plan_task(&s, &evaluated, line, err);
     s.o = o->train;
     s.spares = o->train.speculate;
-    if (!rc)
-        rc = session_config(&s, err);
-    if (rc)
+    if (rc || (rc = session_config(&s, err)))
         goto out;
-    refused = training_plan(&b, &s, evaluated, err);
+    rc = training_plan(&b, &s, evaluated, err);
     print_model(&s);
     if (b.n_items) {
         budget_print(&b, table, sizeof table);
         printf("\nMemory\n%s", table);
     }
-    if (!refused) {
+    if (!rc) {
         print_traffic(&s);
         rc = print_storage(&s, err);
-        if (!rc)
-            rc = print_wear(&s, err);
-        if (!rc && o->probe == PROBE_ON)
-            print_time(&s, &b, o->run);
-    } else {
-        rc = refused;
     }
+    if (!rc)
+        rc = print_wear(&s, err);
+    if (!rc && o->probe == PROBE_ON)
+        print_time(&s, &b, o->run);
     fflush(stdout);
 out:
     session_close(&s);

@@ -5,6 +5,7 @@
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -50,37 +51,14 @@ static int check_folder(const char *dir, struct err *err)
     return 0;
 }
 
-static int train_tokenizer(const struct prepare_opts *o, struct err *err)
-{
-    size_t ids;
-    int    rc = check_folder(o->out, err);
-
-    if (!rc)
-        rc = tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events, err);
-    if (!rc)
-        printf("%s: a tokenizer of %zu ids\n", o->out, ids);
-    return rc;
-}
-
-static int write_tokens(const struct prepare_opts *o, struct err *err)
-{
-    struct tokenizer *tok = NULL;
-    uint64_t          count = 0;
-    int               rc = file_may_replace(o->out, o->files.item, o->files.n, err);
-
-    if (!rc)
-        rc = tokenizer_open(&tok, o->tokenizer, err);
-    if (!rc)
-        rc = tokenise_files(tok, o->files.item, o->files.n, o->out, &count, &say_events, err);
-    if (!rc)
-        printf("%s: %llu tokens\n", o->out, (unsigned long long)count);
-    tokenizer_close(tok);
-    return rc;
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct prepare_opts *o = line->options;
+    const char *const   *texts = o->files.item;
+    struct tokenizer    *tok = NULL;
+    uint64_t             count;
+    size_t               ids;
+    int                  rc;
 
     stop_catch();
     if (!o->out)
@@ -90,7 +68,18 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)
         return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
-    return o->train ? train_tokenizer(o, err) : write_tokens(o, err);
+    if (o->train) {
+        if (!(rc = check_folder(o->out, err)) &&
+            !(rc = tokenise_train(texts, o->files.n, o->vocab, o->out, &ids, &say_events, err)))
+            printf("%s: a tokenizer of %zu ids\n", o->out, ids);
+        return rc;
+    }
+    if (!(rc = file_may_replace(o->out, texts, o->files.n, err)) &&
+        !(rc = tokenizer_open(&tok, o->tokenizer, err)) &&
+        !(rc = tokenise_files(tok, texts, o->files.n, o->out, &count, &say_events, err)))
+        printf("%s: %" PRIu64 " tokens\n", o->out, count);
+    tokenizer_close(tok);
+    return rc;
 }
 
 const struct opt_command prepare_command = {

@@ -11,10 +11,8 @@
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct pretrain_opts {
     const char       *config, *run, *resume, *data, *eval_data, *tokenizer;
@@ -49,17 +47,13 @@ static const struct opt_part parts[] = {
 static int make_run(struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    struct newrun n = { .dir = o->run,
-                        .o = &o->train,
-                        .init = o->model.init,
-                        .data = o->data,
-                        .eval_data = o->eval_data,
-                        .recipe = { line, NULL },
-                        .argc = line->argc,
-                        .argv = line->argv,
-                        .events = &say_events };
-    int           rc;
+    struct newrun n = { .dir = o->run, .o = &o->train, .init = o->model.init, .data = o->data,
+                        .eval_data = o->eval_data, .recipe = { line, NULL }, .argc = line->argc,
+                        .argv = line->argv, .events = &say_events };
+    int           rc = train_opts_check(&o->train, err);
 
+    if (rc)
+        return rc;
     if (!o->data)
         return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer "
                                "DIR");
@@ -70,26 +64,23 @@ static int make_run(struct opt_line *line, struct err *err)
     if (rc)
         return rc;
     if (n.gpt.n_labels) {
-        fprintf(stderr,
-                "siTrain: %s is a classifier: its head is left out, its body is trained as a "
-                "language model\n",
-                o->model.init);
+        fprintf(stderr, "siTrain: %s is a classifier: its head is left out, its body is trained as "
+                "a language model\n", o->model.init);
         n.gpt.n_labels = 0;
     }
     n.tokenizer = o->tokenizer;
     return newrun_create(&n, err);
 }
 
-/* The stored options with what the command line may change. */
-static int resume_options(struct session *s, struct opt_line *line, struct err *err)
+/* The stored options with what the command line may change; the data. */
+static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    int                   first = !settings_has(s->log, "data.path"), rc = 0;
+    int                   first = !settings_has(s->log, "data.path"), rc;
 
     if (first && !o->data)
-        rc = err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
-    if (!rc)
-        rc = training_overlay(s, line, &o->train, first, err);
+        return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
+    rc = training_overlay(s, line, &o->train, first, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
         s->o.threads = session_threads(s->o.threads);
@@ -99,21 +90,14 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
     if (!rc)
         rc = train_opts_check(&s->o, err);
     if (!rc && s->o.seq > s->gpt.n_positions)
-        rc = err_misuse(err, "--seq %llu: the model has %zu positions",
-                        (unsigned long long)s->o.seq, s->gpt.n_positions);
-    if (!rc)
-        rc = session_config(s, err);
-    return rc || !first ? rc : session_store_options(s, err); // before the data: a run without data
-                                                              // takes options anew
-}
-
-static int resume_check(const struct pretrain_opts *o, struct err *err)
-{
-    const struct model_opts *m = &o->model;
-
-    if (o->tokenizer || m->init || m->model || m->n_layer || m->n_head || m->n_embd || m->vocab)
-        return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
-                               "--init, --model and sizes out");
+        rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
+                        s->gpt.n_positions);
+    // options before the data: a run without data takes options anew
+    if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, err))) ||
+        (rc = corpus_resume(s, "data", o->data, err)) ||
+        (rc = corpus_resume(s, "eval", o->eval_data, err)))
+        return rc;
+    training_tell_schedule(s);
     return 0;
 }
 
@@ -124,10 +108,8 @@ static int check_kind(struct session *s, const char *dir, struct err *err)
         return err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                           dir, dir);
     if (s->gpt.n_labels)
-        return err_misuse(err,
-                          "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
-                          "--data DIR trains it",
-                          dir, dir);
+        return err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task "
+                          "TASK --data DIR trains it", dir, dir);
     return 0;
 }
 
@@ -139,33 +121,27 @@ static int open_run(struct session *s, struct opt_line *line, struct err *err)
 
     if (!rc)
         rc = check_kind(s, dir, err);
-    if (rc || !o->resume)
-        return rc;
-    rc = resume_options(s, line, err);
-    if (!rc)
-        rc = corpus_resume(s, "data", o->data, err);
-    if (!rc)
-        rc = corpus_resume(s, "eval", o->eval_data, err);
-    if (!rc)
-        training_tell_schedule(s);
-    return rc;
+    return rc || !o->resume ? rc : resume(s, line, err);
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
-    struct pretrain_opts *o = line->options;
-    struct session        s = { 0 };
-    struct training_end   end;
-    int                   code = 0, rc;
+    struct pretrain_opts    *o = line->options;
+    const struct model_opts *m = &o->model;
+    struct session           s = { 0 };
+    struct training_end      end;
+    int                      code = 0, rc;
 
     stop_catch();
     progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    rc = o->resume ? resume_check(o, err) : train_opts_check(&o->train, err);
-    if (!rc && !o->resume)
-        rc = make_run(line, err);
+    if (o->resume && (o->tokenizer || m->init || m->model || m->n_layer || m->n_head || m->n_embd ||
+                      m->vocab))
+        return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
+                               "--init, --model and sizes out");
+    rc = o->resume ? 0 : make_run(line, err);
     if (!rc)
         rc = open_run(&s, line, err);
     progress_quiet(s.o.quiet);

@@ -6,14 +6,11 @@
 #include "cmd/run/session.h"
 #include "cmd/say/stop.h"
 #include "data/base/clock.h"
-#include "data/base/file.h"
 #include "data/base/machine.h"
 #include "offload/reshard.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct reshard_opts {
     const char        *run;
@@ -26,7 +23,7 @@ struct reshard_opts {
 
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "the run" },
-    { "device", OPT_STRINGS, AT(device), .arg = "PATH", .max = 1024,
+    { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
       .help = "a folder, new file or block device for one device; repeated" },
     { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024,
       .help = "or: how many, as folders in RUN" },
@@ -41,10 +38,9 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 struct moving {
-    struct session    *s;
+    struct session *s;
     const struct reshard_opts *o;
-    struct opt_strings paths; // absolute
-    char               layout[STORE_LAYOUT];
+    char            layout[STORE_LAYOUT]; // a name for the new set of devices
 };
 
 /* In the transaction that switches. */
@@ -53,58 +49,34 @@ static int settings(void *ctx, struct err *err)
     struct moving *m = ctx;
     struct session now = *m->s; // what is stored is not this session's own
 
-    now.o.device = m->paths;
+    now.o.device = m->o->device;
     now.o.devices = m->o->device.n ? m->o->device.n : m->o->devices;
     now.o.csd_mem = m->o->csd_mem ? m->o->csd_mem : m->s->o.csd_mem;
     snprintf(now.layout, sizeof now.layout, "%s", m->layout);
     return session_store_devices(&now, err);
 }
 
-static int make_absolute(struct moving *m, struct err *err)
-{
-    size_t n = m->o->device.n;
-
-    m->paths.item = calloc(n + 1, sizeof *m->paths.item);
-    if (!m->paths.item)
-        return err_set(err, -ENOMEM, "no memory for the paths of devices");
-    for (; m->paths.n < n; m->paths.n++)
-        if (!(m->paths.item[m->paths.n] = file_absolute(m->o->device.item[m->paths.n], err)))
-            return -ENOMEM;
-    return 0;
-}
-
-static void moving_free(struct moving *m)
-{
-    for (size_t i = 0; i < m->paths.n; i++)
-        free((char *)(uintptr_t)m->paths.item[i]);
-    free(m->paths.item);
-}
-
 static int move_run(struct moving *m, struct err *err)
 {
     const struct reshard_opts *o = m->o;
     struct session            *s = m->s;
-    struct watch               watch;
-    struct reshard             r = { .from = s->run, .to = s->run, .settings = settings,
-                                     .ctx = m };
-    char                       notice[512] = "", size[32];
-    uint64_t                   start = clock_ns();
-    int                        rc;
+    struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
+    struct reshard r = { .from = s->run, .to = s->run, .settings = settings, .ctx = m,
+                         .watch = &watch };
+    char           notice[512] = "", size[32];
+    uint64_t       start = clock_ns();
+    int            rc;
 
     r.to.n_devices = o->device.n ? o->device.n : o->devices;
-    r.to.device_paths = o->device.n ? m->paths.item : NULL;
+    r.to.device_paths = o->device.n ? o->device.item : NULL;
     r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r.to.force_device = o->force_device;
     r.to.device_in_ram = o->device_in_ram;
     r.to.layout = m->layout;
-    r.watch = &watch;
-    watch = work_begin(&say_events, "moving the states of %s", o->run);
     rc = reshard_run(&r, err);
-    if (rc == -EBUSY) { // a step is half done: it is finished where its gradients are
-        rc = session_recover(s, err);
-        if (!rc)
-            rc = reshard_run(&r, err);
-    }
+    // a step is half done: it is finished where its gradients are
+    if (rc == -EBUSY && !(rc = session_recover(s, err)))
+        rc = reshard_run(&r, err);
     work_end(&say_events);
     if (!rc)
         rc = reshard_clean(&r.to, notice, sizeof notice, err);
@@ -131,13 +103,8 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
     rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
-    if (!rc)
-        rc = machine_hex(m.layout, sizeof m.layout - 1, err);
-    if (!rc)
-        rc = make_absolute(&m, err);
-    if (!rc)
+    if (!rc && !(rc = machine_hex(m.layout, sizeof m.layout - 1, err)))
         rc = move_run(&m, err);
-    moving_free(&m);
     session_close(&s);
     return rc;
 }

@@ -98,7 +98,8 @@ struct scan {
 /* One option as typed: a row or an alias. */
 struct typed {
     char                    name[NAME_BYTES]; // as the row or the alias has it
-    int                     row;              // -1: an alias that stands for none
+    int                     row;              // its number
+    const struct opt_row   *r;                // NULL: an alias that stands for none
     const struct opt_alias *alias;            // NULL: the row's own name
     int                     is_flag;          // takes no value
     const char             *value;            // NULL: none was given
@@ -142,21 +143,20 @@ static int name_find(const struct opt_command *cmd, struct typed *t, const char 
 
     snprintf(t->name, sizeof t->name, "%.*s", (int)n, name);
     t->row = opt_row_find(cmd, name, n);
-    if (t->row >= 0) {
-        t->is_flag = opt_row_at(cmd, (size_t)t->row, NULL)->type == OPT_FLAG;
-        return 0;
-    }
-    for (const struct opt_alias *a = cmd->aliases; a && a->names; a++)
-        for (const char *at = a->names; (length = opt_alias_next(&at));)
+    for (const struct opt_alias *a = cmd->aliases; t->row < 0 && !t->alias && a && a->names; a++)
+        for (const char *at = a->names; !t->alias && (length = opt_alias_next(&at));)
             if (length == n && name_is(at - n, name, n)) {
                 snprintf(t->name, sizeof t->name, "%.*s", (int)n, at - n);
                 t->alias = a;
                 t->is_flag = *at == '?';
                 t->row = a->row ? opt_row_find(cmd, a->row, strlen(a->row)) : -1;
                 assert(!a->row || t->row >= 0);
-                return 0;
             }
-    return refuse_unknown(cmd, t->name, err);
+    if (t->row < 0)
+        return t->alias ? 0 : refuse_unknown(cmd, t->name, err);
+    t->r = opt_row_at(cmd, (size_t)t->row, NULL);
+    t->is_flag |= !t->alias && t->r->type == OPT_FLAG;
+    return 0;
 }
 
 /* Of an alias a truth value may follow a flag; of a row in a file, 1 or 0. */
@@ -180,9 +180,9 @@ static int flag_value(const struct scan *s, struct typed *t, struct err *err)
                : err_misuse(err, "--%s %s: expected 0 or 1", t->name, value);
 }
 
-static int refuse_missing(const struct scan *s, const struct typed *t, struct err *err)
+static int refuse_missing(const struct typed *t, struct err *err)
 {
-    const struct opt_row *r = t->row < 0 ? NULL : opt_row_at(s->line->cmd, (size_t)t->row, NULL);
+    const struct opt_row *r = t->r;
     char                  words[256];
     const char           *what = r ? r->help : "";
 
@@ -203,7 +203,7 @@ static int value_take(const struct scan *s, struct typed *t, char **argv, struct
     if (t->is_flag)
         return flag_value(s, t, err);
     if (!t->value || (t->follows && !strncmp(t->value, "--", 2)))
-        return refuse_missing(s, t, err);
+        return refuse_missing(t, err);
     if (!*t->value)
         return err_misuse(err, "--%s needs a value, but was given an empty one", t->name);
     return 0;
@@ -224,7 +224,7 @@ static int argv_add(struct scan *s, const char *before, const char *name, const 
 static int notice_add(struct opt_line *l, const struct typed *t, const char *value,
                       const char *why, struct err *err)
 {
-    int   row = t->row >= 0;
+    int   row = t->r != NULL;
     char *lines = NULL;
 
     if (!why || !*why)
@@ -241,10 +241,9 @@ static int notice_add(struct opt_line *l, const struct typed *t, const char *val
 /* Nothing else may give the row, unless it is repeated. */
 static int row_claim(struct scan *s, const struct typed *t, struct err *err)
 {
-    const struct opt_row *r = opt_row_at(s->line->cmd, (size_t)t->row, NULL);
-    const char           *name = t->alias ? t->name : "";
-    char                  before[NAME_BYTES];
-    int                   first = !s->given[t->row] || opt_row_is_many(r);
+    const char *name = t->alias ? t->name : "";
+    char        before[NAME_BYTES];
+    int         first = !s->given[t->row] || opt_row_is_many(t->r);
 
     memcpy(before, s->via[t->row], sizeof before);
     snprintf(s->via[t->row], sizeof before, "%s", name);
@@ -255,9 +254,9 @@ static int row_claim(struct scan *s, const struct typed *t, struct err *err)
         return err_misuse(err, "--%s was given twice; expected it once", t->name);
     if (*before && *name)
         return err_misuse(err, "--%s and --%s both stand for --%s; give one of them", before,
-                          t->name, r->name);
+                          t->name, t->r->name);
     return err_misuse(err, "--%s and --%s are the same option; give one of them",
-                      *before ? before : t->name, r->name);
+                      *before ? before : t->name, t->r->name);
 }
 
 /* t->value becomes what the alias's row takes. 1: it changes nothing, which was said. */
@@ -277,7 +276,7 @@ static int alias_value(struct scan *s, struct typed *t, struct opt_taken *taken,
     }
     if (rc <= 0)
         return rc;
-    t->row = -1;
+    t->r = NULL;
     rc = notice_add(s->line, t, NULL, why, err);
     return rc ? rc : 1;
 }
@@ -303,8 +302,7 @@ static int option_scan(struct scan *s, struct typed *t, char **argv, struct err 
             return 0;
         t->value = NULL;
     }
-    return rc ? rc : argv_add(s, "--", opt_row_at(s->line->cmd, (size_t)t->row, NULL)->name,
-                              t->value, err);
+    return rc ? rc : argv_add(s, "--", t->r->name, t->value, err);
 }
 
 static void scan_release(struct scan *s)
@@ -346,28 +344,9 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
 
 /* ---- through argtable2 ---- */
 
-/* An entry for each row; ends with arg_end. */
-static int table_make(const struct opt_command *cmd, int argc, void **table, size_t *n,
-                      struct err *err)
-{
-    const struct opt_row *r;
-
-    for (*n = 0; (r = opt_row_at(cmd, *n, NULL)); ++*n) {
-        int is_arg = opt_row_is_arg(r);
-
-        assert(*n < OPT_MAX_ROWS);
-        table[*n] = r->type == OPT_FLAG
-                        ? (void *)arg_lit0(NULL, r->name, NULL)
-                        : arg_strn(NULL, is_arg ? NULL : r->name, NULL, is_arg,
-                                   opt_row_is_many(r) ? argc + 1 : 1, NULL);
-    }
-    table[(*n)++] = arg_end(4);
-    return arg_nullcheck(table) ? opt_no_memory(err) : 0;
-}
-
 /* What is left to go wrong after scan: too many positional arguments, or too few. */
-static int refuse_positional(const struct opt_command *cmd, void *const *table,
-                             const struct arg_end *end, struct err *err)
+static int refuse_positional(const struct opt_command *cmd, void *const *table, const char *extra,
+                             struct err *err)
 {
     const struct opt_row *r;
 
@@ -376,37 +355,42 @@ static int refuse_positional(const struct opt_command *cmd, void *const *table,
             return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name, r->help,
                               cmd->name, cmd->usage);
     return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
-                      end->argval[0] ? end->argval[0] : "an argument", cmd->name, cmd->usage);
+                      extra ? extra : "an argument", cmd->name, cmd->usage);
 }
 
-/* A row that was given another program's way is refused under both names. */
-static int row_fill(const struct opt_row *r, const char *via, const void *entry, void *field,
-                    struct err *err)
-{
-    const struct arg_str *s = entry;
-    int                   rc = 0;
-
-    if (r->type == OPT_FLAG)
-        *(int *)field |= ((const struct arg_lit *)entry)->count > 0;
-    for (int i = 0; r->type != OPT_FLAG && i < s->count && !rc; i++)
-        rc = opt_value_parse(r, s->sval[i], field, err);
-    return rc && *via ? err_misuse(err, "%s (--%s is --%s here)", err->text, via, r->name) : rc;
-}
-
-/* What was scanned into the options. */
+/* What was scanned into the options. A row that was given another program's way is refused under
+ * both names. */
 static int fill(const struct scan *s, struct err *err)
 {
-    struct opt_line      *l = s->line;
-    void                 *table[OPT_MAX_ROWS + 1] = { 0 }, *field;
-    const struct opt_row *r;
-    size_t                n = 0;
-    int                   rc = table_make(l->cmd, s->argc, table, &n, err);
+    const struct opt_command *cmd = s->line->cmd;
+    void                     *table[OPT_MAX_ROWS + 1] = { 0 }, *field; // each row's, and the end
+    const struct opt_row     *r;
+    struct arg_end           *end;
+    size_t                    n = 0;
+    int                       rc = 0;
 
-    if (!rc && arg_parse(s->argc, s->argv, table) && !s->file)
-        rc = refuse_positional(l->cmd, table, table[n - 1], err);
-    for (size_t i = 0; !rc && (r = row_of(l, i, &field)); i++)
-        rc = row_fill(r, s->via[i], table[i], field, err);
-    arg_freetable(table, n);
+    for (; (r = opt_row_at(cmd, n, NULL)); n++) {
+        const char *name = opt_row_is_arg(r) ? NULL : r->name;
+
+        assert(n < OPT_MAX_ROWS);
+        table[n] = r->type == OPT_FLAG ? (void *)arg_lit0(NULL, name, NULL)
+                                       : arg_strn(NULL, name, NULL, !name,
+                                                  opt_row_is_many(r) ? s->argc + 1 : 1, NULL);
+    }
+    table[n] = end = arg_end(4);
+    if (arg_nullcheck(table))
+        rc = opt_no_memory(err);
+    else if (arg_parse(s->argc, s->argv, table) && !s->file)
+        rc = refuse_positional(cmd, table, end->argval[0], err);
+    for (size_t i = 0; !rc && (r = row_of(s->line, i, &field)); i++) {
+        const struct arg_str *given = table[i]; // of a flag a struct arg_lit, which begins alike
+
+        for (int k = 0; k < given->count && !rc; k++)
+            rc = opt_value_parse(r, r->type == OPT_FLAG ? "1" : given->sval[k], field, err);
+        if (rc && *s->via[i])
+            err_misuse(err, "%s (--%s is --%s here)", err->text, s->via[i], r->name);
+    }
+    arg_freetable(table, n + 1);
     return rc;
 }
 

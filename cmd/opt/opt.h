@@ -27,7 +27,6 @@
 #define CMD_OPT_OPT_H
 
 #include "cmd/opt/opt_row.h"
-#include "cmd/opt/opt_value.h"
 
 /* A command line as a command gets it. Whoever parses one sets the first four. */
 struct opt_line {

@@ -1,8 +1,17 @@
-/* opt_row.c: rows by number and name, and the words that they take. */
+/* opt_row.c: rows by number and name, the words that they take, and their values: what a row takes
+ * from its text, what it refuses, and the text again. */
 #include "cmd/opt/opt_row.h"
 
+#include "data/base/file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- rows ---- */
 
@@ -129,4 +138,284 @@ const char *opt_nearest(const char *typed, char *words)
             longer = word;
     }
     return best ? best : longer;
+}
+
+int opt_no_memory(struct err *err)
+{
+    return err_set(err, -ENOMEM, "out of memory while reading the options");
+}
+
+/* ---- numbers ---- */
+
+const char *opt_size_text(char *buf, size_t size, double bytes)
+{
+    const char *units = "KMGT";
+    double      v = bytes;
+    int         u = -1;
+
+    while (v >= 1024 && u < 3) {
+        v /= 1024;
+        u++;
+    }
+    if (u < 0)
+        snprintf(buf, size, "%.0f", v);
+    else
+        snprintf(buf, size, v == floor(v) ? "%.0f%c" : "%.2f%c", v, units[u]);
+    return buf;
+}
+
+/* The shortest decimal that reads back as v, or as a percentage of 1; a million is without an
+ * exponent. */
+static char *double_text(char *buf, size_t size, double v, int percent)
+{
+    for (int digits = 7 - percent; digits <= 17; digits++) {
+        snprintf(buf, size, percent ? "%.*g%%" : "%.*g", digits, percent ? v * 100 : v);
+        if (strtod(buf, NULL) / (percent ? 100 : 1) == v)
+            break;
+    }
+    return buf;
+}
+
+static const char *limit_text(const struct opt_row *r, char *buf, size_t size, double limit)
+{
+    return r->type == OPT_SIZE ? opt_size_text(buf, size, limit) : double_text(buf, size, limit, 0);
+}
+
+static int number_refuse(const struct opt_row *r, const char *text, struct err *err)
+{
+    static const char *const what[] = {
+        [OPT_UINT] = "a whole number",
+        [OPT_SIZE] = "a size in bytes, or with K, M, G or T (powers of 1024),",
+        [OPT_DOUBLE] = "a number",
+        [OPT_RATIO] = "a part such as 2% or 0.02,",
+    };
+    char min[32], max[48] = " up", limit[32];
+
+    if (r->max > 0)
+        snprintf(max, sizeof max, " to %s", limit_text(r, limit, sizeof limit, r->max));
+    else if (r->type == OPT_UINT && !text[strspn(text, "0123456789")] && strtod(text, NULL) > 1)
+        snprintf(max, sizeof max, " to %lld", (long long)INT64_MAX);
+    return err_misuse(err, "--%s %s: expected %s from %s%s", r->name, text, what[r->type],
+                      limit_text(r, min, sizeof min, r->min), max);
+}
+
+static int number_in_range(const struct opt_row *r, double v)
+{
+    return v >= r->min && !(r->max > 0 && v > r->max);
+}
+
+/* A plain decimal at the start of text; its end, or NULL. */
+static const char *decimal(const char *text, double *v)
+{
+    char *end;
+
+    if (!strchr("0123456789.", text[0]) || !text[0] || strncasecmp(text, "0x", 2) == 0)
+        return NULL;
+    *v = strtod(text, &end);
+    return end == text || !(fabs(*v) <= DBL_MAX) ? NULL : end;
+}
+
+static int parse_uint(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+    if (!end || *end || errno || *out > INT64_MAX || !number_in_range(r, (double)*out))
+        return number_refuse(r, text, err);
+    return 0;
+}
+
+static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
+{
+    const char *units = "KMGT", *unit = NULL;
+    double      v = 0;
+    const char *end = decimal(text, &v);
+
+    if (end && *end && (unit = strchr(units, toupper((unsigned char)*end))))
+        v = ldexp(v, 10 * (int)(unit - units + 1));
+    if (!end || (*end && (!unit || end[1])) || (!*end && v != floor(v)) || !(v < 0x1p62) ||
+        !number_in_range(r, v))
+        return number_refuse(r, text, err);
+    *out = (uint64_t)v;
+    return 0;
+}
+
+/* "2%" or "0.02" as a ratio; another number without %. */
+static int parse_double(const struct opt_row *r, const char *text, double *out, struct err *err)
+{
+    const char *end = decimal(text, out);
+
+    if (r->type == OPT_RATIO && end && !strcmp(end, "%")) {
+        *out /= 100;
+        end++;
+    }
+    return end && !*end && number_in_range(r, *out) ? 0 : number_refuse(r, text, err);
+}
+
+static int parse_warmup(const struct opt_row *r, const char *text, struct opt_warmup *out,
+                        struct err *err)
+{
+    const char *end = decimal(text, &out->value);
+
+    out->percent = end && !strcmp(end, "%");
+    if (out->percent && out->value <= 100) {
+        out->value /= 100;
+        return 0;
+    }
+    if (end && !*end && out->value == floor(out->value) && out->value <= 1e15)
+        return 0;
+    return err_misuse(err, "--%s %s: expected a number of steps, or a part of them from 0%% to "
+                      "100%%", r->name, text);
+}
+
+uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon)
+{
+    return w.percent ? (uint64_t)ceil(w.value * (double)horizon - 1e-9) : (uint64_t)w.value;
+}
+
+/* ---- words ---- */
+
+static int parse_flag(const struct opt_row *r, const char *text, int *out, struct err *err)
+{
+    *out = !strcmp(text, "1");
+    if (*out || !strcmp(text, "0"))
+        return 0;
+    return err_misuse(err, "--%s %s: expected 0 or 1", r->name, text);
+}
+
+static int parse_word(const struct opt_row *r, const char *text, int *out, struct err *err)
+{
+    *out = opt_words_find(r->words, text, strlen(text));
+    return *out < 0 ? opt_words_refuse(r->name, text, r->words, err) : 0;
+}
+
+static int parse_set(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
+{
+    char known[512];
+
+    *out = 0;
+    for (size_t n; *text; text += n + (text[n] == ',')) {
+        int i = opt_words_find(r->words, text, n = strcspn(text, ","));
+
+        if (i < 0)
+            return err_misuse(err, "--%s %.*s: %s, with commas between, are expected", r->name,
+                              (int)n, text,
+                              opt_words_join(known, sizeof known, r->words, ", ", " and "));
+        *out |= (uint64_t)1 << i;
+    }
+    return 0;
+}
+
+/* ---- strings ---- */
+
+static int set_string(char **field, const char *text, struct err *err)
+{
+    free(*field);
+    *field = strdup(text);
+    return *field ? 0 : opt_no_memory(err);
+}
+
+static int add_string(const struct opt_row *r, const char *text, struct opt_strings *out,
+                      struct err *err)
+{
+    const char **items;
+    char        *copy;
+
+    if (r->max > 0 && (double)out->n >= r->max)
+        return err_misuse(err, "--%s was given more than %.0f times", r->name, r->max);
+    items = realloc(out->item, (out->n + 1) * sizeof *items);
+    if (!items)
+        return opt_no_memory(err);
+    out->item = items;
+    copy = r->type == OPT_PATHS ? file_absolute(text, err) : file_path(err, "%s", text);
+    if (!copy)
+        return -ENOMEM;
+    items[out->n++] = copy;
+    return 0;
+}
+
+static char *join_strings(const struct opt_strings *s)
+{
+    char  *text = NULL;
+    size_t n;
+    FILE  *out = open_memstream(&text, &n);
+
+    for (size_t i = 0; out && i < s->n; i++)
+        fprintf(out, "%s%s", i ? "\n" : "", s->item[i]);
+    if (out && !fclose(out))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- any value ---- */
+
+int opt_value_parse(const struct opt_row *r, const char *text, void *field, struct err *err)
+{
+    switch (r->type) {
+    case OPT_FLAG:    return parse_flag(r, text, field, err);
+    case OPT_ARG:
+    case OPT_PATH:
+    case OPT_STRING:  return set_string(field, text, err);
+    case OPT_ARGS:
+    case OPT_PATHS:
+    case OPT_STRINGS: return add_string(r, text, field, err);
+    case OPT_UINT:    return parse_uint(r, text, field, err);
+    case OPT_SIZE:    return parse_size(r, text, field, err);
+    case OPT_DOUBLE:
+    case OPT_RATIO:   return parse_double(r, text, field, err);
+    case OPT_WORD:    return parse_word(r, text, field, err);
+    case OPT_SET:     return parse_set(r, text, field, err);
+    case OPT_WARMUP:  return parse_warmup(r, text, field, err);
+    }
+    return 0;
+}
+
+static void set_text(const struct opt_row *r, uint64_t bits, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; r->words(i); i++)
+        if (bits >> i & 1)
+            n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "", r->words(i));
+}
+
+char *opt_value_text(const struct opt_row *r, const void *field)
+{
+    const struct opt_warmup *w = field;
+    char                     buf[256] = "";
+    const char              *text = buf;
+
+    if (opt_row_is_many(r))
+        return join_strings(field);
+    switch (r->type) {
+    case OPT_FLAG:   snprintf(buf, sizeof buf, "%d", *(const int *)field); break;
+    case OPT_UINT:
+    case OPT_SIZE:
+        snprintf(buf, sizeof buf, "%llu", (unsigned long long)*(const uint64_t *)field);
+        break;
+    case OPT_DOUBLE:
+    case OPT_RATIO:  double_text(buf, sizeof buf, *(const double *)field, 0); break;
+    case OPT_WORD:   text = r->words((size_t)*(const int *)field); break;
+    case OPT_SET:    set_text(r, *(const uint64_t *)field, buf, sizeof buf); break;
+    case OPT_WARMUP: double_text(buf, sizeof buf, w->value, w->percent); break;
+    default:         text = *(const char *const *)field; break;
+    }
+    return strdup(text ? text : "");
+}
+
+void opt_value_release(const struct opt_row *r, void *field)
+{
+    struct opt_strings *s = field;
+
+    if (opt_row_is_many(r)) {
+        for (size_t i = 0; i < s->n; i++)
+            free((void *)(uintptr_t)s->item[i]);
+        free(s->item);
+        *s = (struct opt_strings){ 0 };
+    } else if (r->type == OPT_ARG || r->type == OPT_PATH || r->type == OPT_STRING) {
+        free(*(char **)field);
+        *(char **)field = NULL;
+    }
 }

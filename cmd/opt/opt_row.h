@@ -15,7 +15,7 @@ enum opt_type {
     OPT_STRING,   // const char *; NULL if there is no default
     OPT_PATH,     // the same; a run that keeps it keeps the path in full
     OPT_STRINGS,  // struct opt_strings; repeated
-    OPT_PATHS,    // the same, of paths
+    OPT_PATHS,    // the same, of paths, which are made absolute
     OPT_UINT,     // uint64_t
     OPT_SIZE,     // uint64_t bytes; takes K, M, G, T (powers of 1024)
     OPT_DOUBLE,   // double
@@ -142,5 +142,21 @@ const char *opt_nearest(const char *typed, char *words);
 /* The next name in *names (struct opt_alias): its length; 0 past the last one. *names is behind it
  * then, at the ? of a flag. */
 size_t opt_alias_next(const char **names);
+
+/* Read one value into the row's field; of repeated strings it is one more. 0, or a misuse
+ * sentence. */
+int opt_value_parse(const struct opt_row *r, const char *text, void *field, struct err *err);
+/* The text that opt_value_parse takes back with the same result; repeated strings joined by
+ * newlines; none: "". Malloced; NULL: out of memory. */
+char *opt_value_text(const struct opt_row *r, const void *field);
+/* Free the strings; the field holds none after that. */
+void opt_value_release(const struct opt_row *r, void *field);
+
+int opt_no_memory(struct err *err); // -ENOMEM with its sentence
+
+uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
+
+/* "1.5G" and the like; shared by everything that prints bytes. */
+const char *opt_size_text(char *buf, size_t size, double bytes);
 
 #endif

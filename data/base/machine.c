@@ -36,8 +36,11 @@ const char *machine_field(char *buf, size_t size, const char *path, const char *
     while (f && !buf[0] && getline(&line, &room, f) > 0)
         if (!strncmp(line, key, len)) {
             const char *p = line + len + strspn(line + len, " \t:");
+            size_t      n = strcspn(p, "\n");
 
-            snprintf(buf, size, "%.*s", (int)strcspn(p, "\n"), p);
+            while (n && p[n - 1] == ' ')
+                n--;
+            snprintf(buf, size, "%.*s", (int)n, p);
         }
     free(line);
     if (f)

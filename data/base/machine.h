@@ -8,7 +8,8 @@ uint64_t rss_now(void);  // bytes of this process that are resident; 0 where /pr
 uint64_t rss_peak(void); // the most there ever were
 
 /* What follows `key` and blanks, colons in the first line that begins with it of a file of the
- * kernel, as `model name` in /proc/cpuinfo: buf, "" where there is no such line. */
+ * kernel, as `model name` in /proc/cpuinfo, up to blanks at its end: buf, "" where there is no such
+ * line. */
 const char *machine_field(char *buf, size_t size, const char *path, const char *key);
 /* The processor's name, or "unknown". */
 const char *machine_cpu(char *buf, size_t size);
