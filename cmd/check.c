@@ -431,7 +431,5 @@ const struct opt_command check_command = {
     .summary = "read everything of a run, or of an export, and say whether it is whole",
     .text = "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. "
             "Nothing is written without --repair.",
-    .parts = parts,
-    .size = sizeof(struct check_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct check_opts), .run = run,
 };

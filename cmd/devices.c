@@ -192,7 +192,5 @@ const struct opt_command devices_command = {
     .name = "devices",
     .usage = "[--dir DIR]",
     .summary = "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives",
-    .parts = parts,
-    .size = sizeof(struct devices_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct devices_opts), .run = run,
 };

@@ -80,17 +80,14 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     char              path[64];
     struct tokenizer *tok = NULL;
     uint64_t          count, seq = o->read.seq ? o->read.seq : r->gpt.n_positions;
-    int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
+    int               rc;
 
-    if (!rc)
-        rc = scratch_open(&scratch, path, sizeof path, err);
-    if (!rc)
-        rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err);
-    if (!rc && count <= seq)
-        rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
-                        o->data, count, seq, seq + 1);
-    if (!rc)
-        rc = tokens_open(out, path, err);
+    if (!(rc = model_folder_tokenizer(&tok, r, o->tokenizer, err)) &&
+        !(rc = scratch_open(&scratch, path, sizeof path, err)) &&
+        !(rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err)))
+        rc = count > seq ? tokens_open(out, path, err)
+                         : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
+                                      " needs %" PRIu64, o->data, count, seq, seq + 1);
     file_new_abort(&scratch);
     tokenizer_close(tok);
     return rc;
@@ -107,15 +104,11 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
 
     if (!rc && !o->data)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
-    if (!rc)
-        rc = tokenise_detect(o->data, &kind, &say_events, err);
-    if (!rc)
-        rc = kind == TOKENS_TEXT ? open_text(&data, r, o, err) : tokens_open(&data, o->data, err);
-    if (!rc)
-        rc = model_folder_evaluator(&e, r, &o->read, 0, err);
-    if (!rc)
-        rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err);
-    if (!rc)
+    if (rc || (rc = tokenise_detect(o->data, &kind, &say_events, err)))
+        return rc;
+    rc = kind == TOKENS_TEXT ? open_text(&data, r, o, err) : tokens_open(&data, o->data, err);
+    if (!rc && !(rc = model_folder_evaluator(&e, r, &o->read, 0, err)) &&
+        !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
     tokens_close(data);
@@ -243,9 +236,7 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
     long            pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
     int             rc = scratch_open(&scratch, path, sizeof path, err);
 
-    if (!rc)
-        rc = encode_file(&p->rows, v->tok, v->seq, pad, path, &sum, err);
-    if (!rc)
+    if (!rc && !(rc = encode_file(&p->rows, v->tok, v->seq, pad, path, &sum, err)))
         rc = examples_open(out, path, err);
     file_new_abort(&scratch);
     return rc;
@@ -343,21 +334,17 @@ static int open_model(struct evaluation *v, struct err *err)
 static int eval_task(const struct model_folder *r, const struct eval_opts *e, struct err *err)
 {
     struct evaluation v = { .r = r, .e = e };
-    int               rc = check(e, err);
+    int               rc;
 
-    if (!rc)
-        rc = find_task(&v, err);
-    if (!rc)
-        rc = add_parts(&v, err);
-    if (!rc)
-        rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err);
-    if (!rc && tokenizer_vocab(v.tok) > r->gpt.vocab)
+    if ((rc = check(e, err)) || (rc = find_task(&v, err)) || (rc = add_parts(&v, err)) ||
+        (rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err)))
+        goto out;
+    if (tokenizer_vocab(v.tok) > r->gpt.vocab)
         rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
                         tokenizer_vocab(v.tok), r->gpt.vocab);
-    if (!rc)
-        rc = open_model(&v, err);
-    if (!rc)
+    else if (!(rc = open_model(&v, err)))
         rc = run_parts(&v, err);
+out:
     evaluator_close(&v.by);
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
@@ -395,7 +382,5 @@ const struct opt_command eval_command = {
     .text = "A language model: rows of --seq tokens are taken one after the other; every token "
             "is predicted from those before it in its row. A classifier or regressor: the "
             "development set of a GLUE task, or rows of one's own.",
-    .parts = parts,
-    .size = sizeof(struct eval_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct eval_opts), .run = run,
 };

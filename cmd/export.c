@@ -93,7 +93,5 @@ const struct opt_command export_command = {
     .usage = "RUN HFDIR [--dtype fp32|bf16|fp16]",
     .summary = "write a folder that Hugging Face's transformers loads",
     .text = "The same parameters give the same model.safetensors, byte for byte.",
-    .parts = parts,
-    .size = sizeof(struct export_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct export_opts), .run = run,
 };

@@ -143,10 +143,8 @@ static int check_source(const struct finetune_opts *o, struct err *err)
         return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file "
                                "and --test-file out");
     if (o->task && !o->data)
-        return err_misuse(err,
-                          "--data DIR is missing: the folder of %s with train.tsv and its "
-                          "development set",
-                          o->task);
+        return err_misuse(err, "--data DIR is missing: the folder of %s with train.tsv and its "
+                          "development set", o->task);
     if (o->task && o->regression)
         return err_misuse(err, "--regression is for one's own rows: a task says itself what it is");
     if (o->train_file && o->data)
@@ -444,9 +442,6 @@ const struct opt_command finetune_command = {
             "padded to their longest row. The development set is evaluated after each epoch, if "
             "--eval-every does not say otherwise. RUN gets the files that Hugging Face's "
             "run_glue.py writes, and its options are taken.",
-    .parts = parts,
-    .size = sizeof(struct finetune_opts),
-    .run = run,
-    .aliases = run_glue_aliases,
-    .defaults = defaults,
+    .parts = parts, .size = sizeof(struct finetune_opts), .run = run,
+    .aliases = run_glue_aliases, .defaults = defaults,
 };

@@ -216,15 +216,11 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
 {
     struct batch_of_texts t = { .g = g, .o = o };
     size_t                positions = 0, longest = 0;
-    int                   rc = open_prompts(&t, err);
+    int                   rc;
 
-    if (!rc)
-        rc = make_sequences(&t, err);
-    if (!rc)
-        rc = limit_tokens(&t, &positions, &longest, err);
-    if (!rc)
-        rc = generator_start(g, t.n, positions, longest, err);
-    if (!rc)
+    if (!(rc = open_prompts(&t, err)) && !(rc = make_sequences(&t, err)) &&
+        !(rc = limit_tokens(&t, &positions, &longest, err)) &&
+        !(rc = generator_start(g, t.n, positions, longest, err)))
         rc = generate_all(&t, err);
     for (size_t i = 0; t.seq && i < t.n; i++)
         free(t.seq[i].text.text);
@@ -238,19 +234,6 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
     return rc;
 }
 
-/* ---- the command ---- */
-
-static int check(const struct generate_opts *o, struct err *err)
-{
-    if (o->prompt.n && o->prompt_file)
-        return err_misuse(err, "--prompt and --prompt-file both say how to begin; give one of "
-                               "them");
-    if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
-        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
-                               "no --prompt-file and no --batch");
-    return 0;
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
@@ -261,9 +244,13 @@ static int run(struct opt_line *line, struct err *err)
     o->batch_given = opt_given(line, "batch");
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
-    rc = check(o, err);
-    if (!rc)
-        rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
+    if (o->prompt.n && o->prompt_file)
+        return err_misuse(err, "--prompt and --prompt-file both say how to begin; give one of "
+                               "them");
+    if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
+        return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
+                               "no --prompt-file and no --batch");
+    rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
     if (!rc)
         rc = o->chat ? chat_run(&g, o, &code, err) : generate_prompts(&g, o, err);
     generator_close(&g);
@@ -279,7 +266,5 @@ const struct opt_command generate_command = {
             "were alone; --batch N given: N continuations of each. Between two texts stands a line "
             "---. A model that does not fit into --host-mem is read from its drive for every "
             "token.",
-    .parts = parts,
-    .size = sizeof(struct generate_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct generate_opts), .run = run,
 };

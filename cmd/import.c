@@ -61,7 +61,5 @@ const struct opt_command import_command = {
     .text = "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data "
             "FILE --steps N trains it. Where states live, their precision and the optimizer are "
             "fixed here; other options may be given with the first --resume.",
-    .parts = parts,
-    .size = sizeof(struct import_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct import_opts), .run = run,
 };

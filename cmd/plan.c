@@ -78,9 +78,8 @@ static void print_model(const struct session *s)
     double                   tokens = (double)(o->batch * o->seq * o->grad_accum);
 
     printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million "
-           "parameters (M = %.1f MiB)\n",
-           g->n_layer, g->n_head, g->n_embd, g->vocab, g->n_positions, (double)gpt_total(g) / 1e6,
-           2.0 * (double)gpt_total(g) / (1 << 20));
+           "parameters (M = %.1f MiB)\n", g->n_layer, g->n_head, g->n_embd, g->vocab,
+           g->n_positions, (double)gpt_total(g) / 1e6, 2.0 * (double)gpt_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
            o->batch, o->seq, g->n_labels ? " at most" : "",
            tokens * gpt_flops_per_token(g, o->seq) / 1e9);
@@ -298,7 +297,5 @@ const struct opt_command plan_command = {
     .usage = "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or "
              "finetune's options]",
     .summary = "the memory, the traffic, the disk space and the time of a run, before it is made",
-    .parts = parts,
-    .size = sizeof(struct plan_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct plan_opts), .run = run,
 };

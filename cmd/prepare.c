@@ -89,7 +89,5 @@ const struct opt_command prepare_command = {
     .summary = "write a token file, or train a tokenizer",
     .text = "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a "
             "text, one <|endoftext|> between two files.",
-    .parts = parts,
-    .size = sizeof(struct prepare_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
 };

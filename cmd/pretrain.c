@@ -162,7 +162,5 @@ const struct opt_command pretrain_command = {
     .text = "Ctrl-C finishes the step and commits (an evaluation is left, and done again); "
             "--resume goes on from there, bit for bit as if the run had never stopped. On "
             "resume, options that change the arithmetic are refused.",
-    .parts = parts,
-    .size = sizeof(struct pretrain_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct pretrain_opts), .run = run,
 };

@@ -119,7 +119,5 @@ const struct opt_command reshard_command = {
             "leaves the run whole, on the one set or the other. A run whose devices were only "
             "moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them "
             "there.",
-    .parts = parts,
-    .size = sizeof(struct reshard_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct reshard_opts), .run = run,
 };
