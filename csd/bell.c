@@ -5,21 +5,11 @@
 
 #include <errno.h>
 
-void bell_cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 int bell_cond_wait(pthread_cond_t *c, pthread_mutex_t *mutex, uint64_t end_ns)
 {
     struct timespec ts = {(time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u)};
 
-    return pthread_cond_timedwait(c, mutex, &ts);
+    return pthread_cond_clockwait(c, mutex, CLOCK_MONOTONIC, &ts);
 }
 
 uint64_t bell_end(uint64_t wait_ns)
@@ -33,7 +23,7 @@ void csd_bell_init(struct csd_bell *b)
 {
     b->rings = 0;
     pthread_mutex_init(&b->mutex, NULL);
-    bell_cond_init(&b->cond);
+    pthread_cond_init(&b->cond, NULL);
 }
 
 void csd_bell_release(struct csd_bell *b)

@@ -14,9 +14,8 @@ void csd_bell_ring(struct csd_bell *b); // any thread
 /* Wait until rings != seen or timeout_ns is over; returns the new count. */
 uint64_t csd_bell_wait(struct csd_bell *b, uint64_t seen, uint64_t timeout_ns);
 
-/* A condition whose times are clock_ns's, and a wait for it: ETIMEDOUT once end_ns is over. */
-void bell_cond_init(pthread_cond_t *c);
-int  bell_cond_wait(pthread_cond_t *c, pthread_mutex_t *mutex, uint64_t end_ns);
+/* Wait for a condition: ETIMEDOUT once clock_ns is end_ns. */
+int bell_cond_wait(pthread_cond_t *c, pthread_mutex_t *mutex, uint64_t end_ns);
 
 /* now + wait_ns; UINT64_MAX where that is never. */
 uint64_t bell_end(uint64_t wait_ns);

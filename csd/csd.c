@@ -40,21 +40,15 @@ size_t csd_params_max(const struct csd_ops *ops, const struct csd_config *cfg, s
     return fits * CSD_ALIGN_PARAMS;
 }
 
-struct kept {
-    struct kept *before;
-    void        *memory;
-};
-
 void csd_keep(void *memory)
 {
-    static struct kept *last;
-    struct kept        *k = malloc(sizeof *k);
+    static struct kept { struct kept *before; void *memory; } *last;
+    struct kept *k = malloc(sizeof *k);
 
     if (!k)
         return; // it stays all the same
-    k->memory = memory;
-    k->before = __atomic_load_n(&last, __ATOMIC_RELAXED);
-    while (
-        !__atomic_compare_exchange_n(&last, &k->before, k, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    *k = (struct kept){ __atomic_load_n(&last, __ATOMIC_RELAXED), memory };
+    while (!__atomic_compare_exchange_n(&last, &k->before, k, 0, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
         ;
 }

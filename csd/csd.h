@@ -74,7 +74,8 @@ struct csd_job {
 
 struct csd_config {
     int         id;            // its number in the run
-    const char *path;          // file or block device (a directory was resolved by the caller)
+    const char *path;          // file or block device; it outlives the device, as bell, host and
+                               // internal do
     uint64_t    bytes;
     uint64_t    keep;          // disk_config's
     int         create, read_only;

@@ -14,8 +14,7 @@
 
 void csd_job_begin(struct csd_job *job)
 {
-    job->status = 0;
-    job->why[0] = 0;
+    job->status = job->why[0] = 0;
     job->meter = (struct link_meter){0};
     memset(job->start_ns, 0, sizeof job->start_ns);
     memset(job->end_ns, 0, sizeof job->end_ns);
@@ -71,16 +70,15 @@ void csd_sums_check(const struct csd_config *cfg, struct csd_job *job,
 {
     struct csd_update *u = &job->update;
     uint32_t           states = update_sums_states(area, sums->read);
+    int                fake = csd_disk_is_fake(cfg);
 
-    if (!csd_disk_is_fake(cfg) && states != u->src_crc)
-        csd_job_fail(cfg, job, -EBADMSG,
-                     "states of %zu bytes at offset %" PRIu64 " have checksum %08" PRIx32
-                     ", expected %08" PRIx32,
+    if (!fake && states != u->src_crc)
+        csd_job_fail(cfg, job, -EBADMSG, "states of %zu bytes at offset %" PRIu64
+                     " have checksum %08x, expected %08x",
                      area->states_bytes, u->src_off, states, u->src_crc);
-    if (!csd_disk_is_fake(cfg) && sums->grad != u->grad_crc)
+    if (!fake && sums->grad != u->grad_crc)
         csd_job_fail(cfg, job, -EBADMSG,
-                     "gradient at offset %" PRIu64 " has checksum %08" PRIx32
-                     ", expected %08" PRIx32,
+                     "gradient at offset %" PRIu64 " has checksum %08x, expected %08x",
                      u->grad_off, sums->grad, u->grad_crc);
     u->dst_crc = update_sums_states(area, sums->written);
     u->wire_crc = sums->wire;
@@ -113,21 +111,18 @@ uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind,
                         const struct disk_req *req, uint64_t now_ns)
 {
     enum link_dir dir = csd_req_dir(req);
-    uint64_t      ssd = link_reserve(cfg->internal, dir, req->bytes, now_ns), host = now_ns;
+    struct link  *above = kind == LINK_HOST ? cfg->host : NULL;
+    uint64_t      ssd = link_reserve(cfg->internal, dir, req->bytes, now_ns);
+    uint64_t      host = link_reserve(above, dir, req->bytes, now_ns);
 
-    if (kind == LINK_HOST)
-        host = link_reserve(cfg->host, dir, req->bytes, now_ns);
     return ssd > host ? ssd : host;
 }
 
 int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *err)
 {
-    return memory <= cfg->mem
-               ? 0
-               : err_misuse(err,
-                            "device %d: updates of %zu parameters need %zu bytes of its memory, "
-                            "--csd-mem is %zu",
-                            cfg->id, cfg->update_params, memory, cfg->mem);
+    return memory <= cfg->mem ? 0
+           : err_misuse(err, "device %d: updates of %zu parameters need %zu bytes of its memory, "
+                        "--csd-mem is %zu", cfg->id, cfg->update_params, memory, cfg->mem);
 }
 
 int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct iovec *own,

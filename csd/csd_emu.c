@@ -9,8 +9,8 @@
  * is broken: what is in flight fails, and so does every job after it. Requests that are still the
  * disk's are given up: they, the device and its memory stay for ever, since an answer may still
  * come. */
-#include "csd/csd_common.h"
-#include "csd/emu_update.h"
+#include "csd/emu.h"
+
 #include "data/base/clock.h"
 
 #include <errno.h>
@@ -19,24 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOST_IOS = 48, DEPTH = 96 };
-
-struct emu {
-    struct csd         base;
-    struct csd_config  cfg;
-    char              *path;
-    struct emu_port    port;
-    struct emu_updates updates;
-    struct emu_io      host_io[HOST_IOS];
-    struct list        host_waiting, updates_waiting; // taken from the inbox, not started
-    struct list        finished;                      // not yet in the outbox
-
-    pthread_t       thread;
-    int             started;
-    pthread_mutex_t mutex; // over what follows
-    struct list     inbox, outbox;
-    int             stop;
-};
+enum { DEPTH = 96 };
 
 /* ---- host jobs ---- */
 
@@ -60,12 +43,12 @@ static void host_start(struct emu *e, struct emu_io *io, struct csd_job *job)
     *io = (struct emu_io){
         .req = {.op = op[job->kind], .buf = job->buf, .bytes = job->bytes, .off = job->off},
         .job = job, .cls = job->cls, .payload = job->payload};
-    emu_io_start(&e->port, io);
+    emu_io_start(e, io);
 }
 
 static void host_io_over(struct emu *e, struct emu_io *io)
 {
-    emu_io_account(&e->port, io);
+    emu_io_account(e, io);
     host_finish(e, io->job);
     io->job = NULL;
 }
@@ -82,7 +65,7 @@ static int owner_meet(struct emu *e)
     pthread_mutex_lock(&e->mutex);
     while ((job = list_pop(&e->inbox)) != NULL)
         list_push(job->kind == CSD_UPDATE ? &e->updates_waiting : &e->host_waiting, job);
-    for (; (job = list_pop(&e->finished)) || (job = list_pop(&e->updates.finished)); rings = 1)
+    for (; (job = list_pop(&e->finished)); rings = 1)
         list_push(&e->outbox, job);
     go_on = !e->stop;
     pthread_mutex_unlock(&e->mutex);
@@ -94,7 +77,7 @@ static int owner_meet(struct emu *e)
 static void jobs_start(struct emu *e)
 {
     struct csd_job *job;
-    int             broken = e->port.broken;
+    int             broken = e->broken;
 
     while (broken &&
            ((job = list_pop(&e->host_waiting)) || (job = list_pop(&e->updates_waiting)))) {
@@ -105,13 +88,8 @@ static void jobs_start(struct emu *e)
     for (int i = 0; i < HOST_IOS && e->host_waiting.first; i++)
         while (!e->host_io[i].job && (job = list_pop(&e->host_waiting)) != NULL)
             host_start(e, &e->host_io[i], job);
-    while (e->updates_waiting.first && emu_updates_running(&e->updates) < e->updates.n_sets)
-        emu_update_start(&e->updates, list_pop(&e->updates_waiting));
-}
-
-static int has_finished(const struct emu *e)
-{
-    return e->finished.first || e->updates.finished.first;
+    while (e->updates_waiting.first && emu_updates_running(e) < e->n_sets)
+        emu_update_start(e, list_pop(&e->updates_waiting));
 }
 
 static int is_idle(const struct emu *e)
@@ -119,14 +97,14 @@ static int is_idle(const struct emu *e)
     for (int i = 0; i < HOST_IOS; i++)
         if (e->host_io[i].job)
             return 0;
-    return !e->host_waiting.first && !e->updates_waiting.first && !has_finished(e) &&
-           emu_updates_running(&e->updates) == 0;
+    return !e->host_waiting.first && !e->updates_waiting.first && !e->finished.first &&
+           emu_updates_running(e) == 0;
 }
 
 /* The disk cannot be used any more: everything in flight fails, and so will everything to come. */
 static void emu_break(struct emu *e, int rc)
 {
-    list_init(&e->port.delayed, offsetof(struct emu_io, next));
+    list_init(&e->delayed, offsetof(struct emu_io, next));
     for (int i = 0; i < HOST_IOS; i++) {
         struct emu_io *io = &e->host_io[i];
 
@@ -135,7 +113,7 @@ static void emu_break(struct emu *e, int rc)
         io->req.status = rc;
         host_io_over(e, io);
     }
-    emu_updates_break(&e->updates, rc);
+    emu_updates_break(e, rc);
 }
 
 static void *emu_worker(void *arg)
@@ -146,18 +124,18 @@ static void *emu_worker(void *arg)
 
     omp_set_num_threads(1); // the kernels called from here: one core is one device
     for (;;) {
-        while ((io = emu_io_over(&e->port)) != NULL) {
+        while ((io = emu_io_over(e)) != NULL) {
             if (io->set)
-                emu_update_io_over(&e->updates, io);
+                emu_update_io_over(e, io);
             else
                 host_io_over(e, io);
         }
         go_on = owner_meet(e);
         jobs_start(e);
-        worked = emu_update_work(&e->updates);
+        worked = emu_update_work(e);
         if (!go_on && is_idle(e))
             return NULL;
-        rc = emu_io_serve(&e->port, worked || has_finished(e) ? 0 : emu_io_wait(&e->port));
+        rc = emu_io_serve(e, worked || e->finished.first ? 0 : emu_io_wait(e));
         if (rc)
             emu_break(e, rc);
     }
@@ -181,43 +159,19 @@ static int emu_close(struct csd *base)
         pthread_mutex_lock(&e->mutex);
         e->stop = 1;
         pthread_mutex_unlock(&e->mutex);
-        disk_wake(e->port.disk);
+        disk_wake(e->disk);
         pthread_join(e->thread, NULL);
     }
-    if (e->port.broken && e->port.n_at_disk > 0) { // what these point into is still the disk's
-        disk_abandon(e->port.disk);
+    if (e->broken && e->n_at_disk > 0) { // what these point into is still the disk's
+        disk_abandon(e->disk);
         csd_keep(e);
         return 1;
     }
-    disk_close(e->port.disk);
-    emu_updates_release(&e->updates);
+    disk_close(e->disk);
+    emu_updates_release(e);
     pthread_mutex_destroy(&e->mutex);
-    free(e->path);
     free(e);
     return 0;
-}
-
-static struct emu *emu_new(const struct csd_config *cfg)
-{
-    struct emu *e = calloc(1, sizeof *e);
-
-    if (!e)
-        return NULL;
-    struct list *jobs[] = {&e->inbox, &e->outbox, &e->host_waiting, &e->updates_waiting,
-                           &e->finished};
-
-    e->base.ops = &csd_emu;
-    e->cfg = *cfg;
-    e->cfg.buffers = NULL; // the caller's memory, needed by open alone
-    e->cfg.path = e->path = strdup(cfg->path);
-    pthread_mutex_init(&e->mutex, NULL);
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
-        list_init(jobs[i], offsetof(struct csd_job, next));
-    emu_port_init(&e->port, &e->cfg);
-    if (e->path)
-        return e;
-    emu_close(&e->base);
-    return NULL;
 }
 
 static int worker_start(struct emu *e, struct err *err)
@@ -236,7 +190,7 @@ static int worker_start(struct emu *e, struct err *err)
 static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice,
                     size_t notice_size, struct err *err)
 {
-    struct emu  *e = emu_new(cfg);
+    struct emu  *e = calloc(1, sizeof *e);
     struct iovec own[EMU_SETS];
     unsigned     n_own = 0;
     int          rc;
@@ -245,15 +199,24 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
         notice[0] = 0;
     if (!e)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
+    struct list *jobs[] = {&e->inbox, &e->outbox, &e->host_waiting, &e->updates_waiting,
+                           &e->finished};
+
+    e->base.ops = &csd_emu;
+    e->cfg = *cfg;
+    e->cfg.buffers = NULL; // the caller's memory, needed by open alone
+    pthread_mutex_init(&e->mutex, NULL);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        list_init(jobs[i], offsetof(struct csd_job, next));
+    list_init(&e->delayed, offsetof(struct emu_io, next));
     rc = csd_memory_check(cfg, emu_memory(cfg), err);
     if (rc == 0)
-        rc = emu_updates_init(&e->updates, &e->port, &e->cfg, err);
+        rc = emu_updates_init(e, err);
     for (int i = 0; rc == 0 && i < EMU_SETS; i++)
-        if (e->updates.sets[i].mem.base)
-            own[n_own++] =
-                (struct iovec){e->updates.sets[i].mem.base, e->updates.sets[i].mem.bytes};
+        if (e->sets[i].mem.base)
+            own[n_own++] = (struct iovec){e->sets[i].mem.base, e->sets[i].mem.bytes};
     if (rc == 0)
-        rc = csd_disk_open(&e->port.disk, cfg, own, n_own, DEPTH, notice, notice_size, err);
+        rc = csd_disk_open(&e->disk, cfg, own, n_own, DEPTH, notice, notice_size, err);
     if (rc == 0) {
         rc = worker_start(e, err);
         if (rc)
@@ -274,7 +237,7 @@ static void emu_submit(struct csd *base, struct csd_job *job)
     pthread_mutex_lock(&e->mutex);
     list_push(&e->inbox, job);
     pthread_mutex_unlock(&e->mutex);
-    disk_wake(e->port.disk);
+    disk_wake(e->disk);
 }
 
 static int emu_reap(struct csd *base, struct csd_job **done, int max)
@@ -292,7 +255,7 @@ static size_t emu_arena(const struct csd *base)
 {
     const struct emu *e = (const struct emu *)base;
 
-    return __atomic_load_n(&e->updates.arena_peak, __ATOMIC_RELAXED);
+    return __atomic_load_n(&e->arena_peak, __ATOMIC_RELAXED);
 }
 
 const struct csd_ops csd_emu = {

@@ -9,12 +9,9 @@
 #include <stdlib.h>
 
 struct null {
-    struct csd       base;
-    struct csd_bell *bell;
-    int              moments;
-    enum dtype       wire_dt;
-    enum link_kind   link; // of updates
-    struct list      done;
+    struct csd        base;
+    struct csd_config cfg;
+    struct list       done;
 };
 
 static int null_open(struct csd **out, const struct csd_config *cfg, char *notice,
@@ -26,11 +23,7 @@ static int null_open(struct csd **out, const struct csd_config *cfg, char *notic
         return err_set(err, -ENOMEM, "no memory for device %d", cfg->id);
     if (notice_size > 0)
         notice[0] = 0;
-    *c = (struct null){.base = {&csd_null},
-                       .bell = cfg->bell,
-                       .moments = cfg->moments,
-                       .wire_dt = cfg->wire_dt,
-                       .link = cfg->update_on_host ? LINK_HOST : LINK_INTERNAL};
+    *c = (struct null){.base = {&csd_null}, .cfg = *cfg};
     list_init(&c->done, offsetof(struct csd_job, next));
     *out = &c->base;
     return 0;
@@ -45,16 +38,17 @@ static size_t null_memory(const struct csd_config *cfg)
 static void update_meter(const struct null *c, struct csd_job *job)
 {
     const struct csd_update *u = &job->update;
-    size_t                   states = 4 * (1 + (size_t)c->moments), wire = dtype_bytes(c->wire_dt);
-    int                      dense = u->grad_form == CSD_GRAD_DENSE;
-    struct link_meter       *m = &job->meter;
-    size_t                   n = u->n, n_pad = u->n_pad;
+    enum link_kind     link = c->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
+    size_t states = 4 * (1 + (size_t)c->cfg.moments), wire = dtype_bytes(c->cfg.wire_dt);
+    int                dense = u->grad_form == CSD_GRAD_DENSE;
+    struct link_meter *m = &job->meter;
+    size_t             n = u->n, n_pad = u->n_pad;
 
-    link_meter_count(m, c->link, CLASS_STATES, LINK_READ, states * n, states * n_pad);
-    link_meter_count(m, c->link, CLASS_GRADIENT, LINK_READ, dense ? 4 * n : 8 * u->pairs,
+    link_meter_count(m, link, CLASS_STATES, LINK_READ, states * n, states * n_pad);
+    link_meter_count(m, link, CLASS_GRADIENT, LINK_READ, dense ? 4 * n : 8 * u->pairs,
                      dense ? 4 * n_pad : grad_wire_bytes(u->pairs));
-    link_meter_count(m, c->link, CLASS_STATES, LINK_WRITE, states * n, states * n_pad);
-    link_meter_count(m, c->link, CLASS_WIRE, LINK_WRITE, wire * n, wire * n_pad);
+    link_meter_count(m, link, CLASS_STATES, LINK_WRITE, states * n, states * n_pad);
+    link_meter_count(m, link, CLASS_WIRE, LINK_WRITE, wire * n, wire * n_pad);
 }
 
 static void null_submit(struct csd *base, struct csd_job *job)
@@ -71,7 +65,7 @@ static void null_submit(struct csd *base, struct csd_job *job)
         link_meter_count(&job->meter, LINK_HOST, job->cls,
                          job->kind == CSD_READ ? LINK_READ : LINK_WRITE, job->payload, job->bytes);
     list_push(&c->done, job);
-    csd_bell_ring(c->bell);
+    csd_bell_ring(c->cfg.bell);
 }
 
 static int null_reap(struct csd *base, struct csd_job **done, int max)

@@ -28,7 +28,6 @@
 struct skeleton {
     struct csd         base; // Required: the first member
     struct csd_config  cfg;
-    char              *path;
     struct disk       *disk;
     struct arena       memory;
     struct update_area area;
@@ -220,7 +219,6 @@ static int skeleton_close(struct csd *base)
     if (c) {
         disk_close(c->disk);
         arena_free(&c->memory);
-        free(c->path);
     }
     free(c);
     return 0;
@@ -228,37 +226,33 @@ static int skeleton_close(struct csd *base)
 
 /* Required. Refuses what the device cannot do (csd_memory_check for its memory), before anything is
  * made; after a failure nothing is open and nothing that it created is left. cfg and all that it
- * points to are the caller's but for bell, host and internal, which outlive the device: what is
- * needed later is copied. buffers may be registered with the driver; jobs will use no other memory
+ * points to are the caller's but for path, bell, host and internal, which outlive the device: what
+ * is needed later is copied. buffers may be registered with the driver; jobs will use no other memory
  * for long transfers. notice: a sentence about what works in another way than asked for, or "". */
 static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *notice,
                          size_t notice_size, struct err *err)
 {
     struct skeleton *c = calloc(1, sizeof *c);
-    char            *path = strdup(cfg->path);
-    int              rc = c && path ? csd_memory_check(cfg, skeleton_memory(cfg), err)
-                                    : err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
+    int              rc;
 
     if (notice_size > 0)
         notice[0] = 0;
-    if (c && path)
-        *c = (struct skeleton){.base = {&csd_skeleton}, .cfg = *cfg, .memory.align = ARENA_IO};
-    if (!rc) {
-        list_init(&c->done, offsetof(struct csd_job, next));
-        arena_take(&c->memory, skeleton_memory(cfg));
+    if (!c)
+        return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
+    *c = (struct skeleton){.base = {&csd_skeleton}, .cfg = *cfg, .memory.align = ARENA_IO};
+    c->cfg.buffers = NULL;
+    list_init(&c->done, offsetof(struct csd_job, next));
+    arena_take(&c->memory, skeleton_memory(cfg));
+    rc = csd_memory_check(cfg, skeleton_memory(cfg), err);
+    if (!rc)
         rc = arena_map(&c->memory, "updates of a device", err);
-    }
     if (!rc) {
         struct iovec own = {c->memory.base, c->memory.bytes};
 
-        c->cfg.path = c->path = path;
-        c->cfg.buffers = NULL;
         rc = csd_disk_open(&c->disk, cfg, &own, own.iov_base != NULL, 1, notice, notice_size, err);
-        path = NULL;
     }
-    free(path);
     if (rc)
-        skeleton_close(c ? &c->base : NULL);
+        skeleton_close(&c->base);
     else
         *out = &c->base;
     return rc;

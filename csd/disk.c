@@ -19,23 +19,17 @@ const char *disk_name(size_t i)
     return disk_at(i) ? disk_at(i)->name : NULL;
 }
 
-static const struct disk_ops *disk_find(const char *name)
-{
-    for (size_t i = 0; disk_at(i); i++)
-        if (strcmp(disk_name(i), name) == 0)
-            return disk_at(i);
-    return NULL;
-}
-
 int disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
               size_t size, struct err *err)
 {
-    const struct disk_ops *ops = disk_find(name);
+    const struct disk_ops *ops = NULL;
     struct err             why = {0};
     int                    rc;
 
     if (size > 0)
         notice[0] = 0;
+    for (size_t i = 0; disk_at(i) && !ops; i++)
+        ops = strcmp(disk_name(i), name) ? NULL : disk_at(i);
     if (!ops)
         return err_misuse(err, "there is no disk called %s: uring, sync and null are", name);
     rc = ops->open(out, cfg, &why);
@@ -76,10 +70,7 @@ void disk_close(struct disk *d)
 
 void disk_abandon(struct disk *d)
 {
-    if (d->ops->abandon)
-        d->ops->abandon(d);
-    else
-        d->ops->close(d);
+    d->ops->abandon(d);
 }
 
 uint64_t disk_moved(const struct disk *d)

@@ -30,9 +30,9 @@ struct disk_config {
     const char *path;
     uint64_t bytes; // the file must be (or, with create, becomes, fully allocated) at least so long
     int         create;     // make it, 0600 by umask; refuse one that exists
-    uint64_t    keep; // of a file that is there and at least so long: this much stays as it is,
-                      // and what is behind it becomes, fully allocated, as long as bytes
-                      // says; 0: it is not touched
+    /* Of a file that is there and at least so long: this much stays as it is, and what is behind it
+     * becomes, fully allocated, as long as bytes says; 0: it is not touched. */
+    uint64_t    keep;
     int         read_only;
     unsigned    depth;      // requests that may be in flight
     const struct iovec *buffers; // memory that requests will point into, to register; may be none
@@ -59,8 +59,7 @@ struct disk_ops {
     void (*wake)(struct disk *d);  // any thread: a reap that waits, or the next one, returns
     void (*close)(struct disk *d); // waits for requests in flight; accepts NULL
     /* Instead of close, where requests do not come back: waits for none of them. They, and the
-     * memory they point into, must stay for ever, for what is silent may still answer. NULL: close
-     * does it. */
+     * memory they point into, must stay for ever, for what is silent may still answer. */
     void (*abandon)(struct disk *d);
 };
 

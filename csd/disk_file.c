@@ -8,11 +8,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/fs.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { OPEN_TRIES = 100 };
@@ -32,50 +30,29 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     return rc;
 }
 
-static int file_kind(const struct stat *st, const struct disk_config *cfg, struct err *err)
-{
-    return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)
-               ? 0
-               : err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
-}
-
-/* Behind cfg->keep: as long as cfg->bytes, no holes. */
-static int file_fit(const struct disk_config *cfg, struct err *err)
-{
-    int fd = file_open_device(cfg->path, O_RDWR), rc; // its own: allocating may be emulated
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st)) {
-        rc = fd < 0 ? fd : -errno;
-        err_set(err, rc, "open %s: %s", cfg->path, strerror(-rc));
-    } else {
-        rc = S_ISREG(st.st_mode) && (uint64_t)st.st_size >= cfg->keep
-                 ? file_set_length(fd, cfg->path, cfg->keep, cfg->bytes, err)
-                 : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
+/* Behind cfg->keep: as long as cfg->bytes, no holes. Then what is there must be enough. */
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct stat st;
     uint64_t    bytes;
-    int         rc;
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
-    rc = file_kind(&st, cfg, err);
-    if (rc)
-        return rc;
     bytes = (uint64_t)st.st_size;
+    if (S_ISREG(st.st_mode) && cfg->keep && bytes >= cfg->keep) {
+        int own = file_open_device(cfg->path, O_RDWR); // allocating may be emulated
+        int rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
+                         : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
+
+        if (own >= 0)
+            close(own);
+        return rc;
+    }
     if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
         return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
-    if (bytes < cfg->bytes)
-        return err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path,
-                       bytes, cfg->bytes);
-    return 0;
+    return bytes >= cfg->bytes ? 0
+           : err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path,
+                     bytes, cfg->bytes);
 }
 
 /* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose
@@ -83,11 +60,10 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
  * for that. */
 static int open_patiently(const char *path, int flags)
 {
-    const struct timespec pause = { .tv_nsec = 20000000 };
-    int                   fd = file_open_device(path, flags);
+    int fd = file_open_device(path, flags);
 
     for (int i = 0; i < OPEN_TRIES && fd == -EBUSY; i++) {
-        nanosleep(&pause, NULL);
+        usleep(20000);
         fd = file_open_device(path, flags);
     }
     return fd;
@@ -96,38 +72,32 @@ static int open_patiently(const char *path, int flags)
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 {
     struct stat st;
-    int fd, rc, there = stat(cfg->path, &st) == 0, is_block = there && S_ISBLK(st.st_mode);
-    int made = cfg->create && !is_block;
+    int         is_block = stat(cfg->path, &st) == 0 && S_ISBLK(st.st_mode);
+    int         made = cfg->create && !is_block, fd, rc = made ? file_create(cfg, err) : 0;
 
-    // a pipe would wait to be opened
-    rc = made ? file_create(cfg, err) : there ? file_kind(&st, cfg, err) : 0;
     if (rc)
         return rc;
     flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | (is_block ? O_EXCL : 0);
-    fd = open_patiently(cfg->path, flags);
-    if (fd < 0) {
-        rc = fd == -EINVAL && (flags & O_DIRECT) ? -EOPNOTSUPP : fd;
-        err_set(err, rc,
-                rc == -EOPNOTSUPP ? "the file system of %s has no O_DIRECT (%s)" : "open %s: %s",
-                cfg->path, strerror(-fd));
-    } else {
-        if (file_lock(fd, cfg->read_only)) // each would write over what the other relies on
-            rc = err_set(err, -EBUSY,
-                         "%s is in use by another process: "
-                         "a run and a copy of it cannot both have their states there", cfg->path);
-        if (!rc && cfg->keep)
-            rc = file_fit(cfg, err);
-        if (!rc)
-            rc = file_check(fd, cfg, err);
-    }
-    if (rc) {
-        if (fd >= 0)
-            close(fd);
-        if (made)
-            unlink(cfg->path);
-        return rc;
-    }
-    return fd;
+    rc = fd = open_patiently(cfg->path, flags);
+    if (fd == -ENODEV)
+        rc = err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
+    else if (fd == -EINVAL && (flags & O_DIRECT))
+        rc = err_set(err, -EOPNOTSUPP, "the file system of %s has no O_DIRECT (%s)", cfg->path,
+                     strerror(-fd));
+    else if (fd < 0)
+        err_set(err, rc, "open %s: %s", cfg->path, strerror(-fd));
+    else if (file_lock(fd, cfg->read_only)) // each would write over what the other relies on
+        rc = err_set(err, -EBUSY, "%s is in use by another process: "
+                     "a run and a copy of it cannot both have their states there", cfg->path);
+    else
+        rc = file_check(fd, cfg, err);
+    if (!rc)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    if (made)
+        unlink(cfg->path);
+    return rc;
 }
 
 void disk_file_undo(const struct disk_config *cfg)
@@ -143,16 +113,15 @@ void disk_file_undo(const struct disk_config *cfg)
 static int probe_signature(const char *path, struct err *err)
 {
     blkid_probe pr = blkid_new_probe_from_filename(path);
-    const char *type = NULL;
-    int         rc;
+    const char *type = "unknown";
+    int         rc = -1;
 
-    if (!pr)
-        return err_set(err, -EIO, "%s cannot be probed for what it holds", path);
-    blkid_probe_enable_partitions(pr, 1);
-    rc = blkid_do_safeprobe(pr); // 0 found, 1 nothing, -2 several, -1 failed
-    if (rc == 0 && blkid_probe_lookup_value(pr, "TYPE", &type, NULL) &&
-        blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL))
-        type = "unknown";
+    if (pr) {
+        blkid_probe_enable_partitions(pr, 1);
+        rc = blkid_do_safeprobe(pr); // 0 found, 1 nothing, -2 several, -1 failed
+    }
+    if (rc == 0 && blkid_probe_lookup_value(pr, "TYPE", &type, NULL))
+        blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL);
     if (rc == 0)
         rc = err_set(err, -EBUSY,
                      "%s holds data: its signature is %s; --force-device overwrites it", path,

@@ -38,5 +38,5 @@ static void null_close(struct disk *d)
 
 const struct disk_ops disk_null = {
     .name = "null", .flags = DISK_FAKE, .open = null_open, .submit = null_submit,
-    .reap = disk_queue_reap, .wake = disk_queue_wake, .close = null_close,
+    .reap = disk_queue_reap, .wake = disk_queue_wake, .close = null_close, .abandon = null_close,
 };

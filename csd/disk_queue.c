@@ -2,6 +2,7 @@
 #include "csd/disk_queue.h"
 
 #include "csd/bell.h"
+#include "data/base/round.h"
 
 #include <errno.h>
 
@@ -11,7 +12,7 @@ void disk_queue_init(struct disk_queue *q, const struct disk_ops *ops, unsigned 
     list_init(&q->waiting, offsetof(struct disk_req, next));
     list_init(&q->done, offsetof(struct disk_req, next));
     pthread_mutex_init(&q->mutex, NULL);
-    bell_cond_init(&q->news);
+    pthread_cond_init(&q->news, NULL);
 }
 
 void disk_queue_release(struct disk_queue *q)
@@ -46,14 +47,11 @@ int disk_queue_add(struct disk_queue *q, struct disk_req *r)
 int disk_queue_cut(struct disk_queue *q, struct disk_piece *p)
 {
     struct disk_req *r = list_pop(&q->waiting);
-    size_t           left;
 
     if (!r)
         return 0;
-    left = total(r) - r->cut;
-    *p = (struct disk_piece){.r = r,
-                             .buf = r->op == DISK_FLUSH ? NULL : (char *)r->buf + r->cut,
-                             .bytes = left < DISK_PIECE ? left : DISK_PIECE,
+    *p = (struct disk_piece){.r = r, .buf = r->op == DISK_FLUSH ? NULL : (char *)r->buf + r->cut,
+                             .bytes = size_min(total(r) - r->cut, DISK_PIECE),
                              .off = r->off + r->cut};
     r->cut += p->bytes;
     if (!is_cut_up(r))

@@ -129,48 +129,35 @@ static void sync_abandon(struct disk *base)
         sync_free(d);
 }
 
-static struct sync *sync_new(const struct disk_config *cfg)
-{
-    struct sync *d = calloc(1, sizeof *d);
-
-    if (!d)
-        return NULL;
-    disk_queue_init(&d->q, &disk_sync, cfg->depth);
-    d->q.base.align = 512; // the page cache takes anything; this keeps callers honest
-    d->bytes = (off_t)cfg->bytes;
-    pthread_cond_init(&d->work, NULL);
-    return d;
-}
-
 static int sync_open(struct disk **out, const struct disk_config *cfg, struct err *err)
 {
-    struct sync *d = sync_new(cfg);
+    struct sync *d = calloc(1, sizeof *d);
     int          rc = 0;
 
     if (!d)
         return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
+    disk_queue_init(&d->q, &disk_sync, cfg->depth);
+    d->q.base.align = 512; // the page cache takes anything; this keeps callers honest
+    d->bytes = (off_t)cfg->bytes;
+    pthread_cond_init(&d->work, NULL);
     d->fd = disk_file_open(cfg, 0, err);
     if (d->fd < 0) {
         rc = d->fd;
-    } else {
-        pthread_mutex_lock(&d->q.mutex); // they count themselves out
-        for (; d->n_threads < SYNC_THREADS && rc == 0; d->n_threads += rc == 0)
-            rc = -pthread_create(&d->threads[d->n_threads], NULL, sync_worker, d);
-        d->n_alive = d->n_threads;
-        pthread_mutex_unlock(&d->q.mutex);
-        if (rc && d->n_threads > 0)
-            rc = 0; // fewer will do
-        if (rc)
-            err_set(err, rc, "start a thread for %s: %s", cfg->path, strerror(-rc));
-    }
-    if (rc) {
-        if (d->fd >= 0)
-            disk_file_undo(cfg);
-        sync_close(&d->q.base);
+        sync_free(d);
         return rc;
     }
-    *out = &d->q.base;
-    return 0;
+    pthread_mutex_lock(&d->q.mutex); // they count themselves out
+    for (; d->n_threads < SYNC_THREADS && rc == 0; d->n_threads += rc == 0)
+        rc = -pthread_create(&d->threads[d->n_threads], NULL, sync_worker, d);
+    d->n_alive = d->n_threads;
+    pthread_mutex_unlock(&d->q.mutex);
+    if (d->n_threads > 0) { // fewer will do
+        *out = &d->q.base;
+        return 0;
+    }
+    disk_file_undo(cfg);
+    sync_free(d);
+    return err_set(err, rc, "start a thread for %s: %s", cfg->path, strerror(-rc));
 }
 
 static int sync_submit(struct disk *base, struct disk_req *r)

@@ -23,12 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    URING_ALIGN = 4096,
-    FILE_INDEX = 0,
-    WAKE_WAIT_NS = 1000000000,
-    BUFFER_MAX = 1 << 30 /* the kernel's, of one registered buffer */
-};
+enum { URING_ALIGN = 4096, FILE_INDEX = 0, WAKE_WAIT_NS = 1000000000 };
+enum { BUFFER_MAX = 1 << 30 }; // the kernel's, of one registered buffer
 
 struct uring {
     struct disk_queue  q;
@@ -47,26 +43,20 @@ struct uring {
 /* Register cfg's buffers, in parts of what the kernel takes; on failure none is. */
 static int buffers_register(struct uring *d, const struct disk_config *cfg)
 {
-    unsigned n = 0;
+    size_t n = 0, part;
 
     for (unsigned i = 0; i < cfg->n_buffers; i++)
-        n += (unsigned)div_up(cfg->buffers[i].iov_len, BUFFER_MAX);
-    if (n == 0)
-        return 0;
-    d->registered = calloc(n, sizeof *d->registered);
+        n += div_up(cfg->buffers[i].iov_len, BUFFER_MAX);
+    d->registered = calloc(n + 1, sizeof *d->registered);
     if (!d->registered)
         return -ENOMEM;
-    for (unsigned i = 0; i < cfg->n_buffers; i++) {
-        const struct iovec *b = &cfg->buffers[i];
-
-        for (size_t at = 0; at < b->iov_len; at += BUFFER_MAX) {
-            size_t left = b->iov_len - at;
-
+    for (unsigned i = 0; i < cfg->n_buffers; i++)
+        for (size_t at = 0; at < cfg->buffers[i].iov_len; at += part) {
+            part = size_min(cfg->buffers[i].iov_len - at, BUFFER_MAX);
             d->registered[d->n_registered++] =
-                (struct iovec){(char *)b->iov_base + at, left < BUFFER_MAX ? left : BUFFER_MAX};
+                (struct iovec){(char *)cfg->buffers[i].iov_base + at, part};
         }
-    }
-    if (io_uring_register_buffers(&d->ring, d->registered, d->n_registered) != 0)
+    if (n && io_uring_register_buffers(&d->ring, d->registered, d->n_registered) != 0)
         d->n_registered = 0;
     return 0;
 }
@@ -80,8 +70,7 @@ static int file_align(int fd, const char *path, size_t *align, struct err *err)
     *align = URING_ALIGN;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) != 0 || !(stx.stx_mask & STATX_DIOALIGN))
         return 0;
-    *align = stx.stx_dio_mem_align > stx.stx_dio_offset_align ? stx.stx_dio_mem_align
-                                                              : stx.stx_dio_offset_align;
+    *align = size_max(stx.stx_dio_mem_align, stx.stx_dio_offset_align);
     if (stx.stx_dio_offset_align == 0 || *align > URING_ALIGN)
         return err_set(err, -EOPNOTSUPP, "%s takes no direct transfers in units of %d bytes", path,
                        (int)URING_ALIGN);
@@ -93,8 +82,7 @@ static void uring_free(struct uring *d)
     if (d->ring.ring_fd > 0)
         io_uring_queue_exit(&d->ring);
     if (d->fd >= 0) {
-        flock(d->fd, LOCK_UN); // now: the ring lets go of its own reference to the file when it
-                               // likes
+        flock(d->fd, LOCK_UN); // now: the ring lets go of its reference when it likes
         close(d->fd);
     }
     if (d->wake_fd >= 0)
@@ -105,59 +93,47 @@ static void uring_free(struct uring *d)
     free(d);
 }
 
-static struct uring *uring_new(const struct disk_config *cfg)
+/* The ring, what wakes its owner, the file. */
+static int parts_open(struct uring *d, const struct disk_config *cfg, struct err *err)
 {
-    struct uring *d = calloc(1, sizeof *d);
+    int rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // the pieces and the read of wake_fd
 
-    if (!d)
-        return NULL;
-    d->fd = d->wake_fd = d->ring.ring_fd = -1;
-    disk_queue_init(&d->q, &disk_uring, cfg->depth);
-    d->pieces = calloc(cfg->depth, sizeof *d->pieces);
-    if (!d->pieces) {
-        uring_free(d);
-        return NULL;
+    if (rc) {
+        d->ring.ring_fd = -1;
+        return err_set(err, -EOPNOTSUPP, "io_uring cannot be used here (%s)", strerror(-rc));
     }
-    for (unsigned i = 0; i < cfg->depth; i++) {
-        d->pieces[i].next = d->free;
-        d->free = &d->pieces[i];
-    }
-    return d;
+    d->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (d->wake_fd < 0)
+        return err_set(err, -errno, "eventfd: %s", strerror(errno));
+    d->fd = disk_file_open(cfg, O_DIRECT, err);
+    return d->fd < 0 ? d->fd : file_align(d->fd, cfg->path, &d->q.base.align, err);
 }
 
 static int uring_open(struct disk **out, const struct disk_config *cfg, struct err *err)
 {
-    struct uring *d = uring_new(cfg);
-    int           rc, opened = 0;
+    struct uring *d = calloc(1, sizeof *d);
+    int           rc;
 
     if (!d)
         return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
-    rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // the pieces and the read of wake_fd
+    d->fd = d->wake_fd = d->ring.ring_fd = -1;
+    disk_queue_init(&d->q, &disk_uring, cfg->depth);
+    d->pieces = calloc(cfg->depth, sizeof *d->pieces);
+    for (unsigned i = 0; d->pieces && i < cfg->depth; i++) {
+        d->pieces[i].next = d->free;
+        d->free = &d->pieces[i];
+    }
+    rc = d->pieces ? parts_open(d, cfg, err)
+                   : err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
+    if (!rc) {
+        rc = io_uring_register_files(&d->ring, &d->fd, 1);
+        if (rc == 0)
+            rc = buffers_register(d, cfg);
+        if (rc)
+            err_set(err, rc, "register %s with io_uring: %s", cfg->path, strerror(-rc));
+    }
     if (rc) {
-        d->ring.ring_fd = -1;
-        rc = err_set(err, -EOPNOTSUPP, "io_uring cannot be used here (%s)", strerror(-rc));
-        goto out;
-    }
-    d->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (d->wake_fd < 0) {
-        rc = err_set(err, -errno, "eventfd: %s", strerror(errno));
-        goto out;
-    }
-    rc = d->fd = disk_file_open(cfg, O_DIRECT, err);
-    if (rc < 0)
-        goto out;
-    opened = 1;
-    rc = file_align(d->fd, cfg->path, &d->q.base.align, err);
-    if (rc)
-        goto out;
-    rc = io_uring_register_files(&d->ring, &d->fd, 1);
-    if (rc == 0)
-        rc = buffers_register(d, cfg);
-    if (rc)
-        err_set(err, rc, "register %s with io_uring: %s", cfg->path, strerror(-rc));
-out:
-    if (rc < 0) {
-        if (opened)
+        if (d->fd >= 0)
             disk_file_undo(cfg);
         uring_free(d);
         return rc;
@@ -220,16 +196,17 @@ static void pieces_fill(struct uring *d)
     }
 }
 
-static void ring_fill(struct uring *d)
+/* Have the read of wake_fd pending. */
+static void wake_arm(struct uring *d)
 {
-    pieces_fill(d);
-    if (!d->armed) {
-        struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring);
+    struct io_uring_sqe *sqe;
 
-        io_uring_prep_read(sqe, d->wake_fd, &d->wake_count, sizeof d->wake_count, 0);
-        io_uring_sqe_set_data(sqe, NULL);
-        d->armed = 1;
-    }
+    if (d->armed)
+        return;
+    sqe = io_uring_get_sqe(&d->ring);
+    io_uring_prep_read(sqe, d->wake_fd, &d->wake_count, sizeof d->wake_count, 0);
+    io_uring_sqe_set_data(sqe, NULL);
+    d->armed = 1;
 }
 
 /* ---- pieces on their way back ---- */
@@ -285,24 +262,20 @@ static void ring_drain(struct uring *d)
  * ever). 0 or -errno. */
 static int ring_enter(struct uring *d, uint64_t end_ns)
 {
-    struct io_uring_cqe     *cqe;
-    struct __kernel_timespec ts;
     uint64_t now = end_ns == 0 ? 0 : clock_ns(), left = end_ns > now ? end_ns - now : 0;
+    struct __kernel_timespec ts = { (int64_t)(left / 1000000000u),
+                                    (long long)(left % 1000000000u) };
+    struct io_uring_cqe     *cqe;
     int                      rc;
 
-    if (end_ns == 0) {
+    if (end_ns == 0)
         rc = io_uring_sq_ready(&d->ring) > 0 ? io_uring_submit(&d->ring) : 0;
-    } else if (end_ns == UINT64_MAX) {
+    else if (end_ns == UINT64_MAX)
         rc = io_uring_submit_and_wait(&d->ring, 1);
-    } else {
-        ts = (struct __kernel_timespec){ (int64_t)(left / 1000000000u),
-                                         (long long)(left % 1000000000u) };
+    else
         rc = io_uring_submit_and_wait_timeout(&d->ring, &cqe, 1, &ts, NULL);
-    }
-    if (rc == -ETIME || rc == -EINTR || rc == -EAGAIN ||
-        rc == -EBUSY) // the last two: completions must be taken first
-        return 0;
-    return rc < 0 ? rc : 0;
+    // the last two: completions must be taken first
+    return rc > 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY ? 0 : rc;
 }
 
 /* ---- the calls ---- */
@@ -320,7 +293,8 @@ static int uring_reap(struct disk *base, struct disk_req **done, int max, int64_
 
     for (int last = 0;;) {
         ring_drain(d);
-        ring_fill(d);
+        pieces_fill(d);
+        wake_arm(d);
         n = disk_queue_take(&d->q, done, max);
         rc = ring_enter(d, n > 0 || last || d->q.woken ? 0 : end);
         if (rc || n > 0 || last)

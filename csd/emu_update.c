@@ -1,9 +1,9 @@
 /* emu_update.c: the stages of an update; see the header. */
-#include "csd/emu_update.h"
+#include "csd/emu.h"
 
-#include "csd/csd_common.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static enum csd_span io_span(const struct emu_io *io)
 
 /* ---- sets ---- */
 
-static int set_map(struct emu_updates *e, struct emu_set *s, size_t bytes, struct err *err)
+static int set_map(struct emu *e, struct emu_set *s, size_t bytes, struct err *err)
 {
     arena_take(&s->mem, bytes);
     if (arena_map(&s->mem, "updates of an emulated device", err))
@@ -40,17 +40,17 @@ static int set_map(struct emu_updates *e, struct emu_set *s, size_t bytes, struc
     return 0;
 }
 
-static void set_unmap(struct emu_updates *e, struct emu_set *s)
+static void set_unmap(struct emu *e, struct emu_set *s)
 {
     e->arena_now -= s->mem.bytes;
     arena_free(&s->mem);
 }
 
-static void set_finish(struct emu_updates *e, struct emu_set *s)
+static void set_finish(struct emu *e, struct emu_set *s)
 {
     struct csd_job *job = s->job;
 
-    if (e->cfg->naive && s->flying == 0) // else the broken disk may still write into it
+    if (e->cfg.naive && s->flying == 0) // else the broken disk may still write into it
         set_unmap(e, s);
     s->stage = SET_FREE;
     s->job = NULL;
@@ -58,29 +58,28 @@ static void set_finish(struct emu_updates *e, struct emu_set *s)
     list_push(&e->finished, job);
 }
 
-int emu_updates_init(struct emu_updates *e, struct emu_port *port, const struct csd_config *cfg,
-                     struct err *err)
+int emu_updates_init(struct emu *e, struct err *err)
 {
-    size_t bytes = update_area_bytes(cfg->update_params, cfg->moments, cfg->wire_dt);
-    int    rc = 0;
+    const struct csd_config *c = &e->cfg;
+    int                      rc = 0;
 
-    *e = (struct emu_updates){.cfg = cfg, .port = port, .n_sets = cfg->naive ? 1 : EMU_SETS};
-    list_init(&e->finished, offsetof(struct csd_job, next));
+    e->n_sets = c->naive ? 1 : EMU_SETS;
     for (int i = 0; i < e->n_sets; i++) {
         e->sets[i].mem.align = ARENA_IO;
-        if (!cfg->naive && !rc)
-            rc = set_map(e, &e->sets[i], bytes, err);
+        if (!c->naive && !rc)
+            rc = set_map(e, &e->sets[i],
+                         update_area_bytes(c->update_params, c->moments, c->wire_dt), err);
     }
     return rc;
 }
 
-void emu_updates_release(struct emu_updates *e)
+void emu_updates_release(struct emu *e)
 {
     for (int i = 0; i < e->n_sets; i++)
         set_unmap(e, &e->sets[i]);
 }
 
-int emu_updates_running(const struct emu_updates *e)
+int emu_updates_running(const struct emu *e)
 {
     int n = 0;
 
@@ -89,7 +88,7 @@ int emu_updates_running(const struct emu_updates *e)
     return n;
 }
 
-void emu_updates_break(struct emu_updates *e, int rc)
+void emu_updates_break(struct emu *e, int rc)
 {
     for (int i = 0; i < e->n_sets; i++) {
         struct emu_set *s = &e->sets[i];
@@ -99,9 +98,9 @@ void emu_updates_break(struct emu_updates *e, int rc)
         for (int k = 0; k < SET_IOS; k++)
             if (s->io[k].at_disk) {
                 s->io[k].req.status = rc;
-                emu_io_account(e->port, &s->io[k]);
+                emu_io_account(e, &s->io[k]);
             }
-        csd_job_fail(e->cfg, s->job, rc, "the disk cannot be used any more: %s", strerror(-rc));
+        csd_job_fail(&e->cfg, s->job, rc, "the disk cannot be used any more: %s", strerror(-rc));
         set_finish(e, s);
     }
 }
@@ -109,7 +108,7 @@ void emu_updates_break(struct emu_updates *e, int rc)
 /* ---- loading ---- */
 
 /* Start transfer number `which` of the set; what: its req, class and payload. */
-static void set_io_start(struct emu_updates *e, struct emu_set *s, unsigned which,
+static void set_io_start(struct emu *e, struct emu_set *s, unsigned which,
                          struct emu_io what)
 {
     what.job = s->job;
@@ -117,19 +116,17 @@ static void set_io_start(struct emu_updates *e, struct emu_set *s, unsigned whic
     s->io[which] = what;
     s->flying++;
     span_begin(s->job, io_span(&what));
-    emu_io_start(e->port, &s->io[which]);
+    emu_io_start(e, &s->io[which]);
 }
 
 /* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes
  * of pairs are payload. */
-static void pairs_ask(struct emu_updates *e, struct emu_set *s)
+static void pairs_ask(struct emu *e, struct emu_set *s)
 {
     const struct csd_update *u = &s->job->update;
-    size_t                   total = grad_wire_bytes(u->pairs), at = s->grad_read,
-           end_of_pairs = GRAD_WIRE_HEADER + 8 * u->pairs;
-    size_t bytes = total - at < s->area.wire_bytes ? total - at : s->area.wire_bytes;
-    size_t from = at > GRAD_WIRE_HEADER ? at : GRAD_WIRE_HEADER,
-           to = at + bytes < end_of_pairs ? at + bytes : end_of_pairs;
+    size_t at = s->grad_read, bytes = size_min(grad_wire_bytes(u->pairs) - at, s->area.wire_bytes);
+    size_t from = size_max(at, GRAD_WIRE_HEADER);
+    size_t to = size_min(at + bytes, GRAD_WIRE_HEADER + 8 * u->pairs);
 
     if (bytes == 0 || s->job->status)
         return;
@@ -140,34 +137,34 @@ static void pairs_ask(struct emu_updates *e, struct emu_set *s)
                                  .cls = CLASS_GRADIENT, .payload = to > from ? to - from : 0});
 }
 
-static void pairs_arrived(struct emu_updates *e, struct emu_set *s, const struct emu_io *io)
+static void pairs_arrived(struct emu *e, struct emu_set *s, const struct emu_io *io)
 {
     struct err why;
 
     if (s->job->status)
         return;
     s->sums.grad = crc32c(s->sums.grad, io->req.buf, io->req.bytes);
-    if (!csd_disk_is_fake(e->cfg) &&
+    if (!csd_disk_is_fake(&e->cfg) &&
         grad_wire_scatter(&s->reader, s->area.grad, io->req.buf, io->req.bytes, &why))
-        csd_job_fail(e->cfg, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s",
+        csd_job_fail(&e->cfg, s->job, -EBADMSG, "gradient at offset %" PRIu64 ": %s",
                      s->job->update.grad_off, why.text);
     pairs_ask(e, s);
 }
 
 static size_t chunk_end(const struct emu_set *s, size_t at)
 {
-    return s->area.n_pad - at < CHUNK_PARAMS ? s->area.n_pad : at + CHUNK_PARAMS;
+    return size_min(s->area.n_pad, at + CHUNK_PARAMS);
 }
 
 /* A load's next chunk: a transfer for each part of the states (for all of them where there is one
  * chunk only) and one for a dense gradient. */
-static void chunk_ask(struct emu_updates *e, struct emu_set *s)
+static void chunk_ask(struct emu *e, struct emu_set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
-    size_t at = s->asked, end = chunk_end(s, at), k = end - at, n = (u->n < end ? u->n : end) - at;
-    int    only = k == u->n_pad, parts = only ? 1 : 1 + a->moments,
-        dense = u->grad_form == CSD_GRAD_DENSE;
+    size_t at = s->asked, end = chunk_end(s, at), k = end - at, n = size_min(u->n, end) - at;
+    int    only = k == u->n_pad, parts = only ? 1 : 1 + a->moments;
+    int    dense = u->grad_form == CSD_GRAD_DENSE;
     size_t   each = only ? a->states_bytes / k : sizeof(float);
     unsigned chunk = at / CHUNK_PARAMS % EMU_CHUNKS;
 
@@ -190,14 +187,14 @@ static void chunk_ask(struct emu_updates *e, struct emu_set *s)
                                      .cls = CLASS_GRADIENT, .payload = sizeof(float) * n});
 }
 
-static void chunks_ask(struct emu_updates *e, struct emu_set *s)
+static void chunks_ask(struct emu *e, struct emu_set *s)
 {
     while (s->job->status == 0 && s->asked < s->area.n_pad &&
            s->asked - s->ready < EMU_CHUNKS * CHUNK_PARAMS)
         chunk_ask(e, s);
 }
 
-static void chunk_arrived(struct emu_updates *e, struct emu_set *s, const struct emu_io *io)
+static void chunk_arrived(struct emu *e, struct emu_set *s, const struct emu_io *io)
 {
     s->chunk_flying[(io - s->io) / EMU_CHUNK_IOS]--;
     while (s->ready < s->asked && s->chunk_flying[s->ready / CHUNK_PARAMS % EMU_CHUNKS] == 0)
@@ -205,7 +202,7 @@ static void chunk_arrived(struct emu_updates *e, struct emu_set *s, const struct
     chunks_ask(e, s);
 }
 
-static void set_load(struct emu_updates *e, struct emu_set *s)
+static void set_load(struct emu *e, struct emu_set *s)
 {
     const struct csd_update *u = &s->job->update;
 
@@ -221,9 +218,9 @@ static void set_load(struct emu_updates *e, struct emu_set *s)
     }
 }
 
-void emu_update_start(struct emu_updates *e, struct csd_job *job)
+void emu_update_start(struct emu *e, struct csd_job *job)
 {
-    const struct csd_config *c = e->cfg;
+    const struct csd_config *c = &e->cfg;
     struct emu_set          *s = e->sets;
     size_t                   n_pad = job->update.n_pad;
     struct err               err;
@@ -248,7 +245,7 @@ void emu_update_start(struct emu_updates *e, struct csd_job *job)
 
 /* ---- storing ---- */
 
-static void set_store(struct emu_updates *e, struct emu_set *s)
+static void set_store(struct emu *e, struct emu_set *s)
 {
     const struct csd_update  *u = &s->job->update;
     const struct update_area *a = &s->area;
@@ -265,11 +262,11 @@ static void set_store(struct emu_updates *e, struct emu_set *s)
                                  .cls = CLASS_WIRE, .payload = a->wire_bytes / u->n_pad * u->n});
 }
 
-void emu_update_io_over(struct emu_updates *e, struct emu_io *io)
+void emu_update_io_over(struct emu *e, struct emu_io *io)
 {
     struct emu_set *s = io->set;
 
-    emu_io_account(e->port, io);
+    emu_io_account(e, io);
     span_end(s->job, io_span(io));
     s->flying--;
     if (s->stage == SET_LOAD && io == &s->io[IO_PAIRS])
@@ -281,18 +278,18 @@ void emu_update_io_over(struct emu_updates *e, struct emu_io *io)
 }
 
 /* Parameters that can be computed by now, from the first on. */
-static size_t set_ready(const struct emu_updates *e, const struct emu_set *s)
+static size_t set_ready(const struct emu *e, const struct emu_set *s)
 {
     if (s->stage != SET_LOAD || s->job->status)
         return 0;
-    if (s->flying > 0 && (e->cfg->naive || s->job->update.grad_form == CSD_GRAD_PAIRS))
+    if (s->flying > 0 && (e->cfg.naive || s->job->update.grad_form == CSD_GRAD_PAIRS))
         return 0;
     return s->ready;
 }
 
-static void compute_slice(struct emu_updates *e, struct emu_set *s, size_t ready)
+static void compute_slice(struct emu *e, struct emu_set *s, size_t ready)
 {
-    size_t left = ready - s->at, n = left < SLICE_PARAMS ? left : SLICE_PARAMS;
+    size_t n = size_min(ready - s->at, SLICE_PARAMS);
 
     span_begin(s->job, SPAN_COMPUTE);
     update_area_pass(&s->area, &s->job->update, s->at, n, &s->sums);
@@ -300,14 +297,14 @@ static void compute_slice(struct emu_updates *e, struct emu_set *s, size_t ready
     s->at += n;
     if (s->at < s->area.n_pad)
         return;
-    csd_sums_check(e->cfg, s->job, &s->area, &s->sums);
+    csd_sums_check(&e->cfg, s->job, &s->area, &s->sums);
     if (s->job->status)
         set_finish(e, s);
     else
         set_store(e, s);
 }
 
-int emu_update_work(struct emu_updates *e)
+int emu_update_work(struct emu *e)
 {
     struct emu_set *pick = NULL;
 

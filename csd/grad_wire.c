@@ -56,10 +56,8 @@ static int header_check(struct grad_wire_reader *r, const void *bytes, struct er
     if (memcmp(h.magic, grad_wire_magic, sizeof h.magic) != 0)
         return err_set(err, -EBADMSG, "no compressed gradient begins here");
     if (h.n != r->n || h.pairs != r->pairs)
-        return err_set(err, -EBADMSG,
-                       "the compressed gradient holds %" PRIu64 " pairs of %" PRIu64
-                       " parameters, %zu of %zu were expected",
-                       h.pairs, h.n, r->pairs, r->n);
+        return err_set(err, -EBADMSG, "the compressed gradient holds %" PRIu64 " pairs of %" PRIu64
+                       " parameters, %zu of %zu were expected", h.pairs, h.n, r->pairs, r->n);
     r->last = -1;
     return 0;
 }
@@ -81,8 +79,7 @@ int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *byte
 
         memcpy(&p, at, sizeof p);
         if (p.index >= r->n || (int64_t)p.index <= r->last)
-            return err_set(err, -EBADMSG,
-                           "pair %zu of the compressed gradient has index %" PRIu32
+            return err_set(err, -EBADMSG, "pair %zu of the compressed gradient has index %" PRIu32
                            " after %" PRId64 ", of %zu parameters",
                            r->seen, p.index, r->last, r->n);
         dense[p.index] = p.value;

@@ -8,8 +8,8 @@
 
 const char *const link_kind_names[LINK_KINDS] = {"host", "internal"};
 const char *const link_dir_names[LINK_DIRS] = {"read", "write"};
-const char *const link_class_names[LINK_CLASSES] = { "states", "gradient", "wire", "activation",
-                                                     "residual" };
+const char *const link_class_names[LINK_CLASSES] = {"states", "gradient", "wire", "activation",
+                                                    "residual"};
 
 enum { CELLS = sizeof(struct link_meter) / sizeof(uint64_t) }; // a meter is nothing but numbers
 
@@ -49,35 +49,17 @@ struct link *link_new(const double bytes_per_s[LINK_DIRS], struct link *parent)
 {
     struct link *l = calloc(1, sizeof *l);
 
-    if (!l)
-        return NULL;
-    l->parent = parent;
-    for (int d = 0; d < LINK_DIRS; d++)
-        l->bytes_per_s[d] = bytes_per_s[d];
-    pthread_mutex_init(&l->mutex, NULL);
+    if (l)
+        *l = (struct link){ parent, { bytes_per_s[LINK_READ], bytes_per_s[LINK_WRITE] },
+                            PTHREAD_MUTEX_INITIALIZER, { 0 } };
     return l;
 }
 
 void link_free(struct link *l)
 {
-    if (!l)
-        return;
-    pthread_mutex_destroy(&l->mutex);
+    if (l)
+        pthread_mutex_destroy(&l->mutex);
     free(l);
-}
-
-static uint64_t link_occupy(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
-{
-    uint64_t end;
-
-    if (l->bytes_per_s[dir] <= 0)
-        return now_ns;
-    pthread_mutex_lock(&l->mutex);
-    end = l->free_ns[dir] > now_ns ? l->free_ns[dir] : now_ns;
-    end += (uint64_t)((double)bytes * 1e9 / l->bytes_per_s[dir]);
-    l->free_ns[dir] = end;
-    pthread_mutex_unlock(&l->mutex);
-    return end;
 }
 
 uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
@@ -85,9 +67,15 @@ uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_
     uint64_t over = now_ns;
 
     for (; l; l = l->parent) {
-        uint64_t end = link_occupy(l, dir, bytes, now_ns);
+        uint64_t *free_ns = &l->free_ns[dir];
 
-        over = end > over ? end : over;
+        if (l->bytes_per_s[dir] <= 0)
+            continue;
+        pthread_mutex_lock(&l->mutex);
+        *free_ns = *free_ns > now_ns ? *free_ns : now_ns;
+        *free_ns += (uint64_t)((double)bytes * 1e9 / l->bytes_per_s[dir]);
+        over = *free_ns > over ? *free_ns : over;
+        pthread_mutex_unlock(&l->mutex);
     }
     return over;
 }

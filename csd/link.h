@@ -10,14 +10,8 @@
 enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_KINDS };
 // seen from the memory: read = storage to memory
 enum link_dir   { LINK_READ, LINK_WRITE, LINK_DIRS };
-enum link_class {
-    CLASS_STATES,
-    CLASS_GRADIENT,
-    CLASS_WIRE,
-    CLASS_ACTIVATION,
-    CLASS_RESIDUAL,
-    LINK_CLASSES
-};
+enum link_class { CLASS_STATES, CLASS_GRADIENT, CLASS_WIRE, CLASS_ACTIVATION, CLASS_RESIDUAL,
+                  LINK_CLASSES };
 
 extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal"
 extern const char *const link_dir_names[LINK_DIRS];     // "read", "write"

@@ -3,6 +3,7 @@
 #include "csd/updater.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 
 #include <assert.h>
@@ -17,17 +18,11 @@ size_t update_area_bytes(size_t n_pad, int moments, enum dtype wire_dt)
 void update_area_init(struct update_area *a, void *mem, size_t n_pad, int moments,
                       enum dtype wire_dt)
 {
-    char *at = mem;
-
-    *a = (struct update_area){.n_pad = n_pad,
-                              .moments = moments,
-                              .wire_dt = wire_dt,
-                              .states_bytes = 4 * (1 + (size_t)moments) * n_pad,
-                              .wire_bytes = dtype_bytes(wire_dt) * n_pad,
-                              .grad_bytes = 4 * n_pad};
-    a->states = (float *)(void *)at;
-    a->wire = at + a->states_bytes;
-    a->grad = (float *)(void *)(at + a->states_bytes + a->wire_bytes);
+    *a = (struct update_area){.n_pad = n_pad, .moments = moments, .wire_dt = wire_dt,
+                              .states_bytes = 4 * (1 + (size_t)moments) * n_pad, .states = mem,
+                              .wire_bytes = dtype_bytes(wire_dt) * n_pad, .grad_bytes = 4 * n_pad};
+    a->wire = (char *)mem + a->states_bytes;
+    a->grad = (float *)(void *)((char *)a->wire + a->wire_bytes);
 }
 
 static void piece_update(const struct update_area *a, struct csd_update *u, size_t first, size_t n)
@@ -37,8 +32,7 @@ static void piece_update(const struct update_area *a, struct csd_update *u, size
 
     for (size_t i = 0; i < u->n_segments; i++) {
         const struct csd_segment *s = &u->segments[i];
-        size_t                    from = s->first > first ? s->first : first,
-               to = s->first + s->n < end ? s->first + s->n : end;
+        size_t from = size_max(s->first, first), to = size_min(s->first + s->n, end);
 
         if (from < to && u->calm)
             optim_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from,
@@ -70,7 +64,7 @@ void update_area_pass(const struct update_area *a, struct csd_update *u, size_t 
         u->reach = (struct reach){0};
     }
     for (size_t at = first; at < end; at += PIECE) {
-        size_t left = end - at, k = left < PIECE ? left : PIECE;
+        size_t k = size_min(end - at, PIECE);
 
         piece_sum(a, at, k, s->read);
         if (u->grad_form == CSD_GRAD_DENSE) // a compressed one is summed as it comes

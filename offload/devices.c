@@ -64,21 +64,22 @@ static struct store_super super_of(const struct devices *d, size_t i)
     return s;
 }
 
-/* RUN/devN/states. */
+/* RUN/devN/states, whose folder is made where it is to be. */
 static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
                        struct err *err)
 {
     const char *layout = layout_of(cfg);
-    char       *dir = file_path(err, "%s/dev%zu", cfg->dir, i);
+    char       *slash;
     int         rc = 0;
 
-    if (!dir)
+    *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
+    if (!*out)
         return -ENOMEM;
-    if (create && mkdir(dir, 0777) && errno != EEXIST)
-        rc = err_set(err, -errno, "make the device folder %s: %s", dir, strerror(errno));
-    else if (!(*out = file_path(err, "%s/states%s%s", dir, *layout ? "-" : "", layout)))
-        rc = -ENOMEM;
-    free(dir);
+    slash = strrchr(*out, '/');
+    *slash = '\0';
+    if (create && mkdir(*out, 0777) && errno != EEXIST)
+        rc = err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
+    *slash = '/';
     return rc;
 }
 
@@ -233,14 +234,18 @@ void devices_buffer_end(struct devices *d, void *buffer)
 
 /* ---- superblocks */
 
+static int page_move(struct devices *d, size_t i, enum csd_kind kind, struct err *err)
+{
+    return devices_run(d, i, &(struct csd_job){ .kind = kind, .cls = CLASS_STATES, .buf = d->page,
+                                                .bytes = STORE_SUPERBLOCK }, err);
+}
+
 int devices_super_write(struct devices *d, size_t i, struct err *err)
 {
     struct store_super super = super_of(d, i);
-    struct csd_job     job = { .kind = CSD_WRITE, .cls = CLASS_STATES,
-                               .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
 
     store_super_pack(d->page, &super);
-    return devices_run(d, i, &job, err);
+    return page_move(d, i, CSD_WRITE, err);
 }
 
 /* A superblock tells whose device this is; on a block device about to be taken, that it is
@@ -248,14 +253,12 @@ int devices_super_write(struct devices *d, size_t i, struct err *err)
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
     struct store_super want = super_of(d, i);
-    struct csd_job     job = { .kind = CSD_READ, .cls = CLASS_STATES,
-                               .buf = d->page, .bytes = STORE_SUPERBLOCK, .payload = 0 };
-    int                rc;
 
     if (devices_fake(&d->cfg))
         return 0;
     if (!create || is_block_device(d->paths[i])) {
-        rc = devices_run(d, i, &job, err);
+        int rc = page_move(d, i, CSD_READ, err);
+
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->paths[i], err);
         if (store_super_present(d->page) && !d->cfg.force_device)
@@ -284,32 +287,21 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
 
 /* ---- files */
 
-static void file_remember(struct devices *d, size_t i)
-{
-    struct stat st;
-
-    if (stat(d->paths[i], &st) == 0)
-        d->files[i] = (struct devices_file){ .dev = st.st_dev, .ino = st.st_ino };
-}
-
 int devices_present(const struct devices *d, struct err *err)
 {
     for (size_t i = 0; i < d->n && !devices_fake(&d->cfg); i++) {
+        const char *path = d->paths[i];
         struct stat st;
 
-        if (stat(d->paths[i], &st))
-            return err_set(err, -ENODEV,
-                           "device %zu: %s is gone (%s), and the run was writing to it; bring it "
-                           "back and go on with --resume",
-                           i, d->paths[i], strerror(errno));
+        if (stat(path, &st))
+            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to "
+                           "it; bring it back and go on with --resume", i, path, strerror(errno));
         if (st.st_dev != d->files[i].dev || st.st_ino != d->files[i].ino)
             return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
-                           "was writing to; bring that one back and go on with --resume",
-                           i, d->paths[i]);
+                           "was writing to; bring that one back and go on with --resume", i, path);
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
-            return err_set(err, -ENODEV,
-                           "device %zu: %s was cut to %llu bytes, this run needs %llu", i,
-                           d->paths[i], (unsigned long long)st.st_size,
+            return err_set(err, -ENODEV, "device %zu: %s was cut to %llu bytes, this run needs %llu",
+                           i, path, (unsigned long long)st.st_size,
                            (unsigned long long)d->store.device_bytes[i]);
     }
     return 0;
@@ -322,36 +314,39 @@ static int is_dev(const char *dir)
                                     strncmp(dir, "/dev/shm/", 9));
 }
 
+char *devices_folder(const char *place)
+{
+    struct stat st;
+    char       *copy = strdup(place), *dir = NULL;
+    int         there = stat(place, &st) == 0;
+
+    errno = copy ? 0 : ENOMEM;
+    if (copy && !(there && S_ISBLK(st.st_mode)))
+        dir = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
+    free(copy);
+    return dir;
+}
+
 int devices_place_check(const char *place, int is_device, int in_ram, struct err *err)
 {
-    char       *copy = strdup(place), *dir;
-    struct stat st;
-    int         there = stat(place, &st) == 0, rc = 0;
+    char *dir = devices_folder(place); // whatever is wrong with none is said elsewhere
+    int   rc = 0;
 
-    if (!copy)
+    if (!dir && errno == ENOMEM)
         return err_set(err, -ENOMEM, "out of memory for a path");
-    dir = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
-    if (!dir || (there && S_ISBLK(st.st_mode)))
-        rc = 0; // whatever else is wrong is said elsewhere
-    else if (is_dev(dir))
-        rc = there ? err_misuse(err,
-                                "%s: files there are in RAM; a folder on a drive, or a drive "
-                                "itself, is expected",
-                                place)
-                   : err_misuse(err,
-                                "--device %s: there is no such drive (lsblk lists those that there "
-                                "are), and a new file in its place would be in RAM",
-                                place);
-    else if (!in_ram && file_in_ram(dir))
-        rc = err_misuse(err,
-                        "%s%s: %s is in RAM (tmpfs), so the states there would count beside "
+    if (dir && is_dev(dir) && access(place, F_OK) == 0)
+        rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "
+                        "is expected", place);
+    else if (dir && is_dev(dir))
+        rc = err_misuse(err, "--device %s: there is no such drive (lsblk lists those that there "
+                        "are), and a new file in its place would be in RAM", place);
+    else if (dir && !in_ram && file_in_ram(dir))
+        rc = err_misuse(err, "%s%s: %s is in RAM (tmpfs), so the states there would count beside "
                         "--host-mem and be gone with the power: %s, or allow it with "
-                        "--device-in-ram",
-                        is_device ? "--device " : "", place, dir,
+                        "--device-in-ram", is_device ? "--device " : "", place, dir,
                         is_device ? "name a place on a drive"
                                   : "make the run on a drive, or its devices with --device");
     free(dir);
-    free(copy);
     return rc;
 }
 
@@ -375,8 +370,9 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
                        const struct devices_more *more, struct err *err)
 {
     const struct run_config *cfg = &d->cfg;
+    struct csd_config        c = updates_of(cfg, &d->store, how == DEVICES_TRAIN);
     struct iovec             buffers = { 0 };
-    struct csd_config        c;
+    struct stat              st;
     struct err               why = { 0 };
     char                     said[512] = "";
     int                      create = how == DEVICES_CREATE, found = 0;
@@ -386,14 +382,13 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         return rc;
     if (more->lay)
         buffers = (struct iovec){ d->buffers->base, d->buffers->bytes };
-    c = updates_of(cfg, &d->store, how == DEVICES_TRAIN);
     c.id = (int)i;
     c.path = d->paths[i];
     c.bytes = bytes_of(cfg, &d->store, i, how != DEVICES_READ);
     // room for activations comes and goes behind the states, where they are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
         c.keep = d->store.device_bytes[i];
-    c.create = create && !is_block_device(d->paths[i]);
+    c.create = create && !is_block_device(c.path);
     c.read_only = how == DEVICES_READ;
     c.host = d->host_link;
     c.internal = d->internal[i];
@@ -403,18 +398,17 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     rc = cfg->csd->open(&d->csd[i], &c, said, sizeof said, err);
     if (said[0] && more->notice_size)
         snprintf(more->notice, more->notice_size, "%s", said);
-    if (rc == -ENOSPC && cfg->acts.n) {
-        why = *err;
-        err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)",
-                why.text);
-    }
+    if (rc == -ENOSPC && cfg->acts.n)
+        err_set(err, rc, "%.900s (for activations too; --activations keep or recompute needs less)",
+                err->text);
     if (rc == -EINVAL && !create) // if it is another's, that is said instead of what it lacks
         found = superblock_found(d, i, &why);
     if (found < 0 && err)
         *err = why;
     if (rc)
         return found < 0 ? found : rc;
-    file_remember(d, i);
+    if (stat(c.path, &st) == 0)
+        d->files[i] = (struct devices_file){ .dev = st.st_dev, .ino = st.st_ino };
     return superblock(d, i, create, err);
 }
 

@@ -70,6 +70,10 @@ int  devices_path(char **out, const struct run_config *cfg, size_t i, int create
  */
 int devices_place_check(const char *place, int is_device, int in_ram, struct err *err);
 
+/* The folder that a place is, or that its file is or would be in, without links, malloced; NULL
+ * where there is none (errno) or the place is a block device (errno 0). */
+char *devices_folder(const char *place);
+
 /* Whether every path still names what was opened, as large as it must be: what is written to a file
  * that was removed is lost when the process ends, and nothing else would tell. */
 int devices_present(const struct devices *d, struct err *err);

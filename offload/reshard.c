@@ -36,28 +36,25 @@ static const char *layout_of(const struct run_config *cfg)
 /* List these files, which are of cfg's layout. A path with a line break would be two. */
 static int list_put(const struct run_config *cfg, char *const *paths, size_t n, struct err *err)
 {
-    size_t own = strlen(cfg->dir), bytes = strlen(layout_of(cfg)) + 2, at;
-    char  *text;
-    int    rc;
+    size_t own = strlen(cfg->dir), size;
+    char  *text = NULL;
+    FILE  *f = open_memstream(&text, &size);
+    int    rc = 0;
 
-    for (size_t i = 0; i < n; i++)
-        bytes += strlen(paths[i]) + 1;
-    text = malloc(bytes);
-    if (!text)
-        return err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", n);
-    at = (size_t)sprintf(text, "%s\n", layout_of(cfg));
-    for (size_t i = 0; i < n; i++) {
-        int         in_run = !strncmp(paths[i], cfg->dir, own) && paths[i][own] == '/';
-        const char *p = in_run ? paths[i] + own + 1 : paths[i];
+    if (f)
+        fprintf(f, "%s\n", layout_of(cfg));
+    for (size_t i = 0; f && i < n && !rc; i++) {
+        int in_run = !strncmp(paths[i], cfg->dir, own) && paths[i][own] == '/';
 
-        if (strchr(p, '\n')) {
-            free(text);
-            return err_misuse(err, "--device %s: a path with a line break cannot be a device's",
-                              paths[i]);
-        }
-        at += (size_t)sprintf(text + at, "%s\n", p);
+        if (strchr(paths[i] + (in_run ? own : 0), '\n'))
+            rc = err_misuse(err, "--device %s: a path with a line break cannot be a device's",
+                            paths[i]);
+        fprintf(f, "%s\n", in_run ? paths[i] + own + 1 : paths[i]);
     }
-    rc = runlog_set(cfg->log, REMOVE_KEY, text, err);
+    if (!f || fclose(f))
+        rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", n);
+    if (!rc)
+        rc = runlog_set(cfg->log, REMOVE_KEY, text, err);
     free(text);
     return rc;
 }
@@ -173,67 +170,57 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
 
 /* ---- before anything is made */
 
-/* The folder that a new device's file will be in; NULL for a block device. */
-static int place_of(char **out, const struct run_config *to, size_t i, struct err *err)
-{
-    const char *given = to->device_paths ? to->device_paths[i] : to->dir;
-    struct stat st;
-    char       *copy;
-
-    *out = NULL;
-    if (stat(given, &st) == 0 && S_ISBLK(st.st_mode))
-        return 0;
-    copy = strdup(given);
-    if (!copy ||
-        !(*out = strdup(stat(given, &st) == 0 && S_ISDIR(st.st_mode) ? given : dirname(copy)))) {
-        free(copy);
-        return err_set(err, -ENOMEM, "out of memory for a path");
-    }
-    free(copy);
-    return 0;
-}
-
 /* On each file system all that is to be there must fit beside all that is. */
 struct place { dev_t dev; uint64_t need, free; };
+
+/* Device i, of so many bytes, in its place among the n there are; how many there are then. */
+static int place_add(struct place *places, size_t *n, const struct run_config *to, size_t i,
+                     uint64_t bytes, struct err *err)
+{
+    const char    *given = to->device_paths ? to->device_paths[i] : to->dir;
+    char          *dir = devices_folder(given);
+    struct statvfs fs;
+    struct stat    at;
+    size_t         p = 0;
+    int            rc = 0;
+
+    if (!dir && errno == 0)
+        return 0; // a drive
+    if (!dir && errno == ENOMEM)
+        return err_set(err, -ENOMEM, "out of memory for a path");
+    if (!dir || stat(dir, &at) || statvfs(dir, &fs)) {
+        rc = err_misuse(err, "%s: %s; expected a folder for a device", given, strerror(errno));
+    } else {
+        while (p < *n && places[p].dev != at.st_dev)
+            p++;
+        if (p == *n)
+            places[(*n)++] =
+                (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
+        places[p].need += bytes;
+        if (places[p].need > places[p].free)
+            rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
+                         "the devices up to %zu of %zu need %" PRIu64
+                         " there, beside what the run has now",
+                         dir, places[p].free, i + 1, to->n_devices, places[p].need);
+    }
+    free(dir);
+    return rc;
+}
 
 static int room_check(const struct run_config *to, struct err *err)
 {
     struct store  st;
-    struct place *places = calloc(to->n_devices, sizeof *places);
-    size_t        n = 0, p;
-    int           rc = places ? store_init(&st, to, err)
-                              : err_set(err, -ENOMEM, "out of memory for %zu devices",
-                                        to->n_devices);
+    struct place *places;
+    size_t        n = 0;
+    int           rc = store_init(&st, to, err);
 
-    if (rc) {
-        free(places);
+    if (rc)
         return rc;
-    }
-    for (size_t i = 0; i < to->n_devices && !rc; i++) {
-        struct statvfs fs;
-        struct stat    at;
-        char          *dir;
-
-        rc = place_of(&dir, to, i, err);
-        if (rc || !dir)
-            continue;
-        if (stat(dir, &at) || statvfs(dir, &fs)) {
-            rc = err_misuse(err, "%s: %s; expected a folder for a device", dir, strerror(errno));
-        } else {
-            for (p = 0; p < n && places[p].dev != at.st_dev; p++)
-                ;
-            if (p == n)
-                places[n++] =
-                    (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
-            places[p].need += st.device_bytes[i];
-            if (places[p].need > places[p].free)
-                rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
-                             "the devices up to %zu of %zu need %" PRIu64
-                             " there, beside what the run has now",
-                             dir, places[p].free, i + 1, to->n_devices, places[p].need);
-        }
-        free(dir);
-    }
+    places = calloc(to->n_devices, sizeof *places);
+    if (!places)
+        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
+    for (size_t i = 0; i < to->n_devices && !rc; i++)
+        rc = place_add(places, &n, to, i, st.device_bytes[i], err);
     store_release(&st);
     free(places);
     return rc;

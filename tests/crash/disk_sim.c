@@ -149,4 +149,5 @@ const struct disk_ops disk_sim = {
     .reap = sim_reap,
     .wake = sim_wake,
     .close = sim_close,
+    .abandon = sim_close,
 };
