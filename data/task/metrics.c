@@ -26,13 +26,13 @@ int metric_larger_better(enum metric m)
 
 /* ---- classes ---- */
 
-static double accuracy(const int32_t *predicted, const int32_t *truth, size_t n)
+static size_t count_right(const int32_t *predicted, const int32_t *truth, size_t n)
 {
     size_t right = 0;
 
     for (size_t i = 0; i < n; i++)
         right += predicted[i] == truth[i];
-    return n ? (double)right / (double)n : NAN;
+    return right;
 }
 
 static double f1(const int32_t *predicted, const int32_t *truth, size_t n)
@@ -67,7 +67,7 @@ static int64_t next_class(const int32_t *predicted, const int32_t *truth, size_t
 static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
 {
     double  tp = 0, tt = 0, pp = 0, all = (double)n, product;
-    size_t  t[WINDOW], p[WINDOW], right = 0;
+    size_t  t[WINDOW], p[WINDOW], right = count_right(predicted, truth, n);
 
     for (int64_t at = next_class(predicted, truth, n, INT32_MIN); at != INT64_MAX;
          at = next_class(predicted, truth, n, at + WINDOW)) {
@@ -85,8 +85,6 @@ static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
             pp += (double)p[k] * (double)p[k];
         }
     }
-    for (size_t i = 0; i < n; i++)
-        right += predicted[i] == truth[i];
     product = (all * all - pp) * (all * all - tt);
     return product == 0 ? 0.0 : ((double)right * all - tp) / sqrt(product);
 }
@@ -95,7 +93,7 @@ double metric_classes(enum metric m, const int32_t *predicted, const int32_t *tr
 {
     assert(!metric_of_values(m));
     if (m == METRIC_ACCURACY)
-        return accuracy(predicted, truth, n);
+        return n ? (double)count_right(predicted, truth, n) / (double)n : NAN;
     return m == METRIC_F1 ? f1(predicted, truth, n) : matthews(predicted, truth, n);
 }
 
@@ -116,19 +114,11 @@ static int undefined(const float *x, const float *y, size_t n)
     return !x_varies || !y_varies;
 }
 
-static double correlation(double xy, double xx, double yy)
+/* Pearson's, of two sides that are defined. */
+static double correlation(const double *x, const double *y, size_t n)
 {
-    double r = xy / (sqrt(xx) * sqrt(yy));
+    double mx = 0, my = 0, xy = 0, xx = 0, yy = 0, r;
 
-    return r > 1 ? 1.0 : r < -1 ? -1.0 : r; // NaN stays
-}
-
-static double pearson(const float *x, const float *y, size_t n)
-{
-    double mx = 0, my = 0, xy = 0, xx = 0, yy = 0;
-
-    if (undefined(x, y, n))
-        return NAN;
     for (size_t i = 0; i < n; i++) {
         mx += x[i];
         my += y[i];
@@ -142,7 +132,8 @@ static double pearson(const float *x, const float *y, size_t n)
         xx += dx * dx;
         yy += dy * dy;
     }
-    return correlation(xy, xx, yy);
+    r = xy / (sqrt(xx) * sqrt(yy));
+    return r > 1 ? 1.0 : r < -1 ? -1.0 : r; // NaN stays
 }
 
 static int double_order(const void *a, const void *b)
@@ -181,22 +172,6 @@ static void ranks(double *rank, const float *x, size_t n, double *s)
         rank[i] = ((double)count_below(s, n, x[i], 0) + (double)count_below(s, n, x[i], 1) + 1) / 2;
 }
 
-static double spearman(const float *x, const float *y, size_t n, double *scratch)
-{
-    double *rx = scratch, *ry = scratch + n, mean = ((double)n + 1) / 2, xy = 0, xx = 0, yy = 0;
-
-    if (undefined(x, y, n))
-        return NAN;
-    ranks(rx, x, n, scratch + 2 * n);
-    ranks(ry, y, n, scratch + 2 * n);
-    for (size_t i = 0; i < n; i++) {
-        xy += (rx[i] - mean) * (ry[i] - mean);
-        xx += (rx[i] - mean) * (rx[i] - mean);
-        yy += (ry[i] - mean) * (ry[i] - mean);
-    }
-    return correlation(xy, xx, yy);
-}
-
 static double mse(const float *predicted, const float *truth, size_t n)
 {
     double sum = 0;
@@ -215,6 +190,17 @@ double metric_values(enum metric m, const float *predicted, const float *truth, 
     assert(metric_of_values(m));
     if (m == METRIC_MSE)
         return mse(predicted, truth, n);
-    return m == METRIC_PEARSON ? pearson(predicted, truth, n)
-                               : spearman(predicted, truth, n, scratch);
+    if (undefined(predicted, truth, n))
+        return NAN;
+    double *x = scratch, *y = scratch + n;
+
+    for (size_t i = 0; i < n; i++) {
+        x[i] = predicted[i];
+        y[i] = truth[i];
+    }
+    if (m == METRIC_SPEARMAN) { // the means of ranks are exact
+        ranks(x, predicted, n, scratch + 2 * n);
+        ranks(y, truth, n, scratch + 2 * n);
+    }
+    return correlation(x, y, n);
 }

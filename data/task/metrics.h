@@ -26,7 +26,7 @@ int metric_larger_better(enum metric m); // 0 for mse
 double metric_classes(enum metric m, const int32_t *predicted, const int32_t *truth, size_t n);
 
 /* Of n predicted and true values. Spearman: Pearson of the ranks, ties by their mean rank. NaN
- * where a side is constant, as scipy says. scratch: 4 n doubles (Spearman), else NULL will do. */
+ * where a side is constant, as scipy says. scratch: 4 n doubles; NULL will do for mse. */
 double metric_values(enum metric m, const float *predicted, const float *truth, size_t n,
                      double *scratch);
 
