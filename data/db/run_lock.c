@@ -16,23 +16,16 @@ static void text_read(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* Which start of the machine this is, as the kernel calls it; "" if it does not say. */
-static void boot_now(char id[RUN_LOCK_BOOT])
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-    text_read(fd, id, RUN_LOCK_BOOT);
-    if (fd >= 0)
-        close(fd);
-}
-
 static void numbers_read(struct run_lock *l, int fd)
 {
     char        text[512], boot[RUN_LOCK_BOOT] = "";
     const char *line;
+    int         now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
+    text_read(now, l->boot, RUN_LOCK_BOOT);
+    if (now >= 0)
+        close(now);
     text_read(fd, text, sizeof text);
-    boot_now(l->boot);
     line = strchr(text, '\n');
     l->known = line &&
                sscanf(line, "\nboot %36[0-9a-f-]\ncommits %" SCNu64 " begun %" SCNu64

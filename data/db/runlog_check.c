@@ -62,12 +62,6 @@ static void integrity_row(struct checking *c, sqlite3_stmt *st)
         say_damage(c, "%s", text);
 }
 
-static void setting_row(struct checking *c, sqlite3_stmt *st)
-{
-    (void)st;
-    c->out->settings++;
-}
-
 static double column_real(sqlite3_stmt *st, int i)
 {
     return sqlite3_column_type(st, i) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(st, i);
@@ -142,6 +136,7 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
 {
     struct checking c = { log, out, say, ctx, mend };
     struct stat     st;
+    int64_t         settings;
 
     *out = (struct runlog_check){ 0 };
     if (stat(log->db.path, &st))
@@ -149,7 +144,9 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
     out->bytes = (uint64_t)st.st_size;
     if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
         return 0; // rows of damaged pages say nothing
-    check_rows(&c, "SELECT key FROM runs", setting_row);
+    if (db_number(&log->db, "SELECT count(*) FROM runs", &settings))
+        say_damage(&c, "%s", sqlite3_errmsg(log->db.sql));
+    out->settings = (uint64_t)settings;
     check_rows(&c, all_steps, step_row);
     check_rows(&c, "SELECT step, name, value, sum FROM evals", eval_row);
     return 0;

@@ -3,10 +3,9 @@
  *
  * Only headers are held in memory; tensors pass through one piece buffer. A header comes from
  * anywhere, so nothing in it is believed: every length, offset and shape is checked before it is
- * used. Divisions of this file: tensors; __metadata__, with what siTrain wrote beside them; one
- * file; a folder; reading values; verifying. Invariants: after safetensors_open `tensors` is sorted
- * by name without duplicates, and every tensor of a known dtype has count * size bytes inside its
- * file, overlapping no other of it. The host is little-endian, as the format is. */
+ * used. After safetensors_open `tensors` is sorted by name without duplicates, and every tensor of
+ * a known dtype has count * size bytes inside its file, overlapping no other of it. The host is
+ * little-endian, as the format is. */
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
 #include "data/base/file.h"

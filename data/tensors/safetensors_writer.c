@@ -2,8 +2,7 @@
  *
  * The header stands before the data and holds their checksums, which are known last: it is laid out
  * with room for them as the first values come (its length does not depend on them), and written
- * again at commit. Only the declarations and a buffer are held in memory; the file has a temporary
- * name until commit (data/base/append.h). Divisions: opening and declaring; the header; values. */
+ * again at commit. Only the declarations and a buffer are held in memory. */
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
 #include "data/base/grow.h"
@@ -92,32 +91,23 @@ static char *st_header_text(const struct safetensors_writer *w)
     return text;
 }
 
-/* text, spaces up to n bytes, and its checksum in its place. */
-static void header_fill(char *padded, size_t n, const char *text)
-{
-    char sum[9];
-
-    snprintf(padded, n + 1, "%-*s", (int)n, text);
-    snprintf(sum, sizeof sum, "%08x", crc32c(0, padded, n));
-    memcpy(strstr(padded, ST_HEADER_MARK) + strlen(ST_HEADER_MARK), sum, 8);
-}
-
 /* Write length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
 static int st_header_write(struct safetensors_writer *w, struct err *err)
 {
     char    *text = st_header_text(w);
     uint64_t n = text ? round_up(strlen(text), 8) : 0;
-    char    *padded = malloc(n + 1);
+    char    *padded = malloc(n + 1), sum[9];
     int      rc = 0;
 
     assert(!text || !w->data_off || w->data_off == sizeof n + n);
-    if (!text)
+    if (!text || !padded) {
         rc = err_set(err, -ENOMEM, "no memory for the header of %s, or a tensor's name is not "
                      "UTF-8", w->data.f.path);
-    else if (!padded)
-        rc = err_set(err, -ENOMEM, "no memory for %s", w->data.f.path);
-    else
-        header_fill(padded, n, text);
+    } else {
+        snprintf(padded, n + 1, "%-*s", (int)n, text);
+        snprintf(sum, sizeof sum, "%08x", crc32c(0, padded, n));
+        memcpy(strstr(padded, ST_HEADER_MARK) + strlen(ST_HEADER_MARK), sum, 8);
+    }
     rc = rc ? rc : file_pwrite(w->data.f.fd, &n, sizeof n, 0, w->data.f.path, err);
     rc = rc ? rc : file_pwrite(w->data.f.fd, padded, n, sizeof n, w->data.f.path, err);
     if (!rc && !w->data_off)
@@ -155,22 +145,14 @@ static int st_writer_values(struct safetensors_writer *w, const float *values, s
     return rc;
 }
 
-/* Move past tensors that are complete (or empty). */
-static void st_writer_advance(struct safetensors_writer *w)
-{
-    while (w->current < w->n && w->done == w->tensors[w->current].count) {
-        w->current++;
-        w->done = 0;
-    }
-}
-
 int safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n,
                            struct err *err)
 {
     int rc = w->data_off ? 0 : st_header_write(w, err);
 
     for (size_t part; !rc; values += part, n -= part) {
-        st_writer_advance(w);
+        for (; w->current < w->n && w->done == w->tensors[w->current].count; w->done = 0)
+            w->current++; // past those that are complete, or empty
         if (n == 0)
             break;
         if (w->current == w->n)

@@ -5,7 +5,7 @@
  * types it was ever seen in (some of them stale: looking tells). Pairs wait in a heap, the most
  * frequent first. A pair's count only grows in the merge that creates one of its symbols, so it is
  * queued once then; later its count only falls, and an entry that comes up with an old count is
- * queued again with the new. Divisions: counting; pairs; merging. */
+ * queued again with the new. */
 #include "data/text/bpe_train.h"
 
 #include "data/base/file.h"
@@ -72,19 +72,17 @@ static int slots_grow(struct slots *s, size_t n, int *fresh, struct err *err)
 
 /* ---- counting ---- */
 
-static int type_is(const struct bpe_train *b, const struct word_type *w, const char *bytes,
-                   size_t n, uint32_t hash)
-{
-    return w->hash == hash && w->n == n && !memcmp(b->arena + w->arena, bytes, n);
-}
-
 static uint32_t *type_slot(struct bpe_train *b, const char *bytes, size_t n, uint32_t hash)
 {
     const struct slots *s = &b->type_slots;
     size_t              i = hash & (s->n - 1);
 
-    while (s->slot[i] && !type_is(b, &b->types[s->slot[i] - 1], bytes, n, hash))
-        i = (i + 1) & (s->n - 1);
+    for (; s->slot[i]; i = (i + 1) & (s->n - 1)) {
+        const struct word_type *w = &b->types[s->slot[i] - 1];
+
+        if (w->hash == hash && w->n == n && !memcmp(b->arena + w->arena, bytes, n))
+            break;
+    }
     return &s->slot[i];
 }
 

@@ -3,8 +3,7 @@
  * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from merging: of
  * all neighbouring pairs the one of lowest rank, the leftmost first, until none is left. A heap of
  * (rank, position) finds it, so that a pre-token of a megabyte takes no longer than its length
- * times a logarithm; an entry whose pair has changed since is dropped when it comes up.
- * Divisions: the byte map; building; merging; the cache; encoding. */
+ * times a logarithm; an entry whose pair has changed since is dropped when it comes up. */
 #include "data/base/grow.h"
 #include "data/text/tokenizer_parts.h"
 
@@ -244,24 +243,16 @@ static void pair_queue(struct tokenizer *t, uint32_t i)
     heap_push(&t->heap, (uint64_t)m->rank << 32 | i);
 }
 
-/* A word of n bytes has n - 1 pairs, and each of at most n - 1 merges makes two more. */
-static int word_room(struct tokenizer *t, size_t n, struct err *err)
+/* Merge a word of n > 0 bytes until no pair merges; the symbols left are linked by next, from 0. */
+static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct err *err)
 {
     if (n >= (size_t)1 << 30)
         return err_misuse(err, "a word of %zu bytes without a break is too long to tokenise (less "
                           "than 1 GiB)", n);
-    int rc = grow(&t->symbols, &t->cap, n, sizeof *t->symbols, "bytes of a word", err);
-
-    return rc ? rc : grow(&t->heap.key, &t->heap.cap, 3 * n, sizeof *t->heap.key, "pairs", err);
-}
-
-/* Merge a word of n > 0 bytes until no pair merges; the symbols left are linked by next, from 0. */
-static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct err *err)
-{
-    int rc = word_room(t, n, err);
-
-    if (rc)
-        return rc;
+    // n bytes have n - 1 pairs, and each of at most n - 1 merges makes two more
+    if (grow(&t->symbols, &t->cap, n, sizeof *t->symbols, "bytes of a word", err) ||
+        grow(&t->heap.key, &t->heap.cap, 3 * n, sizeof *t->heap.key, "pairs", err))
+        return -ENOMEM;
     t->heap.n = 0;
     for (uint32_t i = 0; i < n; i++)
         t->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK,

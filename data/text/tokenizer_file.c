@@ -325,37 +325,6 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 
 /* ---- saving ---- */
 
-/* Whether there was memory for the names of all ids, NULL where there is none. */
-static int names_make(char **names, const struct tokenizer *t)
-{
-    struct byte_map m;
-    int             bad = 0;
-
-    byte_map_make(&m);
-    for (size_t i = 0; i < t->n; i++)
-        bad |= t->entries[i].bytes && !(names[i] = name_encode(&m, &t->entries[i]));
-    return !bad;
-}
-
-static json_t *vocab_make(const struct tokenizer *t, char **names)
-{
-    json_t *vocab = json_object();
-
-    for (size_t i = 0; i < t->n; i++)
-        if (names[i])
-            json_object_set_new(vocab, names[i], json_integer((json_int_t)i));
-    return vocab;
-}
-
-static json_t *merges_make(const struct tokenizer *t, char **names)
-{
-    json_t *merges = json_array();
-
-    for (const struct merge *m = t->merges; m < t->merges + t->n_merges; m++)
-        json_array_append_new(merges, json_sprintf("%s %s", names[m->left], names[m->right]));
-    return merges;
-}
-
 static json_t *added_make(const struct tokenizer *t, char **names)
 {
     json_t *added = json_array();
@@ -438,17 +407,24 @@ static int save_merges(const json_t *merges, const char *dir, struct err *err)
 
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
 {
-    char  **names = calloc(t->n + 1, sizeof *names);
-    json_t *vocab = NULL, *merges = NULL, *whole = NULL;
-    int     rc = 0;
+    char          **names = calloc(t->n + 1, sizeof *names); // NULL where an id has no token
+    json_t         *vocab = json_object(), *merges = json_array(), *whole = NULL;
+    struct byte_map m;
+    int             rc = 0, bad = !names;
 
     if (mkdir(dir, 0777) && errno != EEXIST)
         rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
-    if (!rc && names && names_make(names, t)) {
-        vocab = vocab_make(t, names);
-        merges = merges_make(t, names);
+    byte_map_make(&m);
+    for (size_t i = 0; i < t->n && !bad; i++)
+        if (t->entries[i].bytes) {
+            names[i] = name_encode(&m, &t->entries[i]);
+            bad = !names[i];
+            json_object_set_new(vocab, names[i], json_integer((json_int_t)i));
+        }
+    for (const struct merge *p = t->merges; p < t->merges + t->n_merges && !bad; p++)
+        json_array_append_new(merges, json_sprintf("%s %s", names[p->left], names[p->right]));
+    if (!bad)
         whole = tokenizer_make(t, names, json_incref(vocab), json_incref(merges));
-    }
     if (!rc && (!whole || json_array_size(merges) != t->n_merges))
         rc = err_set(err, -ENOMEM, "no memory to write the tokenizer into %s", dir);
     rc = rc ? rc : save_json(json_incref(vocab), dir, "vocab.json", err);

@@ -1,9 +1,7 @@
 /* tokens.c: files of token ids.
  *
  * Read with pread, never mapped: a mapping would count against the memory that was promised.
- * Divisions of this file: what a file is; opening; checksums; reading; the rows of a step; writing.
- * Invariants: `count` is what the file's size says; nothing is allocated after
- * tokens_open and tokens_expect. */
+ * Nothing is allocated after tokens_open and tokens_expect. */
 #include "data/text/tokens.h"
 
 #include "data/base/crc32c.h"
@@ -29,20 +27,12 @@ struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 /* The numbers that begin a file of llm.c, little-endian as the processor is. */
 struct llmc_header { int32_t magic, version, count; };
 
-/* Whether text[0..n) is valid and without NUL; *used excludes a last code point that is cut off. */
-static int text_valid(const char *text, size_t n, size_t *used)
-{
-    int why;
-
-    *used = utf8_valid(text, n, &why);
-    return why >= 0 && !memchr(text, 0, *used);
-}
-
 /* Look at the whole file, in pieces; *text tells. */
 static int tokens_is_text(int fd, uint64_t size, const char *path, char *buf, int *text,
                           const struct watch *watch, struct err *err)
 {
-    size_t carry = 0, used = 0;
+    size_t carry = 0, used; // used: all but a last code point that is cut off
+    int    why;
 
     *text = 0;
     for (uint64_t off = 0; off < size;) {
@@ -51,7 +41,8 @@ static int tokens_is_text(int fd, uint64_t size, const char *path, char *buf, in
 
         if (rc)
             return rc;
-        if (!text_valid(buf, carry + n, &used))
+        used = utf8_valid(buf, carry + n, &why);
+        if (why < 0 || memchr(buf, 0, used))
             return 0;
         carry = carry + n - used;
         memmove(buf, buf + used, carry);
