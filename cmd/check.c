@@ -18,11 +18,7 @@
 #include "model/hf.h"
 #include "offload/verify.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 struct check_opts {

@@ -12,11 +12,7 @@
 #include "kernels/matmul.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -13,10 +13,7 @@
 #include "cmd/say/stop.h"
 #include "data/base/file.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 struct eval_opts {
     const char *model, *data; // data: a text or tokens; with task its folder

@@ -6,9 +6,6 @@
 #include "cmd/run/exports.h"
 #include "cmd/run/labels.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 struct export_opts {
     const char *run, *dir;
     int         dtype;

@@ -17,12 +17,6 @@
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct finetune_opts {
     const char *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init,
         *tokenizer;
@@ -331,7 +325,7 @@ static int make_run(struct opt_line *line, struct err *err)
 
 /* ---- one that goes on ---- */
 
-static int resume_check(const struct finetune_opts *o, struct err *err)
+static int check_resume(const struct finetune_opts *o, struct err *err)
 {
     if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init ||
         o->tokenizer || o->columns.text || o->columns.pair || o->columns.label || o->regression ||
@@ -411,7 +405,7 @@ static int run(struct opt_line *line, struct err *err)
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    rc = o->resume ? resume_check(o, err) : make_run(line, err);
+    rc = o->resume ? check_resume(o, err) : make_run(line, err);
     if (!rc)
         rc = open_run(&s, line, err);
     if (!rc)

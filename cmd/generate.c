@@ -1,15 +1,24 @@
-/* generate.c: prompts and their continuations, all in one batch. What is printed first is streamed;
- * the others follow as they are. */
-#include "cmd/continuation.h"
+/* generate.c: texts are continued: prompts all in one batch, of which the first is printed as it
+ * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
-#include "cmd/generate.h"
+#include "cmd/run/generator.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
+#include "data/base/grow.h"
+#include "data/base/utf8.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <signal.h>
+#include <unistd.h>
+
+struct generate_opts {
+    const char        *model, *prompt_file, *tokenizer;
+    struct opt_strings prompt, stop;
+    uint64_t           tokens;
+    struct sampling    sampling;
+    int                chat;
+    struct read_opts   read;
+    int                tokens_given, batch_given;
+};
 
 #define AT(field) offsetof(struct generate_opts, field)
 
@@ -37,6 +46,114 @@ static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Machine", read_rows, AT(read) },
                                          { 0 } };
 
+/* ---- a continuation ---- */
+
+/* The text of one, as it grows token by token, and onto stdout: it ends before the first stop
+ * string, and what may still become one, or is a character cut in two, is held back. Both may span
+ * tokens. */
+struct continuation {
+    const struct opt_strings *stops; // NULL: it has none
+    char  *text;                     // (n), not terminated; malloced
+    size_t n, cap, printed;
+    int    ended; // nothing is added any more
+};
+
+/* Where the first stop string begins that ends behind `old` bytes; a->n if there is none. */
+static size_t stop_at(const struct continuation *a, size_t old)
+{
+    size_t first = a->n;
+
+    for (size_t s = 0; a->stops && s < a->stops->n; s++) {
+        const char *stop = a->stops->item[s];
+        size_t      len = strlen(stop), from = old < len ? 0 : old - len + 1;
+        const char *at = a->n > from ? memmem(a->text + from, a->n - from, stop, len) : NULL;
+
+        if (at && (size_t)(at - a->text) < first)
+            first = (size_t)(at - a->text);
+    }
+    return first;
+}
+
+/* Add bytes. Where the text now has a stop string in it, it is cut before the first and has ended.
+ */
+static int continuation_add(struct continuation *a, const char *bytes, size_t n, struct err *err)
+{
+    size_t old = a->n;
+    int    rc = grow(&a->text, &a->cap, old + n, 1, "bytes of text", err);
+
+    if (rc)
+        return rc;
+    if (n)
+        memcpy(a->text + old, bytes, n);
+    a->n += n;
+    n = stop_at(a, old);
+    a->ended = n < a->n;
+    a->n = n;
+    return 0;
+}
+
+/* The same of a token's; <|endoftext|> ends it. */
+static int continuation_token(struct continuation *a, const struct tokenizer *tok, int32_t id,
+                              struct err *err)
+{
+    size_t      n = 0; // of an id without a token
+    const char *bytes = tokenizer_bytes(tok, id, &n);
+
+    if (id != tokenizer_endoftext(tok))
+        return continuation_add(a, bytes, bytes ? n : 0, err);
+    a->ended = 1;
+    return 0;
+}
+
+/* Bytes at the end that are the beginning of a stop string. */
+static size_t held_by_stops(const struct continuation *a)
+{
+    size_t most = 0;
+
+    for (size_t s = 0; a->stops && s < a->stops->n; s++) {
+        size_t len = strlen(a->stops->item[s]) - 1;
+
+        for (len = len < a->n ? len : a->n; len > most; len--)
+            if (!memcmp(a->text + a->n - len, a->stops->item[s], len))
+                most = len;
+    }
+    return most;
+}
+
+/* Bytes that are final: all once it has ended. */
+static size_t ready_bytes(const struct continuation *a)
+{
+    size_t ready = a->ended ? a->n : a->n - held_by_stops(a);
+
+    for (size_t back = 1; !a->ended && back <= 3 && back <= ready; back++)
+        if (utf8_length((const unsigned char *)a->text + ready - back, back) == 0)
+            return ready - back;
+    return ready;
+}
+
+/* -EPIPE without a sentence: nobody reads any more, which is no failure. */
+static int write_out(const char *bytes, size_t n, struct err *err)
+{
+    if (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0)
+        return 0;
+    if (errno == EPIPE)
+        return -EPIPE;
+    return err_set(err, errno ? -errno : -EIO, "writing to stdout: %s", strerror(errno));
+}
+
+/* Print what is ready and was not yet. */
+static int continuation_print(struct continuation *a, struct err *err)
+{
+    size_t ready = ready_bytes(a), from = a->printed;
+
+    if (ready <= from)
+        return 0;
+    a->printed = ready;
+    return write_out(a->text + from, ready - from, err);
+}
+
+/* ---- prompts, in one batch ---- */
+
 struct prompt {
     const char      *text; // (n), what is printed
     size_t           n;
@@ -63,8 +180,6 @@ struct batch_of_texts {
     const int32_t   **ids; // (n) with `fed`: the tokens that go through the model next
     size_t           *fed;
 };
-
-/* ---- before the model is opened ---- */
 
 static int add_prompt(struct batch_of_texts *t, const char *text, size_t n, size_t line,
                       struct err *err)
@@ -161,8 +276,6 @@ static int make_sequences(struct batch_of_texts *t, struct err *err)
     return 0;
 }
 
-/* ---- generating ---- */
-
 /* Print the texts that are whole, and of the next one what there is. */
 static int show(struct batch_of_texts *t, int begun, struct err *err)
 {
@@ -172,15 +285,15 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
         struct sequence *s = &t->seq[t->shown];
 
         if (!begun && t->shown)
-            rc = continuation_write("\n---\n", 5, err);
+            rc = write_out("\n---\n", 5, err);
         if (!begun && !rc)
-            rc = continuation_write(s->prompt->text, s->prompt->n, err);
+            rc = write_out(s->prompt->text, s->prompt->n, err);
         if (!rc)
             rc = continuation_print(&s->text, err);
         if (!s->text.ended)
             return rc;
     }
-    return rc ? rc : continuation_write("\n", 1, err);
+    return rc ? rc : write_out("\n", 1, err);
 }
 
 static int generate_all(struct batch_of_texts *t, struct err *err)
@@ -231,6 +344,175 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
     free(t.fed);
     free(t.prompt);
     free(t.file);
+    return rc;
+}
+
+/* ---- a conversation ---- */
+
+/* The model only ever continues a text, to which a person adds lines. The keys and values of what
+ * was said stay in the cache, so that a turn computes the new text alone. Where the model's
+ * positions are used up, the latest half of the text is kept and computed anew. */
+struct chat {
+    struct generator           *g;
+    const struct generate_opts *o;
+    struct token_buf            ids; // the conversation's latest tokens; decode_length of them are
+                                     // in the cache
+    struct continuation pending; // text that stands between them and the next line
+    uint64_t            chosen;  // tokens so far: the position of random numbers
+    int                 terminal;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+/* Ctrl-C ends the reading of a line, but not a read of the drive. */
+static void catch_interrupt(int flags)
+{
+    struct sigaction act = { .sa_handler = on_interrupt, .sa_flags = flags };
+
+    sigaction(SIGINT, &act, NULL);
+}
+
+/* So many tokens go on where the positions are used up. */
+static size_t latest(const struct generator *g)
+{
+    return g->context / 2 > 0 ? g->context / 2 : 1;
+}
+
+/* The new tokens through the model. Without a position left for what follows them, only the latest
+ * half goes on. */
+static int feed(struct chat *c, const float **logits, struct err *err)
+{
+    struct generator *g = c->g;
+    size_t            keep = latest(g), n;
+    const int32_t    *ids;
+
+    if (c->ids.n > g->context) {
+        fprintf(stderr, "\nsiTrain generate: all %zu positions of the model are used; it goes on "
+                "with the latest %zu tokens of the text\n", g->context, keep);
+        memmove(c->ids.ids, c->ids.ids + c->ids.n - keep, keep * sizeof *c->ids.ids);
+        c->ids.n = keep;
+        decode_rewind(g->decode, 0, 0);
+    }
+    ids = c->ids.ids + decode_length(g->decode, 0);
+    n = c->ids.n - decode_length(g->decode, 0);
+    return generator_feed(g, &ids, &n, logits, err);
+}
+
+/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and
+ * what one across it says before the cut is put before the next line. */
+static int forget(struct chat *c, const struct continuation *a, size_t bytes, struct err *err)
+{
+    while (bytes > a->n && c->ids.n) {
+        size_t len = 0; // of an id without a token
+
+        tokenizer_bytes(c->g->tok, c->ids.ids[--c->ids.n], &len);
+        bytes -= len;
+    }
+    if (c->ids.n < decode_length(c->g->decode, 0))
+        decode_rewind(c->g->decode, 0, c->ids.n);
+    if (bytes > a->n) // the cut is in what the used-up positions took
+        return 0;
+    return continuation_add(&c->pending, a->text + bytes, a->n - bytes, err);
+}
+
+/* One more token of the answer, if it does not end: into the conversation, and printed. */
+static int answer_token(struct chat *c, struct continuation *a, struct err *err)
+{
+    struct generator *g = c->g;
+    const float      *logits;
+    size_t            bytes = 0, before = a->n;
+    int32_t           id;
+    int               rc = feed(c, &logits, err);
+
+    if (rc)
+        return rc;
+    id = generator_choose(g, logits, 0, c->chosen++);
+    rc = continuation_token(a, g->tok, id, err);
+    if (rc || id == tokenizer_endoftext(g->tok))
+        return rc;
+    rc = grow(&c->ids.ids, &c->ids.cap, c->ids.n + 1, sizeof id, "tokens", err);
+    if (rc)
+        return rc;
+    c->ids.ids[c->ids.n++] = id;
+    tokenizer_bytes(g->tok, id, &bytes);
+    rc = a->ended ? forget(c, a, before + bytes, err) : 0;
+    return rc ? rc : continuation_print(a, err);
+}
+
+/* A person's line behind what is pending, and the answer to it. */
+static int turn(struct chat *c, const char *line, size_t n, struct err *err)
+{
+    struct continuation a = { .stops = &c->o->stop };
+    int                 rc = continuation_add(&c->pending, line, n, err);
+
+    if (!rc)
+        rc = tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
+    c->pending.n = 0;
+    for (uint64_t i = 0; !rc && !a.ended && !interrupted && i < c->o->tokens; i++)
+        rc = answer_token(c, &a, err);
+    a.ended = 1; // what was held back is printed, too
+    if (!rc)
+        rc = continuation_print(&a, err);
+    if (!rc)
+        rc = write_out("\n", 1, err);
+    if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
+        rc = continuation_add(&c->pending, "\n", 1, err);
+    free(a.text);
+    return rc;
+}
+
+/* Lines until an empty one, the end of the input, or Ctrl-C. */
+static int talk(struct chat *c, int *code, struct err *err)
+{
+    char  *line = NULL;
+    size_t cap = 0;
+    int    rc = 0;
+
+    while (!rc) {
+        ssize_t n;
+
+        interrupted = 0;
+        rc = c->terminal ? write_out("> ", 2, err) : 0;
+        if (rc)
+            break;
+        catch_interrupt(0);
+        n = getline(&line, &cap, stdin);
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            n--;
+        if (interrupted)
+            *code = 130;
+        if (n <= 0 || interrupted) {
+            rc = c->terminal ? write_out("\n", 1, err) : 0;
+            break;
+        }
+        catch_interrupt(SA_RESTART);
+        rc = turn(c, line, (size_t)n, err);
+    }
+    free(line);
+    return rc;
+}
+
+/* Talk on a terminal. *code: 0, or 130 where Ctrl-C ended it. */
+static int chat_run(struct generator *g, const struct generate_opts *o, int *code, struct err *err)
+{
+    struct chat c = { .g = g, .o = o,
+                      .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
+    int         rc = generator_start(g, 1, g->context, latest(g), err);
+
+    if (!rc && c.terminal)
+        fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
+    if (!rc && o->prompt.n)
+        rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), err);
+    if (!rc)
+        rc = talk(&c, code, err);
+    token_buf_free(&c.ids);
+    free(c.pending.text);
     return rc;
 }
 

@@ -8,8 +8,6 @@
 #include "cmd/run/tokenise.h"
 #include "model/hf.h"
 
-#include <stdio.h>
-
 struct import_opts {
     const char       *dir, *run;
     struct train_opts train;

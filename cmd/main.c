@@ -10,13 +10,9 @@
 #include "data/base/version.h"
 #include "kernels/matmul.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define COMMAND_ROW(name) &name##_command,

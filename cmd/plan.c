@@ -12,11 +12,7 @@
 #include "data/task/task.h"
 #include "offload/traffic.h"
 
-#include <inttypes.h>
 #include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer;

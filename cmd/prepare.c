@@ -5,9 +5,7 @@
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
 
-#include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

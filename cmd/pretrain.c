@@ -11,9 +11,6 @@
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 struct pretrain_opts {
     const char       *config, *run, *resume, *data, *eval_data, *tokenizer;
     struct model_opts model;

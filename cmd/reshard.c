@@ -9,9 +9,6 @@
 #include "data/base/machine.h"
 #include "offload/reshard.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 struct reshard_opts {
     const char        *run;
     uint64_t           devices, csd_mem;

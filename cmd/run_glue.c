@@ -6,10 +6,6 @@
  * that stands for doing nothing. */
 #include "cmd/cmd.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define OF_EVALS "there is an evaluation after each epoch, or every --eval-every steps"
 
 /* ---- values that are written otherwise ---- */
@@ -52,53 +48,43 @@ static int warmup_steps(struct opt_taken *t, struct err *err)
     return (v > 0 && v < 1 ? warmup_ratio : whole)(t, err);
 }
 
-/* Ours for the value, of pairs of theirs and ours; or the refusal, which names theirs. */
-static int ours(struct opt_taken *t, const char *const (*pair)[2], size_t n, struct err *err)
+/* Of the options that take words: theirs, and ours. */
+static const char *const words[][3] = {
+    { "lr_scheduler_type", "linear", "linear" },
+    { "lr_scheduler_type", "cosine", "cosine" },
+    { "lr_scheduler_type", "constant", "constant" },
+    { "lr_scheduler_type", "constant_with_warmup", "constant" },
+    { "optim", "adamw_torch", "adamw" },
+    { "optim", "adamw_torch_fused", "adamw" },
+    { "optim", "adamw_hf", "adamw" },
+    { "optim", "adamw_torch_xla", "adamw" },
+    { "optim", "adamw_apex_fused", "adamw" },
+    { "optim", "adagrad", "adagrad" },
+    { "train_sampling_strategy", "random", "shuffled" },
+    { "train_sampling_strategy", "sequential", "sequential" },
+    { "" }
+};
+
+static int word(struct opt_taken *t, struct err *err)
 {
     char   known[256];
-    size_t used = 0;
+    size_t n = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        if (!strcmp(pair[i][0], t->value)) {
-            snprintf(t->out, sizeof t->out, "%s", pair[i][1]);
+    for (size_t i = 0; *words[i][0]; i++) {
+        if (strcmp(words[i][0], t->name))
+            continue;
+        if (!strcmp(words[i][1], t->value)) {
+            snprintf(t->out, sizeof t->out, "%s", words[i][2]);
             return 0;
         }
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
-                                 !i ? "" : i + 1 < n ? ", " : " or ", pair[i][0]);
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
+                              !n ? "" : strcmp(words[i + 1][0], t->name) ? " or " : ", ",
+                              words[i][1]);
     }
-    return err_misuse(err, "--%s %s is not in this version; use %s", t->name, t->value, known);
-}
-
-static int schedule(struct opt_taken *t, struct err *err)
-{
-    static const char *const pairs[][2] = { { "linear", "linear" },
-                                            { "cosine", "cosine" },
-                                            { "constant", "constant" },
-                                            { "constant_with_warmup", "constant" } };
-
-    return ours(t, pairs, 4, err);
-}
-
-static int optimizer(struct opt_taken *t, struct err *err)
-{
-    static const char *const pairs[][2] = {
-        { "adamw_torch", "adamw" },     { "adamw_torch_fused", "adamw" }, { "adamw_hf", "adamw" },
-        { "adamw_torch_xla", "adamw" }, { "adamw_apex_fused", "adamw" },  { "adagrad", "adagrad" }
-    };
-
-    if (!strcmp(t->value, "sgd"))
+    if (!strcmp(t->name, "optim") && !strcmp(t->value, "sgd"))
         return err_misuse(err, "--%s sgd is without momentum there, and with --beta1's here; write "
                           "--optimizer sgd --beta1 0", t->name);
-    return ours(t, pairs, 6, err);
-}
-
-/* Each sampling of theirs that is an order of ours. */
-static int sampling(struct opt_taken *t, struct err *err)
-{
-    static const char *const pairs[][2] = { { "random", "shuffled" },
-                                            { "sequential", "sequential" } };
-
-    return ours(t, pairs, 2, err);
+    return err_misuse(err, "--%s %s is not in this version; use %s", t->name, t->value, known);
 }
 
 /* ---- values of options that are not here ---- */
@@ -123,21 +109,14 @@ static int report_to(struct opt_taken *t, struct err *err)
 
 static int model_type(struct opt_taken *t, struct err *err)
 {
-    return strcmp(t->value, "gpt2")
-               ? err_misuse(err, "--%s %s: expected gpt2", t->name, t->value)
-               : 1;
+    if (!strcmp(t->value, "gpt2"))
+        return 1;
+    return err_misuse(err, "--%s %s: expected gpt2", t->name, t->value);
 }
 
-static int resume(struct opt_taken *t, struct err *err)
+static int refuse(struct opt_taken *t, struct err *err)
 {
-    return err_misuse(err, "--%s %s: write --resume RUN, which goes on from the run's last commit",
-                      t->name, t->value);
-}
-
-static int dataset(struct opt_taken *t, struct err *err)
-{
-    return err_misuse(err, "--%s %s: nothing is downloaded; give --data DIR, a GLUE task's folder, "
-                      "or --train-file and --eval-file", t->name, t->value);
+    return err_misuse(err, "--%s %s: %s", t->name, t->value, t->help);
 }
 
 /* An option that would change what is computed: only what stands for doing nothing is taken. */
@@ -163,7 +142,9 @@ const struct opt_alias run_glue_aliases[] = {
     { "max_eval_samples max_val_samples", .row = "max-eval-samples" },
     { "max_predict_samples max_test_samples", .row = "max-predict-samples" },
     { "model_name_or_path", .row = "init" }, { "tokenizer_name", .row = "tokenizer" },
-    { "dataset_name dataset_config_name", .translate = dataset },
+    { "dataset_name dataset_config_name", .translate = refuse,
+      .help = "nothing is downloaded; give --data DIR, a GLUE task's folder, or --train-file and "
+              "--eval-file" },
     { "model_type", .translate = model_type },
     { "config_name", .help = "config.json is the one in --init's folder" },
     { "cache_dir model_revision token use_auth_token? project trackio_space_id trackio_bucket_id "
@@ -184,7 +165,8 @@ const struct opt_alias run_glue_aliases[] = {
     { "do_train? do_eval? disable_tqdm?", .help = NULL },
     { "do_predict?", .row = "predict" }, { "output_dir", .row = "run" },
     { "overwrite_output_dir?", .help = "a run is never overwritten; remove its folder first" },
-    { "resume_from_checkpoint", .translate = resume },
+    { "resume_from_checkpoint", .translate = refuse,
+      .help = "write --resume RUN, which goes on from the run's last commit" },
     { "num_train_epochs", .row = "epochs", .translate = whole },
     { "max_steps", .row = "steps", .translate = max_steps },
     { "per_device_train_batch_size per_gpu_train_batch_size", .row = "batch" },
@@ -198,12 +180,12 @@ const struct opt_alias run_glue_aliases[] = {
     { "learning_rate", .row = "lr" },
     { "warmup_ratio", .row = "warmup", .translate = warmup_ratio },
     { "warmup_steps", .row = "warmup", .translate = warmup_steps },
-    { "lr_scheduler_type", .row = "schedule", .translate = schedule },
-    { "optim", .row = "optimizer", .translate = optimizer },
+    { "lr_scheduler_type", .row = "schedule", .translate = word },
+    { "optim", .row = "optimizer", .translate = word },
     { "weight_decay", .row = "weight-decay" }, { "adam_beta1", .row = "beta1" },
     { "adam_beta2", .row = "beta2" }, { "adam_epsilon", .row = "eps" },
     { "max_grad_norm", .row = "clip" },
-    { "train_sampling_strategy", .row = "order", .translate = sampling },
+    { "train_sampling_strategy", .row = "order", .translate = word },
     { "lr_scheduler_kwargs optim_args optim_target_modules adafactor? label_smoothing_factor "
       "neftune_noise_alpha eval_delay", .translate = only_none },
     { "data_seed", .help = "--seed gives the order of the rows too" },

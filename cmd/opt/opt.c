@@ -11,10 +11,6 @@
 
 #include <argtable2.h>
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { NAME_BYTES = 64, NAMES_BYTES = 16384 }; // of a name as it is typed; of all there are
@@ -289,9 +285,11 @@ static int option_scan(struct scan *s, struct typed *t, char **argv, struct err 
 
     if (!rc)
         rc = value_take(s, t, argv, err);
-    taken.value = t->value;
-    if (!rc && t->alias)
+    if (!rc && t->alias) {
+        taken.value = t->value;
+        taken.help = t->alias->help;
         rc = alias_value(s, t, &taken, err);
+    }
     if (rc)
         return rc < 0 ? rc : 0;
     rc = row_claim(s, t, err);

@@ -2,8 +2,7 @@
  *
  *     static const struct opt_row rows[] = {
  *         { "RUN", OPT_ARG, offsetof(struct x_opts, run), .help = "the run's folder" },
- *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .min = 1,
- *           .help = "how many" },
+ *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .help = "how many" },
  *         { 0 }
  *     };
  *     static const struct opt_part parts[] = {
@@ -11,18 +10,12 @@
  *         { "Machine", read_rows, offsetof(struct x_opts, read) },
  *         { 0 }
  *     };
- *
- *     static int run(struct opt_line *line, struct err *err)
- *     {
- *         struct x_opts *o = line->options;
- *         ...
- *     }
+ *     static int run(struct opt_line *line, struct err *err); // line->options: a struct x_opts
  *
  *     const struct opt_command x_command = {
  *         .name = "x", .usage = "RUN [--tokens N]", .summary = "what it does in a line",
  *         .parts = parts, .size = sizeof(struct x_opts), .run = run,
- *     };
- */
+ *     }; */
 #ifndef CMD_OPT_OPT_H
 #define CMD_OPT_OPT_H
 

@@ -2,8 +2,6 @@
  * command does not hold. */
 #include "cmd/opt/opt_doc.h"
 
-#include <string.h>
-
 // a terminal as it opens has 80 columns
 enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
@@ -63,23 +61,11 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
     fputc('\n', out);
 }
 
-static void help_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
+void opt_help(const struct opt_command *cmd, FILE *out)
 {
     char head[256], help[512];
     int  at;
 
-    row_head(r, head, sizeof head);
-    row_help(cmd, r, help, sizeof help);
-    at = fprintf(out, "  %s", head);
-    if (at + 2 > HELP_COLUMN) {
-        fputc('\n', out);
-        at = 0;
-    }
-    print_wrapped(out, help, at, HELP_COLUMN);
-}
-
-void opt_help(const struct opt_command *cmd, FILE *out)
-{
     print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
     fputc('\n', out);
     print_wrapped(out, cmd->summary, 0, 0);
@@ -89,8 +75,14 @@ void opt_help(const struct opt_command *cmd, FILE *out)
     }
     for (const struct opt_part *p = cmd->parts; p->rows; p++) {
         fprintf(out, "\n%s\n", p->title);
-        for (const struct opt_row *r = p->rows; r->type; r++)
-            help_row(cmd, r, out);
+        for (const struct opt_row *r = p->rows; r->type; r++) {
+            row_head(r, head, sizeof head);
+            row_help(cmd, r, help, sizeof help);
+            at = fprintf(out, "  %s", head);
+            if (at + 2 > HELP_COLUMN)
+                at = fprintf(out, "\n") - 1;
+            print_wrapped(out, help, at, HELP_COLUMN);
+        }
     }
     if (cmd->aliases)
         fputs("\nNames of another program's options that are taken too: siTrain --man.\n", out);

@@ -4,8 +4,6 @@
 
 #include "cmd/opt/opt_row.h"
 
-#include <stdio.h>
-
 void opt_help(const struct opt_command *cmd, FILE *out);
 void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
 /* A line of the man page: `macro` ("" or ".B ", ...) and the text as troff takes it. */

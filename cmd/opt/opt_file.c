@@ -4,15 +4,9 @@
 
 #include "data/base/file.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_BYTES = 1 << 20 };
 
 #define BLANKS " \t\r"
-
-/* ---- a line ---- */
 
 static int is_blank(char c)
 {
@@ -22,8 +16,7 @@ static int is_blank(char c)
 /* Past blanks there is nothing, or a comment. */
 static int line_ends(const char *at)
 {
-    at += strspn(at, BLANKS);
-    return !*at || *at == '#';
+    return strchr("#", at[strspn(at, BLANKS)]) != NULL;
 }
 
 /* "..." at `at`, unquoted in place. */
@@ -56,40 +49,12 @@ static void value_trim(char *value)
     *end = '\0';
 }
 
-/* One line: its name and value; *name NULL: it has none. */
-static int line_parse(char *line, char **name, char **value, struct err *err)
-{
-    char *at = line + strspn(line, BLANKS), *end;
-
-    *name = *value = NULL;
-    if (line_ends(at))
-        return 0;
-    *name = at += strncmp(at, "--", 2) ? 0 : 2; // as it is typed on the command line
-    end = at += strcspn(at, BLANKS "=");
-    if (end == *name)
-        return err_misuse(err, "an option's name is expected before =");
-    at += strspn(at, BLANKS);
-    if (*at == '=' || !line_ends(at)) {
-        at += *at == '=';
-        *value = at += strspn(at, BLANKS);
-    }
-    *end = '\0';
-    if (!*value)
-        return 0;
-    if (**value == '"')
-        return value_unquote(*value, err);
-    value_trim(*value);
-    return 0;
-}
-
-/* ---- the file ---- */
-
-/* One line of len bytes, with its end behind it if it is whole. */
+/* One line of len bytes, with its end behind it if it is whole: its name and value. */
 static int line_take(char *line, size_t len, int whole, opt_file_option *each, void *ctx,
                      struct err *err)
 {
-    char *name = NULL, *value = NULL;
-    int   rc;
+    char *at = line + strspn(line, BLANKS), *name, *end, *value = NULL;
+    int   rc = 0;
 
     if (!whole)
         return err_misuse(err, "the line has no end: the file was cut off, or a line break is "
@@ -97,8 +62,23 @@ static int line_take(char *line, size_t len, int whole, opt_file_option *each, v
     line[len] = '\0';
     if (strlen(line) != len)
         return err_misuse(err, "there is a zero byte: a text is expected");
-    rc = line_parse(line, &name, &value, err);
-    return rc || !name ? rc : each(ctx, name, value, err);
+    if (line_ends(at))
+        return 0;
+    name = at += strncmp(at, "--", 2) ? 0 : 2; // as it is typed on the command line
+    end = at += strcspn(at, BLANKS "=");
+    if (end == name)
+        return err_misuse(err, "an option's name is expected before =");
+    at += strspn(at, BLANKS);
+    if (*at == '=' || !line_ends(at)) {
+        at += *at == '=';
+        value = at + strspn(at, BLANKS);
+    }
+    *end = '\0';
+    if (value && *value == '"')
+        rc = value_unquote(value, err);
+    else if (value)
+        value_trim(value);
+    return rc ? rc : each(ctx, name, value, err);
 }
 
 int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err *err)
@@ -127,8 +107,6 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
     free(text);
     return rc;
 }
-
-/* ---- writing ---- */
 
 void opt_file_write(FILE *out, const char *name, const char *value)
 {

@@ -8,8 +8,6 @@
 
 #include "data/base/err.h"
 
-#include <stdio.h>
-
 /* One option; value NULL: the name stood alone. */
 typedef int opt_file_option(void *ctx, const char *name, const char *value, struct err *err);
 

@@ -7,9 +7,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum opt_type {
     OPT_FLAG = 1, // int: 1 if given
     OPT_STRING,   // const char *; NULL if there is no default
@@ -82,7 +79,7 @@ struct opt_part {
 };
 
 /* An alias's value on its way to ours. */
-struct opt_taken { const char *name, *value; char out[256]; };
+struct opt_taken { const char *name, *value, *help; char out[256]; }; // help: the alias's
 
 /* Another way to write options, taken from another program: --name VALUE (or --name=VALUE) stands
  * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help
