@@ -227,8 +227,9 @@ static int skeleton_close(struct csd *base)
 /* Required. Refuses what the device cannot do (csd_memory_check for its memory), before anything is
  * made; after a failure nothing is open and nothing that it created is left. cfg and all that it
  * points to are the caller's but for path, bell, host and internal, which outlive the device: what
- * is needed later is copied. buffers may be registered with the driver; jobs will use no other memory
- * for long transfers. notice: a sentence about what works in another way than asked for, or "". */
+ * is needed later is copied. buffers may be registered with the driver; jobs will use no other
+ * memory for long transfers. notice: a sentence about what works in another way than asked for, or
+ * "". */
 static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *notice,
                          size_t notice_size, struct err *err)
 {

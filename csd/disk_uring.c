@@ -33,7 +33,7 @@ struct uring {
     uint64_t           wake_count; // where the pending read of wake_fd writes
     int                armed;      // that read is pending
     unsigned           n_flying;   // pieces in the kernel or prepared for it
-    struct disk_piece *pieces, *free, *again; // again: to be prepared once more
+    struct disk_piece *pieces, *free;
     struct iovec      *registered;
     unsigned           n_registered;
 };
@@ -181,10 +181,6 @@ static void pieces_fill(struct uring *d)
 {
     struct disk_piece *p;
 
-    while ((p = d->again) != NULL) {
-        d->again = p->next;
-        piece_prepare(d, p);
-    }
     while ((p = d->free) != NULL) {
         struct disk_piece *rest = p->next;
 
@@ -211,25 +207,18 @@ static void wake_arm(struct uring *d)
 
 /* ---- pieces on their way back ---- */
 
-/* Part of p came through: the rest is to be prepared again. */
-static void piece_continue(struct uring *d, struct disk_piece *p, size_t bytes)
-{
-    if (bytes > 0)
-        disk_queue_landed(&d->q, p->r, bytes, 0);
-    p->buf += bytes;
-    p->off += bytes;
-    p->bytes -= bytes;
-    p->next = d->again;
-    d->again = p;
-}
-
 static void piece_returned(struct uring *d, struct disk_piece *p, int res)
 {
     int    is_flush = p->r->op == DISK_FLUSH, is_short = res >= 0 && (size_t)res < p->bytes;
     size_t whole = res > 0 ? (size_t)res / d->q.base.align * d->q.base.align : 0;
 
     if (!is_flush && (res == -EINTR || res == -EAGAIN || (is_short && whole > 0))) {
-        piece_continue(d, p, whole);
+        if (whole > 0) // the rest is asked for again
+            disk_queue_landed(&d->q, p->r, whole, 0);
+        p->buf += whole;
+        p->off += whole;
+        p->bytes -= whole;
+        piece_prepare(d, p);
         return;
     }
     if (!is_flush && is_short)

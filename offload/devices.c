@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -300,9 +301,9 @@ int devices_present(const struct devices *d, struct err *err)
             return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
                            "was writing to; bring that one back and go on with --resume", i, path);
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
-            return err_set(err, -ENODEV, "device %zu: %s was cut to %llu bytes, this run needs %llu",
-                           i, path, (unsigned long long)st.st_size,
-                           (unsigned long long)d->store.device_bytes[i]);
+            return err_set(err, -ENODEV, "device %zu: %s was cut to %" PRIu64 " bytes, this run "
+                           "needs %" PRIu64, i, path, (uint64_t)st.st_size,
+                           d->store.device_bytes[i]);
     }
     return 0;
 }

@@ -103,6 +103,7 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
 struct areas {
     const struct run_config *cfg;
     struct area              area[IMAGE_AREAS];
+    uint32_t                *crc;    // all of theirs
     unsigned                 newest; // the committed one
 };
 
@@ -123,25 +124,19 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
     return 0;
 }
 
-static void areas_release(struct areas *all)
-{
-    for (unsigned a = 0; a < IMAGE_AREAS; a++)
-        free(all->area[a].crc);
-}
-
 /* Rows that a damaged page hides would let the older image pass for the newest, so SQLite looks at
- * the table first. An area without rows has found 0; areas_release in any case. */
+ * the table first. An area without rows has found 0. all->crc is to be freed in any case. */
 static int areas_read(const struct run_config *cfg, struct areas *all, struct err *err)
 {
-    int     rc = ledger_check(cfg->log, LEDGER_IMAGES, err), missing = 0;
-    int64_t n = rc;
+    int64_t n = ledger_check(cfg->log, LEDGER_IMAGES, err);
 
-    *all = (struct areas){ .cfg = cfg };
-    for (unsigned a = 0; a < IMAGE_AREAS; a++)
-        missing |= !(all->area[a].crc = calloc(cfg->n_blocks, sizeof *all->area[a].crc));
-    if (!rc && missing)
+    *all = (struct areas){ .cfg = cfg,
+                           .crc = calloc(IMAGE_AREAS * cfg->n_blocks, sizeof *all->crc) };
+    if (!n && !all->crc)
         return err_set(err, -ENOMEM, "out of memory for the journal of images");
-    if (!rc)
+    for (unsigned a = 0; a < IMAGE_AREAS && !n; a++)
+        all->area[a].crc = all->crc + a * cfg->n_blocks;
+    if (!n)
         n = ledger_read(cfg->log, LEDGER_IMAGES, SIZE_MAX, row_take, all, err);
     if (n < 0)
         return (int)n;
@@ -172,7 +167,7 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
 
     if (!rc)
         *out = state_of(&all);
-    areas_release(&all);
+    free(all.crc);
     return rc;
 }
 
@@ -315,7 +310,7 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
         if (rc && rc != -EBUSY && rc != -EINTR && err)
             rc = say_what_is_left(&all, rc, err);
     }
-    areas_release(&all);
+    free(all.crc);
     return rc;
 }
 
@@ -330,7 +325,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     *out = (struct image_check){ .named = !rc && a->found, .step = a->step };
     if (out->named)
         rc = area_load(&all, area, NULL, out, &why);
-    areas_release(&all);
+    free(all.crc);
     if (!out->named || !rc)
         return rc;
     if (rc == -EBUSY || rc == -EINTR || rc == -ENOMEM) { // who writes it is no damage

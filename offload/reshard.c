@@ -33,26 +33,30 @@ static const char *layout_of(const struct run_config *cfg)
     return cfg->layout ? cfg->layout : "";
 }
 
-/* List these files, which are of cfg's layout. A path with a line break would be two. */
-static int list_put(const struct run_config *cfg, char *const *paths, size_t n, struct err *err)
+/* List cfg's device files. A path with a line break would be two. */
+static int list_put(const struct run_config *cfg, int create, struct err *err)
 {
     size_t own = strlen(cfg->dir), size;
-    char  *text = NULL;
+    char  *text = NULL, *path;
     FILE  *f = open_memstream(&text, &size);
     int    rc = 0;
 
     if (f)
         fprintf(f, "%s\n", layout_of(cfg));
-    for (size_t i = 0; f && i < n && !rc; i++) {
-        int in_run = !strncmp(paths[i], cfg->dir, own) && paths[i][own] == '/';
+    for (size_t i = 0; f && i < cfg->n_devices && !rc; i++) {
+        rc = devices_path(&path, cfg, i, create, err);
+        if (!rc) {
+            int in_run = !strncmp(path, cfg->dir, own) && path[own] == '/';
 
-        if (strchr(paths[i] + (in_run ? own : 0), '\n'))
-            rc = err_misuse(err, "--device %s: a path with a line break cannot be a device's",
-                            paths[i]);
-        fprintf(f, "%s\n", in_run ? paths[i] + own + 1 : paths[i]);
+            if (strchr(path + (in_run ? own : 0), '\n'))
+                rc = err_misuse(err, "--device %s: a path with a line break cannot be a device's",
+                                path);
+            fprintf(f, "%s\n", in_run ? path + own + 1 : path);
+        }
+        free(path);
     }
     if (!f || fclose(f))
-        rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", n);
+        rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
     if (!rc)
         rc = runlog_set(cfg->log, REMOVE_KEY, text, err);
     free(text);
@@ -227,38 +231,18 @@ static int room_check(const struct run_config *to, struct err *err)
 }
 
 /* A drive cannot be moved onto itself. */
-static int others_check(char *const *old, size_t n_old, char *const *new_, size_t n_new,
-                        struct err *err)
+static int others_check(const struct run_config *from, const struct run_config *to, struct err *err)
 {
-    for (size_t i = 0; i < n_new; i++)
-        for (size_t j = 0; j < n_old; j++) {
+    for (size_t i = 0; to->device_paths && i < to->n_devices; i++)
+        for (size_t j = 0; from->device_paths && j < from->n_devices; j++) {
             struct stat a, b;
 
-            if (stat(new_[i], &a) == 0 && stat(old[j], &b) == 0 &&
+            if (stat(to->device_paths[i], &a) == 0 && stat(from->device_paths[j], &b) == 0 &&
                 S_ISBLK(a.st_mode) && S_ISBLK(b.st_mode) && a.st_rdev == b.st_rdev)
-                return err_misuse(err, "--device %s holds the run now; "
-                                  "its states cannot be moved onto the same drive", new_[i]);
+                return err_misuse(err, "--device %s holds the run now; its states cannot be moved "
+                                  "onto the same drive", to->device_paths[i]);
         }
     return 0;
-}
-
-static void paths_free(char **paths, size_t n)
-{
-    for (size_t i = 0; paths && i < n; i++)
-        free(paths[i]);
-    free(paths);
-}
-
-static int paths_of(char ***out, const struct run_config *cfg, int create, struct err *err)
-{
-    int rc = 0;
-
-    *out = calloc(cfg->n_devices, sizeof **out);
-    if (!*out)
-        return err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
-    for (size_t i = 0; i < cfg->n_devices && !rc; i++)
-        rc = devices_path(&(*out)[i], cfg, i, create, err);
-    return rc;
 }
 
 /* ---- the copy */
@@ -314,7 +298,7 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
 
 /* One transaction: before it the run is on the old devices and the new ones are listed, after it
  * the other way round. */
-static int switch_over(struct move *m, char *const *old_paths, struct err *err)
+static int switch_over(struct move *m, struct err *err)
 {
     const struct run_config *to = &m->r->to;
     int                      rc = runlog_begin(to->log, err);
@@ -327,13 +311,13 @@ static int switch_over(struct move *m, char *const *old_paths, struct err *err)
         rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk,
                            m->new_.store.device_bytes[i], err);
     if (!rc)
-        rc = list_put(&m->r->from, old_paths, m->old.n, err);
+        rc = list_put(&m->r->from, 0, err);
     if (!rc)
         rc = m->r->settings(m->r->ctx, err);
     return runlog_end(to->log, rc, err);
 }
 
-static int move_run(struct move *m, char *const *old_paths, struct err *err)
+static int move_run(struct move *m, struct err *err)
 {
     struct run_config from = m->r->from, to = m->r->to;
     int               rc;
@@ -357,22 +341,13 @@ static int move_run(struct move *m, char *const *old_paths, struct err *err)
         m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
     if (!rc && !to.device_paths)
         rc = file_sync_dir(to.dir, err); // the names of new folders in it
-    return rc ? rc : switch_over(m, old_paths, err);
-}
-
-static void move_close(struct move *m)
-{
-    devices_close(&m->new_); // waits for what is in flight
-    devices_close(&m->old);
-    journal_close(&m->journal);
-    free(m->rows.subs);
-    free(m->rows.residuals);
+    return rc ? rc : switch_over(m, err);
 }
 
 int reshard_run(struct reshard *r, struct err *err)
 {
     struct move m = { .r = r };
-    char      **old_paths = NULL, **new_paths = NULL, notice[512];
+    char        notice[512];
     struct err  ignored;
     int         rc;
 
@@ -384,24 +359,22 @@ int reshard_run(struct reshard *r, struct err *err)
                           "so there is nothing to move", r->from.dir);
     assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
     r->bytes = 0;
-    rc = paths_of(&old_paths, &r->from, 0, err);
+    rc = room_check(&r->to, err);
     if (!rc)
-        rc = room_check(&r->to, err);
-    if (!rc)
-        rc = paths_of(&new_paths, &r->to, 1, err);
-    if (!rc)
-        rc = others_check(old_paths, r->from.n_devices, new_paths, r->to.n_devices, err);
+        rc = others_check(&r->from, &r->to, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
     if (!rc)
-        rc = list_put(&r->to, new_paths, r->to.n_devices, err);
-    if (!rc) {
-        rc = move_run(&m, old_paths, err);
-        move_close(&m);
-        if (rc)
-            reshard_clean(&r->from, notice, sizeof notice, &ignored);
-    }
-    paths_free(old_paths, r->from.n_devices);
-    paths_free(new_paths, r->to.n_devices);
+        rc = list_put(&r->to, 1, err);
+    if (rc)
+        return rc;
+    rc = move_run(&m, err);
+    devices_close(&m.new_);
+    devices_close(&m.old);
+    journal_close(&m.journal);
+    free(m.rows.subs);
+    free(m.rows.residuals);
+    if (rc)
+        reshard_clean(&r->from, notice, sizeof notice, &ignored);
     return rc;
 }

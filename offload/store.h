@@ -11,12 +11,8 @@
 #include "data/base/round.h"
 #include "offload/config.h"
 
-enum {
-    STORE_SUPERBLOCK    = 4096,
-    STORE_MAX_SUBGROUP  = 4 << 20,
-    STORE_MIN_SPARES    = 4,
-    STORE_MAX_SUBGROUPS = 1 << 22,
-};
+enum { STORE_SUPERBLOCK = 4096, STORE_MIN_SPARES = 4 };
+enum { STORE_MAX_SUBGROUP = 4 << 20, STORE_MAX_SUBGROUPS = 1 << 22 }; // parameters; subgroups
 
 struct store_sub {
     size_t   block, device;
@@ -111,7 +107,6 @@ int  store_super_check(const void *page, const struct store_super *want, const c
 int  store_super_present(const void *page); // whether it is one of ours at all
 // 0; -EBADMSG: damaged, or not one of this version
 int  store_super_read(const void *page, struct store_super *out);
-int  store_super_whole(const void *page); // whether its checksum holds: then it says truly whose it
-                                          // is
+int  store_super_whole(const void *page); // whether its checksum holds: it says truly whose it is
 
 #endif

@@ -152,20 +152,6 @@ static int piece_next(const struct check *c, struct lane *l, struct piece *p)
     return 0;
 }
 
-static int lane_ask(struct check *c, struct lane *l)
-{
-    uint64_t asked = l->asked;
-
-    for (; l->asked - l->summed < PIECES; l->asked++) {
-        struct piece *p = &l->piece[l->asked % PIECES];
-
-        if (!piece_next(c, l, p))
-            break;
-        c->dev.csd[l->device]->ops->submit(c->dev.csd[l->device], &p->job);
-    }
-    return l->asked > asked;
-}
-
 /* A slot's states are masters, then moments: a value is a parameter's, whichever it is. */
 static void piece_look(struct check *c, struct lane *l, const struct piece *p)
 {
@@ -206,17 +192,26 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
     l->failed = 0;
 }
 
-/* What came back, in the order in which it was asked for. */
-static int lane_take(struct check *c, struct lane *l)
+/* What came back is summed in the order in which it was asked for, and more is asked for. Whether
+ * anything moved. */
+static int lane_move(struct check *c, struct lane *l)
 {
+    struct csd     *csd = c->dev.csd[l->device];
     struct csd_job *done[PIECES];
-    int n = c->dev.csd[l->device]->ops->reap(c->dev.csd[l->device], done, PIECES), progress = n > 0;
+    struct piece   *p;
+    int             moved = csd->ops->reap(csd, done, PIECES);
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < moved; i++)
         ((struct piece *)done[i])->back = 1;
-    for (; l->summed < l->asked && l->piece[l->summed % PIECES].back; l->summed++)
-        piece_sum(c, l, &l->piece[l->summed % PIECES]);
-    return progress;
+    for (; l->summed < l->asked && (p = &l->piece[l->summed % PIECES])->back; l->summed++)
+        piece_sum(c, l, p);
+    for (; l->asked - l->summed < PIECES; l->asked++, moved++) {
+        p = &l->piece[l->asked % PIECES];
+        if (!piece_next(c, l, p))
+            break;
+        csd->ops->submit(csd, &p->job);
+    }
+    return moved;
 }
 
 /* What is in flight when it is stopped comes back when the devices are closed. */
@@ -226,18 +221,15 @@ static int lanes_run(struct check *c, struct err *err)
     int      busy = 1, rc = 0;
 
     while (busy && !rc) {
-        int progress = 0;
+        int moved = 0;
 
         busy = 0;
         for (size_t d = 0; d < c->dev.n; d++) {
-            if (!c->dev.csd[d])
-                continue;
-            progress |= lane_take(c, &c->lanes[d]);
-            progress |= lane_ask(c, &c->lanes[d]);
+            moved |= c->dev.csd[d] ? lane_move(c, &c->lanes[d]) : 0;
             busy |= c->lanes[d].summed < c->lanes[d].asked;
         }
         rc = watch_look(c->v->watch, c->done, c->total, err);
-        if (busy && !progress && !rc)
+        if (busy && !moved && !rc)
             seen = csd_bell_wait(&c->dev.bell, seen, 1000000000u);
     }
     return rc;
