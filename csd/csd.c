@@ -2,9 +2,6 @@
  * silent devices keep. */
 #include "csd/csd.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The kinds of devices. */
 static const struct csd_ops *const all[] = { &csd_emu, &csd_null };
 

@@ -5,12 +5,7 @@
 #include "csd/grad_wire.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void csd_job_begin(struct csd_job *job)
 {

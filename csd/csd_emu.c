@@ -13,11 +13,7 @@
 
 #include "data/base/clock.h"
 
-#include <errno.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DEPTH = 96 };
 

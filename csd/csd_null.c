@@ -5,9 +5,6 @@
 #include "data/base/clock.h"
 #include "data/base/list.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 struct null {
     struct csd        base;
     struct csd_config cfg;

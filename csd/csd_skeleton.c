@@ -19,10 +19,6 @@
 #include "data/base/crc32c.h"
 #include "data/base/list.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct skeleton {

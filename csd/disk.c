@@ -2,9 +2,6 @@
 #include "csd/disk.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The kinds of disks; those that store nothing are last. */
 static const struct disk_ops *const all[] = { &disk_uring, &disk_sync, &disk_null };

@@ -7,8 +7,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
 
 enum disk_op { DISK_READ, DISK_WRITE, DISK_FLUSH };

@@ -4,11 +4,8 @@
 #include "data/base/file.h"
 
 #include <blkid/blkid.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/fs.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>

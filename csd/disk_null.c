@@ -1,9 +1,6 @@
 /* disk_null.c: a disk that answers at once and stores nothing, to measure everything else. */
 #include "csd/disk_queue.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 static int null_open(struct disk **out, const struct disk_config *cfg, struct err *err)
 {
     struct disk_queue *q = malloc(sizeof *q);

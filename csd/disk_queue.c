@@ -4,8 +4,6 @@
 #include "csd/bell.h"
 #include "data/base/round.h"
 
-#include <errno.h>
-
 void disk_queue_init(struct disk_queue *q, const struct disk_ops *ops, unsigned depth)
 {
     *q = (struct disk_queue){.base.ops = ops, .depth = depth};

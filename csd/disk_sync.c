@@ -4,10 +4,7 @@
 #include "csd/disk_file.h"
 #include "csd/disk_queue.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { SYNC_THREADS = 4, FLUSH_PIECE = 256 << 20 };

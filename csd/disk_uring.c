@@ -11,13 +11,9 @@
 #include "data/base/clock.h"
 #include "data/base/round.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <liburing.h>
 #include <linux/stat.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -6,7 +6,6 @@
 #include "data/base/clock.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <unistd.h>
 
 enum { REAP = 32, SILENCE_SLICES = 8 };

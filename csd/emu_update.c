@@ -5,10 +5,6 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
-
 enum { CHUNK_PARAMS = 1 << 18, SLICE_PARAMS = 1 << 16 };
 
 static void span_begin(struct csd_job *job, enum csd_span s)

@@ -6,9 +6,6 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
 
 struct grad_wire_header {
     char          magic[8];

@@ -1,9 +1,6 @@
 /* config.c: what is said of a run's parameters. */
 #include "offload/config.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 const char *run_mode_name(size_t mode)
 {
     static const char *const names[] = {

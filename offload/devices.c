@@ -5,14 +5,9 @@
 #include "data/base/file.h"
 #include "data/base/round.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -431,17 +426,6 @@ static void device_forget(struct devices *d, size_t i)
     d->csd[i] = NULL;
 }
 
-static int tables_open(struct devices *d, struct err *err)
-{
-    d->internal = calloc(d->n, sizeof *d->internal);
-    d->csd = calloc(d->n, sizeof *d->csd);
-    d->paths = calloc(d->n, sizeof *d->paths);
-    d->files = calloc(d->n, sizeof *d->files);
-    if (!d->internal || !d->csd || !d->paths || !d->files)
-        return err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
-    return 0;
-}
-
 int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
                  const struct devices_more *more, struct err *err)
 {
@@ -457,11 +441,14 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     if (!rc)
         rc = store_init(&d->store, cfg, err);
-    if (!rc)
-        rc = tables_open(d, err);
+    d->internal = calloc(d->n, sizeof *d->internal);
+    d->csd = calloc(d->n, sizeof *d->csd);
+    d->paths = calloc(d->n, sizeof *d->paths);
+    d->files = calloc(d->n, sizeof *d->files);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))
         rc = -ENOMEM;
-    if (!rc && !(d->page = devices_buffer(d, STORE_SUPERBLOCK)))
+    if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->internal || !d->csd ||
+                !d->paths || !d->files))
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
     if (!rc)
         rc = links_open(d, err);

@@ -4,9 +4,6 @@
 
 #include "data/db/ledger.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* The sum goes behind row's first n numbers. */
 static int put(struct runlog *log, enum ledger_table t, uint64_t *row, size_t n, struct err *err)
 {

@@ -4,10 +4,6 @@
 
 #include "data/base/crc32c.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
-
 int master_reader_open(struct master_reader *m, struct devices *dev, const struct journal *from,
                        struct err *err)
 {

@@ -8,9 +8,6 @@
 #include "offload/stream_csd.h"
 #include "offload/stream_mem.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* ---- creation on devices */
 
 /* Masters from the caller's source; moments are zero, and no residual is owed yet. */
@@ -21,19 +18,6 @@ static int sub_init(void *ctx, const struct store_sub *u, float *states, float *
 
     (void)residual;
     return init->read(init->ctx, u->block, u->first, u->n, states, err);
-}
-
-static int rows_format(const struct run_config *cfg, struct devices *d,
-                       const struct journal_rows *rows, struct err *err)
-{
-    int rc = runlog_begin(cfg->log, err);
-
-    if (!rc)
-        rc = journal_format(cfg->log, rows, 0, err);
-    for (size_t i = 0; !rc && i < d->n; i++)
-        rc = runlog_device(cfg->log, (int)i, d->paths[i], cfg->csd->name, cfg->disk,
-                           d->store.device_bytes[i], err);
-    return runlog_end(cfg->log, rc, err);
 }
 
 static int csd_format(const struct run_config *cfg, const struct params_source *init,
@@ -48,8 +32,13 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
         return rc;
     rc = slots_make(&d, &(struct slots_source){ .fill = sub_init, .ctx = &source, .in_flight = 1,
                                                 .watch = cfg->watch }, &rows, err);
-    if (!rc)
-        rc = rows_format(cfg, &d, &rows, err);
+    if (!rc && !(rc = runlog_begin(cfg->log, err))) {
+        rc = journal_format(cfg->log, &rows, 0, err);
+        for (size_t i = 0; !rc && i < d.n; i++)
+            rc = runlog_device(cfg->log, (int)i, d.paths[i], cfg->csd->name, cfg->disk,
+                               d.store.device_bytes[i], err);
+        rc = runlog_end(cfg->log, rc, err);
+    }
     free(rows.subs);
     free(rows.residuals);
     devices_close(&d);

@@ -5,10 +5,6 @@
 #include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { PARCELS = 2 };
 
 /* A subgroup on its way. */

@@ -5,19 +5,6 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* The most parameters of a subgroup: twice into the device's memory, at most STORE_MAX_SUBGROUP. */
-static size_t sub_max(const struct run_config *cfg, const struct store *s)
-{
-    struct csd_config c = { .mem = cfg->csd_mem, .moments = s->moments, .wire_dt = s->wire_dt };
-
-    return csd_params_max(cfg->csd, &c, STORE_MAX_SUBGROUP);
-}
-
 /* Device d's class of slots of n_pad parameters, made if it is new. */
 static size_t class_find(struct store *s, size_t device, size_t n_pad)
 {
@@ -106,20 +93,17 @@ static void places(struct store *s)
 
 int store_init(struct store *s, const struct run_config *cfg, struct err *err)
 {
-    size_t max, count;
+    struct csd_config update = { .mem = cfg->csd_mem, .moments = optim_moments(cfg->optim),
+                                 .wire_dt = cfg->wire_dt, .update_params = CSD_ALIGN_PARAMS };
+    size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP), count; // of a subgroup
 
     *s = (struct store){ .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
-                         .n_devices = cfg->n_devices, .moments = optim_moments(cfg->optim),
+                         .n_devices = cfg->n_devices, .moments = update.moments,
                          .wire_dt = cfg->wire_dt, .compress = cfg->compress,
                          .error_feedback = cfg->error_feedback, .spares = cfg->spares };
-    max = sub_max(cfg, s);
     if (max == 0)
-        return err_misuse(err,
-                          "--csd-mem of %zu bytes is too small: an update needs at least %zu bytes",
-                          cfg->csd_mem,
-                          cfg->csd->memory(&(struct csd_config){ .update_params = CSD_ALIGN_PARAMS,
-                                                                 .moments = s->moments,
-                                                                 .wire_dt = s->wire_dt }));
+        return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu "
+                          "bytes", cfg->csd_mem, cfg->csd->memory(&update));
     s->block_sub = calloc(s->n_blocks + 1, sizeof *s->block_sub);
     s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
     if (!s->block_sub || !s->device_bytes)

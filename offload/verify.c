@@ -12,12 +12,7 @@
 #include "offload/journal.h"
 #include "offload/master_reader.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { PIECE_BYTES = 1 << 20, PIECES = 4, SENTENCES = 16 }; // SENTENCES: about one device
 
@@ -413,20 +408,10 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
     return rc;
 }
 
-/* States that nothing but an older siTrain can have left so. */
-static void beyond_say(struct verify *v, const struct run_config *cfg)
-{
-    char name[RUN_NAME];
-
-    if (v->beyond.n)
-        say(v, 1, "%s: %zu of the parameters and moments are infinite or not a number, the first "
-            "of %s: nothing can be computed from them", cfg->dir, v->beyond.n,
-            run_name(cfg, v->beyond.block, v->beyond.first, name));
-}
-
 int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
 {
-    int rc;
+    char name[RUN_NAME];
+    int  rc;
 
     memset(v->count, 0, sizeof v->count);
     v->half_done = 0;
@@ -436,6 +421,9 @@ int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
     else
         rc = devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err)
                                : verify_devices(v, cfg, err);
-    beyond_say(v, cfg);
+    if (v->beyond.n) // nothing but an older siTrain can have left states so
+        say(v, 1, "%s: %zu of the parameters and moments are infinite or not a number, the first "
+            "of %s: nothing can be computed from them", cfg->dir, v->beyond.n,
+            run_name(cfg, v->beyond.block, v->beyond.first, name));
     return rc;
 }
