@@ -21,9 +21,9 @@ enum { PIECE = 1 << 20 }; // floats in one read or write: 4 MiB, large enough fo
 
 /* Rows of one area, as the journal has them. */
 struct area {
-    size_t    found; // rows
-    uint64_t  step, applied;
-    uint32_t *crc; // of each block
+    size_t             found; // rows
+    struct image_state state; // what they say of it
+    uint32_t          *crc;   // of each block
 };
 
 size_t image_block_floats(const struct run_config *cfg, size_t block)
@@ -110,11 +110,10 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
     struct area             *a = row[0] < IMAGE_AREAS ? &all->area[row[0]] : NULL;
 
     if (!a || a->found >= cfg->n_blocks || row[1] != a->found || row[4] > UINT32_MAX ||
-        (a->found && row[2] != a->step) || row[5] != row_sum(cfg, row))
+        (a->found && row[2] != a->state.step) || row[5] != row_sum(cfg, row))
         return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%" PRIu64 " in the journal "
                        "is damaged or of another run", cfg->dir, a ? a->found : 0, row[0]);
-    a->step = row[2];
-    a->applied = row[3];
+    a->state = (struct image_state){ .area = (unsigned)row[0], .step = row[2], .applied = row[3] };
     a->crc[a->found++] = (uint32_t)row[4];
     return 0;
 }
@@ -142,17 +141,12 @@ static int areas_read(const struct run_config *cfg, struct areas *all, struct er
             return err_set(err, -EBADMSG,
                            "run.db in %s: the journal has %zu of %zu blocks of image%u", cfg->dir,
                            of->found, cfg->n_blocks, a);
-        if (of->found && (!all->area[all->newest].found || of->step > all->area[all->newest].step))
+        if (of->found && (!all->area[all->newest].found ||
+                          of->state.step > all->area[all->newest].state.step))
             all->newest = a;
     }
     return n ? 0 : err_set(err, -ENOENT, "run.db in %s: the journal names no image: this run has "
                            "no committed state", cfg->dir);
-}
-
-static struct image_state state_of(const struct areas *all)
-{
-    return (struct image_state){ .area = all->newest, .step = all->area[all->newest].step,
-                                 .applied = all->area[all->newest].applied };
 }
 
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err)
@@ -161,7 +155,7 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
     int          rc = areas_read(cfg, &all, err);
 
     if (!rc)
-        *out = state_of(&all);
+        *out = all.area[all.newest].state;
     free(all.crc);
     return rc;
 }
@@ -289,7 +283,7 @@ static int say_what_is_left(const struct areas *all, int rc, struct err *err)
 
     if (a->found && area_load(all, other, NULL, NULL, &ignored) == 0)
         return err_set(err, rc, "%.800s; the last whole committed state is that after step %" PRIu64
-                       ", in image%u", err->text, a->step, other);
+                       ", in image%u", err->text, a->state.step, other);
     return err_set(err, rc, "%.800s; no other whole committed state is left", err->text);
 }
 
@@ -300,7 +294,7 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
     int          rc = areas_read(cfg, &all, err);
 
     if (!rc) {
-        *out = state_of(&all);
+        *out = all.area[all.newest].state;
         rc = area_load(&all, all.newest, states, NULL, err);
         if (rc && rc != -EBUSY && rc != -EINTR && err)
             rc = say_what_is_left(&all, rc, err);
@@ -317,7 +311,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     struct err         why;
     int                rc = areas_read(cfg, &all, err);
 
-    *out = (struct image_check){ .named = !rc && a->found, .step = a->step };
+    *out = (struct image_check){ .named = !rc && a->found, .step = a->state.step };
     if (out->named)
         rc = area_load(&all, area, NULL, out, &why);
     free(all.crc);

@@ -58,13 +58,6 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     return rc;
 }
 
-static void left(char *notice, size_t size, const char *path, const char *why)
-{
-    if (size && !*notice)
-        snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
-                 why);
-}
-
 /* Whether device i's file of that layout was named by us, not by somebody's --device. */
 static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
 {
@@ -93,10 +86,9 @@ static const char *page_is_not(const char *page, const struct run_config *cfg, c
 
 /* The file goes, and with it the folder in RUN if it is empty; of a block device the superblock
  * goes. */
-static int take_away(int fd, const struct stat *st, const char *path, int in_run, struct err *err)
+static int take_away(int fd, const struct stat *st, char *path, int in_run, struct err *err)
 {
     static const char zeros[STORE_SUPERBLOCK];
-    char             *copy;
     int               rc;
 
     if (!S_ISREG(st->st_mode)) {
@@ -106,43 +98,38 @@ static int take_away(int fd, const struct stat *st, const char *path, int in_run
     }
     if (unlink(path))
         return err_set(err, -errno, "remove %s: %s", path, strerror(errno));
-    copy = strdup(path);
-    rc = copy ? file_sync_dir(dirname(copy), err)
-              : err_set(err, -ENOMEM, "out of memory for a path");
-    if (in_run && copy)
-        rmdir(copy); // dirname cut it
-    free(copy);
+    rc = file_sync_parent(path, err);
+    if (in_run && !rc)
+        rmdir(dirname(path)); // cut: it is not used any more
     return rc;
 }
 
 static void remove_one(const struct run_config *cfg, const char *layout, const char *listed,
                        size_t i, char *notice, size_t size)
 {
-    char        page[STORE_SUPERBLOCK] = { 0 }, *path;
-    const char *not;
-    int         in_run = *listed != '/', fd = -1;
+    int         in_run = *listed != '/';
+    char        page[STORE_SUPERBLOCK] = { 0 };
+    char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
+    int         fd = path ? file_open_device(path, O_RDWR) : -ENOMEM;
+    const char *not = NULL; // gone, since
     struct stat st;
     struct err  why = { 0 };
 
-    path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
-    if (!path)
-        return;
-    fd = file_open_device(path, O_RDWR);
-    if (fd == -ENOENT) {
-        if (in_run)
-            rmdir(dirname(path)); // cut: it is not used below
-    } else if (fd < 0) {
-        left(notice, size, path,
-             fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd));
-    } else if (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0) {
-        left(notice, size, path, "it cannot be read");
-    } else if ((not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i)))) {
-        left(notice, size, path, not);
-    } else if (file_lock(fd, 0)) {
-        left(notice, size, path, "another process uses it");
-    } else if (take_away(fd, &st, path, in_run, &why)) {
-        left(notice, size, path, why.text);
-    }
+    if (fd == -ENOENT && in_run)
+        rmdir(dirname(path)); // cut: it is not used below
+    else if (fd < 0 && fd != -ENOENT && path)
+        not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
+    else if (fd >= 0 && (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0))
+        not = "it cannot be read";
+    else if (fd >= 0)
+        not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i));
+    if (fd >= 0 && !not && file_lock(fd, 0))
+        not = "another process uses it";
+    else if (fd >= 0 && !not && take_away(fd, &st, path, in_run, &why))
+        not = why.text;
+    if (not && size && !*notice)
+        snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
+                 not);
     if (fd >= 0)
         close(fd);
     free(path);
