@@ -141,19 +141,16 @@ static int is_block_device(const char *path)
 static int links_open(struct devices *d, struct err *err)
 {
     const struct run_config *cfg = &d->cfg;
+    const double             host[LINK_DIRS] = { cfg->link_bw, cfg->link_bw };
+    const double             internal[LINK_DIRS] = { [LINK_READ] = cfg->csd_read_bw,
+                                                     [LINK_WRITE] = cfg->csd_write_bw };
+    int                      missing = 0;
 
-    if (cfg->link_bw > 0) {
-        d->host_link = link_new((double[LINK_DIRS]){ cfg->link_bw, cfg->link_bw }, NULL);
-        if (!d->host_link)
-            return err_set(err, -ENOMEM, "out of memory for the host link");
-    }
-    for (size_t i = 0; i < d->n && (cfg->csd_read_bw > 0 || cfg->csd_write_bw > 0); i++) {
-        d->internal[i] = link_new((double[LINK_DIRS]){ [LINK_READ] = cfg->csd_read_bw,
-                                                       [LINK_WRITE] = cfg->csd_write_bw }, NULL);
-        if (!d->internal[i])
-            return err_set(err, -ENOMEM, "out of memory for the internal links");
-    }
-    return 0;
+    if (cfg->link_bw > 0)
+        missing = !(d->host_link = link_new(host, NULL));
+    for (size_t i = 0; i < d->n && (cfg->csd_read_bw > 0 || cfg->csd_write_bw > 0); i++)
+        missing |= !(d->internal[i] = link_new(internal, NULL));
+    return missing ? err_set(err, -ENOMEM, "out of memory for the modelled links") : 0;
 }
 
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err)

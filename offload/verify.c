@@ -310,6 +310,7 @@ static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *w
 static int devices_mend(struct check *c, struct err *err)
 {
     const struct store  *st = &c->dev.store;
+    struct journal       states = { .subs = c->journal.subs }; // no residuals: they do not matter
     struct master_reader m = { 0 };
     void                *wire;
     int                  rc = 0;
@@ -322,7 +323,7 @@ static int devices_mend(struct check *c, struct err *err)
     if (rc)
         return rc;
     wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
-    rc = wire ? master_reader_open(&m, &c->dev, &c->journal, err)
+    rc = wire ? master_reader_open(&m, &c->dev, &states, err)
               : err_set(err, -ENOMEM, "out of memory for a wire shard");
     for (size_t i = 0; i < st->n_subs && !rc; i++)
         if ((c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
