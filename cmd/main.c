@@ -4,7 +4,6 @@
 #include "cmd/bench/bench.h"
 #include "cmd/opt/opt_doc.h"
 #include "cmd/say/command.h"
-#include "cmd/say/output.h"
 #include "cmd/say/stop.h"
 #include "data/db/db_wait.h"
 #include "data/base/version.h"
@@ -153,7 +152,7 @@ int main(int argc, char **argv)
 
     take_closed_streams();
     db_wait_set(&waiting);
-    // a reader that went away is an error of the writing (output.c), training stops for it
+    // a reader that went away is an error of the writing (command.c), training stops for it
     // (training.c); a file over the limit (ulimit -f) is an error with a sentence, not a kill
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -172,6 +171,6 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "--completion"))
         opt_completion(commands, N_COMMANDS, stdout);
     else
-        return output_finish(run_command(argc - 1, argv + 1));
-    return output_finish(0);
+        return command_finish(run_command(argc - 1, argv + 1));
+    return command_finish(0);
 }

@@ -5,7 +5,7 @@
 #include "cmd/run/encode.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/model_choice.h"
-#include "cmd/bench/probe.h"
+#include "cmd/bench/bench.h"
 #include "cmd/run/training_plan.h"
 #include "cmd/run/wear.h"
 #include "cmd/say/say.h"

@@ -7,43 +7,29 @@
 #include "cmd/bench/bench.h"
 
 #include "cmd/run/memory.h"
-#include "cmd/say/command.h"
-#include "cmd/say/output.h"
 #include "cmd/run/model_choice.h"
+#include "cmd/say/command.h"
 #include "csd/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The sections in their order: their places are bits of --only. The last is the probe. */
+/* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
     &bench_update, &bench_topk, &bench_steps, &bench_probe};
-enum { SECTIONS = sizeof sections / sizeof *sections, PROBE = SECTIONS - 1 };
-
-static uint64_t bit_of(const struct bench_section *section)
-{
-    uint64_t bit = 1;
-
-    for (size_t i = 0; sections[i] != section; i++)
-        bit <<= 1;
-    return bit;
-}
+enum { SECTIONS = sizeof sections / sizeof *sections };
 
 /* The probe is no part of all: it is asked for as --probe. */
 static const char *section_word(size_t i)
 {
-    return i < PROBE ? sections[i]->name : NULL;
+    return 1u << i < BENCH_PROBE ? sections[i]->name : NULL;
 }
 
 #define AT(field) offsetof(struct bench_opts, field)
@@ -94,17 +80,15 @@ static int default_model(struct bench_opts *o, struct err *err)
 static int train_check(const struct bench_opts *o, struct err *err)
 {
     if (o->train.csd)
-        return err_misuse(err,
-                          "--csd %s: bench runs steps with devices and without by itself; leave it "
-                          "out",
-                          csd_name((size_t)o->train.csd));
+        return err_misuse(err, "--csd %s: bench runs steps with devices and without by itself; "
+                               "leave it out", csd_name((size_t)o->train.csd));
     if (disk_at((size_t)o->train.disk)->flags & DISK_FAKE &&
-        (o->only & (bit_of(&bench_disk) | bit_of(&bench_update))))
+        o->only & (BENCH_DISK | BENCH_UPDATE))
         return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it "
                                "out, or name other sections with --only");
-    if (o->train.steps > BENCH_STEPS)
+    if (o->train.steps > BENCH_MOST_STEPS)
         return err_misuse(err, "--steps %llu: at most %d of each kind of run are measured",
-                          (unsigned long long)o->train.steps, BENCH_STEPS);
+                          (unsigned long long)o->train.steps, BENCH_MOST_STEPS);
     return 0;
 }
 
@@ -117,7 +101,8 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
     if (o->probe && o->only)
         return err_misuse(err, "--probe and --only both say what is measured; give one of them");
     if (o->probe || !o->only)
-        o->only = o->probe ? bit_of(&bench_probe) : bit_of(&bench_probe) - 1;
+        o->only = o->probe ? BENCH_PROBE : BENCH_PROBE - 1;
+    b->seconds = o->quick ? 0.004 : 0.02;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
     if (o->quick && !opt_given(line, "steps"))
@@ -134,13 +119,12 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
     if (!rc)
         rc = train_check(o, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
+        const char *device = o->train.device.item[i];
         struct stat st;
 
-        if (stat(o->train.device.item[i], &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
-            rc = err_misuse(err, "--device %s: a folder or a block device is expected",
-                            o->train.device.item[i]);
-        else if (S_ISBLK(st.st_mode) && !o->train.force_device &&
-                 disk_probe(o->train.device.item[i], err))
+        if (stat(device, &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
+            rc = err_misuse(err, "--device %s: a folder or a block device is expected", device);
+        else if (S_ISBLK(st.st_mode) && !o->train.force_device && disk_probe(device, err))
             rc = -EBUSY;
     }
     free((char *)(uintptr_t)tokenizer);
@@ -156,47 +140,42 @@ int bench_is_block(const struct bench *b, size_t device)
     return b->n_devices && stat(b->devices[device], &st) == 0 && S_ISBLK(st.st_mode);
 }
 
+char *bench_file(const struct bench *b, size_t device, const char *name)
+{
+    const char *in = b->n_devices ? b->devices[device] : b->scratch;
+
+    return bench_is_block(b, device) ? strdup(in) : file_path(NULL, "%s/%s", in, name);
+}
+
 /* Where files are made: in --dir, then for each --device a folder in it, or the block device
  * itself, for which nothing is made. */
 struct places { size_t n; const char **path; struct file_new *made; };
 
-static int place_make(struct places *p, size_t i, const char *dir, struct err *err)
-{
-    char *path = file_path(err, "%s/.siTrain-bench", dir);
-    int   rc;
-
-    if (!path)
-        return -ENOMEM;
-    rc = file_new_scratch(&p->made[i], path, err);
-    free(path);
-    p->path[i] = p->made[i].temp;
-    return rc ? err_set(err, rc, "make a folder in %s: %s; one that can be written is expected",
-                        dir, strerror(-rc))
-              : 0;
-}
-
 static int places_make(struct places *p, struct bench *b, struct err *err)
 {
     const struct opt_strings *d = &b->o->train.device;
-    int                       rc;
+    int                       rc = 0;
 
-    p->n = 1 + d->n;
-    p->path = calloc(p->n, sizeof *p->path);
-    p->made = calloc(p->n, sizeof *p->made);
+    *p = (struct places){1 + d->n, calloc(1 + d->n, sizeof *p->path),
+                         calloc(1 + d->n, sizeof *p->made)};
     if (!p->path || !p->made)
         return err_set(err, -ENOMEM, "out of memory");
-    rc = place_make(p, 0, b->o->dir, err);
-    for (size_t i = 0; i < d->n && !rc; i++) {
-        struct stat st;
+    b->devices = d->n ? d->item : NULL;
+    b->n_devices = d->n;
+    for (size_t i = 0; i < p->n && !rc; i++) {
+        const char *dir = i ? d->item[i - 1] : b->o->dir;
+        int         block = i && bench_is_block(b, i - 1);
+        char       *path = block ? NULL : file_path(err, "%s/.siTrain-bench", dir);
 
-        if (stat(d->item[i], &st) == 0 && S_ISDIR(st.st_mode))
-            rc = place_make(p, 1 + i, d->item[i], err);
-        else
-            p->path[1 + i] = d->item[i];
+        if (path && (rc = file_new_scratch(&p->made[i], path, err)))
+            err_set(err, rc, "make a folder in %s: %s; one that can be written is expected", dir,
+                    strerror(-rc));
+        rc = path || block ? rc : -ENOMEM;
+        free(path);
+        p->path[i] = block ? dir : p->made[i].temp;
     }
     b->scratch = p->path[0];
     b->devices = d->n ? p->path + 1 : NULL;
-    b->n_devices = d->n;
     return rc;
 }
 
@@ -214,22 +193,16 @@ static void machine(struct bench *b)
 {
     const struct gpt_config *g = &b->gpt;
     const struct train_opts *o = &b->o->train;
-    char                     cpu[256];
-    const char              *dtype = dtype_name((size_t)o->dtype);
-    json_t                  *model = json_object();
-    const struct { const char *name; uint64_t value; } numbers[] = {
-        {"n_layer", g->n_layer}, {"n_head", g->n_head}, {"n_embd", g->n_embd}, {"vocab", g->vocab},
-        {"parameters", gpt_total(g)}, {"batch", o->batch}, {"seq", o->seq},
-        {"grad_accum", o->grad_accum}};
+    char                     name[256];
+    const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
 
-    machine_cpu(cpu, sizeof cpu);
-    bench_say(b->report, "version", SITRAIN_VERSION);
-    json_object_set_new(b->report, "machine",
-                        json_pack("{s:s, s:I}", "cpu", cpu, "threads", (json_int_t)o->threads));
-    json_object_set_new(b->report, "model", model);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        json_object_set_new(model, numbers[i].name, json_integer((json_int_t)numbers[i].value));
-    bench_say(model, "dtype", dtype);
+    b->report = json_pack(
+        "{s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "version",
+        SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
+        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
+        (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
+        (json_int_t)gpt_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
+        "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype);
     if (b->print)
         printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x "
                "%llu x %llu tokens a step, %s\n\n",
@@ -244,22 +217,21 @@ static int run_sections(struct bench *b, struct err *err)
     int      rc = 0;
 
     for (size_t i = 0; i < SECTIONS; i++)
-        for (size_t k = 0; asked >> i & 1 && k < 2 && sections[i]->needs[k]; k++)
-            needed |= bit_of(sections[i]->needs[k]);
+        needed |= asked >> i & 1 ? sections[i]->needs : 0;
     for (size_t i = 0; i < SECTIONS && !rc; i++) {
         const struct bench_section *s = sections[i];
-        json_t                     *figures;
+        json_t                     *figures = s->is_rows ? json_array() : json_object();
 
-        if (!(needed >> i & 1))
-            continue;
-        figures = s->is_rows ? json_array() : json_object();
-        json_object_set_new(b->report, s->name, figures);
-        rc = s->run(b, figures, err);
-        if (rc || !b->print || !(asked >> i & 1))
-            continue;
-        s->print(figures);
-        putchar('\n');
-        fflush(stdout);
+        if (needed >> i & 1) {
+            json_object_set(b->report, s->name, figures);
+            rc = s->run(b, figures, err);
+        }
+        if (!rc && b->print && asked >> i & 1) {
+            s->print(figures);
+            putchar('\n');
+            fflush(stdout);
+        }
+        json_decref(figures);
     }
     return rc;
 }
@@ -268,13 +240,11 @@ static int run_sections(struct bench *b, struct err *err)
 static int measure(struct bench *b, struct err *err)
 {
     const char *to = b->o->json;
-    int         rc;
 
-    b->report = json_object();
     b->print = !to || strcmp(to, "-");
     memory_baseline();
     machine(b);
-    rc = run_sections(b, err);
+    int rc = run_sections(b, err);
     if (!rc && to && b->print)
         rc = json_write(b->report, to, err);
     if (!rc && !b->print) {
@@ -282,7 +252,7 @@ static int measure(struct bench *b, struct err *err)
         putchar('\n');
     }
     json_decref(b->report);
-    return output_finish(rc ? command_failed("bench", err) : 0);
+    return command_finish(rc ? command_failed("bench", err) : 0);
 }
 
 /* ---- the two processes ---- */

@@ -14,6 +14,7 @@
 #include "cmd/run/session.h"
 #include "data/base/arena.h"
 #include "data/base/json.h"
+#include "offload/budget.h"
 
 struct bench_opts {
     const char       *dir, *json;
@@ -34,13 +35,19 @@ struct bench {
     const char *const *devices; // (n_devices) folders in --device's, or block devices; NULL: none
     size_t             n_devices;
     int                print; // tables on stdout
+    double             seconds; // as long as a turn takes at least
     json_t            *report;
+};
+
+enum { // sections as bits, in their order; all but the last are what bench does
+    BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
+    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PROBE = 128
 };
 
 struct bench_section {
     const char *name; // in --only and in the report
     int         is_rows; // in the report it is an array; else an object
-    const struct bench_section *needs[2]; // whose figures it goes by
+    unsigned    needs; // bits of those whose figures it goes by
     /* 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing is a
      * "note" in the section. */
     int  (*run)(struct bench *b, json_t *section, struct err *err);
@@ -49,6 +56,10 @@ struct bench_section {
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
     bench_update, bench_topk, bench_steps, bench_probe;
 
+int bench_is_block(const struct bench *b, size_t device); // was a block device given?
+/* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */
+char *bench_file(const struct bench *b, size_t device, const char *name);
+
 /* ---- what sections go by ---- */
 
 /* Of all engines the largest figure called `key`, FLOP/s; of fp32 alone, or with bf16 where dtype
@@ -56,8 +67,9 @@ extern const struct bench_section bench_products, bench_memory, bench_kernels, b
 #define BENCH_PEAK "peak_flops_per_second"
 #define BENCH_BEST "step_flops_per_second"
 double bench_engines(const json_t *report, const char *key, int dtype);
-/* Bytes/s of memory, on one thread or all: of a loop that only reads, or that writes too. */
-double bench_bandwidth(const json_t *report, int all, int writes);
+/* Bytes/s of memory, by that section's rows, on one thread or all: of a loop that only reads, or
+ * that writes too. */
+double bench_bandwidth(const json_t *rows, int all, int writes);
 /* Seconds of one core that an emulated device's update takes a parameter, beside its disk. */
 int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err);
 
@@ -66,34 +78,48 @@ struct bench_figures { double F, B, h, U, u0, w0, W, A; };
 /* The least time that a step of them takes. */
 double bench_bound(const struct bench_figures *f, int speculate);
 
+/* ---- probe.c: how long a step will take, for plan ---- */
+
+struct probe {
+    double               step; // seconds
+    struct bench_figures parts;
+    size_t               layers, tokens; // of the model that was measured
+};
+
+/* s: a session with its plan made. dir: the folder that RUN will stand in. Takes seconds; files are
+ * made beside RUN and in --device's folders and removed. A failure with a sentence where it cannot
+ * be measured. */
+int probe_step(struct probe *out, const struct session *s, const struct budget *plan,
+               const char *dir, struct err *err);
+
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
-enum { BENCH_MOST_ROUNDS = 64 };
+enum { BENCH_MOST_ROUNDS = 64, BENCH_MOST_WAYS = 8 };
 
 /* One thing that is measured. Either `run` is timed (call: 0, 1, 2, ..), or `measure` says a figure
  * itself; that returns 0, -errno and a sentence, or 1 where it cannot run: then it is left out. */
 struct bench_item {
-    const char *name;
-    void      (*run)(void *ctx, size_t call);
-    int       (*measure)(void *ctx, double *figure, struct err *err);
-    void       *ctx;
-    int         threads; // 0: as they are set
-    double      bytes;   // of one call, for bench_ways
+    void (*run)(void *ctx, size_t call);
+    int  (*measure)(void *ctx, double *figure, struct err *err);
+    void  *ctx;
+    int    threads; // 0: as they are set
+    double bytes;   // of one call, for bench_ways
     // results
-    int         left_out;
-    double      median, least, most; // seconds of one call, or figures; 0 where it was left out
+    int    left_out;
+    double median, least, most; // seconds of one call, or figures; 0 where it was left out
+    size_t calls, done;         // bench_rounds's own: calls in each turn, and so far
+    double figure[BENCH_MOST_ROUNDS];
 };
 
 /* Take `rounds` turns. Of a `run` one call unmeasured first, then in each turn as many as `seconds`
- * take. -ENOMEM and a sentence, or the failure of a measure. */
+ * take. 0, or the failure of a measure. */
 int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double seconds,
                  struct err *err);
-/* Each of n runs by one thread and by all: what of its bytes a second goes into rows[i] as
- * "one_thread" and "all_threads". */
+/* Each of n runs (at most BENCH_MOST_WAYS) by one thread and by all: what of its bytes a second
+ * goes into rows[i] as "one_thread" and "all_threads". */
 int bench_ways(const struct bench *b, const struct bench_item *runs, size_t n, json_t *rows,
                struct err *err);
-double bench_median(double *v, size_t n);     // which it sorts; 0 of none
-double bench_seconds(const struct bench *b);  // as long as a turn takes at least
+double bench_median(double *v, size_t n); // which it sorts; 0 of none
 /* Fills memory with numbers that overflow in no kernel: as bf16, and nearly all as float, between
  * 2^-5 and 2^-4; with `sign` of either sign. */
 void bench_fill(void *bytes, size_t n, int sign);
@@ -106,28 +132,28 @@ struct bench_column {
     double      scale;
 };
 /* columns end with { 0 }. A row's "note" is a line below, after what stands under `name`. */
-void        bench_table(const json_t *rows, const struct bench_column *columns, const char *name);
-double      bench_number(const json_t *object, const char *key); // 0 if there is none
-const char *bench_text(const json_t *object, const char *key);   // "" if there is none
-void        bench_put(json_t *object, const char *key, double value);
-void        bench_say(json_t *object, const char *key, const char *text);
-/* The row whose text under `key` is `text`; NULL if there is none. */
-json_t *bench_row(const json_t *rows, const char *key, const char *text);
+void bench_table(const json_t *rows, const struct bench_column *columns, const char *name);
+void bench_put(json_t *object, const char *key, double value);
+/* The row whose text under `key` is `text`, and the one whose figure is the largest; or NULL. */
+json_t       *bench_row(const json_t *rows, const char *key, const char *text);
+const json_t *bench_largest(const json_t *rows, const char *key);
 
 /* ---- bench_child.c: another program ---- */
 
 enum { BENCH_MOST_ARGS = 48 };
 struct bench_args { char *v[BENCH_MOST_ARGS + 1]; size_t n; int rc; }; // begins as { 0 }
 
-void bench_arg(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* One word, which may have blanks; and words with blanks between. */
+void bench_arg(struct bench_args *a, const char *name, const char *value);
+void bench_words(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t batch, size_t seq,
+                      size_t threads);
 void bench_args_free(struct bench_args *a);
-/* Run it (a->v[0], found in PATH) with setting (NAME=VALUE, or NULL) added to its environment, take
- * what it prints as JSON, and free the arguments. -ENOENT, without a sentence, if there is no such
- * program. */
-int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err);
-/* As bench_child, of this program: BENCH_SELF, "bench" are the first words. */
+/* Run it (a->v[0], found in PATH; BENCH_SELF is this program) with setting (NAME=VALUE, or NULL)
+ * added to its environment, take what it prints as JSON, and free the arguments. -ENOENT if there
+ * is no such program. */
 #define BENCH_SELF "/proc/self/exe"
-int bench_self(json_t **out, struct bench_args *a, const char *setting, struct err *err);
+int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err);
 
 /* ---- bench_core.c: OpenBLAS's kernels ---- */
 
@@ -135,30 +161,27 @@ int bench_self(json_t **out, struct bench_args *a, const char *setting, struct e
  * of { core, flops_per_second, least, most, in_use, note }; none where it is the user's choice. */
 int  bench_cores(struct bench *b, const json_t *products, json_t *rows, struct err *err);
 void bench_cores_print(const json_t *rows);
-void bench_cores_conclude(const json_t *rows);
 
-/* ---- bench_place.c: the disk under the devices, and fio on the same file ---- */
+/* ---- bench_disk.c: the disk under the devices, and fio on the same file ---- */
 
 struct bench_place; // a file or block device, written once
 
 enum { BENCH_READ, BENCH_WRITE, BENCH_MIXED, BENCH_BURSTS, BENCH_PATTERNS };
-extern const char *const bench_pattern_names[BENCH_PATTERNS];
 
-int         bench_is_block(const struct bench *b, size_t device); // was a block device given?
-int         bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
-                             struct err *err);
-void        bench_place_close(struct bench_place *p); // removes the file; NULL is fine
-const char *bench_place_path(const struct bench_place *p);
-const char *bench_place_disk(const struct bench_place *p); // "uring" or "sync"
-const char *bench_place_no_fio(const struct bench_place *p); // why it was left out, or ""
+/* In *out also after a failure, to be closed, which removes the file; NULL is fine. */
+int  bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
+                      struct err *err);
+void bench_place_close(struct bench_place *p);
 /* What measures a pattern in bytes/s: through the program's disk, or by fio. */
 struct bench_item bench_place_item(struct bench_place *p, int pattern, int fio);
-/* Seconds from a flush's submission after a write of 4 KiB. */
-int bench_place_flush(void *place, double *seconds, struct err *err);
 
 /* ---- bench_runs.c: runs of the program, as pretrain makes and drives them ---- */
 
-enum { BENCH_STEPS = 64 }; // of one kind of run, at most
+enum { BENCH_MOST_STEPS = 64 }; // of one kind of run, at most
+
+/* Trained; or without the model: what the stream moves, gradients of zeros; or the same, but that a
+ * step's reads begin when the update before is over. */
+enum bench_way { BENCH_TRAIN, BENCH_DRIVE, BENCH_DRIVE_APART };
 
 /* A new run in scratch/folder, on random parameters and random tokens: --mode `mode`; fake: on
  * devices that answer at once and store nothing; speculate: with --speculate. */
@@ -166,12 +189,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
                    struct err *err);
 /* Go on with it for one step and then `steps` more, for each of which an object is added to `out`:
  * seconds, and those of its parts (the table in bench_runs.c). */
-int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out,
-                    struct err *err);
-/* The same without the model: what the stream moves, gradients of zeros. apart: a step's reads
- * begin when the update before is over. */
-int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart,
-                    json_t *out, struct err *err);
+int bench_run(const struct bench *b, const char *folder, enum bench_way way, uint64_t steps,
+              json_t *out, struct err *err);
 /* The medians of every part (moved: bytes over the host link in `moving`). */
 json_t *bench_run_medians(const json_t *steps);
 

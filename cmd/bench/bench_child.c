@@ -2,74 +2,54 @@
  * parent. */
 #include "cmd/bench/bench.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_BYTES = 4 << 20, NO_PROGRAM = 127 };
+enum { NO_PROGRAM = 127 };
 
-/* In the child: its stdout is the pipe, its stderr that file, or nothing; does not return. */
-static void become(char *const *argv, const char *setting, int out, int said)
+static void add(struct bench_args *a, char *word)
 {
-    char *pair = setting ? strdup(setting) : NULL;
-    int   none = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (pair)
-        putenv(pair);
-    dup2(none, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(said < 0 ? none : said, STDERR_FILENO);
-    execvp(argv[0], argv);
-    _exit(errno == ENOENT ? NO_PROGRAM : 1);
+    if (!word || a->n == BENCH_MOST_ARGS) {
+        a->rc = -ENOMEM;
+        free(word);
+    } else {
+        a->v[a->n++] = word;
+    }
 }
 
-static size_t read_all(int fd, char *text, size_t size)
+void bench_arg(struct bench_args *a, const char *name, const char *value)
 {
-    size_t  n = 0;
-    ssize_t got;
+    char *word;
 
-    while (n < size && ((got = read(fd, text + n, size - n)) > 0 || (got < 0 && errno == EINTR)))
-        n += got > 0 ? (size_t)got : 0;
-    return n;
+    add(a, asprintf(&word, "%s%s", name, value) < 0 ? NULL : word);
 }
 
-/* Why there are no figures: the last line of what it said, if it said anything. */
-static int child_fail(const char *program, int said, struct err *err)
-{
-    char        text[512] = "", *line;
-    struct stat st;
-    off_t       from = said >= 0 && !fstat(said, &st) && st.st_size >= (off_t)sizeof text
-                           ? st.st_size - (off_t)sizeof text + 1 : 0;
-    ssize_t     n = said < 0 ? 0 : pread(said, text, sizeof text - 1, from);
-
-    for (text[n > 0 ? n : 0] = '\0'; n > 0 && text[n - 1] == '\n'; n--)
-        text[n - 1] = '\0';
-    line = strrchr(text, '\n');
-    line = line ? line + 1 : text;
-    return *line ? err_set(err, -EIO, "%s", line)
-                 : err_set(err, -EIO, "%s ended without figures", program);
-}
-
-void bench_arg(struct bench_args *a, const char *fmt, ...)
+void bench_words(struct bench_args *a, const char *fmt, ...)
 {
     va_list ap;
+    char   *text;
 
     va_start(ap, fmt);
-    if (a->n == BENCH_MOST_ARGS || vasprintf(&a->v[a->n], fmt, ap) < 0)
-        a->rc = -ENOMEM;
-    else
-        a->n++;
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
     va_end(ap);
+    for (char *at = text, *word; (word = strsep(&at, " "));)
+        add(a, strdup(word));
+    a->rc = text ? a->rc : -ENOMEM;
+    free(text);
+}
+
+void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t batch, size_t seq,
+                      size_t threads)
+{
+    bench_words(a, "--n-layer=%zu --n-head=%zu --n-embd=%zu --vocab=%zu --batch=%zu --seq=%zu "
+                "--threads=%zu", g->n_layer, g->n_head, g->n_embd, g->vocab, batch, seq, threads);
 }
 
 void bench_args_free(struct bench_args *a)
@@ -78,55 +58,72 @@ void bench_args_free(struct bench_args *a)
         free(a->v[--a->n]);
 }
 
-static int child_run(json_t **out, char *const *argv, const char *setting, char *text,
-                     struct err *err)
+/* In the child: its stdout and stderr are these files; does not return. */
+static void become(char *const *argv, const char *setting, const int files[2])
 {
-    const char *begin, *name = argv[0];
-    int         fds[2], status = 0, rc = 0, said;
-    pid_t       pid;
+    char *pair = setting ? strdup(setting) : NULL;
 
-    if (pipe2(fds, O_CLOEXEC))
-        return err_set(err, -errno, "start %s: a pipe: %s", name, strerror(errno));
-    said = memfd_create("stderr", MFD_CLOEXEC);
-    pid = fork();
-    if (pid == 0)
-        become(argv, setting, fds[1], said);
-    close(fds[1]);
-    text[pid < 0 ? 0 : read_all(fds[0], text, OUTPUT_BYTES)] = '\0';
-    close(fds[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    begin = strchr(text, '{'); // some say something first
-    if (pid < 0)
-        rc = err_set(err, -EAGAIN, "start %s: no process could be made", name);
-    else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
-        rc = -ENOENT;
-    else if (!WIFEXITED(status) || WEXITSTATUS(status) || !begin)
-        rc = child_fail(name, said, err);
-    else
-        rc = json_parse(out, begin, strlen(begin), name, err);
-    if (said >= 0)
-        close(said);
-    return rc;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pair)
+        putenv(pair);
+    dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDIN_FILENO);
+    dup2(files[0], STDOUT_FILENO);
+    dup2(files[1], STDERR_FILENO);
+    execvp(argv[0], argv);
+    _exit(errno == ENOENT ? NO_PROGRAM : 1);
+}
+
+/* All that was written into a file in memory; malloced. */
+static char *text_of(int fd)
+{
+    struct stat st = {0};
+    char       *text = fstat(fd, &st) ? NULL : calloc(1, (size_t)st.st_size + 1);
+
+    if (text && pread(fd, text, (size_t)st.st_size, 0) < 0)
+        *text = '\0';
+    return text;
+}
+
+/* Why there are no figures: the last line of what it said, if it said anything. */
+static int child_fail(const char *program, char *said, struct err *err)
+{
+    for (size_t n = said ? strlen(said) : 0; n > 0 && said[n - 1] == '\n'; n--)
+        said[n - 1] = '\0';
+    char *line = said ? strrchr(said, '\n') : NULL;
+    line = line ? line + 1 : said;
+    return line && *line ? err_set(err, -EIO, "%s", line)
+                         : err_set(err, -EIO, "%s ended without figures", program);
 }
 
 int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err)
 {
-    char *text = malloc(OUTPUT_BYTES + 1);
-    int   rc = text && !a->rc ? 0 : err_set(err, -ENOMEM, "start a program: too many words for it, "
-                                            "or out of memory");
+    int   files[2] = {memfd_create("out", MFD_CLOEXEC), memfd_create("err", MFD_CLOEXEC)};
+    int   status = 0, rc;
+    pid_t pid = a->rc || files[0] < 0 || files[1] < 0 ? -1 : fork();
 
     *out = NULL;
-    if (!rc)
-        rc = child_run(out, a->v, setting, text, err);
-    bench_args_free(a);
+    if (pid == 0)
+        become(a->v, setting, files);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    char *text = text_of(files[0]), *said = text_of(files[1]);
+    char *begin = text ? strchr(text, '{') : NULL; // some say something first
+
+    if (a->rc)
+        rc = err_set(err, a->rc, "start a program: too many words for it, or out of memory");
+    else if (pid < 0)
+        rc = err_set(err, -EAGAIN, "start %s: no process could be made", a->v[0]);
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
+        rc = err_set(err, -ENOENT, "%s", strcmp(a->v[0], BENCH_SELF) ? "not installed" :
+                     "/proc is not there to start this program from");
+    else if (!WIFEXITED(status) || WEXITSTATUS(status) || !begin)
+        rc = child_fail(a->v[0], said, err);
+    else
+        rc = json_parse(out, begin, strlen(begin), a->v[0], err);
     free(text);
+    free(said);
+    close(files[0]);
+    close(files[1]);
+    bench_args_free(a);
     return rc;
-}
-
-int bench_self(json_t **out, struct bench_args *a, const char *setting, struct err *err)
-{
-    int rc = bench_child(out, a, setting, err);
-
-    return rc == -ENOENT ? err_set(err, rc, "/proc is not there to start this program from") : rc;
 }

@@ -4,29 +4,21 @@
  * run the model's products in fp32. */
 #include "cmd/bench/bench.h"
 
-#include "kernels/matmul.h"
 #include "kernels/simd.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CORES = 5, TURNS = 3, TURNS_QUICK = 2 };
 
-/* Names of OpenBLAS's kernels for x86-64, and whether this processor has the instructions. */
+/* Names of OpenBLAS's kernels for x86-64 of which this processor has the instructions. */
 static size_t cores_possible(const char *names[CORES])
 {
+    const struct { const char *name; int there; } all[] = {
+        {"Haswell", simd_avx2()}, {"Zen", simd_avx2()}, {"SkylakeX", simd_avx512()},
+        {"Cooperlake", simd_avx512_bf16()}};
     size_t n = 0;
 
-    if (simd_avx2()) {
-        names[n++] = "Haswell";
-        names[n++] = "Zen";
-    }
-    if (simd_avx512())
-        names[n++] = "SkylakeX";
-    if (simd_avx512_bf16())
-        names[n++] = "Cooperlake";
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].there)
+            names[n++] = all[i].name;
     return n;
 }
 
@@ -53,43 +45,30 @@ struct core {
 static int core_measure(void *ctx, double *rate, struct err *err)
 {
     const struct core       *c = ctx;
-    const struct gpt_config *g = &c->bench->gpt;
     const struct train_opts *o = &c->bench->o->train;
     struct bench_args        a = {0};
     char                     setting[64];
     json_t                  *found = NULL;
-    const json_t            *row;
-    int                      rc;
 
-    for (const char *const *word = (const char *const[]){BENCH_SELF, "bench", "--only", "products",
-                                                         "--blas", "openblas", "--dtype", "fp32",
-                                                         "--json", "-", "--rounds", "1", NULL};
-         *word; word++)
-        bench_arg(&a, "%s", *word);
-    bench_arg(&a, "--dir=%s", c->bench->scratch);
-    bench_arg(&a, "--n-layer=%zu", g->n_layer);
-    bench_arg(&a, "--n-head=%zu", g->n_head);
-    bench_arg(&a, "--n-embd=%zu", g->n_embd);
-    bench_arg(&a, "--vocab=%zu", g->vocab);
-    bench_arg(&a, "--batch=%" PRIu64, o->batch);
-    bench_arg(&a, "--seq=%" PRIu64, o->seq);
-    bench_arg(&a, "--threads=%" PRIu64, o->threads);
+    bench_words(&a, BENCH_SELF " bench --only products --blas openblas --dtype fp32 --json - "
+                    "--rounds 1");
+    bench_arg(&a, "--dir=", c->bench->scratch);
+    bench_args_model(&a, &c->bench->gpt, o->batch, o->seq, o->threads);
     snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", c->name);
-    rc = bench_self(&found, &a, setting, err);
-    row = openblas_row(json_object_get(found, "products"));
-    *rate = !strcmp(core_of(bench_text(row, "library")), c->name) ? bench_number(row, BENCH_BEST)
-                                                                   : 0;
+    int           rc = bench_child(&found, &a, setting, err);
+    const json_t *row = openblas_row(json_object_get(found, "products"));
+
+    *rate = strcmp(core_of(json_str(row, "library")), c->name) ? 0 : json_num(row, BENCH_BEST);
     json_decref(found);
     return rc;
 }
 
 int bench_cores(struct bench *b, const json_t *products, json_t *rows, struct err *err)
 {
-    const char       *names[CORES], *used = core_of(bench_text(openblas_row(products), "library"));
+    const char       *names[CORES], *used = core_of(json_str(openblas_row(products), "library"));
     size_t            n = cores_possible(names);
     struct core       cores[CORES];
     struct bench_item items[CORES];
-    int               rc;
 
     if ((getenv("OPENBLAS_CORETYPE") && !getenv(BENCH_CORE_IS_OURS)) || !openblas_row(products))
         return 0; // it is the user's choice already
@@ -98,51 +77,39 @@ int bench_cores(struct bench *b, const json_t *products, json_t *rows, struct er
         cores[i] = (struct core){b, names[i]};
         items[i] = (struct bench_item){.measure = core_measure, .ctx = &cores[i]};
     }
-    rc = bench_rounds(items, n, b->o->quick ? TURNS_QUICK : TURNS, 0, err);
+    int rc = bench_rounds(items, n, b->o->quick ? TURNS_QUICK : TURNS, 0, err);
     for (size_t i = 0; i < n && !rc; i++) {
-        const struct bench_item *r = &items[i];
-        int                      in_use = !strcmp(names[i], used);
+        int in_use = !strcmp(names[i], used);
 
-        if (r->least > 0)
+        if (items[i].least > 0)
             json_array_append_new(
                 rows, json_pack("{s:s, s:f, s:f, s:f, s:b, s:s}", "core", names[i],
-                                "flops_per_second", r->median, "least", r->least, "most", r->most,
-                                "in_use", in_use, "note", in_use ? "in use" : ""));
+                                "flops_per_second", items[i].median, "least", items[i].least,
+                                "most", items[i].most, "in_use", in_use, "note",
+                                in_use ? "in use" : ""));
     }
     return rc;
 }
 
+/* Another core type is worth a word where its slowest turn beats the fastest of the one in use. */
 void bench_cores_print(const json_t *rows)
 {
-    static const struct bench_column columns[] = {{"core", "OPENBLAS_CORETYPE", NULL, 0},
-                                                  {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
-                                                  {"least", "least", "%.0f", 1e-9},
-                                                  {"most", "most", "%.0f", 1e-9},
-                                                  {"note", "", NULL, 0},
-                                                  {0}};
+    static const struct bench_column columns[] = {
+        {"core", "OPENBLAS_CORETYPE", NULL, 0}, {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
+        {"least", "least", "%.0f", 1e-9}, {"most", "most", "%.0f", 1e-9}, {"note", "", NULL, 0},
+        {0}};
+    const json_t *best = bench_largest(rows, "flops_per_second"),
+                 *used = bench_row(rows, "note", "in use");
 
     if (json_array_size(rows) < 2)
         return;
     printf("\n");
     bench_table(rows, columns, NULL);
-}
-
-/* Another core type is worth a word where its slowest turn beats the fastest of the one in use. */
-void bench_cores_conclude(const json_t *rows)
-{
-    const json_t *best = NULL, *used = bench_row(rows, "note", "in use"), *row;
-    size_t        i;
-
-    json_array_foreach(rows, i, row)
-        if (bench_number(row, "flops_per_second") > bench_number(best, "flops_per_second"))
-            best = row;
-    if (!used || json_array_size(rows) < 2)
-        return;
-    if (bench_number(best, "least") > bench_number(used, "most"))
+    if (used && json_num(best, "least") > json_num(used, "most"))
         printf("=> OPENBLAS_CORETYPE=%s in the environment makes OpenBLAS %.2f times as fast\n",
-               bench_text(best, "core"),
-               bench_number(best, "flops_per_second") / bench_number(used, "flops_per_second"));
-    else
+               json_str(best, "core"),
+               json_num(best, "flops_per_second") / json_num(used, "flops_per_second"));
+    else if (used)
         printf("=> no other OPENBLAS_CORETYPE is surely faster than %s, the one in use\n",
-               bench_text(used, "core"));
+               json_str(used, "core"));
 }

@@ -1,11 +1,12 @@
 /* bench_kernels.c: every kernel at the model's sizes, as a share of what bounds it: the bytes that
  * it must move over the bandwidth that bench_memory.c measured, or its arithmetic over the best
- * product (bench_products.c), whichever takes longer.
+ * product (bench_products.c), whichever takes longer. And Top-K at the sizes of the model's blocks,
+ * by one thread and by all.
  *
- * A kernel function is called twice: dry, to add up what it takes and does, then on memory. Each
+ * A kernel is a row (kernels_of) of what it takes and does, and a call on memory laid out so. Each
  * call gets memory that the one before did not have, so that it comes from RAM and not from a
  * cache; in a step some of it comes from a cache, and a kernel is then faster than here. Operations
- * are counted once each (an exp is 20), so the arithmetic bound is a little low. */
+ * are counted once each (an exp is 20): the arithmetic bound is a little low. */
 #include "cmd/bench/bench.h"
 
 #include "data/base/crc32c.h"
@@ -23,429 +24,355 @@
 #include "kernels/topk.h"
 #include "model/products.h"
 
-#include <errno.h>
+#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-enum { UPDATE_PARAMS = 1 << 16, TABLE_ROWS = 8192, FLOPS_EXP = 20 };
+enum { UPDATE_PARAMS = 1 << 16, TABLE_ROWS = 8192, FLOPS_EXP = 20, MOST_KERNELS = 32 };
 
 struct sizes {
-    size_t     B, T, C, H, V, N;  // N: tokens of a chunk
-    size_t     n, bt, btc;        // N * C, B * T, B * T * C
-    size_t     logit_rows, layer; // layer: parameters of one
-    size_t     e;                 // bytes of a dt
-    double     compress;
+    size_t     B, T, C, H, V, N;     // N: tokens of a chunk
+    size_t     n, bt, btc;           // N * C, B * T, B * T * C
+    size_t     logit_rows, layer, k; // layer: parameters of one; k: of them, by Top-K
+    size_t     e;                    // bytes of a dt
     enum dtype dt;
     int        threads;
     int32_t   *tokens, *targets; // (B, T)
 };
 
-/* A kernel's memory, taken piece by piece from `at`; dry: NULL. */
-struct call {
-    char  *at;
-    size_t taken;
-    double reads, writes, flops;
-    int    one_thread;
-    char   size[48];
+/* What is done with an operand; CACHED: it comes from a cache, and does not count. */
+enum use { IN = 1, OUT = 2, BOTH = 3, CACHED = 4 };
+
+enum { OPERANDS = 10 };
+
+enum which {
+    LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD, GELU_FORWARD,
+    GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD, SOFTMAX, RESIDUAL, CONVERT, COLSUM,
+    COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD, EMBEDDING_BACKWARD, UPDATE, SUMSQ, TOPK, CRC
 };
 
-static void *take(struct call *c, size_t bytes, int reads, int writes)
-{
-    void *p = c->at ? c->at + c->taken : NULL;
-
-    c->taken += round_up(bytes, 4096);
-    c->reads += reads ? (double)bytes : 0;
-    c->writes += writes ? (double)bytes : 0;
-    return p;
-}
-
-static void *in(struct call *c, size_t bytes) { return take(c, bytes, 1, 0); }
-static void *out(struct call *c, size_t bytes) { return take(c, bytes, 0, 1); }
-static void *both(struct call *c, size_t bytes) { return take(c, bytes, 1, 1); }
-static void *work(struct call *c, size_t bytes) { return take(c, bytes, 0, 0); } // in a cache
-
-/* What it does; 1 on a dry call, which ends here. */
-static int dry(struct call *c, double flops, size_t rows, size_t columns)
-{
-    c->flops = flops;
-    snprintf(c->size, sizeof c->size, columns ? "%zu x %zu" : "%zu", rows, columns);
-    return c->at == NULL;
-}
+struct kernel {
+    const char *name;
+    size_t      rows, columns; // columns 0: elements in a row
+    double      flops;         // of each element
+    enum which  which;
+    struct operand { enum use use; size_t bytes; } p[OPERANDS];
+    double reads, writes; // bytes beside the operands'
+    int    one_thread;
+    int    products; // its arithmetic is products: their peak in the run's dtype
+    int    normal;   // on values as a gradient has them; else on such as overflow in no kernel
+};
 
 /* ---- the kernels ---- */
 
-/* stats: in or out. */
-static struct layernorm norm_of(const struct sizes *s, struct call *c,
-                                void *(*stats)(struct call *, size_t))
-{
-    return (struct layernorm){s->N, s->C, s->dt, in(c, 4 * s->n), in(c, s->e * s->C),
-                              in(c, s->e * s->C), stats(c, 4 * s->N), stats(c, 4 * s->N), 1e-5f};
-}
-
-static void do_layernorm_forward(const struct sizes *s, struct call *c)
-{
-    struct layernorm l = norm_of(s, c, out);
-    void            *y = out(c, s->e * s->n);
-
-    if (!dry(c, 8 * (double)s->n, s->N, s->C))
-        layernorm_forward(y, &l);
-}
-
-static void do_layernorm_residual(const struct sizes *s, struct call *c)
-{
-    struct layernorm l = norm_of(s, c, out);
-    float           *x = l.x, *y = in(c, 4 * s->n), *sum = out(c, 4 * s->n);
-    void            *normed = out(c, s->e * s->n);
-
-    l.x = sum;
-    if (!dry(c, 9 * (double)s->n, s->N, s->C))
-        layernorm_residual(normed, x, y, &l);
-}
-
-static void do_layernorm_apply(const struct sizes *s, struct call *c)
-{
-    struct layernorm l = norm_of(s, c, in);
-    void            *y = out(c, s->e * s->n);
-
-    if (!dry(c, 4 * (double)s->n, s->N, s->C))
-        layernorm_apply(y, &l);
-}
-
-static void do_layernorm_backward(const struct sizes *s, struct call *c)
-{
-    struct layernorm l = norm_of(s, c, in);
-    float *dx = both(c, 4 * s->n), *dy = in(c, 4 * s->n);
-    float *dw = both(c, 4 * s->C), *db = both(c, 4 * s->C);
-    void  *scratch = work(c, colsum_scratch(s->N, 2 * s->C));
-
-    c->reads -= (double)(s->e * s->C); // the bias is not needed
-    if (!dry(c, 15 * (double)s->n, s->N, s->C))
-        layernorm_backward(dx, dw, db, dy, &l, scratch);
-}
-
-static void do_gelu_forward(const struct sizes *s, struct call *c)
-{
-    size_t n = 4 * s->n;
-    void  *x = in(c, s->e * n), *y = out(c, s->e * n);
-
-    if (!dry(c, (FLOPS_EXP + 10) * (double)n, s->N, 4 * s->C))
-        gelu_forward(y, x, s->dt, n);
-}
-
-/* The value once more, its gradient and the sums for the bias. */
-static void do_gelu_backward(const struct sizes *s, struct call *c)
-{
-    size_t               n = 4 * s->n, C = 4 * s->C;
-    struct gelu_backward g = {.n = s->N, .C = C, .dt = s->dt, .x = in(c, s->e * n),
-                              .dout = in(c, 4 * n), .out = out(c, s->e * n),
-                              .dx = out(c, s->e * n), .db = both(c, 4 * C),
-                              .scratch = work(c, colsum_scratch(s->N, C))};
-
-    if (!dry(c, (FLOPS_EXP + 20) * (double)n, s->N, C))
-        gelu_backward(&g);
-}
-
-static void do_softmax(const struct sizes *s, struct call *c)
-{
-    size_t              n = s->logit_rows * s->V;
-    struct softmax_xent x = {.n = s->logit_rows, .V = s->V, .logits = in(c, 4 * n),
-                             .split = products_split(s->V, s->dt), .targets = s->targets,
-                             .losses = out(c, 4 * s->logit_rows), .dlogits = out(c, s->e * n),
-                             .dt = s->dt, .scale = 1e-3f};
-
-    if (!dry(c, (FLOPS_EXP + 5) * (double)n, s->logit_rows, s->V))
-        softmax_xent(&x);
-}
-
-/* made: in or out. */
-static struct attention attention_of(const struct sizes *s, struct call *c,
-                                     void *(*made)(struct call *, size_t))
-{
-    return (struct attention){.B = s->B, .T = s->T, .C = s->C, .H = s->H, .dt = s->dt,
-                              .qkv = in(c, 3 * s->e * s->btc), .out = made(c, s->e * s->btc),
-                              .lse = made(c, 4 * s->B * s->H * s->T),
-                              .scratch = work(c, attention_scratch(s->T, s->C, s->H, s->threads))};
-}
-
-static void do_attention_forward(const struct sizes *s, struct call *c)
-{
-    struct attention a = attention_of(s, c, out);
-
-    if (!dry(c, 2 * (double)s->btc * (double)s->T, s->bt, s->C))
-        attention_forward(&a);
-}
-
-static void do_attention_backward(const struct sizes *s, struct call *c)
-{
-    struct attention a = attention_of(s, c, in);
-    void            *dqkv = out(c, 3 * s->e * s->btc), *dy = in(c, s->e * s->btc);
-
-    if (!dry(c, 5 * (double)s->btc * (double)s->T, s->bt, s->C))
-        attention_backward(dqkv, dy, &a);
-}
-
-static void do_residual(const struct sizes *s, struct call *c)
-{
-    float *a = in(c, 4 * s->n), *b = in(c, 4 * s->n), *y = out(c, 4 * s->n);
-
-    if (!dry(c, (double)s->n, s->N, s->C))
-        residual_add(y, a, b, s->n);
-}
-
-static void do_convert(const struct sizes *s, struct call *c)
-{
-    void *x = in(c, 4 * s->n), *y = out(c, 2 * s->n);
-
-    if (!dry(c, 0, s->N, s->C))
-        convert(y, DT_BF16, x, DT_F32, s->n);
-}
-
-static void do_colsum(const struct sizes *s, struct call *c)
-{
-    void  *dy = in(c, s->e * 3 * s->n), *scratch = work(c, colsum_scratch(s->N, 3 * s->C));
-    float *db = both(c, 4 * 3 * s->C);
-
-    if (!dry(c, 3 * (double)s->n, s->N, 3 * s->C))
-        colsum_add(db, dy, s->dt, s->N, 3 * s->C, scratch);
-}
-
-static void do_colsum_narrow(const struct sizes *s, struct call *c)
-{
-    float *dy = in(c, 4 * s->n), *db = both(c, 4 * s->C);
-    void  *y = out(c, 2 * s->n), *scratch = work(c, colsum_scratch(s->N, s->C));
-
-    if (!dry(c, (double)s->n, s->N, s->C))
-        colsum_narrow(db, y, dy, s->N, s->C, scratch);
-}
-
-static void do_dropout(const struct sizes *s, struct call *c)
-{
-    struct dropout d = {.p = 0.1f, .seed = 1, .site = 1};
-    float         *x = in(c, 4 * s->n), *y = out(c, 4 * s->n);
-
-    if (!dry(c, 0, s->N, s->C))
-        dropout_rows(y, x, s->N, s->C, 0, &d);
-}
-
-/* Tokens are of the first TABLE_ROWS words: a whole table would not change what is moved. */
-static void do_embedding_forward(const struct sizes *s, struct call *c)
-{
-    void  *wte = work(c, s->e * TABLE_ROWS * s->C), *wpe = in(c, s->e * s->T * s->C);
-    float *y = out(c, 4 * s->btc);
-
-    c->reads += (double)(s->e * s->btc);
-    if (!dry(c, (double)s->btc, s->bt, s->C))
-        embedding_forward(y, wte, wpe, s->dt, s->tokens, s->B, s->T, s->C);
-}
-
-static void do_embedding_backward(const struct sizes *s, struct call *c)
-{
-    float *dwte = work(c, 4 * TABLE_ROWS * s->C), *dwpe = both(c, 4 * s->T * s->C);
-    float *dy = in(c, 4 * s->btc);
-
-    c->reads += (double)(4 * s->btc);
-    c->writes += (double)(4 * s->btc);
-    if (!dry(c, 2 * (double)s->btc, s->bt, s->C))
-        embedding_backward(dwte, dwpe, dy, s->tokens, s->B, s->T, s->C);
-}
-
-static void do_update(const struct sizes *s, struct call *c)
-{
-    size_t n = UPDATE_PARAMS;
-    float *w = both(c, 4 * n), *m = both(c, 4 * n), *v = both(c, 4 * n), *g = in(c, 4 * n);
-    struct optim_step step;
-
-    (void)s;
-    c->one_thread = 1;
-    if (dry(c, 16 * (double)n, n, 0))
-        return;
-    optim_scalars(&step, OPTIM_ADAMW, 1e-4, 0.9, 0.999, 1e-8, 1, 10);
-    optim_update(w, m, v, g, n, 0.01f, &step);
-}
-
-static void do_sumsq(const struct sizes *s, struct call *c)
-{
-    float *x = in(c, 4 * s->layer);
-    void  *scratch = work(c, reduce_scratch(s->layer));
-    int    nonfinite = 0;
-
-    if (!dry(c, 2 * (double)s->layer, s->layer, 0))
-        reduce_sumsq(x, s->layer, &nonfinite, scratch);
-}
-
-static void do_topk(const struct sizes *s, struct call *c)
-{
-    size_t            k = topk_count(s->layer, s->compress);
-    float            *x = in(c, 4 * s->layer);
-    struct topk_pair *pairs = out(c, sizeof *pairs * k);
-    void             *scratch = work(c, topk_scratch(s->layer, k));
-
-    if (!dry(c, 0, s->layer, 0))
-        topk_select(pairs, x, s->layer, k, scratch);
-}
-
 static volatile uint32_t crc_sink; // a pure function whose result nobody wants would not be called
 
-static void do_crc(const struct sizes *s, struct call *c)
+/* Rows of activations; p: the operands as they stand in kernels_of. */
+static void run_rows(enum which which, const struct sizes *s, void *const *p)
 {
-    size_t bytes = 4 * (size_t)UPDATE_PARAMS;
-    void  *x = in(c, bytes);
+    struct layernorm l = {s->N, s->C, s->dt, p[0], p[1], p[2], p[3], p[4], 1e-5f};
 
-    (void)s;
-    c->one_thread = 1;
-    if (!dry(c, 0, bytes, 0))
-        crc_sink = crc32c(0, x, bytes);
+    switch (which) {
+    case LAYERNORM_FORWARD:
+        layernorm_forward(p[5], &l);
+        break;
+    case LAYERNORM_RESIDUAL:
+        l.x = p[6];
+        layernorm_residual(p[7], p[0], p[5], &l);
+        break;
+    case LAYERNORM_APPLY:
+        layernorm_apply(p[5], &l);
+        break;
+    case LAYERNORM_BACKWARD:
+        layernorm_backward(p[5], p[6], p[7], p[8], &l, p[9]);
+        break;
+    case GELU_FORWARD:
+        gelu_forward(p[1], p[0], s->dt, 4 * s->n);
+        break;
+    case GELU_BACKWARD: // the value once more, its gradient and the sums for the bias
+        gelu_backward(&(struct gelu_backward){.n = s->N, .C = 4 * s->C, .dt = s->dt, .x = p[0],
+                                              .dout = p[1], .out = p[2], .dx = p[3], .db = p[4],
+                                              .scratch = p[5]});
+        break;
+    case RESIDUAL:
+        residual_add(p[2], p[0], p[1], s->n);
+        break;
+    case CONVERT:
+        convert(p[1], DT_BF16, p[0], DT_F32, s->n);
+        break;
+    case COLSUM:
+        colsum_add(p[2], p[0], s->dt, s->N, 3 * s->C, p[1]);
+        break;
+    case COLSUM_NARROW:
+        colsum_narrow(p[1], p[2], p[0], s->N, s->C, p[3]);
+        break;
+    case DROPOUT:
+        dropout_rows(p[1], p[0], s->N, s->C, 0, &(struct dropout){.p = 0.1f, .seed = 1, .site = 1});
+        break;
+    default:;
+    }
 }
 
-static const struct kernel {
-    const char *name;
-    void (*call)(const struct sizes *s, struct call *c);
-    int products; // its arithmetic is products: their peak in the run's dtype
-    int normal;   // on values as a gradient has them; else on such as cannot overflow in any kernel
-} kernels[] = {
-    {"layernorm forward", do_layernorm_forward, 0, 0},
-    {"residual and layernorm", do_layernorm_residual, 0, 0},
-    {"layernorm apply", do_layernorm_apply, 0, 0},
-    {"layernorm backward", do_layernorm_backward, 0, 0},
-    {"gelu forward", do_gelu_forward, 0, 0},
-    {"gelu backward and sums", do_gelu_backward, 0, 0},
-    {"attention forward", do_attention_forward, 1, 0},
-    {"attention backward", do_attention_backward, 1, 0},
-    {"softmax, loss and gradient", do_softmax, 0, 0},
-    {"residual", do_residual, 0, 0},
-    {"convert to bf16", do_convert, 0, 0},
-    {"sum of columns", do_colsum, 0, 0},
-    {"sum of columns, rounding", do_colsum_narrow, 0, 0},
-    {"dropout", do_dropout, 0, 0},
-    {"embedding forward", do_embedding_forward, 0, 0},
-    {"embedding backward", do_embedding_backward, 0, 0},
-    {"AdamW", do_update, 0, 0},
-    {"sum of squares", do_sumsq, 0, 1},
-    {"Top-K", do_topk, 0, 1},
-    {"CRC32C", do_crc, 0, 0},
-};
-enum { KERNELS = sizeof kernels / sizeof *kernels };
+/* The others. */
+static void run_kernel(enum which which, const struct sizes *s, void *const *p)
+{
+    struct attention  a = {.B = s->B, .T = s->T, .C = s->C, .H = s->H, .dt = s->dt, .qkv = p[0],
+                           .out = p[1], .lse = p[2], .scratch = p[3]};
+    struct optim_step step;
+    int               nonfinite = 0;
+
+    switch (which) {
+    case ATTENTION_FORWARD:
+        attention_forward(&a);
+        break;
+    case ATTENTION_BACKWARD:
+        attention_backward(p[4], p[5], &a);
+        break;
+    case SOFTMAX:
+        softmax_xent(&(struct softmax_xent){.n = s->logit_rows, .V = s->V, .logits = p[0],
+                                            .split = products_split(s->V, s->dt), .dt = s->dt,
+                                            .targets = s->targets, .losses = p[1],
+                                            .dlogits = p[2], .scale = 1e-3f});
+        break;
+    case EMBEDDING_FORWARD:
+        embedding_forward(p[2], p[0], p[1], s->dt, s->tokens, s->B, s->T, s->C);
+        break;
+    case EMBEDDING_BACKWARD:
+        embedding_backward(p[0], p[1], p[2], s->tokens, s->B, s->T, s->C);
+        break;
+    case UPDATE:
+        optim_scalars(&step, OPTIM_ADAMW, 1e-4, 0.9, 0.999, 1e-8, 1, 10);
+        optim_update(p[0], p[1], p[2], p[3], UPDATE_PARAMS, 0.01f, &step);
+        break;
+    case SUMSQ:
+        reduce_sumsq(p[0], s->layer, &nonfinite, p[1]);
+        break;
+    case TOPK:
+        topk_select(p[1], p[0], s->layer, s->k, p[2]);
+        break;
+    case CRC:
+        crc_sink = crc32c(0, p[0], 4 * (size_t)UPDATE_PARAMS);
+        break;
+    default:
+        run_rows(which, s, p);
+    }
+}
+
+static struct kernel topk_of(const struct sizes *s)
+{
+    return (struct kernel){"Top-K", s->layer, 0, 0, TOPK,
+                           .p = {{IN, 4 * s->layer}, {OUT, sizeof(struct topk_pair) * s->k},
+                                 {CACHED, topk_scratch(s->layer, s->k)}}, .normal = 1};
+}
+
+/* All of them; how many. Embeddings are of the first TABLE_ROWS words: a whole table would not
+ * change what is moved. */
+static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
+{
+    size_t n = s->n, N = s->N, C = s->C, e = s->e, btc = s->btc, V = s->V, rows = s->logit_rows,
+           lse = 4 * s->B * s->H * s->T, words = TABLE_ROWS * C, n4 = 4 * n, u = UPDATE_PARAMS,
+           attention = attention_scratch(s->T, C, s->H, s->threads);
+    double T = (double)s->T, elements = (double)btc;
+    const struct kernel all[] = {
+        {"layernorm forward", N, C, 8, LAYERNORM_FORWARD,
+         .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {OUT, 4 * N}, {OUT, 4 * N}, {OUT, e * n}}},
+        {"residual and layernorm", N, C, 9, LAYERNORM_RESIDUAL,
+         .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {OUT, 4 * N}, {OUT, 4 * N}, {IN, n4}, {OUT, n4},
+               {OUT, e * n}}},
+        {"layernorm apply", N, C, 4, LAYERNORM_APPLY,
+         .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {IN, 4 * N}, {IN, 4 * N}, {OUT, e * n}}},
+        {"layernorm backward", N, C, 15, LAYERNORM_BACKWARD, // the bias is not needed
+         .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
+               {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 2 * C)}}},
+        {"gelu forward", N, 4 * C, FLOPS_EXP + 10, GELU_FORWARD,
+         .p = {{IN, e * n4}, {OUT, e * n4}}},
+        {"gelu backward and sums", N, 4 * C, FLOPS_EXP + 20, GELU_BACKWARD,
+         .p = {{IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4}, {BOTH, 16 * C},
+               {CACHED, colsum_scratch(N, 4 * C)}}},
+        {"attention forward", s->bt, C, 2 * T, ATTENTION_FORWARD,
+         .p = {{IN, 3 * e * btc}, {OUT, e * btc}, {OUT, lse}, {CACHED, attention}}, .products = 1},
+        {"attention backward", s->bt, C, 5 * T, ATTENTION_BACKWARD,
+         .p = {{IN, 3 * e * btc}, {IN, e * btc}, {IN, lse}, {CACHED, attention}, {OUT, 3 * e * btc},
+               {IN, e * btc}}, .products = 1},
+        {"softmax, loss and gradient", rows, V, FLOPS_EXP + 5, SOFTMAX,
+         .p = {{IN, 4 * rows * V}, {OUT, 4 * rows}, {OUT, e * rows * V}}},
+        {"residual", N, C, 1, RESIDUAL, .p = {{IN, n4}, {IN, n4}, {OUT, n4}}},
+        {"convert to bf16", N, C, 0, CONVERT, .p = {{IN, n4}, {OUT, 2 * n}}},
+        {"sum of columns", N, 3 * C, 1, COLSUM,
+         .p = {{IN, 3 * e * n}, {CACHED, colsum_scratch(N, 3 * C)}, {BOTH, 12 * C}}},
+        {"sum of columns, rounding", N, C, 1, COLSUM_NARROW,
+         .p = {{IN, n4}, {BOTH, 4 * C}, {OUT, 2 * n}, {CACHED, colsum_scratch(N, C)}}},
+        {"dropout", N, C, 0, DROPOUT, .p = {{IN, n4}, {OUT, n4}}},
+        {"embedding forward", s->bt, C, 1, EMBEDDING_FORWARD,
+         .p = {{CACHED, e * words}, {IN, e * s->T * C}, {OUT, 4 * btc}},
+         .reads = (double)e * elements},
+        {"embedding backward", s->bt, C, 2, EMBEDDING_BACKWARD,
+         .p = {{CACHED, 4 * words}, {BOTH, 4 * s->T * C}, {IN, 4 * btc}},
+         .reads = 4 * elements, .writes = 4 * elements},
+        {"AdamW", u, 0, 16, UPDATE,
+         .p = {{BOTH, 4 * u}, {BOTH, 4 * u}, {BOTH, 4 * u}, {IN, 4 * u}}, .one_thread = 1},
+        {"sum of squares", s->layer, 0, 2, SUMSQ,
+         .p = {{IN, 4 * s->layer}, {CACHED, reduce_scratch(s->layer)}}, .normal = 1},
+        topk_of(s),
+        {"CRC32C", 4 * u, 0, 0, CRC, .p = {{IN, 4 * u}}, .one_thread = 1},
+    };
+
+    memcpy(out, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
 
 /* ---- running them ---- */
 
+/* A kernel on memory for `copies` of its operands. */
 struct kernel_run {
     const struct kernel *kernel;
     const struct sizes  *sizes;
-    const struct arena  *memory;
-    size_t               each;
+    char                *memory;
+    size_t               each, copies;
 };
 
 static void kernel_call(void *ctx, size_t call)
 {
     const struct kernel_run *r = ctx;
-    struct call c = {.at = r->memory->base + call % (r->memory->bytes / r->each) * r->each};
+    char                    *at = r->memory + call % r->copies * r->each;
+    void                    *p[OPERANDS];
 
-    r->kernel->call(r->sizes, &c);
+    for (size_t i = 0; i < OPERANDS; at += round_up(r->kernel->p[i++].bytes, 4096))
+        p[i] = at;
+    run_kernel(r->kernel->which, r->sizes, p);
 }
 
-/* Twice the last cache, or twice what a kernel takes, where that is more. */
-static int memory_open(struct arena *a, const struct bench *b, const struct sizes *s,
-                       struct err *err)
+static size_t taken(const struct kernel *k)
 {
-    long   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    size_t bytes = (size_t)(b->o->quick ? 64 : 256) << 20;
+    size_t sum = 0;
 
-    if (cache > 0 && cache <= 512 << 20)
-        bytes = size_max(bytes, 2 * (size_t)cache);
-    for (size_t i = 0; i < KERNELS; i++) {
-        struct call c = {0};
-
-        kernels[i].call(s, &c);
-        bytes = size_max(bytes, 2 * c.taken);
-    }
-    arena_take(a, bytes);
-    return arena_map(a, "the operands of kernels", err);
+    for (size_t i = 0; i < OPERANDS; i++)
+        sum += round_up(k->p[i].bytes, 4096);
+    return sum;
 }
 
-/* What a call must take at least, and what says so. */
-static double kernel_bound(const struct bench *b, const struct kernel *k, const struct call *c,
-                           const char **bound)
+static double moved(const struct kernel *k, enum use how)
 {
-    double bandwidth = bench_bandwidth(b->report, !c->one_thread, c->writes > 0.01 * c->reads);
-    double peak = bench_engines(b->report, BENCH_PEAK, k->products ? b->o->train.dtype : DT_F32) /
-                  (c->one_thread ? (double)b->o->train.threads : 1);
-    double moving = (c->reads + c->writes) / bandwidth, computing = peak > 0 ? c->flops / peak : 0;
+    double sum = how == IN ? k->reads : k->writes;
 
-    *bound = moving > computing ? "memory" : "arithmetic";
-    return moving > computing ? moving : computing;
+    for (size_t i = 0; i < OPERANDS; i++)
+        sum += k->p[i].use & how ? (double)k->p[i].bytes : 0;
+    return sum;
 }
 
 static int kernel_measure(struct bench *b, const struct kernel *k, const struct sizes *s,
                           const struct arena *memory, json_t *rows, struct err *err)
 {
-    struct call       c = {0};
-    struct kernel_run run = {k, s, memory, 0};
+    struct kernel_run run = {k, s, memory->base, taken(k), memory->bytes / taken(k)};
     struct bench_item item = {.run = kernel_call, .ctx = &run};
-    const char       *bound;
-    double            least, bytes;
-    int               rc;
+    int    threads = k->one_thread ? 1 : s->threads;
+    double reads = moved(k, IN), writes = moved(k, OUT), bytes = reads + writes;
+    double flops = k->flops * (double)k->rows * (double)size_max(k->columns, 1);
+    double peak = bench_engines(b->report, BENCH_PEAK, k->products ? (int)s->dt : DT_F32) *
+                  threads / s->threads;
+    double moving = bytes / bench_bandwidth(json_object_get(b->report, "memory"), !k->one_thread,
+                                            writes > 0.01 * reads);
+    double computing = peak > 0 ? flops / peak : 0;
+    char   size[48];
 
-    k->call(s, &c);
-    run.each = c.taken;
-    bytes = c.reads + c.writes;
     if (k->normal)
         rng_normal((float *)(void *)memory->base, memory->bytes / 4, 1, 1, 0, 0);
     else
         bench_fill(memory->base, memory->bytes, 0);
-    rc = bench_rounds(&item, 1, b->o->rounds, bench_seconds(b) / 2, err);
+    snprintf(size, sizeof size, k->columns ? "%zu x %zu" : "%zu", k->rows, k->columns);
+    int rc = bench_rounds(&item, 1, b->o->rounds, b->seconds / 2, err);
     if (rc)
         return rc;
-    least = kernel_bound(b, k, &c, &bound);
     json_array_append_new(
         rows, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f}", "kernel",
-                        k->name, "size", c.size, "threads", c.one_thread ? 1 : s->threads,
-                        "seconds", item.median, "bytes", bytes, "bytes_per_second",
-                        bytes / item.median, "flops", c.flops, "flops_per_second",
-                        c.flops / item.median, "bound", bound, "bound_seconds", least, "share",
-                        least / item.median));
+                        k->name, "size", size, "threads", threads, "seconds", item.median, "bytes",
+                        bytes, "bytes_per_second", bytes / item.median, "flops", flops,
+                        "flops_per_second", flops / item.median, "bound",
+                        moving > computing ? "memory" : "arithmetic", "bound_seconds",
+                        fmax(moving, computing), "share", fmax(moving, computing) / item.median));
     return 0;
 }
 
-static int sizes_open(struct sizes *s, const struct bench *b, struct err *err)
+static double ratio_of(const struct bench *b)
+{
+    return b->o->train.compress > 0 ? b->o->train.compress : TRAIN_COMPRESS;
+}
+
+static struct sizes sizes_of(const struct bench *b, size_t block)
 {
     const struct train_opts *o = &b->o->train;
-    size_t                   C = b->gpt.n_embd, tokens = o->batch * o->seq;
-    size_t                   chunk = size_min(tokens, CHUNK_ROWS);
+    size_t C = b->gpt.n_embd, tokens = o->batch * o->seq, chunk = size_min(tokens, CHUNK_ROWS),
+           layer = gpt_block_size(&b->gpt, block);
 
-    *s = (struct sizes){.B = o->batch, .T = o->seq, .C = C, .H = b->gpt.n_head, .V = b->gpt.vocab,
-                        .N = chunk, .n = chunk * C, .bt = tokens, .btc = tokens * C,
-                        .logit_rows = size_min(tokens, LOGIT_ROWS),
-                        .layer = gpt_block_size(&b->gpt, 1),
-                        .compress = o->compress > 0 ? o->compress : TRAIN_COMPRESS,
-                        .dt = (enum dtype)o->dtype, .e = dtype_bytes((enum dtype)o->dtype),
-                        .threads = (int)o->threads};
-    s->tokens = malloc(sizeof *s->tokens * tokens);
-    s->targets = malloc(sizeof *s->targets * tokens);
-    if (!s->tokens || !s->targets)
-        return err_set(err, -ENOMEM, "out of memory for %zu tokens", tokens);
-    for (size_t i = 0; i < tokens; i++) {
-        s->tokens[i] = (int32_t)((i * 2654435761u) % size_min(s->V, TABLE_ROWS));
-        s->targets[i] = (int32_t)((i * 40503u) % s->V);
-    }
-    return 0;
+    return (struct sizes){.B = o->batch, .T = o->seq, .C = C, .H = b->gpt.n_head, .V = b->gpt.vocab,
+                          .N = chunk, .n = chunk * C, .bt = tokens, .btc = tokens * C,
+                          .logit_rows = size_min(tokens, LOGIT_ROWS), .layer = layer,
+                          .k = topk_count(layer, ratio_of(b)), .dt = (enum dtype)o->dtype,
+                          .e = dtype_bytes((enum dtype)o->dtype), .threads = (int)o->threads};
 }
 
 static int kernels_run(struct bench *b, json_t *rows, struct err *err)
 {
-    struct sizes s = {0};
-    struct arena memory = {0};
-    int          rc = sizes_open(&s, b, err);
+    struct sizes  s = sizes_of(b, 1);
+    struct kernel k[MOST_KERNELS];
+    struct arena  memory = {0}, words = {0};
+    long          cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    size_t        n = kernels_of(k, &s), bytes = (size_t)(b->o->quick ? 64 : 256) << 20;
 
-    omp_set_num_threads((int)b->o->train.threads);
+    // twice the last cache, or twice what a kernel takes, where that is more
+    if (cache > 0 && cache <= 512 << 20)
+        bytes = size_max(bytes, 2 * (size_t)cache);
+    for (size_t i = 0; i < n; i++)
+        bytes = size_max(bytes, 2 * taken(&k[i]));
+    arena_take(&memory, bytes);
+    arena_take(&words, 2 * sizeof *s.tokens * s.bt);
+    int rc = arena_map(&memory, "the operands of kernels", err);
     if (!rc)
-        rc = memory_open(&memory, b, &s, err);
-    for (size_t i = 0; i < KERNELS && !rc; i++)
-        rc = kernel_measure(b, &kernels[i], &s, &memory, rows, err);
+        rc = arena_map(&words, "the tokens of kernels", err);
+    s.tokens = (int32_t *)(void *)words.base;
+    s.targets = s.tokens ? s.tokens + s.bt : NULL;
+    for (size_t i = 0; i < s.bt && !rc; i++) {
+        s.tokens[i] = (int32_t)((i * 2654435761u) % size_min(s.V, TABLE_ROWS));
+        s.targets[i] = (int32_t)((i * 40503u) % s.V);
+    }
+    omp_set_num_threads(s.threads);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = kernel_measure(b, &k[i], &s, &memory, rows, err);
+    arena_free(&words);
     arena_free(&memory);
-    free(s.tokens);
-    free(s.targets);
+    return rc;
+}
+
+/* ---- Top-K, by one thread and by all ---- */
+
+static int topk_measure(struct bench *b, json_t *rows, struct err *err)
+{
+    static const char *const names[] = {"embeddings", "a layer"};
+    double                   reads = bench_bandwidth(json_object_get(b->report, "memory"), 1, 0);
+    struct sizes             s[2] = {sizes_of(b, 0), sizes_of(b, 1)};
+    struct kernel            k[2] = {topk_of(&s[0]), topk_of(&s[1])};
+    size_t                   first = taken(&k[0]);
+    struct arena             memory = {0};
+
+    arena_take(&memory, first + taken(&k[1]));
+    int rc = arena_map(&memory, "gradients", err);
+    if (rc)
+        return rc;
+    struct kernel_run run[2] = {{&k[0], &s[0], memory.base, first, 1},
+                                {&k[1], &s[1], memory.base + first, taken(&k[1]), 1}};
+    struct bench_item items[2];
+    for (size_t i = 0; i < 2; i++) {
+        items[i] = (struct bench_item){.run = kernel_call, .ctx = &run[i],
+                                       .bytes = 4 * (double)s[i].layer};
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "block", names[i], "elements",
+                                              (double)s[i].layer, "ratio", ratio_of(b)));
+        rng_normal((float *)(void *)run[i].memory, s[i].layer, 1, 1, 0, 0);
+    }
+    rc = bench_ways(b, items, 2, rows, err);
+    for (size_t i = 0; i < 2 && !rc; i++)
+        bench_put(json_array_get(rows, i), "share",
+                  reads > 0 ? json_num(json_array_get(rows, i), "all_threads") / reads : 0);
+    arena_free(&memory);
     return rc;
 }
 
@@ -453,37 +380,48 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
 
 static int by_share(const void *a, const void *b)
 {
-    double x = bench_number(*(json_t *const *)a, "share"),
-           y = bench_number(*(json_t *const *)b, "share");
+    double x = json_num(*(json_t *const *)a, "share"),
+           y = json_num(*(json_t *const *)b, "share");
 
     return (x > y) - (x < y);
 }
 
 static void kernels_print(const json_t *rows)
 {
-    static const struct bench_column columns[] = {{"kernel", "kernel", NULL, 0},
-                                                  {"size", "size", NULL, 0},
-                                                  {"threads", "threads", "%.0f", 1},
-                                                  {"seconds", "us", "%.1f", 1e6},
-                                                  {"bytes_per_second", "GB/s", "%.1f", 1e-9},
-                                                  {"flops_per_second", "GFLOP/s", "%.1f", 1e-9},
-                                                  {"share", "share", "%.0f %%", 100},
-                                                  {"bound", "of its bound", NULL, 0},
-                                                  {0}};
-    json_t *row, *sorted[KERNELS];
-    size_t  i, n = 0;
+    static const struct bench_column columns[] = {
+        {"kernel", "kernel", NULL, 0}, {"size", "size", NULL, 0}, {"threads", "threads", "%.0f", 1},
+        {"seconds", "us", "%.1f", 1e6}, {"bytes_per_second", "GB/s", "%.1f", 1e-9},
+        {"flops_per_second", "GFLOP/s", "%.1f", 1e-9}, {"share", "share", "%.0f %%", 100},
+        {"bound", "of its bound", NULL, 0}, {0}};
+    json_t *row, *sorted[MOST_KERNELS];
+    size_t  i;
 
     printf("Kernels, each against the time that memory or arithmetic takes at least\n");
     bench_table(rows, columns, NULL);
     json_array_foreach(rows, i, row)
-        sorted[n++] = row;
-    qsort(sorted, n, sizeof *sorted, by_share);
+        sorted[i] = row;
+    qsort(sorted, i, sizeof *sorted, by_share);
     printf("=> furthest from its bound:");
-    for (i = 0; i < 3 && i < n; i++)
-        printf("%s %s %.0f %%", i ? "," : "", bench_text(sorted[i], "kernel"),
-               100 * bench_number(sorted[i], "share"));
+    for (i = 0; i < 3; i++)
+        printf("%s %s %.0f %%", i ? "," : "", json_str(sorted[i], "kernel"),
+               100 * json_num(sorted[i], "share"));
     printf("\n");
 }
 
+static void topk_print(const json_t *rows)
+{
+    static const struct bench_column columns[] = {
+        {"block", "Top-K", NULL, 0}, {"elements", "elements", "%.0f", 1},
+        {"one_thread", "1 thread", "%.1f", 1e-9}, {"all_threads", "all threads", "%.1f", 1e-9},
+        {"share", "of reading", "%.0f %%", 100}, {0}};
+
+    printf("Top-K of %g %% of the bytes, GB of gradient a second\n",
+           100 * json_num(json_array_get(rows, 0), "ratio"));
+    bench_table(rows, columns, NULL);
+    printf("=> %.1f GB/s of a layer's gradient\n",
+           1e-9 * json_num(json_array_get(rows, 1), "all_threads"));
+}
+
 const struct bench_section bench_kernels = {
-    "kernels", 1, {&bench_products, &bench_memory}, kernels_run, kernels_print};
+    "kernels", 1, BENCH_PRODUCTS | BENCH_MEMORY, kernels_run, kernels_print};
+const struct bench_section bench_topk = {"topk", 1, BENCH_MEMORY, topk_measure, topk_print};

@@ -4,9 +4,10 @@
  * the kernels have them. */
 #include "cmd/bench/bench.h"
 
+#include "data/base/round.h"
+
 #include <math.h>
 #include <omp.h>
-#include <string.h>
 #include <unistd.h>
 
 typedef float vec __attribute__((vector_size(32), aligned(32)));
@@ -19,11 +20,7 @@ enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
 struct arrays {
     vec   *a, *b, *c;
     size_t n; // vectors of each
-};
-
-struct memory_run {
-    const struct arrays *arrays;
-    size_t               kind;
+    void (*part)(struct arrays x); // what is done with them
 };
 
 static volatile float sink; // what is read must be used
@@ -66,8 +63,7 @@ static void part_in_place(struct arrays x)
         x.a[i] *= 0.5f;
 }
 
-/* The barriers keep the compiler from calling memset and memcpy, whose stores pass the caches by.
- */
+/* The barriers keep the compiler from calling memset and memcpy, whose stores pass caches by. */
 static void part_write(struct arrays x)
 {
     vec v = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -107,8 +103,7 @@ static const struct memory_kind {
 
 static void loop_run(void *ctx, size_t call)
 {
-    const struct memory_run *r = ctx;
-    const struct arrays     *x = r->arrays;
+    const struct arrays *x = ctx;
 
     (void)call;
 #pragma omp parallel
@@ -116,40 +111,30 @@ static void loop_run(void *ctx, size_t call)
         size_t each = x->n / (size_t)omp_get_num_threads(),
                at = each * (size_t)omp_get_thread_num();
 
-        kinds[r->kind].part((struct arrays){x->a + at, x->b + at, x->c + at, each});
+        x->part((struct arrays){x->a + at, x->b + at, x->c + at, each, NULL});
     }
-}
-
-/* Four times the last cache, for each of three arrays; between 128 (quick: 64) and 512 MiB. */
-static size_t array_bytes(const struct bench *b)
-{
-    long   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    size_t least = (size_t)(b->o->quick ? 64 : 128) << 20, most = (size_t)512 << 20,
-           bytes = cache > 0 ? 4 * (size_t)cache : 0;
-
-    return bytes < least ? least : bytes > most ? most : bytes;
 }
 
 static int memory_run(struct bench *b, json_t *rows, struct err *err)
 {
-    size_t            bytes = array_bytes(b);
+    // four times the last cache, for each of three arrays; between 128 (quick: 64) and 512 MiB
+    long   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    size_t least = (size_t)(b->o->quick ? 64 : 128) << 20, four = cache > 0 ? 4 * (size_t)cache : 0,
+           bytes = size_max(least, size_min(four, (size_t)512 << 20)), n = bytes / sizeof(vec);
     struct arena      memory = {0};
-    struct arrays     x = {.n = bytes / sizeof(vec)};
-    struct memory_run runs[KINDS];
+    struct arrays     x[KINDS];
     struct bench_item items[KINDS];
-    int               rc;
 
     arena_take(&memory, 3 * (bytes + SKEW_BYTES));
-    rc = arena_map(&memory, "three arrays that no cache holds", err);
+    int rc = arena_map(&memory, "three arrays that no cache holds", err);
     if (rc)
         return rc;
     memset(memory.base, 0, memory.bytes);
-    x.a = (vec *)(void *)memory.base;
-    x.b = x.a + x.n + SKEW_VECS;
-    x.c = x.b + x.n + SKEW_VECS;
     for (size_t k = 0; k < KINDS; k++) {
-        runs[k] = (struct memory_run){&x, k};
-        items[k] = (struct bench_item){.run = loop_run, .ctx = &runs[k],
+        vec *a = (vec *)(void *)memory.base, *second = a + n + SKEW_VECS;
+
+        x[k] = (struct arrays){a, second, second + n + SKEW_VECS, n, kinds[k].part};
+        items[k] = (struct bench_item){.run = loop_run, .ctx = &x[k],
                                        .bytes = (kinds[k].reads + kinds[k].writes) * (double)bytes};
         json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "kind", kinds[k].name, "reads",
                                               kinds[k].reads, "writes", kinds[k].writes));
@@ -159,7 +144,7 @@ static int memory_run(struct bench *b, json_t *rows, struct err *err)
     return rc;
 }
 
-static double bandwidth(const json_t *rows, int all, int writes)
+double bench_bandwidth(const json_t *rows, int all, int writes)
 {
     const char *key = all ? "all_threads" : "one_thread";
     double      best = 0;
@@ -167,30 +152,24 @@ static double bandwidth(const json_t *rows, int all, int writes)
     size_t      i;
 
     json_array_foreach(rows, i, row) {
-        int counts = writes ? bench_number(row, "reads") > 0 && bench_number(row, "writes") > 0
-                            : !(bench_number(row, "writes") > 0);
+        int counts = writes ? json_num(row, "reads") > 0 && json_num(row, "writes") > 0
+                            : !(json_num(row, "writes") > 0);
 
-        best = counts ? fmax(best, bench_number(row, key)) : best;
+        best = counts ? fmax(best, json_num(row, key)) : best;
     }
     return best;
 }
 
-double bench_bandwidth(const json_t *report, int all, int writes)
-{
-    return bandwidth(json_object_get(report, "memory"), all, writes);
-}
-
 static void memory_print(const json_t *rows)
 {
-    static const struct bench_column columns[] = {{"kind", "memory", NULL, 0},
-                                                  {"one_thread", "1 thread", "%.1f", 1e-9},
-                                                  {"all_threads", "all threads", "%.1f", 1e-9},
-                                                  {0}};
+    static const struct bench_column columns[] = {
+        {"kind", "memory", NULL, 0}, {"one_thread", "1 thread", "%.1f", 1e-9},
+        {"all_threads", "all threads", "%.1f", 1e-9}, {0}};
 
     printf("Memory bandwidth, GB/s\n");
     bench_table(rows, columns, NULL);
     printf("=> loops that read and write move at most %.1f GB/s on all threads, %.1f on one\n",
-           bandwidth(rows, 1, 1) * 1e-9, bandwidth(rows, 0, 1) * 1e-9);
+           bench_bandwidth(rows, 1, 1) * 1e-9, bench_bandwidth(rows, 0, 1) * 1e-9);
 }
 
-const struct bench_section bench_memory = {"memory", 1, {NULL}, memory_run, memory_print};
+const struct bench_section bench_memory = {"memory", 1, 0, memory_run, memory_print};

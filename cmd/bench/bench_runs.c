@@ -7,17 +7,11 @@
 #include "cmd/run/training_plan.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "data/text/tokens.h"
 #include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/rng.h"
-
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 
@@ -26,41 +20,23 @@ enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 /* Random tokens of which no row is asked for twice in a short run. */
 static int write_tokens(const struct bench *b, const char *path, struct err *err)
 {
-    size_t words = b->gpt.vocab < MOST_WORDS ? b->gpt.vocab : MOST_WORDS,
-           n = TOKEN_ROWS * b->o->train.seq + 1;
-    struct tokens_writer w = { 0 };
-    int32_t             *ids = malloc(sizeof *ids * n);
-    int                   rc = ids ? tokens_writer_open(&w, path, err)
-                                   : err_set(err, -ENOMEM, "out of memory for %zu tokens", n);
+    size_t words = size_min(b->gpt.vocab, MOST_WORDS), n = TOKEN_ROWS * b->o->train.seq + 1;
+    uint16_t *ids = malloc(sizeof *ids * n);
 
-    for (size_t i = 0; i < n && !rc; i++)
-        ids[i] = (int32_t)(rng_bits(1, 0, i) % words);
-    if (!rc)
-        rc = tokens_writer_add(&w, ids, n, err);
-    if (!rc)
-        rc = tokens_writer_commit(&w, err);
-    append_close(&w.ids);
+    for (size_t i = 0; i < n && ids; i++)
+        ids[i] = (uint16_t)(rng_bits(1, 0, i) % words);
+    int rc = ids ? file_write_whole(path, ids, sizeof *ids * n, err)
+                 : err_set(err, -ENOMEM, "out of memory for %zu tokens", n);
     free(ids);
     return rc;
-}
-
-static int places(const struct bench *b, const char *folder, char dir[SESSION_PATH],
-                  char tokens[SESSION_PATH], struct err *err)
-{
-    if (snprintf(dir, SESSION_PATH, "%s/%s", b->scratch, folder) >= SESSION_PATH ||
-        snprintf(tokens, SESSION_PATH, "%s/tokens.bin", b->scratch) >= SESSION_PATH)
-        return err_misuse(err, "--dir: the path is too long");
-    return 0;
 }
 
 int bench_run_make(const struct bench *b, const char *folder, int mode, int fake, int speculate,
                    struct err *err)
 {
-    char dir[SESSION_PATH], tokens[SESSION_PATH], name[] = "bench", *argv[] = { name, NULL };
+    char name[] = "bench", *argv[] = {name, NULL}, *tokens = NULL,
+         *dir = file_path(err, "%s/%s", b->scratch, folder);
     struct train_opts o = b->o->train;
-    struct newrun n = {
-        .dir = dir, .gpt = b->gpt, .o = &o, .data = tokens, .argc = 1, .argv = argv};
-    int               rc = places(b, folder, dir, tokens, err);
 
     o.mode = mode;
     o.csd = opt_words_find(csd_name, fake ? "null" : "emu", fake ? 4 : 3);
@@ -72,13 +48,18 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     o.quiet = 1;
     o.keep_best = 0;
     o.eval_every = 0;
-    o.schedule_steps = o.steps = 1000000;
-    o.commit_every = 1000000;
+    o.schedule_steps = o.steps = o.commit_every = 1000000;
     if (mode == RUN_MEM)
         o.host_mem = 0;
-    if (!rc && access(tokens, F_OK))
-        rc = write_tokens(b, tokens, err);
-    return rc ? rc : newrun_create(&n, err);
+    if (dir)
+        tokens = file_path(err, "%s.tokens", dir);
+    int rc = tokens ? write_tokens(b, tokens, err) : -ENOMEM;
+    if (!rc)
+        rc = newrun_create(&(struct newrun){.dir = dir, .gpt = b->gpt, .o = &o, .data = tokens,
+                                            .argc = 1, .argv = argv}, err);
+    free(tokens);
+    free(dir);
+    return rc;
 }
 
 /* ---- what run.db has of a step ---- */
@@ -124,66 +105,21 @@ static int part_row(void *ctx, int n, const char **values, const char **names)
     return json_array_append_new(ctx, row) ? -ENOMEM : 0;
 }
 
-static int read_parts(struct session *s, uint64_t first, uint64_t end, json_t *out, struct err *err)
-{
-    char sql[sizeof parts_sql + 64];
-
-    snprintf(sql, sizeof sql, parts_sql, s->gpt.n_layer, (unsigned long long)first,
-             (unsigned long long)end);
-    return runlog_query(s->log, sql, part_row, out, err);
-}
-
 json_t *bench_run_medians(const json_t *steps)
 {
     json_t     *out = json_object(), *step, *value;
-    double      v[BENCH_STEPS];
+    double      v[BENCH_MOST_STEPS];
     const char *key;
     size_t      i, n;
 
     json_object_foreach(json_array_get(steps, 0), key, value) {
         n = 0;
         json_array_foreach(steps, i, step)
-            if (n < BENCH_STEPS)
-                v[n++] = bench_number(step, key);
+            if (n < BENCH_MOST_STEPS)
+                v[n++] = json_num(step, key);
         json_object_set_new(out, key, json_real(bench_median(v, n)));
     }
     return out;
-}
-
-/* ---- going on ---- */
-
-static int run_open(struct session *s, const struct bench *b, const char *folder, uint64_t *next,
-                    struct err *err)
-{
-    char     dir[SESSION_PATH], tokens[SESSION_PATH];
-    uint64_t applied;
-    int      rc = places(b, folder, dir, tokens, err);
-
-    if (!rc)
-        rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
-    s->o.quiet = 1;
-    progress_quiet(1);
-    return rc ? rc : run_position(&s->run, next, &applied, err);
-}
-
-int bench_run_train(const struct bench *b, const char *folder, uint64_t steps, json_t *out,
-                    struct err *err)
-{
-    struct session      s = {0};
-    struct training_end end;
-    uint64_t            next = 0;
-    int                 rc = run_open(&s, b, folder, &next, err);
-
-    if (!rc) {
-        s.o.steps = next + 1 + steps;
-        rc = training_run(&s, &end, err);
-    }
-    if (!rc && end.how == TRAINING_STOPPED)
-        rc = err_set(err, -EINTR, "interrupted");
-    if (!rc)
-        rc = read_parts(&s, next + 1, next + 1 + steps, out, err);
-    session_close(&s);
-    return rc;
 }
 
 /* ---- without the model ---- */
@@ -219,27 +155,16 @@ static void send_grad(struct drive *d, size_t block)
     d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
-/* A layer's records, if its activations are offloaded: as the first ones' are. */
-static size_t records_of(const struct session *s, size_t layer)
+/* Push, or pop, a layer's records, if its activations are offloaded: as the first ones' are. */
+static void pass_records(struct drive *d, size_t layer, int push)
 {
-    return layer >= 1 && layer * s->o.grad_accum <= s->run.acts.n ? s->o.grad_accum : 0;
-}
+    size_t accum = d->s->o.grad_accum, n = layer * accum <= d->s->run.acts.n ? accum : 0;
+    void  *place;
 
-static void push_records(struct drive *d, size_t layer)
-{
-    void *place;
-
-    for (size_t i = 0; i < records_of(d->s, layer) && !d->rc; i++)
-        if (!(d->rc = stream_push(d->st, &place, d->err)))
+    for (size_t i = 0; i < n && layer > 0 && !d->rc; i++)
+        if (push && !(d->rc = stream_push(d->st, &place, d->err)))
             stream_pushed(d->st, d->s->run.acts.bytes, --d->left);
-}
-
-static void pop_records(struct drive *d, size_t layer)
-{
-    void *place;
-
-    for (size_t i = 0; i < records_of(d->s, layer) && !d->rc; i++)
-        if (!(d->rc = stream_pop(d->st, &place, d->err)))
+        else if (!push && !(d->rc = stream_pop(d->st, &place, d->err)))
             stream_popped(d->st);
 }
 
@@ -254,13 +179,13 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
 
     for (size_t b = 0; b <= last; b++) {
         pass_block(&d, b);
-        push_records(&d, b);
+        pass_records(&d, b, 1);
     }
     pass_block(&d, 0);
     send_grad(&d, last);
     for (size_t b = last - 1; b >= 1; b--) {
         pass_block(&d, b);
-        pop_records(&d, b);
+        pass_records(&d, b, 0);
         send_grad(&d, b);
     }
     send_grad(&d, 0);
@@ -270,32 +195,51 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     return d.rc ? d.rc : stream_update(st, &up, err);
 }
 
-int bench_run_drive(const struct bench *b, const char *folder, uint64_t steps, int apart,
-                    json_t *out, struct err *err)
+static int drive(struct session *s, uint64_t next, uint64_t steps, int apart, struct err *err)
 {
-    struct session s = {0};
     struct stream *st = NULL;
     struct budget  plan;
     char           notice[512];
-    uint64_t       next = 0;
-    int            rc = run_open(&s, b, folder, &next, err);
+    int            rc = training_plan(&plan, s, 0, err);
 
     if (!rc)
-        rc = training_plan(&plan, &s, 0, err);
-    if (!rc)
-        rc = run_train(&st, &s.run, notice, sizeof notice, err);
+        rc = run_train(&st, &s->run, notice, sizeof notice, err);
     if (!rc)
         rc = stream_drain(st, err);
     for (uint64_t i = 0; i < 1 + steps && !rc; i++) {
-        rc = drive_step(&s, st, next + i, err);
-        if (!rc && apart)
+        rc = drive_step(s, st, next + i, err);
+        if (!rc && (apart || i == steps))
             rc = stream_drain(st, err);
     }
-    if (!rc)
-        rc = stream_drain(st, err);
     stream_close(st);
+    return rc;
+}
+
+/* ---- going on ---- */
+
+int bench_run(const struct bench *b, const char *folder, enum bench_way way, uint64_t steps,
+              json_t *out, struct err *err)
+{
+    struct session      s = {0};
+    struct training_end end;
+    uint64_t            next = 0, applied;
+    char                sql[sizeof parts_sql + 64];
+    char               *dir = file_path(err, "%s/%s", b->scratch, folder);
+    int                 rc = dir ? session_open(&s, dir, SESSION_WRITE, &say_events, err) : -ENOMEM;
+
+    s.o.quiet = 1;
+    progress_quiet(1);
     if (!rc)
-        rc = read_parts(&s, next + 1, next + 1 + steps, out, err);
+        rc = run_position(&s.run, &next, &applied, err);
+    s.o.steps = next + 1 + steps;
+    if (!rc)
+        rc = way == BENCH_TRAIN ? training_run(&s, &end, err)
+                                : drive(&s, next, steps, way == BENCH_DRIVE_APART, err);
+    snprintf(sql, sizeof sql, parts_sql, s.gpt.n_layer, (unsigned long long)next + 1,
+             (unsigned long long)(next + 1 + steps));
+    if (!rc)
+        rc = runlog_query(s.log, sql, part_row, out, err);
     session_close(&s);
+    free(dir);
     return rc;
 }

@@ -17,25 +17,21 @@
 #include "data/base/round.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { VISIT = 2 }; // measured steps before another run takes its turn
 
-enum way { TRAIN, DRIVE, DRIVE_APART };
-
 static const struct run_kind {
-    const char *name, *folder;
-    int         mem, fake, speculate;
-    enum way    way;
-    const char *what;
+    const char    *name, *folder;
+    int            mem, fake, speculate;
+    enum bench_way way;
+    const char    *what;
 } kinds[] = {
-    {"mem", "mem", 1, 0, 0, TRAIN, "everything in RAM"},
-    {"computing", "computing", 0, 1, 0, TRAIN, "devices that answer at once"},
-    {"moving", "both", 0, 0, 0, DRIVE, "no model: what the stream moves"},
-    {"moving, apart", "both", 0, 0, 0, DRIVE_APART, "the same, updates and the rest in turn"},
-    {"both", "both", 0, 0, 0, TRAIN, "the run as it is"},
-    {"both, --speculate", "speculate", 0, 0, 1, TRAIN, "the run with --speculate"},
+    {"mem", "mem", 1, 0, 0, BENCH_TRAIN, "everything in RAM"},
+    {"computing", "computing", 0, 1, 0, BENCH_TRAIN, "devices that answer at once"},
+    {"moving", "both", 0, 0, 0, BENCH_DRIVE, "no model: what the stream moves"},
+    {"moving, apart", "both", 0, 0, 0, BENCH_DRIVE_APART, "the same, updates and the rest in turn"},
+    {"both", "both", 0, 0, 0, BENCH_TRAIN, "the run as it is"},
+    {"both, --speculate", "speculate", 0, 0, 1, BENCH_TRAIN, "the run with --speculate"},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -52,32 +48,17 @@ static int wanted(const struct bench *b, const struct run_kind *k)
 }
 
 /* Make its run, unless the one before has the same; a plan that does not fit is a note. */
-static int make(struct bench *b, size_t i, json_t *row, struct err *err)
+static int make(struct bench *b, const struct run_kind *k, json_t *row, struct err *err)
 {
-    const struct run_kind *k = &kinds[i];
-    int                    mode = k->mem ? RUN_MEM : b->o->train.mode, rc;
-
-    for (size_t j = 0; j < i; j++)
-        if (!strcmp(kinds[j].folder, k->folder))
-            return 0;
-    rc = bench_run_make(b, k->folder, mode, k->fake, k->speculate, err);
-    if (rc && err->misuse && k->mem) {
-        bench_say(row, "note", err->text);
-        *err = (struct err){0};
+    if (k > kinds && !strcmp(k[-1].folder, k->folder))
         return 0;
-    }
-    return rc;
-}
-
-static int visit(struct bench *b, const struct run_kind *k, json_t *row, struct err *err)
-{
-    json_t *steps = json_object_get(row, "steps");
-
-    if (json_object_get(row, "note"))
-        return 0;
-    if (k->way == TRAIN)
-        return bench_run_train(b, k->folder, VISIT, steps, err);
-    return bench_run_drive(b, k->folder, VISIT, k->way == DRIVE_APART, steps, err);
+    int rc = bench_run_make(b, k->folder, k->mem ? RUN_MEM : b->o->train.mode, k->fake,
+                            k->speculate, err);
+    if (!rc || !err->misuse || !k->mem)
+        return rc;
+    json_object_set_new(row, "note", json_string(err->text));
+    *err = (struct err){0};
+    return 0;
 }
 
 /* FLOPs of a step's forward and backward: products and attention. */
@@ -95,14 +76,14 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     const struct train_opts *o = &b->o->train;
     json_t *medians = bench_run_medians(json_object_get(row, "steps"));
-    double  seconds = bench_number(medians, "seconds"), flops = step_flops(b),
+    double  seconds = json_num(medians, "seconds"), flops = step_flops(b),
            best = bench_engines(b->report, BENCH_BEST, o->dtype);
 
-    if (k->way == DRIVE_APART) // it waits where no step does
+    if (k->way == BENCH_DRIVE_APART) // it waits where no step does
         json_object_del(medians, "seconds");
     json_object_update(row, medians);
     json_decref(medians);
-    if (k->way != TRAIN || !(seconds > 0))
+    if (k->way != BENCH_TRAIN || !(seconds > 0))
         return;
     bench_put(row, "tokens_per_second", (double)(o->batch * o->seq * o->grad_accum) / seconds);
     bench_put(row, "flops_per_second", flops / seconds);
@@ -112,22 +93,24 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 
 static int measure(struct bench *b, json_t *runs, struct err *err)
 {
-    const struct run_kind *used[KINDS];
-    size_t                 n = 0, visits = div_up(b->o->train.steps, VISIT);
-    int                    rc = 0;
+    json_t *row[KINDS] = {NULL}; // NULL: it is not wanted
+    int     rc = 0;
 
     for (size_t i = 0; i < KINDS && !rc; i++)
         if (wanted(b, &kinds[i])) {
-            json_array_append_new(runs, json_pack("{s:s, s:s, s:[]}", "run", kinds[i].name, "what",
-                                                  kinds[i].what, "steps"));
-            used[n++] = &kinds[i];
-            rc = make(b, i, json_array_get(runs, n - 1), err);
+            row[i] = json_pack("{s:s, s:s, s:[]}", "run", kinds[i].name, "what", kinds[i].what,
+                               "steps");
+            json_array_append_new(runs, row[i]);
+            rc = make(b, &kinds[i], row[i], err);
         }
-    for (size_t v = 0; v < visits; v++)
-        for (size_t i = 0; i < n && !rc; i++)
-            rc = visit(b, used[i], json_array_get(runs, i), err);
-    for (size_t i = 0; i < n && !rc; i++)
-        finish(b, used[i], json_array_get(runs, i));
+    for (size_t v = 0; v < div_up(b->o->train.steps, VISIT); v++)
+        for (size_t i = 0; i < KINDS && !rc; i++)
+            if (row[i] && !json_object_get(row[i], "note"))
+                rc = bench_run(b, kinds[i].folder, kinds[i].way, VISIT,
+                               json_object_get(row[i], "steps"), err);
+    for (size_t i = 0; i < KINDS && !rc; i++)
+        if (row[i])
+            finish(b, &kinds[i], row[i]);
     return rc;
 }
 
@@ -148,125 +131,105 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
     const json_t *mem = bench_row(runs, "run", "mem"), *c = computing ? computing : mem;
 
     return (struct bench_figures){
-        .F = bench_number(c, "forward"),
-        .B = bench_number(c, "loss") + bench_number(c, "backward") + bench_number(c, "gradient"),
-        .h = bench_number(c, "head"), .U = bench_number(apart ? apart : mem, "update"),
-        .u0 = bench_number(apart, "u0"), .w0 = bench_number(bench_row(runs, "run", "both"), "w0"),
-        .W = bench_number(apart, "moving"),
+        .F = json_num(c, "forward"),
+        .B = json_num(c, "loss") + json_num(c, "backward") + json_num(c, "gradient"),
+        .h = json_num(c, "head"), .U = json_num(apart ? apart : mem, "update"),
+        .u0 = json_num(apart, "u0"), .w0 = json_num(bench_row(runs, "run", "both"), "w0"),
+        .W = json_num(apart, "moving"),
         .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads,
     };
 }
 
-/* A run against the least time that `formula` gives. */
-static void bound(json_t *bounds, const json_t *runs, const char *run, const char *formula,
-                  double least)
-{
-    double seconds = bench_number(bench_row(runs, "run", run), "seconds");
-
-    if (seconds > 0 && least > 0)
-        json_array_append_new(bounds,
-                              json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "run", run, "bound",
-                                        formula, "bound_seconds", least, "seconds", seconds,
-                                        "ratio", seconds / least, "share", least / seconds));
-}
-
+/* The runs that are there against the least time that each could take. */
 static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_figures *f,
                        double products)
 {
     struct bench_figures none = *f; // of the emulation's arithmetic
 
     none.A = 0;
-    bound(bounds, runs, "mem", "model's FLOPs at the products' rate", products);
-    bound(bounds, runs, "computing", "model's FLOPs at the products' rate", products);
-    bound(bounds, runs, "both", "u0 + max(F, U - u0) + max(B + w0, W)", bench_bound(&none, 0));
-    bound(bounds, runs, "both", "u0 + max(F + A, U - u0) + max(B + w0, W)", bench_bound(f, 0));
-    bound(bounds, runs, "both, --speculate", "max(F + B + w0 + u0, U + W + h)",
-          bench_bound(&none, 1));
-    bound(bounds, runs, "both, --speculate", "max(F + B + A + w0 + u0, U + W + h)",
-          bench_bound(f, 1));
+    const struct { const char *run, *formula; double least; } all[] = {
+        {"mem", "model's FLOPs at the products' rate", products},
+        {"computing", "model's FLOPs at the products' rate", products},
+        {"both", "u0 + max(F, U - u0) + max(B + w0, W)", bench_bound(&none, 0)},
+        {"both", "u0 + max(F + A, U - u0) + max(B + w0, W)", bench_bound(f, 0)},
+        {"both, --speculate", "max(F + B + w0 + u0, U + W + h)", bench_bound(&none, 1)},
+        {"both, --speculate", "max(F + B + A + w0 + u0, U + W + h)", bench_bound(f, 1)},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double seconds = json_num(bench_row(runs, "run", all[i].run), "seconds");
+
+        if (seconds > 0 && all[i].least > 0)
+            json_array_append_new(
+                bounds, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "run", all[i].run, "bound",
+                                  all[i].formula, "bound_seconds", all[i].least, "seconds", seconds,
+                                  "ratio", seconds / all[i].least, "share",
+                                  all[i].least / seconds));
+    }
 }
 
 static int steps_run(struct bench *b, json_t *section, struct err *err)
 {
-    json_t              *runs = json_array(), *bounds = json_array();
-    struct bench_figures f;
-    double best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype), flops = step_flops(b),
+    int     mode = b->o->train.mode;
+    json_t *runs = json_array(), *bounds = json_array();
+    double  best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype), flops = step_flops(b),
            arithmetic = 0;
-    int    rc;
 
-    bench_put(section, "flops", flops);
-    bench_say(section, "flops_are", "6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C "
-                                    "x seq x tokens / 2");
-    bench_put(section, "products_flops_per_second", best);
-    bench_say(section, "mode", train_mode_name((size_t)b->o->train.mode));
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);
-    rc = measure(b, runs, err);
-    if (!rc && b->o->train.mode != RUN_MEM)
+    int rc = measure(b, runs, err);
+    if (!rc && mode != RUN_MEM)
         rc = bench_update_arithmetic(b, &arithmetic, err);
     if (rc)
         return rc;
-    f = figures_of(b, runs, arithmetic);
-    json_object_set_new(section, "figures",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "F", f.F, "B", f.B,
-                                  "h", f.h, "U", f.U, "u0", f.u0, "w0", f.w0, "W", f.W, "A", f.A));
+    struct bench_figures f = figures_of(b, runs, arithmetic);
+    json_t *more = json_pack(
+        "{s:f, s:s, s:f, s:s, s:{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}}", "flops", flops,
+        "flops_are", "6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C x seq x tokens "
+        "/ 2", "products_flops_per_second", best, "mode", train_mode_name((size_t)mode), "figures",
+        "F", f.F, "B", f.B, "h", f.h, "U", f.U, "u0", f.u0, "w0", f.w0, "W", f.W, "A", f.A);
+    json_object_update(section, more);
+    json_decref(more);
     bounds_add(bounds, runs, &f, best > 0 ? flops / best : 0);
     return 0;
 }
 
 /* ---- printing ---- */
 
-static void print_figures(const json_t *figures)
+static void steps_print(const json_t *section)
 {
+    static const struct bench_column runs[] = {
+        {"run", "steps", NULL, 0}, {"seconds", "seconds", "%.3f", 1},
+        {"tokens_per_second", "tokens/s", "%.0f", 1}, {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
+        {"share_of_products", "of products", "%.0f %%", 100}, {"what", "", NULL, 0}, {0}};
+    static const struct bench_column parts[] = {
+        {"run", "seconds", NULL, 0}, {"forward", "forward", "%.3f", 1}, {"loss", "head", "%.3f", 1},
+        {"backward", "backward", "%.3f", 1}, {"gradient", "gradient", "%.3f", 1},
+        {"update", "update", "%.3f", 1}, {"commit", "commits", "%.3f", 1},
+        {"wait_update", "wait: update", "%.3f", 1}, {"wait_read", "read", "%.3f", 1},
+        {"wait_write", "write", "%.3f", 1}, {0}};
+    static const struct bench_column bounds[] = {
+        {"run", "bound", NULL, 0}, {"bound_seconds", "least", "%.3f", 1},
+        {"seconds", "measured", "%.3f", 1}, {"ratio", "ratio", "%.2f", 1},
+        {"share", "share", "%.0f %%", 100}, {"bound", "", NULL, 0}, {0}};
+    const json_t *rows = json_object_get(section, "runs"),
+                 *least = json_object_get(section, "bounds"),
+                 *both = bench_row(least, "run", "both");
+    double share = json_num(bench_row(rows, "run", "mem"), "share_of_products");
     const char *letter;
     json_t     *value;
     int         n = 0;
 
-    printf("\n ");
-    json_object_foreach((json_t *)(uintptr_t)figures, letter, value)
-        printf("%s %s %.3f s", n++ ? "," : "", letter, json_number_value(value));
-    printf("\n");
-}
-
-static void steps_print(const json_t *section)
-{
-    static const struct bench_column runs[] = {{"run", "steps", NULL, 0},
-                                               {"seconds", "seconds", "%.3f", 1},
-                                               {"tokens_per_second", "tokens/s", "%.0f", 1},
-                                               {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
-                                               {"share_of_products", "of products", "%.0f %%", 100},
-                                               {"what", "", NULL, 0},
-                                               {0}};
-    static const struct bench_column parts[] = {{"run", "seconds", NULL, 0},
-                                                {"forward", "forward", "%.3f", 1},
-                                                {"loss", "head", "%.3f", 1},
-                                                {"backward", "backward", "%.3f", 1},
-                                                {"gradient", "gradient", "%.3f", 1},
-                                                {"update", "update", "%.3f", 1},
-                                                {"commit", "commits", "%.3f", 1},
-                                                {"wait_update", "wait: update", "%.3f", 1},
-                                                {"wait_read", "read", "%.3f", 1},
-                                                {"wait_write", "write", "%.3f", 1},
-                                                {0}};
-    static const struct bench_column bounds[] = {{"run", "bound", NULL, 0},
-                                                 {"bound_seconds", "least", "%.3f", 1},
-                                                 {"seconds", "measured", "%.3f", 1},
-                                                 {"ratio", "ratio", "%.2f", 1},
-                                                 {"share", "share", "%.0f %%", 100},
-                                                 {"bound", "", NULL, 0},
-                                                 {0}};
-    const json_t *rows = json_object_get(section, "runs"),
-                 *least = json_object_get(section, "bounds"),
-                 *both = bench_row(least, "run", "both");
-    double share = bench_number(bench_row(rows, "run", "mem"), "share_of_products");
-
-    printf("Steps of %.1f GFLOP: %s\n", 1e-9 * bench_number(section, "flops"),
-           bench_text(section, "flops_are"));
+    printf("Steps of %.1f GFLOP: %s\n", 1e-9 * json_num(section, "flops"),
+           json_str(section, "flops_are"));
     bench_table(rows, runs, "run");
     printf("\n");
     bench_table(rows, parts, NULL);
-    if (strcmp(bench_text(section, "mode"), "mem"))
-        print_figures(json_object_get(section, "figures"));
+    if (strcmp(json_str(section, "mode"), "mem")) {
+        printf("\n ");
+        json_object_foreach(json_object_get(section, "figures"), letter, value)
+            printf("%s %s %.3f s", n++ ? "," : "", letter, json_number_value(value));
+        printf("\n");
+    }
     printf("\n");
     bench_table(least, bounds, NULL);
     if (share > 0)
@@ -275,7 +238,7 @@ static void steps_print(const json_t *section)
                100 * share);
     if (both)
         printf("=> mode %s takes %.2f times what its computing and its bytes take at least\n",
-               bench_text(section, "mode"), bench_number(both, "ratio"));
+               json_str(section, "mode"), json_num(both, "ratio"));
 }
 
-const struct bench_section bench_steps = {"steps", 0, {&bench_products}, steps_run, steps_print};
+const struct bench_section bench_steps = {"steps", 0, BENCH_PRODUCTS, steps_run, steps_print};

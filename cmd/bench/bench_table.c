@@ -1,30 +1,12 @@
-/* bench_table.c: rows of JSON objects as an aligned table: text to the left, numbers to the right.
- */
+/* bench_table.c: rows of JSON objects, and them as an aligned table: text to the left, numbers to
+ * the right. */
 #include "cmd/bench/bench.h"
 
-#include <stdio.h>
-#include <string.h>
-
-double bench_number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-const char *bench_text(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-
-    return s ? s : "";
-}
+#include "data/base/round.h"
 
 void bench_put(json_t *object, const char *key, double value)
 {
     json_object_set_new(object, key, json_real(value));
-}
-
-void bench_say(json_t *object, const char *key, const char *text)
-{
-    json_object_set_new(object, key, json_string(text));
 }
 
 json_t *bench_row(const json_t *rows, const char *key, const char *text)
@@ -33,9 +15,20 @@ json_t *bench_row(const json_t *rows, const char *key, const char *text)
     size_t  i;
 
     json_array_foreach(rows, i, row)
-        if (!strcmp(bench_text(row, key), text))
+        if (!strcmp(json_str(row, key), text))
             return row;
     return NULL;
+}
+
+const json_t *bench_largest(const json_t *rows, const char *key)
+{
+    const json_t *best = NULL, *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+        if (json_num(row, key) > json_num(best, key))
+            best = row;
+    return best;
 }
 
 #pragma GCC diagnostic push
@@ -56,10 +49,8 @@ static const char *cell(char *buf, size_t size, const json_t *row, const struct 
 /* A cell and the two blanks before it; nothing follows the last one of text. */
 static void put(const char *text, int width, const struct bench_column *c)
 {
-    if (c->format)
-        printf("  %*s", width, text);
-    else if (c[1].key)
-        printf("  %-*s", width, text);
+    if (c->format || c[1].key)
+        printf("  %*s", c->format ? width : -width, text);
     else if (*text)
         printf("  %s", text);
 }
@@ -73,10 +64,8 @@ void bench_table(const json_t *rows, const struct bench_column *columns, const c
 
     for (n = 0; columns[n].key && n < MOST_COLUMNS; n++) {
         width[n] = strlen(columns[n].title);
-        json_array_foreach(rows, i, row) {
-            k = strlen(cell(buf, sizeof buf, row, &columns[n]));
-            width[n] = k > width[n] ? k : width[n];
-        }
+        json_array_foreach(rows, i, row)
+            width[n] = size_max(width[n], strlen(cell(buf, sizeof buf, row, &columns[n])));
         put(columns[n].title, (int)width[n], &columns[n]);
     }
     putchar('\n');
@@ -87,5 +76,5 @@ void bench_table(const json_t *rows, const struct bench_column *columns, const c
     }
     json_array_foreach(rows, i, row)
         if (json_object_get(row, "note") && name)
-            printf("  %s: %s\n", bench_text(row, name), bench_text(row, "note"));
+            printf("  %s: %s\n", json_str(row, name), json_str(row, "note"));
 }

@@ -1,28 +1,84 @@
-/* probe.c: an estimate by the design's formula (docs/design.md, A step) from what a child process
- * measures. The child's model has this one's width, heads, words and rows, as many tokens as a few
- * GFLOP allow, and two layers. Scaled are: a layer's computing by its FLOPs, the head's by tokens,
- * the pass over gradients and the updates by parameters, what else crosses the host link by bytes.
- */
-#include "cmd/bench/probe.h"
+/* probe.c: how long a step will take on this machine, for `siTrain plan`: a child process (`siTrain
+ * bench --probe`) measures the parts of a small model's step in a few seconds, and by the design's
+ * formula (docs/design.md, A step) they are made those of the whole.
+ *
+ * The child's model has this one's width, heads, words and rows, as many tokens as a few GFLOP
+ * allow, and two layers. Computing is measured on it with devices that answer at once; what moves,
+ * without a model, on parameters few enough to be written quickly. Scaled are: a layer's computing
+ * by its FLOPs, the head's by tokens, the pass over gradients and the updates by parameters, what
+ * else crosses the host link by bytes. */
+#include "cmd/bench/bench.h"
 
 #include "data/base/round.h"
 #include "kernels/matmul.h"
 #include "offload/devices.h"
 #include "offload/traffic.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-enum { LAYERS = 2, LEAST_TOKENS = 32, TOKENS_STEP = 16 };
+enum { MOST_WIDE = 256, MOST_WORDS = 16384 };             // of what moves
+enum { LAYERS = 2, LEAST_TOKENS = 32, TOKENS_STEP = 16 }; // of both
 
 #define MOST_FLOPS 3e10 // of a measured step
 
-/* ---- what is measured ---- */
+/* ---- the section: what the child measures ---- */
+
+/* The medians of a run's steps, under `name`. */
+static int part_run(struct bench *b, json_t *section, const char *name, int mode, int fake,
+                    json_t **out, struct err *err)
+{
+    json_t *steps = json_array();
+    int     rc = bench_run_make(b, name, mode, fake, 0, err);
+
+    if (!rc)
+        rc = bench_run(b, name, fake || mode == RUN_MEM ? BENCH_TRAIN : BENCH_DRIVE_APART,
+                       b->o->train.steps, steps, err);
+    *out = bench_run_medians(steps);
+    json_object_set_new(section, name, *out);
+    json_decref(steps);
+    return rc;
+}
+
+static int probe_run(struct bench *b, json_t *section, struct err *err)
+{
+    int          mode = b->o->train.mode;
+    struct bench small = *b; // of the same precision and rows, with a few million parameters
+    double       arithmetic = 0;
+    json_t      *row;
+    int rc = part_run(b, section, "computing", mode == RUN_MEM ? RUN_SUO : mode, 1, &row, err);
+
+    small.gpt.n_layer = size_min(b->gpt.n_layer, LAYERS);
+    small.gpt.vocab = size_min(b->gpt.vocab, MOST_WORDS);
+    if (b->gpt.n_embd > MOST_WIDE) {
+        small.gpt.n_embd = MOST_WIDE;
+        small.gpt.n_head = 4;
+    }
+    if (!rc)
+        rc = part_run(&small, section, "moving", mode, 0, &row, err);
+    if (!rc && mode != RUN_MEM)
+        rc = bench_update_arithmetic(&small, &arithmetic, err);
+    bench_put(row, "parameters", (double)gpt_total(&small.gpt));
+    bench_put(row, "block_0", (double)gpt_block_size(&small.gpt, 0));
+    bench_put(row, "arithmetic", arithmetic);
+    return rc;
+}
+
+static void probe_print(const json_t *section)
+{
+    const char *part, *key;
+    json_t     *row, *value;
+
+    printf("Parts of a step, in seconds: computing is this model's, moving that of a small one\n");
+    json_object_foreach((json_t *)(uintptr_t)section, part, row)
+        json_object_foreach(row, key, value)
+            printf("  %-10s %-12s %.6g\n", part, key, json_number_value(value));
+}
+
+const struct bench_section bench_probe = {"probe", 0, 0, probe_run, probe_print};
+
+/* ---- the child's model ---- */
 
 /* FLOPs of one layer for a token in a row of seq. */
 static double layer_flops(const struct gpt_config *g, double seq)
@@ -35,14 +91,13 @@ static double layer_flops(const struct gpt_config *g, double seq)
 /* The model to measure in *g, and its rows. */
 static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const struct session *s)
 {
-    double token, most;
-
     *g = s->gpt;
     g->n_layer = size_min(g->n_layer, LAYERS);
     g->n_labels = 0;
-    token = (double)g->n_layer * layer_flops(g, (double)s->o.seq) +
-            6 * (double)g->vocab * (double)g->n_embd;
-    most = MOST_FLOPS / token;
+    double token = (double)g->n_layer * layer_flops(g, (double)s->o.seq) +
+                   6 * (double)g->vocab * (double)g->n_embd;
+    double most = MOST_FLOPS / token;
+
     *seq = s->o.seq;
     *batch = 1;
     if (most >= (double)s->o.seq)
@@ -55,22 +110,20 @@ static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const str
 
 /* ---- the child ---- */
 
-/* Where a device's file is or will be; a block device is not written for a plan. */
+/* Where a device's file is or will be. */
 static int arg_device(struct bench_args *a, const char *path, struct err *err)
 {
     char       *copy = strdup(path);
     struct stat st;
-    int         there = !stat(path, &st), rc = copy ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int         there = !stat(path, &st);
 
-    if (!rc && there && S_ISBLK(st.st_mode))
-        rc = err_set(err, -ENOTSUP,
-                     "the block device %s is not written for a plan; siTrain bench --device %s "
-                     "measures it, and writes over it",
-                     path, path);
-    if (!rc)
-        bench_arg(a, "--device=%s", there && S_ISDIR(st.st_mode) ? path : dirname(copy));
+    bench_arg(a, "--device=", copy && !(there && S_ISDIR(st.st_mode)) ? dirname(copy) : path);
     free(copy);
-    return rc;
+    return there && S_ISBLK(st.st_mode)
+               ? err_set(err, -ENOTSUP,
+                         "the block device %s is not written for a plan; siTrain bench --device "
+                         "%s measures it, and writes over it", path, path)
+               : 0;
 }
 
 static void args_make(struct bench_args *a, const struct session *s, const struct gpt_config *g,
@@ -78,65 +131,36 @@ static void args_make(struct bench_args *a, const struct session *s, const struc
 {
     const struct train_opts *o = &s->o;
 
-    bench_arg(a, BENCH_SELF);
-    bench_arg(a, "bench");
-    bench_arg(a, "--probe");
-    bench_arg(a, "--json=-");
-    bench_arg(a, "--rounds=2");
-    bench_arg(a, "--steps=3");
-    bench_arg(a, "--dir=%s", dir);
-    bench_arg(a, "--n-layer=%zu", g->n_layer);
-    bench_arg(a, "--n-head=%zu", g->n_head);
-    bench_arg(a, "--n-embd=%zu", g->n_embd);
-    bench_arg(a, "--vocab=%zu", g->vocab);
-    bench_arg(a, "--batch=%zu", batch);
-    bench_arg(a, "--seq=%zu", seq);
-    bench_arg(a, "--threads=%" PRIu64, o->threads);
-    bench_arg(a, "--csd-mem=%" PRIu64, o->csd_mem);
-    bench_arg(a, "--link-bw=%" PRIu64, o->link_bw);
-    bench_arg(a, "--csd-read-bw=%" PRIu64, o->csd_read_bw);
-    bench_arg(a, "--csd-write-bw=%" PRIu64, o->csd_write_bw);
-    bench_arg(a, "--mode=%s", train_mode_name((size_t)o->mode));
-    bench_arg(a, "--disk=%s", disk_name((size_t)o->disk));
-    bench_arg(a, "--dtype=%s", dtype_name((size_t)o->dtype));
-    bench_arg(a, "--blas=%s", matmul_engine_name((enum matmul_engine)o->blas));
-    bench_arg(a, "--optimizer=%s", optim_name((enum optim_kind)o->optimizer));
-    bench_arg(a, "--durability=%s", o->durability == TRAIN_DURABLE_STEP ? "step" : "none");
-    bench_arg(a, "--compress=%.9g", o->compress);
+    bench_words(a, BENCH_SELF " bench --probe --json=- --rounds=2 --steps=3");
+    bench_arg(a, "--dir=", dir);
+    bench_args_model(a, g, batch, seq, o->threads);
+    bench_words(a, "--csd-mem=%" PRIu64 " --link-bw=%" PRIu64 " --csd-read-bw=%" PRIu64
+                " --csd-write-bw=%" PRIu64 " --mode=%s --disk=%s --dtype=%s --blas=%s "
+                "--optimizer=%s --durability=%s --compress=%.9g", o->csd_mem, o->link_bw,
+                o->csd_read_bw, o->csd_write_bw, train_mode_name((size_t)o->mode),
+                disk_name((size_t)o->disk), dtype_name((size_t)o->dtype),
+                matmul_engine_name((enum matmul_engine)o->blas),
+                optim_name((enum optim_kind)o->optimizer),
+                o->durability == TRAIN_DURABLE_STEP ? "step" : "none", o->compress);
     if (!o->device.n)
-        bench_arg(a, "--devices=%" PRIu64, o->devices);
+        bench_words(a, "--devices=%" PRIu64, o->devices);
     // the child's devices are real, but nothing of theirs is used
     if (o->device_in_ram || devices_fake(&s->run))
-        bench_arg(a, "--device-in-ram");
+        bench_words(a, "--device-in-ram");
 }
 
 /* The child would not say why it does not work in a place that the run would be refused in, too. */
 static int places_check(const struct session *s, const char *dir, struct err *err)
 {
     const struct train_opts *o = &s->o;
-    int                      rc = 0;
 
     if (o->mode == RUN_MEM || devices_fake(&s->run))
         return 0;
     if (!o->device.n)
         return devices_place_check(dir, 0, o->device_in_ram, err);
+    int rc = 0;
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = devices_place_check(o->device.item[i], 1, o->device_in_ram, err);
-    return rc;
-}
-
-/* Ctrl-C ends the child, which removes its files; this process ends when it has. */
-static int child_run(json_t **out, struct bench_args *a, struct err *err)
-{
-    sigset_t ends, before;
-    int      rc;
-
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigprocmask(SIG_BLOCK, &ends, &before);
-    rc = bench_self(out, a, NULL, err);
-    sigprocmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
@@ -144,8 +168,8 @@ static int child_run(json_t **out, struct bench_args *a, struct err *err)
 
 static double host_bytes(const struct session *s)
 {
-    struct link_meter     m;
-    double                sum = 0;
+    struct link_meter m;
+    double            sum = 0;
 
     traffic_computed(&m, &s->run);
     for (int k = 0; k < LINK_CLASSES; k++)
@@ -157,40 +181,31 @@ static double host_bytes(const struct session *s)
     return sum;
 }
 
-/* Layers that compute their activations again in backward, as a part of all. */
-static double recomputed(const struct session *s, const struct budget *plan)
-{
-    size_t n = s->gpt.n_layer;
-
-    return n && !plan->record_buffers ? (double)(n - plan->kept) / (double)n : 0;
-}
-
 static void scale(struct probe *p, const json_t *measured, const struct session *s,
                   const struct gpt_config *g, size_t batch, size_t seq, const struct budget *plan)
 {
     const json_t         *c = json_object_get(measured, "computing");
     const json_t         *m = json_object_get(measured, "moving");
     struct bench_figures *f = &p->parts;
+    size_t n = s->gpt.n_layer, again = plan->record_buffers ? 0 : n - plan->kept; // recomputed
     double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum) / (double)(batch * seq);
-    double layers = tokens * (double)s->gpt.n_layer * layer_flops(&s->gpt, (double)s->o.seq) /
+    double layers = tokens * (double)n * layer_flops(&s->gpt, (double)s->o.seq) /
                     ((double)g->n_layer * layer_flops(g, (double)seq));
-    double params = (double)gpt_total(&s->gpt), small = bench_number(m, "parameters");
+    double params = (double)gpt_total(&s->gpt), small = json_num(m, "parameters");
     double head = s->gpt.n_labels ? 0 : tokens, block_0 = (double)gpt_block_size(&s->gpt, 0);
-    double moved = bench_number(m, "moved");
+    double moved = json_num(m, "moved");
 
     p->layers = g->n_layer;
     p->tokens = batch * seq;
-    f->F = layers * bench_number(c, "forward");
-    f->B = layers * bench_number(c, "backward") + recomputed(s, plan) * f->F +
-           head * bench_number(c, "loss") +
-           bench_number(c, "gradient") * params / (double)gpt_total(g);
-    f->h = head * bench_number(c, "loss") +
-           layers * bench_number(c, "backward") / (double)s->gpt.n_layer;
-    f->U = bench_number(m, "update") * params / small;
+    f->F = layers * json_num(c, "forward");
+    f->B = layers * json_num(c, "backward") + (double)again / (double)n * f->F +
+           head * json_num(c, "loss") + json_num(c, "gradient") * params / (double)gpt_total(g);
+    f->h = head * json_num(c, "loss") + layers * json_num(c, "backward") / (double)n;
+    f->U = json_num(m, "update") * params / small;
     f->u0 = f->U * block_0 / params;
-    f->w0 = bench_number(m, "w0") * block_0 / bench_number(m, "block_0");
-    f->W = moved > 0 ? bench_number(m, "moving") * host_bytes(s) / moved : 0;
-    f->A = bench_number(m, "arithmetic") * params / (double)s->o.threads;
+    f->w0 = json_num(m, "w0") * block_0 / json_num(m, "block_0");
+    f->W = moved > 0 ? json_num(m, "moving") * host_bytes(s) / moved : 0;
+    f->A = json_num(m, "arithmetic") * params / (double)s->o.threads;
     if (s->o.csd) // devices that answer at once
         f->U = f->u0 = f->w0 = f->W = f->A = 0;
     p->step = s->o.mode == RUN_MEM ? f->F + f->B + f->U : bench_bound(f, s->o.speculate);
@@ -201,19 +216,23 @@ int probe_step(struct probe *out, const struct session *s, const struct budget *
 {
     struct bench_args a = {0};
     struct gpt_config g;
+    sigset_t          ends, before;
     size_t            batch, seq;
     json_t           *report = NULL;
     int               rc = places_check(s, dir, err);
 
-    *out = (struct probe){ 0 };
     small_of(&g, &batch, &seq, s);
     args_make(&a, s, &g, batch, seq, dir);
     for (size_t i = 0; i < s->o.device.n && s->o.mode != RUN_MEM && !rc; i++)
         rc = arg_device(&a, s->o.device.item[i], err);
-    if (rc)
-        bench_args_free(&a);
-    else
-        rc = child_run(&report, &a, err);
+    // Ctrl-C ends the child, which removes its files; this process ends when it has
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    rc = rc ? rc : bench_child(&report, &a, NULL, err);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    bench_args_free(&a);
     if (!rc)
         scale(out, json_object_get(report, "probe"), s, &g, batch, seq, plan);
     if (!rc && !(out->step > 0))

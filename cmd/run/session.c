@@ -330,6 +330,15 @@ int session_config(struct session *s, struct err *err)
     return 0;
 }
 
+int session_load(struct session *s, struct err *err)
+{
+    int rc = load_config(s, err);
+
+    if (!rc)
+        rc = load_options(s, err);
+    return rc ? rc : session_config(s, err);
+}
+
 /* ---- opening ---- */
 
 int session_is_run(const char *dir)
@@ -378,16 +387,12 @@ static int load(struct session *s, enum session_how how, struct err *err)
     if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (!rc)
-        rc = load_config(s, err);
-    if (!rc)
-        rc = load_options(s, err);
+        rc = session_load(s, err);
     if (!rc && (rc = runlog_get(s->log, "layout", s->layout, sizeof s->layout, err)) == -ENOENT)
         rc = 0;
     if (!rc && (rc = runlog_get(s->log, "spares", spares, sizeof spares, err)) == -ENOENT)
         rc = 0;
-    s->spares = *spares == '1';
-    if (!rc)
-        rc = session_config(s, err);
+    s->spares = s->run.spares = *spares == '1';
     return rc || s->read_only ? rc : clean(s, err);
 }
 

@@ -49,6 +49,9 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
 /* Does rc say that nothing can be written there: read-only, another user's, full? */
 int  session_cannot_write(int rc);
 
+/* Model, options and what follows from them, by the database s->log alone. */
+int  session_load(struct session *s, struct err *err);
+
 /* Derive s->block_params and s->run from s->gpt, s->o, s->id, s->dir and s->log. Used by
  * session_open, and by who makes a run. */
 int  session_config(struct session *s, struct err *err);

@@ -1,11 +1,12 @@
-/* command.c: what all commands do alike: options in, exit code out. */
+/* command.c: what all commands do alike: options in, exit code out; and whether what was printed
+ * arrived, and if not, whether there is anybody who missed it. */
 #include "cmd/say/command.h"
 
 #include "cmd/opt/opt_doc.h"
 #include "cmd/say/progress.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <poll.h>
+#include <unistd.h>
 
 int command_failed(const char *name, const struct err *err)
 {
@@ -31,4 +32,20 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
     }
     free(line.options);
     return code < 0 ? command_failed(cmd->name, &err) : code;
+}
+
+/* SIGPIPE is ignored (main.c), and an earlier write may have seen EPIPE: the pipe is asked. */
+static int reader_gone(void)
+{
+    struct pollfd out = { .fd = STDOUT_FILENO };
+
+    return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
+}
+
+int command_finish(int code)
+{
+    if ((!fflush(stdout) && !ferror(stdout)) || code || reader_gone())
+        return code;
+    perror("siTrain: writing to stdout");
+    return 1;
 }

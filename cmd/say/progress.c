@@ -8,8 +8,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -5,8 +5,6 @@
 #include "cmd/say/stop.h"
 #include "cmd/run/train_opts.h"
 
-#include <stdio.h>
-
 static void say_notice(void *ctx, const char *sentence)
 {
     (void)ctx;

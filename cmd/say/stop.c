@@ -5,12 +5,9 @@
 
 #include "data/base/clock.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 512 };

@@ -19,4 +19,17 @@ int json_write(const json_t *value, const char *path, struct err *err);
  * 0.1), indented by `indent`. */
 int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err);
 
+/* A number or text of an object; where there is none, or it is of another kind: 0 and "". */
+static inline double json_num(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static inline const char *json_str(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
 #endif

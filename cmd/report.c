@@ -3,22 +3,17 @@
  * come from the steps kept whole; traffic from all steps that were applied and not done again,
  * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
  * database is not printed. */
-#include "cmd/report/config.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/run/wear.h"
+#include "cmd/report_config.h"
 #include "cmd/run/session.h"
+#include "cmd/run/settings.h"
+#include "cmd/run/wear.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/db/runlog.h"
-#include "kernels/optim.h"
-#include "model/gpt.h"
 #include "offload/traffic.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct report_opts { const char *run; int json, csv, config; };
 
@@ -47,12 +42,11 @@ static json_t *text_json(const char *text)
 /* A figure, where it looks like one; but a path may, too. */
 static json_t *value_json(const char *name, const char *text)
 {
-    char  *end;
-    double v;
+    char *end;
 
     if (!text)
         return json_null();
-    v = strtod(text, &end);
+    double v = strtod(text, &end);
     if (*end || !*text || !strcmp(name, "path"))
         return text_json(text);
     if (!isfinite(v))
@@ -69,88 +63,27 @@ static int row_json(void *ctx, int n, const char **values, const char **names)
     return json_array_append_new(ctx, row) ? -ENOMEM : 0;
 }
 
-/* ---- values of the report; absent or of another kind: 0 and "" ---- */
-
-static double num(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
-static const char *str(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "";
-}
-
 /* ---- what must have moved ---- */
-
-/* A setting under its own name, as an option, or of the model's config. */
-static int setting(struct runlog *log, const char *name, char *buf, size_t size)
-{
-    static const char *const before[] = { "option.", "config.", "" };
-    char                     key[96];
-
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(key, sizeof key, "%s%s", before[i], name);
-        if (!runlog_get(log, key, buf, size, NULL))
-            return 1;
-    }
-    return 0;
-}
-
-static int setting_number(struct runlog *log, const char *name, size_t *out)
-{
-    char buf[64];
-    int  there = setting(log, name, buf, sizeof buf);
-
-    if (there)
-        *out = (size_t)strtoull(buf, NULL, 10);
-    return there;
-}
 
 /* The traffic of the run's settings. 0 if they are not all there, or no run's. *frames_known:
  * whether the reads of parameters are known, too. */
 static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
 {
-    char                  mode[32], dtype[32], optimizer[32], compress[64] = "0";
-    struct gpt_config     g = { .norm_eps = 1e-5f }; // of no matter here
-    struct run_config     c = { 0 };
-    size_t               *sizes, feedback = 0, in_ram = 0;
-    int                   kind;
+    struct session s = { .log = log };
+    struct err     unsaid = { 0 };
+    int            known = !session_load(&s, &unsaid);
 
-    if (!setting(log, "mode", mode, sizeof mode) || !setting(log, "dtype", dtype, sizeof dtype) ||
-        !setting(log, "optimizer", optimizer, sizeof optimizer) ||
-        !setting_number(log, "n_layer", &g.n_layer) || !setting_number(log, "n_embd", &g.n_embd) ||
-        !setting_number(log, "vocab", &g.vocab) || !setting_number(log, "n_head", &g.n_head) ||
-        !setting_number(log, "n_positions", &g.n_positions))
-        return 0;
-    setting_number(log, "n_labels", &g.n_labels);
-    setting(log, "compress", compress, sizeof compress);
-    kind = optim_parse(optimizer);
-    c.compress = strtod(compress, NULL);
-    if (gpt_check(&g, NULL) || kind < 0 || !(c.compress >= 0 && c.compress <= 1))
-        return 0;
-    sizes = calloc(gpt_blocks(&g), sizeof *sizes);
-    if (!sizes)
-        return 0;
-    for (size_t b = 0; b < gpt_blocks(&g); b++)
-        sizes[b] = gpt_block_size(&g, b);
-    c.mode = !strcmp(mode, "base") ? RUN_BASE : !strcmp(mode, "mem") ? RUN_MEM : RUN_SUO;
-    c.n_blocks = gpt_blocks(&g);
-    c.block_params = sizes;
-    *frames_known = setting_number(log, "frames", &c.frames) || c.mode == RUN_MEM;
-    c.wire_dt = strcmp(dtype, "fp32") ? DT_BF16 : DT_F32;
-    c.optim = (enum optim_kind)kind;
-    c.error_feedback = setting_number(log, "error-feedback", &feedback) && feedback;
-    // read or not: the plan's choice, as the frames
-    c.residual_in_ram = setting_number(log, "residual_in_ram", &in_ram) && in_ram;
-    setting_number(log, "records", &c.acts.n); // none in runs of before
-    setting_number(log, "record_bytes", &c.acts.bytes);
-    setting_number(log, "record_buffers", &c.acts.buffers);
-    traffic_computed(out, &c);
-    free(sizes);
-    return 1;
+    // the plan's choices
+    *frames_known = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
+    settings_scan(log, "%d", &s.run.residual_in_ram, "residual_in_ram");
+    settings_scan(log, "%zu", &s.run.acts.n, "records"); // none in runs of before
+    settings_scan(log, "%zu", &s.run.acts.bytes, "record_bytes");
+    settings_scan(log, "%zu", &s.run.acts.buffers, "record_buffers");
+    if (known)
+        traffic_computed(out, &s.run);
+    s.log = NULL; // the caller's
+    session_close(&s);
+    return known;
 }
 
 static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
@@ -159,8 +92,8 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
     size_t  i;
 
     json_array_foreach(all, i, row)
-        if (!strcmp(str(row, "link"), link) && !strcmp(str(row, "class"), cls) &&
-            !strcmp(str(row, "direction"), dir))
+        if (!strcmp(json_str(row, "link"), link) && !strcmp(json_str(row, "class"), cls) &&
+            !strcmp(json_str(row, "direction"), dir))
             return row;
     row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}",
                     "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0,
@@ -188,7 +121,7 @@ static void add_computed(json_t *all, struct runlog *log)
                     continue;
                 row = traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
                 // activations are by what was asked for last: where steps differ, not in all
-                if (c != CLASS_ACTIVATION || num(row, "least") == num(row, "most"))
+                if (c != CLASS_ACTIVATION || json_num(row, "least") == json_num(row, "most"))
                     json_object_set_new(row, "computed",
                                         json_integer((json_int_t)m.bytes[k][c][d]));
             }
@@ -256,15 +189,16 @@ static const struct section { const char *name; int one; const char *sql; } sect
 
 static int gather_all(json_t *report, struct runlog *log, struct err *err)
 {
-    static const char *const figures[] = { "compress", "endurance" };
-    char                     text[64];
-    int                      rc = 0;
+    char   mode[64];
+    double figure;
+    int    rc = 0;
 
-    if (setting(log, "mode", text, sizeof text))
-        json_object_set_new(report, "mode", text_json(text));
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        if (setting(log, figures[i], text, sizeof text))
-            json_object_set_new(report, figures[i], json_real(strtod(text, NULL)));
+    if (settings_scan(log, "%63[^\n]", mode, "option.mode"))
+        json_object_set_new(report, "mode", text_json(mode));
+    if (settings_scan(log, "%lf", &figure, "option.compress"))
+        json_object_set_new(report, "compress", json_real(figure));
+    if (settings_scan(log, "%lf", &figure, "option.endurance"))
+        json_object_set_new(report, "endurance", json_real(figure));
     for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
         json_t *found = json_array();
 
@@ -285,18 +219,20 @@ static void text_steps(const json_t *report)
     const json_t *s = json_object_get(report, "steps");
     char          rss[32], sent[64] = "";
 
-    if (num(report, "compress") > 0)
+    if (json_num(report, "compress") > 0)
         snprintf(sent, sizeof sent, ", gradients compressed to %g %%",
-                 100 * num(report, "compress"));
-    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", str(report, "mode"),
-           sent, num(s, "steps"), num(s, "skipped"), num(s, "clipped"), num(s, "tokens"));
+                 100 * json_num(report, "compress"));
+    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n",
+           json_str(report, "mode"), sent, json_num(s, "steps"), json_num(s, "skipped"),
+           json_num(s, "clipped"), json_num(s, "tokens"));
     if (json_is_number(json_object_get(s, "last_loss")))
         // run.db counts from 0
-        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", num(s, "first_loss"),
-               num(s, "first") + 1, num(s, "last_loss"), num(s, "last") + 1);
-    if (num(s, "seconds_per_step") > 0)
-        printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", num(s, "seconds_per_step"),
-               num(s, "tokens_per_second"), opt_size_text(rss, sizeof rss, num(s, "peak_rss")));
+        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", json_num(s, "first_loss"),
+               json_num(s, "first") + 1, json_num(s, "last_loss"), json_num(s, "last") + 1);
+    if (json_num(s, "seconds_per_step") > 0)
+        printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", json_num(s, "seconds_per_step"),
+               json_num(s, "tokens_per_second"),
+               opt_size_text(rss, sizeof rss, json_num(s, "peak_rss")));
 }
 
 static void text_breakdown(const json_t *report)
@@ -310,18 +246,18 @@ static void text_breakdown(const json_t *report)
     const json_t *b = json_object_get(report, "breakdown"), *p;
     size_t        i;
 
-    if (num(b, "steps") <= 0)
+    if (json_num(b, "steps") <= 0)
         return;
     printf("\nBreakdown of a step, as the training thread saw it (mean of %.0f steps)\n",
-           num(b, "steps"));
+           json_num(b, "steps"));
     for (i = 0; i < sizeof lines / sizeof *lines; i++)
-        printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], num(b, lines[i][0]),
-               100 * num(b, lines[i][0]) / num(b, "seconds"));
-    printf("  %-36s %10.4f s\n", "step", num(b, "seconds"));
+        printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], json_num(b, lines[i][0]),
+               100 * json_num(b, lines[i][0]) / json_num(b, "seconds"));
+    printf("  %-36s %10.4f s\n", "step", json_num(b, "seconds"));
     printf("\nPhases (devices: mean of all; they run beside the host)\n");
     json_array_foreach(json_object_get(report, "phases"), i, p)
-        printf("  %-8s %-27s %10.4f s %6.1f %%\n", str(p, "where"), str(p, "phase"),
-               num(p, "seconds_per_step"), 100 * num(p, "share"));
+        printf("  %-8s %-27s %10.4f s %6.1f %%\n", json_str(p, "where"), json_str(p, "phase"),
+               json_num(p, "seconds_per_step"), 100 * json_num(p, "share"));
 }
 
 static void text_traffic(const json_t *report)
@@ -338,19 +274,21 @@ static void text_traffic(const json_t *report)
         char computed[32] = "-", note[80] = "";
 
         if (json_object_get(t, "computed"))
-            snprintf(computed, sizeof computed, "%.0f", num(t, "computed"));
-        if (num(t, "least") < num(t, "most"))
-            snprintf(note, sizeof note, "  (%.0f to %.0f)", num(t, "least"), num(t, "most"));
-        printf("  %-9s %-11s %-6s %18.0f %18s %14.0f%s\n", str(t, "link"), str(t, "class"),
-               str(t, "direction"), num(t, "bytes_per_step"), computed,
-               num(t, "padding_bytes_per_step"), note);
+            snprintf(computed, sizeof computed, "%.0f", json_num(t, "computed"));
+        if (json_num(t, "least") < json_num(t, "most"))
+            snprintf(note, sizeof note, "  (%.0f to %.0f)", json_num(t, "least"),
+                     json_num(t, "most"));
+        printf("  %-9s %-11s %-6s %18.0f %18s %14.0f%s\n", json_str(t, "link"),
+               json_str(t, "class"),
+               json_str(t, "direction"), json_num(t, "bytes_per_step"), computed,
+               json_num(t, "padding_bytes_per_step"), note);
     }
 }
 
 static void text_wear(const json_t *report)
 {
-    double        seconds = num(json_object_get(report, "steps"), "seconds_per_step");
-    double        endurance = num(report, "endurance");
+    double        seconds = json_num(json_object_get(report, "steps"), "seconds_per_step");
+    double        endurance = json_num(report, "endurance");
     const json_t *w;
     size_t        i;
     char          day[32];
@@ -359,13 +297,13 @@ static void text_wear(const json_t *report)
         return;
     printf("\nWritten to each device, with padding\n");
     json_array_foreach(json_object_get(report, "written"), i, w) {
-        double bytes = num(w, "bytes_per_step");
+        double bytes = json_num(w, "bytes_per_step");
 
-        printf("  %-3.0f %18.0f bytes a step  %10s a day", num(w, "device"), bytes,
+        printf("  %-3.0f %18.0f bytes a step  %10s a day", json_num(w, "device"), bytes,
                opt_size_text(day, sizeof day, wear_day(bytes, seconds)));
         if (endurance > 0 && bytes > 0)
             printf("  worn out in %.3g years", wear_years(bytes, seconds, endurance));
-        printf("  %s\n", str(w, "path"));
+        printf("  %s\n", json_str(w, "path"));
     }
 }
 
@@ -377,15 +315,15 @@ static void text_rates(const json_t *report)
 
     if (o)
         printf("\nOverlap: devices were busy %.4f s a step, the training thread waited %.4f s for "
-               "them: %.1f %% was hidden\n", num(o, "io_seconds_per_step"),
-               num(o, "wait_seconds_per_step"), 100 * num(o, "hidden"));
+               "them: %.1f %% was hidden\n", json_num(o, "io_seconds_per_step"),
+               json_num(o, "wait_seconds_per_step"), 100 * json_num(o, "hidden"));
     if (!json_array_size(all))
         return;
     printf("\nBandwidth per device, while a transfer of the kind was under way\n");
     json_array_foreach(all, i, r)
-        printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", num(r, "device"), str(r, "link"),
-               str(r, "phase"), str(r, "direction"), num(r, "bytes_per_second") / 1e6,
-               str(r, "path"));
+        printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", json_num(r, "device"),
+               json_str(r, "link"), json_str(r, "phase"), json_str(r, "direction"),
+               json_num(r, "bytes_per_second") / 1e6, json_str(r, "path"));
 }
 
 /* Control characters become question marks: what a stranger put into the database does not speak to
@@ -423,7 +361,7 @@ static void print_text(const json_t *report)
     if (json_array_size(json_object_get(report, "notices")))
         printf("\nNotices\n");
     json_array_foreach(json_object_get(report, "notices"), i, n)
-        printf("  %s  %s\n", str(n, "time"), str(n, "text"));
+        printf("  %s  %s\n", json_str(n, "time"), json_str(n, "text"));
 }
 
 /* ---- CSV ---- */
@@ -440,8 +378,9 @@ static void csv_text(const char *s)
     putchar('"');
 }
 
-static void csv_value(const json_t *v)
+static void csv_line(const char *section, size_t row, const char *field, const json_t *v)
 {
+    printf("%s,%zu,%s,", section, row, field);
     if (json_is_string(v))
         csv_text(json_string_value(v));
     else if (json_is_integer(v))
@@ -451,34 +390,19 @@ static void csv_value(const json_t *v)
     putchar('\n');
 }
 
-static void csv_object(const char *section, size_t row, json_t *o)
-{
-    const char *field;
-    json_t     *v;
-
-    json_object_foreach(o, field, v) {
-        printf("%s,%zu,%s,", section, row, field);
-        csv_value(v);
-    }
-}
-
+/* A section that is one object is its row 0; what is none is a field of the run. */
 static void print_csv(json_t *report)
 {
-    const char *section;
-    json_t     *v, *row;
-    size_t      i;
+    const char *section, *field;
+    json_t     *v, *value;
 
     puts("section,row,field,value");
     json_object_foreach(report, section, v) {
-        if (json_is_object(v)) {
-            csv_object(section, 0, v);
-        } else if (json_is_array(v)) {
-            json_array_foreach(v, i, row)
-                csv_object(section, i, row);
-        } else {
-            printf("run,0,%s,", section);
-            csv_value(v);
-        }
+        for (size_t i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++)
+            json_object_foreach(json_is_array(v) ? json_array_get(v, i) : v, field, value)
+                csv_line(section, i, field, value);
+        if (!json_is_object(v) && !json_is_array(v))
+            csv_line("run", 0, section, v);
     }
 }
 
@@ -487,11 +411,8 @@ static void print_csv(json_t *report)
 static int report_open(struct runlog **log, const char *run, struct err *err)
 {
     char *path = file_path(err, "%s/run.db", run);
-    int   rc;
+    int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
 
-    if (!path)
-        return -ENOMEM;
-    rc = runlog_open(log, path, 1, 0, err);
     if (rc == -ENOENT)
         rc = err_misuse(err, "%s is not a run: there is no %s", run, path);
     free(path);
@@ -503,13 +424,12 @@ static int run(struct opt_line *line, struct err *err)
     struct report_opts *o = line->options;
     struct runlog      *log = NULL;
     json_t             *report = json_object();
-    int                 rc;
-
-    rc = o->json + o->csv + o->config > 1
+    int rc = o->json + o->csv + o->config > 1
              ? err_misuse(err, "--json, --csv and --config exclude each other; give one of them")
              : report_open(&log, o->run, err);
     if (!rc)
-        rc = o->config ? config_print(stdout, log, o->run, err) : gather_all(report, log, err);
+        rc = o->config ? report_config_print(stdout, log, o->run, err)
+                       : gather_all(report, log, err);
     if (!rc && o->json) {
         json_dumpf(report, stdout, JSON_INDENT(2));
         putchar('\n');

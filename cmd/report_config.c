@@ -1,43 +1,24 @@
-/* config.c: what is printed is what the run has now: a resume may have changed its end. Every
- * option of training is written, so that neither another default nor another machine makes other
+/* report_config.c: what is printed is what the run has now: a resume may have changed its end. All
+ * options of training are written, so that neither another default nor another machine makes other
  * bits; left out is what belongs to one command only, and what was not asked for and would be
  * refused or mean something else if it were. */
-#include "cmd/report/config.h"
+#include "cmd/report_config.h"
 
+#include "cmd/cmd.h"
 #include "cmd/opt/opt_file.h"
 #include "cmd/run/recipe.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/train_opts.h"
 #include "kernels/matmul.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-extern const struct opt_command pretrain_command, finetune_command; // cmd/cmd.h
+#include <math.h>
 
 struct printing {
     FILE          *out;
-    struct session s; // its database only
+    struct runlog *log;
     const char    *dir;
     int            classifies, evaluates;
 };
-
-/* The stored text of BEFORE.NAME, malloced; NULL: none. */
-static char *stored_text(struct printing *p, const char *before, const char *name)
-{
-    return settings_get(p->s.log, "%s.%s", before, name);
-}
-
-static int stored_there(struct printing *p, const char *before, const char *name)
-{
-    char *text = stored_text(p, before, name);
-    int   there = text && *text;
-
-    free(text);
-    return there;
-}
 
 /* 4G rather than 4294967296, where that is the same. */
 static void print_size(FILE *out, const char *name, const char *text)
@@ -77,7 +58,7 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
 static int print_stored(struct printing *p, const char *before, const char *key,
                         const struct opt_row *row, struct err *err)
 {
-    char *text = stored_text(p, before, key);
+    char *text = settings_get(p->log, "%s.%s", before, key);
     int   rc = text && *text ? print_text(p, row, text, err) : 0;
 
     free(text);
@@ -90,36 +71,28 @@ static int print_stored(struct printing *p, const char *before, const char *key,
 static int dropout_is_models(struct printing *p)
 {
     static const char *const parts[] = { "drop_embd", "drop_attn", "drop_resid" };
-    char                    *asked = stored_text(p, "option", "dropout");
-    int                      has = 0;
+    double                   asked = 0, part, most = 0;
 
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *text = stored_text(p, "config", parts[i]);
-
-        has |= text && strtod(text, NULL) > 0;
-        free(text);
-    }
-    has &= p->classifies && !(asked && strtod(asked, NULL) > 0);
-    free(asked);
-    return has;
+    settings_scan(p->log, "%lf", &asked, "option.dropout");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (settings_scan(p->log, "%lf", &part, "config.%s", parts[i]))
+            most = fmax(most, part);
+    return p->classifies && most > 0 && !(asked > 0);
 }
 
 /* Without --schedule-steps the horizon is --steps, also another one. */
 static int schedule_ends_with_run(struct printing *p)
 {
-    char *steps = stored_text(p, "option", "steps"),
-         *horizon = stored_text(p, "option", "schedule-steps");
-    int   same = steps && horizon && !strcmp(steps, horizon);
+    uint64_t steps, horizon;
 
-    free(steps);
-    free(horizon);
-    return same;
+    return settings_scan(p->log, "%" SCNu64, &steps, "option.steps") &&
+           settings_scan(p->log, "%" SCNu64, &horizon, "option.schedule-steps") && steps == horizon;
 }
 
 static int is_left_out(struct printing *p, const char *name)
 {
     if (!strcmp(name, "devices"))
-        return stored_there(p, "option", "device");
+        return settings_has(p->log, "option.device");
     if (!strcmp(name, "eval-every") || !strcmp(name, "keep-best"))
         return !p->evaluates;
     if (!strcmp(name, "schedule-steps"))
@@ -130,7 +103,7 @@ static int is_left_out(struct printing *p, const char *name)
 /* auto, or --threads all cores, are written as what they came to. */
 static int print_engine(struct printing *p, const struct opt_row *row, struct err *err)
 {
-    char *engine = settings_get(p->s.log, "engine");
+    char *engine = settings_get(p->log, "engine");
     int   rc = 0;
 
     if (engine)
@@ -156,26 +129,19 @@ static int print_training(struct printing *p, struct err *err)
     return rc;
 }
 
-/* Where the tokens are now, or the text they were made from. */
-static int print_tokens(struct printing *p, const char *what, const struct opt_row *row,
-                        struct err *err)
-{
-    return print_stored(p, what, stored_there(p, what, "text") ? "text" : "path", row, err);
-}
-
 static int print_material(struct printing *p, const struct opt_command *cmd, struct err *err)
 {
     const struct opt_row *row;
     int                   rc = 0;
 
     for (size_t i = 0; (row = opt_row_at(cmd, i, NULL)) && !rc; i++) {
-        if (row->kept != OPT_SOURCE)
-            continue;
-        if (!p->classifies && !strcmp(row->name, "data"))
-            rc = print_tokens(p, "data", row, err);
-        else if (!p->classifies && !strcmp(row->name, "eval-data"))
-            rc = print_tokens(p, "eval", row, err);
-        else
+        const char *tokens = p->classifies ? NULL : !strcmp(row->name, "data") ? "data"
+                             : !strcmp(row->name, "eval-data") ? "eval" : NULL;
+
+        if (row->kept == OPT_SOURCE && tokens) // where they are now, or the text they are from
+            rc = print_stored(p, tokens, settings_has(p->log, "%s.text", tokens) ? "text" : "path",
+                              row, err);
+        else if (row->kept == OPT_SOURCE)
             rc = print_stored(p, "given", row->name, row, err);
     }
     return rc;
@@ -183,7 +149,7 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
 
 static int refuse_unknown(struct printing *p, struct err *err)
 {
-    char *command = settings_get(p->s.log, "command");
+    char *command = settings_get(p->log, "command");
 
     err_set(err, -ENOENT,
             "%s does not keep what it was made from, as runs of this version do; its command line "
@@ -193,29 +159,26 @@ static int refuse_unknown(struct printing *p, struct err *err)
     return -ENOENT;
 }
 
-int config_print(FILE *out, struct runlog *log, const char *dir, struct err *err)
+int report_config_print(FILE *out, struct runlog *log, const char *dir, struct err *err)
 {
-    struct printing           p = { .s = { .log = log }, .dir = dir };
-    const struct opt_command *cmd = &pretrain_command;
-    char                     *task = settings_get(p.s.log, "task"), *text = NULL;
+    struct printing           p = { .log = log, .dir = dir,
+                                    .classifies = settings_has(log, "task"),
+                                    .evaluates = settings_has(log, "given.task") ||
+                                                 settings_has(log, "given.eval-file") ||
+                                                 settings_has(log, "eval.path") };
+    const struct opt_command *cmd = p.classifies ? &finetune_command : &pretrain_command;
+    char                     *text = NULL;
     size_t                    bytes = 0;
-    int                       rc;
 
-    if (task)
-        cmd = &finetune_command;
-    p.classifies = task != NULL;
-    free(task);
-    p.evaluates = stored_there(&p, "given", "task") || stored_there(&p, "given", "eval-file") ||
-                  stored_there(&p, "eval", "path");
-    if (!stored_there(&p, "given", "init") && !stored_there(&p, "given", "model") &&
-        !stored_there(&p, "given", "n-layer"))
+    if (!settings_has(log, "given.init") && !settings_has(log, "given.model") &&
+        !settings_has(log, "given.n-layer"))
         return refuse_unknown(&p, err);
     p.out = open_memstream(&text, &bytes); // a part of it would be another run's
     if (!p.out)
         return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n",
             cmd->name);
-    rc = print_material(&p, cmd, err);
+    int rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
     if (!rc)
         rc = print_training(&p, err);
