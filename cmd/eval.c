@@ -3,10 +3,9 @@
  * model in order. Where a model calls its classes as the task does, but has them in another order,
  * the rows of its head are read in the task's. */
 #include "cmd/cmd.h"
-#include "cmd/run/classes.h"
-#include "cmd/run/columns.h"
 #include "cmd/run/evaluate.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/model_folder.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/train_opts.h"
 #include "cmd/say/say.h"
@@ -210,7 +209,7 @@ static int add_parts(struct evaluation *v, struct err *err)
     int                     rc = 0;
 
     if (!v->r->hf)
-        columns_load(&v->trained, &v->r->run);
+        labelled_columns(&v->trained, &v->r->run);
     v->columns = e->columns.text ? e->columns : v->trained;
     v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
     if (e->eval_file)
@@ -229,12 +228,11 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
 {
     struct file_new scratch = { 0 };
     char            path[64];
-    uint32_t        sum;
     long            pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
     int             rc = scratch_open(&scratch, path, sizeof path, err);
 
-    if (!rc && !(rc = encode_file(&p->rows, v->tok, v->seq, pad, path, &sum, err)))
-        rc = examples_open(out, path, err);
+    if (!rc)
+        rc = encode_file(out, &p->rows, v->tok, v->seq, pad, path, err);
     file_new_abort(&scratch);
     return rc;
 }
@@ -345,7 +343,7 @@ out:
     evaluator_close(&v.by);
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
-        encode_release(&v.part[i].rows);
+        task_names_free(&v.part[i].rows.read);
     task_names_free(&v.trained);
     classes_close(&v.classes);
     return rc;

@@ -4,7 +4,6 @@
 #include "cmd/run/model_folder.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/exports.h"
-#include "cmd/run/labels.h"
 
 struct export_opts {
     const char *run, *dir;
@@ -50,8 +49,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
                                      .endoftext = -1, .watch = &w,
                                      .tokenizer = *r->tokenizer ? r->tokenizer : NULL };
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
-                                          : labels_load(&labels, r->run.log, r->run.dir,
-                                                        r->gpt.n_labels, err);
+                                          : session_labels(&labels, &r->run, err);
 
     x.labels = labels.n ? &labels : NULL;
     if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))

@@ -2,16 +2,15 @@
  * new run is made complete, with its rows tokenised, then opened and trained like any other; what
  * comes after training, results and predictions, is made from the run alone
  * (cmd/run/finetune_results.c), so that it can be made again. */
-#include "cmd/run/classes.h"
+#include "cmd/run/model_folder.h"
 #include "cmd/cmd.h"
-#include "cmd/run/columns.h"
+#include "cmd/run/train_opts.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/newrun.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/finetune_results.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "cmd/run/model_folder.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/memory.h"
@@ -316,7 +315,7 @@ static int make_run(struct opt_line *line, struct err *err)
     if (!rc && m.own && !o->train.quiet)
         say_own(&m);
     for (size_t i = 0; i < m.files; i++)
-        encode_release(&m.file[i]);
+        task_names_free(&m.file[i].read);
     classes_close(&m.classes);
     model_folder_close(&m.init);
     task_own_free(m.own);

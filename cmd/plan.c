@@ -1,12 +1,12 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same
  * functions that the run itself goes by. */
 #include "cmd/cmd.h"
-#include "cmd/run/columns.h"
+#include "cmd/run/train_opts.h"
 #include "cmd/run/encode.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/bench/bench.h"
-#include "cmd/run/training_plan.h"
+#include "cmd/run/training.h"
 #include "cmd/run/wear.h"
 #include "cmd/say/say.h"
 #include "data/task/task.h"
@@ -201,7 +201,7 @@ static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task 
     int           rc = encode_check(&e, dir, file, err);
 
     *n = e.rows;
-    encode_release(&e);
+    task_names_free(&e.read);
     return rc;
 }
 

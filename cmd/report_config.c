@@ -6,7 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opt/opt_file.h"
-#include "cmd/run/recipe.h"
+#include "cmd/run/session.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/train_opts.h"
 #include "kernels/matmul.h"

@@ -4,7 +4,6 @@
 
 #include "cmd/run/newrun.h"
 #include "cmd/run/training.h"
-#include "cmd/run/training_plan.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "data/base/clock.h"

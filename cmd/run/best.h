@@ -23,10 +23,6 @@ int best_beats(const struct best *b, const struct feed_values *v);
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
 /* Name the one that is there, inside the caller's transaction. */
-int best_store(struct best *b, struct session *s, uint64_t step, const struct feed_values *v,
-               struct err *err);
-
-/* RUN/best. */
-void best_path(const struct session *s, char *path, size_t size);
+int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err);
 
 #endif

@@ -59,38 +59,31 @@ int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t
     if (kind != TOKENS_TEXT)
         return check_tokens(path, path, vocab, seq, events, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
-        return err_misuse(err,
-                          "%s is text: --tokenizer DIR is needed (siTrain prepare "
-                          "--train-tokenizer makes one)",
-                          path);
+        return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
+                          "--train-tokenizer makes one)", path);
     rc = tokenizer_open(&tok, tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > vocab)
-        rc = err_misuse(err,
-                        "the tokenizer in %s has %zu ids, more than the model's vocabulary of %zu",
-                        tokenizer, tokenizer_vocab(tok), vocab);
+        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
+                        "%zu", tokenizer, tokenizer_vocab(tok), vocab);
     tokenizer_close(tok);
     return rc;
 }
 
 /* ---- what a run keeps of them ---- */
 
-/* The checksums of a token file, as they are stored; malloced. */
+/* The checksums of a token file, as they are stored; malloced, also after a failure. */
 static int sums_text(char **out, const char *path, const struct events *events, struct err *err)
 {
-    struct tokens *t = NULL;
-    uint32_t      *sums = NULL;
-    size_t         n = 0;
     struct watch   w = work_begin(events, "reading %s", path);
+    struct tokens *t = NULL;
     int            rc = tokens_open(&t, path, err);
+    size_t         n = rc ? 0 : tokens_sums(t);
+    uint32_t      *sums = calloc(n + 1, sizeof *sums);
 
-    *out = NULL;
-    if (!rc) {
-        n = tokens_sums(t);
-        sums = malloc((n + 1) * sizeof *sums);
-        *out = calloc(n + 1, 8);
+    *out = calloc(n + 1, 8);
+    if (!rc)
         rc = sums && *out ? tokens_hash(t, sums, &w, err)
                           : err_set(err, -ENOMEM, "%s: out of memory", path);
-    }
     work_end(events);
     for (size_t i = 0; i < n && !rc; i++)
         snprintf(*out + 8 * i, 9, "%08" PRIx32, sums[i]);
@@ -99,23 +92,22 @@ static int sums_text(char **out, const char *path, const struct events *events, 
     return rc;
 }
 
-static int store_path(struct session *s, const char *what, const char *path, struct err *err)
+/* Where a token file is, and its checksums: `known` where they must be these, else -ENOENT. */
+static int store(struct session *s, const char *what, const char *path, const char *known,
+                 struct err *err)
 {
     size_t n = strlen(s->dir);
     int    inside = !strncmp(path, s->dir, n) && path[n] == '/';
+    char  *sums;
+    int    rc = sums_text(&sums, path, s->events, err);
 
-    return settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
-}
-
-static int store(struct session *s, const char *what, const char *path, struct err *err)
-{
-    char *sums;
-    int   rc = sums_text(&sums, path, s->events, err);
-
+    if (known && (rc || strcmp(sums, known)))
+        rc = -ENOENT;
     if (!rc)
         rc = settings_set(s->log, err, "%s.sums=%s", what, sums);
     free(sums);
-    return rc ? rc : store_path(s, what, path, err);
+    return rc ? rc
+              : settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
 }
 
 /* A text's tokens go into RUN. */
@@ -133,57 +125,40 @@ static int add_text(struct session *s, const char *what, const char *path, const
     if (!rc)
         rc = tokenise_files(tok, &path, 1, out, &count, s->events, err);
     tokenizer_close(tok);
-    if (!rc)
-        rc = settings_set(s->log, err, "%s.text=%s", what, path);
-    if (!rc)
-        rc = check_tokens(out, named, s->gpt.vocab, s->o.seq, s->events, err);
-    return rc ? rc : store(s, what, out, err);
+    if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
+        (rc = check_tokens(out, named, s->gpt.vocab, s->o.seq, s->events, err)))
+        return rc;
+    return store(s, what, out, NULL, err);
 }
 
 int corpus_add(struct session *s, const char *what, const char *path, struct err *err)
 {
-    char             dir[SESSION_PATH + 16], *full = NULL;
     enum tokens_kind kind;
-    int              rc;
+    char            *full = realpath(path, NULL);
+    int              rc = full ? tokenise_detect(path, &kind, s->events, err)
+                               : err_set(err, -errno, "%s: %s", path, strerror(errno));
 
-    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
-    rc = corpus_check(path, dir, s->gpt.vocab, s->o.seq, s->events, err);
     if (!rc)
-        rc = tokenise_detect(path, &kind, s->events, err);
-    if (!rc && !(full = realpath(path, NULL)))
-        rc = err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (!rc)
-        rc = kind == TOKENS_TEXT ? add_text(s, what, full, path, err) : store(s, what, full, err);
+        rc = kind == TOKENS_TEXT ? add_text(s, what, full, path, err)
+                                 : store(s, what, full, NULL, err);
     free(full);
     return rc;
 }
 
-/* The same tokens are at another path now? Then that is stored. */
-static int find_again(struct session *s, const char *what, const char *path, struct err *err)
-{
-    char      *sums = NULL, *known = settings_get(s->log, "%s.sums", what);
-    struct err ignored;
-    int        same = known && !sums_text(&sums, path, s->events, &ignored) && !strcmp(sums, known);
-
-    free(known);
-    free(sums);
-    return same ? store_path(s, what, path, err) : -ENOENT;
-}
-
 int corpus_resume(struct session *s, const char *what, const char *path, struct err *err)
 {
-    char *have, *text, *full;
+    char *have = settings_get(s->log, "%s.path", what), *full = path ? realpath(path, NULL) : NULL,
+         *text = settings_get(s->log, "%s.text", what), tokenizer[SESSION_PATH + 16],
+         *sums = settings_get(s->log, "%s.sums", what);
     int   rc = 0;
 
-    if (!path)
-        return 0;
-    have = settings_get(s->log, "%s.path", what);
-    text = settings_get(s->log, "%s.text", what);
-    full = realpath(path, NULL);
-    if (!have) {
-        rc = corpus_add(s, what, path, err);
-    } else if (!full || (strcmp(full, have) && (!text || strcmp(full, text)))) {
-        rc = full && !text ? find_again(s, what, full, err) : -ENOENT;
+    if (path && !have) { // taken as by a new run
+        snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
+        rc = corpus_check(path, tokenizer, s->gpt.vocab, s->o.seq, s->events, err);
+        if (!rc)
+            rc = corpus_add(s, what, path, err);
+    } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
+        rc = full && !text && sums ? store(s, what, full, sums, err) : -ENOENT;
         if (rc == -ENOENT)
             rc = err_misuse(err,
                             "--%s %s: this run has %s and a resume keeps it: leave the option out, "
@@ -192,6 +167,7 @@ int corpus_resume(struct session *s, const char *what, const char *path, struct 
     }
     free(have);
     free(text);
+    free(sums);
     free(full);
     return rc;
 }
@@ -200,7 +176,7 @@ static int expect_sums(struct session *s, const char *what, struct tokens *t, st
 {
     char     *text = settings_get(s->log, "%s.sums", what);
     size_t    n = text ? strlen(text) / 8 : 0;
-    uint32_t *sums = malloc((n + 1) * sizeof *sums);
+    uint32_t *sums = calloc(n + 1, sizeof *sums);
     int       rc;
 
     for (size_t i = 0; sums && i < n; i++)
@@ -215,17 +191,16 @@ static int expect_sums(struct session *s, const char *what, struct tokens *t, st
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err)
 {
     char path[2 * SESSION_PATH], *name = settings_get(s->log, "%s.path", what);
-    int  rc, inside = name && *name != '/';
+    int  rc;
 
     *out = NULL;
     if (!name)
         return 0;
-    snprintf(path, sizeof path, "%s%s%s", inside ? s->dir : "", inside ? "/" : "", name);
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
+             name);
     free(name);
     rc = tokens_open(out, path, err);
-    if (!rc)
-        rc = expect_sums(s, what, *out, err);
-    if (rc) {
+    if (!rc && (rc = expect_sums(s, what, *out, err))) {
         tokens_close(*out);
         *out = NULL;
     }

@@ -1,8 +1,6 @@
 /* encode.c: rows of a task to ids. */
 #include "cmd/run/encode.h"
 
-#include "data/task/examples.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -36,15 +34,11 @@ static int read_rows(const struct encode *e, task_row_fn row, void *ctx, struct 
                           err);
 }
 
-/* Counts the rows of a file. */
-struct checking { struct encode *e; struct watch watch; };
-
 static int check_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    struct checking *c = ctx;
-    struct encode   *e = c->e;
-    struct example   x;
-    int              rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
+    struct encode *e = ctx;
+    struct example x;
+    int            rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
 
     e->rows++;
     e->pairs |= row->text2 != NULL;
@@ -52,25 +46,19 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     e->words[1] |= row->text2 && !task_number(row->text2, NULL);
     if (!rc)
         rc = row_label(e, row, &x, err);
-    return rc ? rc : watch_look(&c->watch, e->rows, 0, err);
+    return rc ? rc : watch_look(&e->watch, e->rows, 0, err);
 }
 
 int encode_check(struct encode *e, const char *dir, const char *file, struct err *err)
 {
-    struct checking c = { .e = e };
     int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file), rc;
 
     if (n >= (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", file);
-    c.watch = work_begin(e->events, "reading %s", e->path);
-    rc = read_rows(e, check_row, &c, err);
+    e->watch = work_begin(e->events, "reading %s", e->path);
+    rc = read_rows(e, check_row, e, err);
     work_end(e->events);
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
-}
-
-void encode_release(struct encode *e)
-{
-    task_names_free(&e->read);
 }
 
 void encode_notice(const struct encode *e, int text, char *out, size_t size)
@@ -88,52 +76,42 @@ void encode_notice(const struct encode *e, int text, char *out, size_t size)
                                 : "the text");
 }
 
-/* What is left of a row after the cut, without padding at its end; at least one id. */
-static size_t kept_ids(const struct encode_run *w)
-{
-    size_t n = w->ids.n < w->max_seq ? w->ids.n : w->max_seq;
-
-    while (n > 1 && w->ids.ids[n - 1] == w->pad)
-        n--;
-    return n;
-}
-
 static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    static const char between[] = "<|endoftext|>"; // one id
-    struct encode_run  *w = ctx;
-    struct example    x;
-    int               rc = row_label(w->e, row, &x, err);
+    static const char  between[] = "<|endoftext|>"; // one id
+    struct encode_run *w = ctx;
+    const char *const  parts[] = { row->text1, row->text2 ? between : NULL, row->text2 };
+    struct example     x;
+    size_t             n;
+    int                rc = row_label(w->e, row, &x, err);
 
     w->ids.n = 0;
+    for (int i = 0; i < 3 && parts[i] && !rc; i++)
+        rc = tokenizer_encode(w->tok, parts[i], strlen(parts[i]), &w->ids, err);
+    // the cut, without padding at its end; at least one id
+    for (n = w->ids.n < w->max_seq ? w->ids.n : w->max_seq; n > 1 && w->ids.ids[n - 1] == w->pad;)
+        n--;
     if (!rc)
-        rc = tokenizer_encode(w->tok, row->text1, strlen(row->text1), &w->ids, err);
-    if (!rc && row->text2) {
-        rc = tokenizer_encode(w->tok, between, strlen(between), &w->ids, err);
-        if (!rc)
-            rc = tokenizer_encode(w->tok, row->text2, strlen(row->text2), &w->ids, err);
-    }
-    if (!rc)
-        rc = examples_new_add(&w->out, w->ids.ids, kept_ids(w), &x, err);
+        rc = examples_new_add(&w->out, w->ids.ids, n, &x, err);
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 
-int encode_file(const struct encode *e, struct tokenizer *tok, size_t max_seq, long pad,
-                const char *out, uint32_t *sum, struct err *err)
+int encode_file(struct examples **out, const struct encode *e, struct tokenizer *tok,
+                size_t max_seq, long pad, const char *path, struct err *err)
 {
     struct encode_run w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
-    int               rc = examples_new_open(&w.out, out, err);
+    int               rc = examples_new_open(&w.out, path, err);
 
+    *out = NULL;
     if (rc)
         return rc;
     w.watch = work_begin(e->events, "tokenising %s", e->path);
     rc = read_rows(e, encode_row, &w, err);
     work_end(e->events);
-    if (rc)
-        examples_new_abort(&w.out);
-    else
-        rc = examples_new_commit(&w.out, err);
     token_buf_free(&w.ids);
-    *sum = w.out.h.crc;
-    return rc;
+    if (!rc)
+        rc = examples_new_commit(&w.out, err);
+    else
+        examples_new_abort(&w.out);
+    return rc ? rc : examples_open(out, path, err);
 }

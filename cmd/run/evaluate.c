@@ -12,48 +12,43 @@
 struct rows {
     const struct evaluator *e;
     struct tokens          *data;
-    int32_t                *row; // (seq + 1)
+    int32_t                *ids; // (batch * seq + 1)
     uint64_t                rows;
 };
 
 /* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets
  * that do not count. */
-static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *batch, struct err *err)
+static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, struct err *err)
 {
     const struct rows      *f = ctx;
     const struct evaluator *e = f->e;
     uint64_t                first = (pass * e->grad_accum + micro) * e->batch;
-    int32_t                *x = batch->x, *y = batch->y;
+    uint64_t                left = first < f->rows ? f->rows - first : 0;
+    size_t                  n = (left < e->batch ? (size_t)left : e->batch) * e->seq;
+    size_t                  rest = (e->batch * e->seq - n) * sizeof *b->x;
+    int rc = n ? tokens_read(f->data, first * e->seq, n + 1, e->vocab, f->ids, err) : 0;
 
-    for (size_t b = 0; b < e->batch; b++, x += e->seq, y += e->seq) {
-        int rc;
-
-        if (first + b >= f->rows) {
-            memset(x, 0, e->seq * sizeof *x);
-            memset(y, 0xff, e->seq * sizeof *y); // -1
-            continue;
-        }
-        rc = tokens_read(f->data, (first + b) * e->seq, e->seq + 1, e->vocab, f->row, err);
-        if (rc)
-            return rc;
-        memcpy(x, f->row, e->seq * sizeof *x);
-        memcpy(y, f->row + 1, e->seq * sizeof *y);
-    }
+    if (rc)
+        return rc;
+    memcpy(b->x, f->ids, n * sizeof *b->x);
+    memcpy(b->y, f->ids + 1, n * sizeof *b->y);
+    memset(b->x + n, 0, rest);
+    memset(b->y + n, 0xff, rest); // -1
     return 0;
 }
 
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err)
 {
-    struct rows f = { e, data, malloc((e->seq + 1) * sizeof *f.row),
+    struct rows f = { e, data, malloc((e->batch * e->seq + 1) * sizeof *f.ids),
                       data->count ? (data->count - 1) / e->seq : 0 };
     struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
     struct watch        w;
     int                 rc = 0;
 
-    if (!f.row)
-        return err_set(err, -ENOMEM, "out of memory for a row of %zu tokens", e->seq);
+    if (!f.ids)
+        return err_set(err, -ENOMEM, "out of memory for rows of %zu tokens", e->seq);
     if (!f.rows)
         rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", data->path,
                         (unsigned long long)data->count, e->seq, e->seq + 1);
@@ -70,7 +65,7 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
     work_end(e->events);
     *loss = sum.tokens ? sum.loss_sum / (double)sum.tokens : 0;
     *tokens = sum.tokens;
-    free(f.row);
+    free(f.ids);
     return rc;
 }
 
@@ -111,9 +106,7 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
 void predictions_free(struct predictions *p)
 {
     free(p->classes);
-    free(p->labels);
     free(p->values);
-    free(p->truth);
     *p = (struct predictions){ 0 };
 }
 
@@ -155,33 +148,6 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
     return rc;
 }
 
-/* The logits of a pass, (micros, batch, n_labels), of rows from `first` on. */
-static void take_logits(struct predictions *out, const float *logits, size_t first, size_t rows,
-                        size_t n_labels)
-{
-    for (size_t i = 0; i < rows; i++) {
-        if (out->classes)
-            out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
-        else
-            out->values[first + i] = logits[i];
-    }
-}
-
-static int predictions_open(struct predictions *p, size_t n, size_t n_labels, struct err *err)
-{
-    *p = (struct predictions){ .n = n };
-    if (n_labels > 1) {
-        p->classes = calloc(n, sizeof *p->classes);
-        p->labels = calloc(n, sizeof *p->labels);
-    } else {
-        p->values = calloc(n, sizeof *p->values);
-        p->truth = calloc(n, sizeof *p->truth);
-    }
-    return (p->classes && p->labels) || (p->values && p->truth)
-               ? 0
-               : err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
-}
-
 int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
                      uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
 {
@@ -189,22 +155,30 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t
     struct batch_source source = { predicting_batch, &p };
     struct eval_result  sum = { 0 };
     struct watch        w;
-    size_t              per_pass = e->batch * e->grad_accum;
+    size_t              n = x->h.rows, per_pass = e->batch * e->grad_accum;
     float              *logits = malloc(per_pass * n_labels * sizeof *logits);
-    int                 rc = predictions_open(out, x->h.rows, n_labels, err);
+    int                 rc = 0;
 
-    if (!rc && !logits)
-        rc = err_set(err, -ENOMEM, "out of memory for the logits of %zu rows", per_pass);
+    *out = (struct predictions){ .n = n };
+    if (n_labels > 1 && (out->classes = calloc(2 * n, sizeof *out->classes)))
+        out->labels = out->classes + n;
+    if (n_labels == 1 && (out->values = calloc(2 * n, sizeof *out->values)))
+        out->truth = out->values + n;
+    if (!logits || (!out->classes && !out->values))
+        rc = err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
     w = work_begin(e->events, "evaluating");
-    for (size_t first = 0, pass = 0; !rc && first < out->n; first += per_pass, pass++) {
-        size_t left = out->n - first, rows = left < per_pass ? left : per_pass;
+    for (size_t first = 0, pass = 0; !rc && first < n; first += per_pass, pass++) {
+        size_t left = n - first, rows = left < per_pass ? left : per_pass;
 
-        rc = watch_look(&w, first, out->n, err);
+        rc = watch_look(&w, first, n, err);
         if (!rc)
             rc = eval_step(e->trainer, step, &source, pass, (rows + e->batch - 1) / e->batch,
                            logits, &sum, err);
-        if (!rc)
-            take_logits(out, logits, first, rows, n_labels);
+        for (size_t i = 0; i < rows && !rc; i++) // (micros, batch, n_labels)
+            if (out->classes)
+                out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
+            else
+                out->values[first + i] = logits[i];
     }
     work_end(e->events);
     *loss_sum = sum.loss_sum;

@@ -26,10 +26,10 @@ struct evaluator {
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err);
 
-/* What a model says of each row, and what is true: classes and their labels, or a regressor's
- * values and theirs; the others are NULL. */
+/* What a model says of each row, and what is true, behind it: classes and their labels, or a
+ * regressor's values and theirs; the others are NULL. */
 struct predictions {
-    int32_t *classes, *labels;
+    int32_t *classes, *labels; // (n), of one (2 n)
     float   *values, *truth;
     size_t   n;
 };

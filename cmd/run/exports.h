@@ -27,10 +27,8 @@ int         exports_look(struct exported *e, struct runlog *log, const char *dir
 const char *exports_state_text(enum export_state state); // behind a name: "", ": damaged", ...
 
 /* Add to a sentence about damaged states what is whole: the newest export that is, or that there is
- * none. */
+ * none. log NULL: run.db says nothing any more. */
 void exports_say(struct runlog *log, const char *dir, const struct events *events,
                  struct err *err);
-/* The same where run.db says nothing any more. */
-void exports_say_best(const char *dir, const struct events *events, struct err *err);
 
 #endif

@@ -30,19 +30,19 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
     (void)n, (void)names;
     e->found = 1;
     for (size_t i = 0; i < TASK_SPLITS; i++) {
-        const char *suffix = i ? e->task->suffix[i] : "";
-        double      value = values[1] ? strtod(values[1], NULL) : (double)NAN;
-        char        name[64];
+        const struct task *t = e->task;
+        const char        *suffix = i ? t->suffix[i] : "";
+        char               name[64];
 
         if (i && (!suffix || !*suffix))
             continue;
-        snprintf(name, sizeof name, "loss%s", suffix);
-        if (!strcmp(values[0], name))
-            e->eval[i].loss = value;
-        for (size_t k = 0; k < e->task->n_metrics; k++) {
-            snprintf(name, sizeof name, "%s%s", metric_names[e->task->metric[k]], suffix);
+        for (size_t k = 0; k <= t->n_metrics; k++) {
+            int loss = k == t->n_metrics;
+
+            snprintf(name, sizeof name, "%s%s", loss ? "loss" : metric_names[t->metric[k]], suffix);
             if (!strcmp(values[0], name))
-                e->eval[i].metric[k] = value;
+                *(loss ? &e->eval[i].loss : &e->eval[i].metric[k]) =
+                    values[1] ? strtod(values[1], NULL) : (double)NAN;
         }
     }
     return 0;
@@ -74,24 +74,18 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
     return rc;
 }
 
-static double get_seconds(struct session *s, const char *name)
-{
-    double v = 0;
-
-    settings_scan(s->log, "%lf", &v, "%s.seconds", name);
-    return v;
-}
-
 /* steps: that are done; a resume may have named an earlier end. */
 static int write_results(struct finetune_results *out, struct session *s, uint64_t steps,
                          const struct best *best, struct err *err)
 {
     const struct task *task = &out->labelled.task;
     const struct gpt_config *g = &s->gpt;
-    double   seconds[TASK_SPLITS] = { get_seconds(s, "dev"), get_seconds(s, "dev_mm") };
+    double   seconds[TASK_SPLITS] = { 0 };
     uint64_t rows = labelled_rows(s, "train");
     int      rc;
 
+    for (size_t i = 0; i < TASK_SPLITS; i++)
+        settings_scan(s->log, "%lf", &seconds[i], "%s.seconds", dev_names[i]);
     out->step = best->any ? best->step : steps - 1;
     out->results = (struct results){
         .task = task,
@@ -120,20 +114,13 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
 
 enum { RESULTS_PATH = SESSION_PATH + 64 };
 
-/* The file of the predictions of this split. */
-static void predictions_path(char *path, const struct finetune_results *o, size_t split)
+/* The file of the predictions of this split. Is it there? */
+static int predictions_path(char *path, const struct finetune_results *o, size_t split)
 {
     char name[48];
 
     results_predictions_name(name, sizeof name, &o->labelled.task, split);
     snprintf(path, RESULTS_PATH, "%s/%s", o->dir, name);
-}
-
-static int predictions_there(const struct finetune_results *o, size_t split)
-{
-    char path[RESULTS_PATH];
-
-    predictions_path(path, o, split);
     return access(path, F_OK) == 0;
 }
 
@@ -141,6 +128,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                            struct err *err)
 {
     struct best best = { 0 };
+    char        path[RESULTS_PATH];
     int         rc = labelled_load(&out->labelled, s, err);
 
     if (!rc && s->o.keep_best)
@@ -148,19 +136,16 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     if (rc)
         return rc;
     snprintf(out->dir, sizeof out->dir, "%s", s->dir);
-    snprintf(out->model, sizeof out->model, "%s", s->dir);
-    if (best.any)
-        best_path(s, out->model, sizeof out->model);
+    snprintf(out->model, sizeof out->model, "%s%s", s->dir, best.any ? "/best" : "");
     out->read = (struct read_opts){ .seq = s->o.seq, .batch = s->o.batch, .dtype = s->o.dtype,
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
                                     .threads = s->o.threads };
     out->events = s->events;
     out->gpt = s->gpt;
     out->test_rows = labelled_most_rows(s, "test");
-    for (size_t i = 0; i < TASK_SPLITS; i++) {
+    for (size_t i = 0; i < TASK_SPLITS; i++)
         out->test[i] = settings_scan(s->log, "%" SCNx32, &out->sum[i], "%s.sum", test_names[i]) &&
-                       (before < s->o.steps || !predictions_there(out, i));
-    }
+                       (before < s->o.steps || !predictions_path(path, out, i));
     return write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
 }
 

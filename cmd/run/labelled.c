@@ -1,7 +1,6 @@
 /* labelled.c: the task and the examples of a run, stored and found again. */
 #include "cmd/run/labelled.h"
 
-#include "cmd/run/labels.h"
 #include "cmd/run/settings.h"
 
 #include <errno.h>
@@ -12,13 +11,44 @@
 
 enum { USUAL_SEQ = 128 };
 
-/* One's own labels are what the run calls its classes. */
-static int load_custom(struct labelled *l, struct session *s, struct err *err)
+static int add_file(struct session *s, const struct encode *e, struct tokenizer *tok,
+                    struct err *err)
 {
-    int rc = labels_load(&l->labels, s->log, s->dir, s->gpt.n_labels, err);
+    struct examples *made = NULL;
+    char             path[SESSION_PATH + 32];
+    int              rc;
 
-    l->task = task_custom((const char *const *)l->labels.name, s->gpt.n_labels);
+    snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
+    rc = encode_file(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
+    if (!rc)
+        rc = settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
+                          made->h.crc, e->name, e->rows);
+    examples_close(made);
+    return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
+}
+
+int labelled_add(struct session *s, const struct encode *e, size_t n, uint64_t epochs,
+                 struct tokenizer *tok, struct err *err)
+{
+    const struct task_names *c = &e->read;
+    int rc = settings_set(s->log, err, "task=%s\nepochs=%" PRIu64, e->task->name, epochs);
+
+    if (!rc && c->text)
+        rc = settings_set(s->log, err, "column.text=%s", c->text);
+    if (!rc && c->pair)
+        rc = settings_set(s->log, err, "column.pair=%s", c->pair);
+    if (!rc && c->label)
+        rc = settings_set(s->log, err, "column.label=%s", c->label);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = add_file(s, &e[i], tok, err);
     return rc;
+}
+
+void labelled_columns(struct task_names *out, const struct session *s)
+{
+    *out = (struct task_names){ .text = settings_get(s->log, "column.text"),
+                                .pair = settings_get(s->log, "column.pair"),
+                                .label = settings_get(s->log, "column.label") };
 }
 
 int labelled_load(struct labelled *l, struct session *s, struct err *err)
@@ -28,13 +58,15 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
     int                rc = 0;
 
     *l = (struct labelled){ 0 };
-    if (known)
+    if (known) {
         l->task = *known;
-    else if (name && !strcmp(name, "custom"))
-        rc = load_custom(l, s, err);
-    else
+    } else if (name && !strcmp(name, "custom")) { // its labels are what the run calls its classes
+        rc = session_labels(&l->labels, s, err);
+        l->task = task_custom((const char *const *)l->labels.name, s->gpt.n_labels);
+    } else {
         rc = err_set(err, -EBADMSG, "%s/run.db has the task %s, which is not known", s->dir,
                      name ? name : "of no name");
+    }
     if (!rc && l->task.n_labels != s->gpt.n_labels)
         rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir,
                      l->task.name, l->task.n_labels, s->gpt.n_labels);
@@ -46,15 +78,6 @@ void labelled_release(struct labelled *l)
 {
     hf_labels_free(&l->labels);
     *l = (struct labelled){ 0 };
-}
-
-int labelled_store(struct session *s, const struct encode *e, uint32_t sum, struct err *err)
-{
-    int rc = settings_set(s->log, err, "%s.sum=%08" PRIx32, e->name, sum);
-
-    if (!rc)
-        rc = settings_set(s->log, err, "%s.rows=%" PRIu64, e->name, e->rows);
-    return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
 }
 
 int labelled_open_file(struct examples **out, const char *path, uint32_t sum,

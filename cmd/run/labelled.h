@@ -5,7 +5,6 @@
 
 #include "cmd/run/encode.h"
 #include "cmd/run/session.h"
-#include "data/task/examples.h"
 #include "data/task/task.h"
 #include "model/hf.h"
 
@@ -14,11 +13,17 @@ struct labelled {
     struct hf_labels labels; // of one's own: what task.labels points into
 };
 
+/* Into a run that is being made: the task, and what these n checked files (the training rows first)
+ * are made of, as RUN/NAME.ex. */
+int  labelled_add(struct session *s, const struct encode *e, size_t n, uint64_t epochs,
+                  struct tokenizer *tok, struct err *err);
+
 int  labelled_load(struct labelled *l, struct session *s, struct err *err);
 void labelled_release(struct labelled *l); // accepts the zero state
 
-/* sum: of the examples made of e, which was checked. */
-int labelled_store(struct session *s, const struct encode *e, uint32_t sum, struct err *err);
+/* The columns that the training file of one's own was read from; all NULL where nothing was stored.
+ * The caller's to task_names_free. */
+void labelled_columns(struct task_names *out, const struct session *s);
 
 /* RUN/NAME.ex, which must be what was stored; *out NULL where nothing was. */
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);

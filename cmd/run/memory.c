@@ -21,9 +21,7 @@ enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
 
 uint64_t memory_baseline(void)
 {
-    // a second plan of the same process must not count what the first one's command has opened
-    // since
-    static uint64_t first;
+    static uint64_t first; // a second plan does not count what the first one's command has opened
 
     if (!first)
         first = rss_now();
@@ -59,9 +57,8 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) // as many as there can be
-        cfg.acts = (struct run_acts){ .n = r->model.gpt.n_layer * r->model.grad_accum,
-                                            .bytes = b->record_buffer,
-                                            .buffers = 3 };
+        cfg.acts = (struct run_acts){ r->model.gpt.n_layer * r->model.grad_accum, b->record_buffer,
+                                      3 };
     rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
@@ -79,21 +76,8 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
         b->residual_ends = m.residual_ends;
         b->residual_layer = m.residual_layer;
     }
-    if (cfg.mode == RUN_BASE)
-        b->host_update = m.arenas;
-    else
-        b->arenas = m.arenas;
+    *(cfg.mode == RUN_BASE ? &b->host_update : &b->arenas) = m.arenas;
     return 0;
-}
-
-static void reading_bytes(struct budget_request *b, const struct memory_request *r)
-{
-    const struct gpt_config *g = &r->model.gpt;
-    uint64_t                 wire = dtype_bytes(r->model.dtype);
-
-    b->fixed_streams =
-        wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) + r->source_bytes;
-    b->layer_frame = wire * gpt_block_size(g, 1);
 }
 
 static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
@@ -109,32 +93,34 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
                                 .record_optional = r->model.offload == ACTS_AUTO,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0,
                                 .keep = r->keep };
+    const struct gpt_config *g = &r->model.gpt;
+    uint64_t              wire = dtype_bytes(r->model.dtype);
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
     b.process = round_up(memory_baseline(), PROCESS_STEP_MIB * MIB) + PROCESS_GROWTH_MIB * MIB;
-    if (r->run)
+    if (r->run) {
         rc = training_bytes(&b, r, err);
-    else
-        reading_bytes(&b, r);
+    } else {
+        b.layer_frame = wire * gpt_block_size(g, 1);
+        b.fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) +
+                          r->source_bytes;
+    }
     if (!rc)
         rc = products_bytes(&b.products, r, err);
     b.predictions = predictions_bytes(r->rows, r->model.gpt.n_labels);
     if (!rc)
         rc = budget_plan(out, &b, err);
-    if (!rc && r->run) {
-        r->run->frames = out->frames;
-        r->run->grad_buffers = out->grad_buffers;
-        r->run->residual_in_ram = out->residual_in_ram;
-        r->run->acts = (struct run_acts){ 0 };
-        if (out->record_buffers)
-            r->run->acts = (struct run_acts){
-                .n = (r->model.gpt.n_layer - out->kept) * r->model.grad_accum,
-                .bytes = acts.record,
-                .buffers = out->record_buffers,
-            };
-    }
-    return rc;
+    if (rc || !r->run)
+        return rc;
+    r->run->frames = out->frames;
+    r->run->grad_buffers = out->grad_buffers;
+    r->run->residual_in_ram = out->residual_in_ram;
+    r->run->acts = (struct run_acts){ 0 };
+    if (out->record_buffers)
+        r->run->acts = (struct run_acts){ (g->n_layer - out->kept) * r->model.grad_accum,
+                                          acts.record, out->record_buffers };
+    return 0;
 }
 
 /* ---- what would fit ---- */

@@ -13,28 +13,39 @@
 
 enum { OWN_POSITIONS = 1024 };
 
-static void pick_own(struct gpt_config *gpt, const struct model_opts *m, uint64_t seq)
+/* Exactly one way to say which model. */
+static int check_opts(const struct model_opts *o, struct err *err)
 {
-    *gpt = (struct gpt_config){ .n_layer = m->n_layer, .n_head = m->n_head, .n_embd = m->n_embd,
-                                .n_positions = seq ? seq : OWN_POSITIONS, .norm_eps = 1e-5f };
+    int sizes = o->n_layer || o->n_head || o->n_embd, ways = !!o->init + !!o->model + sizes;
+
+    if (!ways)
+        return err_misuse(err, "which model? give --init HFDIR, or --model NAME, or --n-layer, "
+                          "--n-head and --n-embd");
+    if (ways > 1)
+        return err_misuse(err, "%s both say which model; give one of them",
+                          o->init && o->model ? "--init and --model"
+                          : o->init           ? "--init and --n-layer, --n-head, --n-embd"
+                                              : "--model and --n-layer, --n-head, --n-embd");
+    if (sizes && !(o->n_layer && o->n_head && o->n_embd))
+        return err_misuse(err, "%s is missing; a model of your own needs --n-layer, --n-head and "
+                          "--n-embd", !o->n_layer  ? "--n-layer"
+                                      : !o->n_head ? "--n-head"
+                                                   : "--n-embd");
+    if (o->vocab && o->init)
+        return err_misuse(err, "--vocab %llu and --init disagree: the folder says how large the "
+                          "vocabulary is", (unsigned long long)o->vocab);
+    return 0;
 }
 
-static int pick_vocab(struct gpt_config *gpt, const char *tokenizer, const struct model_opts *m,
+static int pick_vocab(struct gpt_config *gpt, const char *tokenizer, uint64_t vocab,
                       struct err *err)
 {
     struct tokenizer *tok = NULL;
-    int               rc = 0;
+    int               rc = tokenizer && !vocab ? tokenizer_open(&tok, tokenizer, err) : 0;
 
-    if (m->vocab) {
-        gpt->vocab = m->vocab;
-        return 0;
-    }
-    if (tokenizer)
-        rc = tokenizer_open(&tok, tokenizer, err);
     if (tok)
-        gpt->vocab = tokenizer_vocab(tok);
-    else if (!gpt->vocab)
-        gpt->vocab = 50257;
+        vocab = tokenizer_vocab(tok);
+    gpt->vocab = vocab ? vocab : gpt->vocab ? gpt->vocab : 50257;
     tokenizer_close(tok);
     return rc;
 }
@@ -42,25 +53,25 @@ static int pick_vocab(struct gpt_config *gpt, const char *tokenizer, const struc
 int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err)
 {
-    int rc = model_opts_check(m, err);
+    int rc = check_opts(m, err);
 
+    if (!rc && *tokenizer)
+        rc = tokenise_expect(*tokenizer, err);
     if (rc)
         return rc;
-    if (*tokenizer && !tokenise_has_files(*tokenizer))
-        return err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and "
-                          "merges.txt, is expected", *tokenizer);
     if (m->init && session_is_run(m->init))
-        rc = err_misuse(err,
-                        "--init %s is a run: siTrain export %s HFDIR makes a folder to begin with",
-                        m->init, m->init);
+        rc = err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to begin "
+                        "with", m->init, m->init);
     else if (m->init)
         rc = hf_config(gpt, m->init, err);
     else if (!m->model)
-        pick_own(gpt, m, o->seq);
+        *gpt = (struct gpt_config){ .n_layer = m->n_layer, .n_head = m->n_head,
+                                    .n_embd = m->n_embd, .norm_eps = 1e-5f,
+                                    .n_positions = o->seq ? o->seq : OWN_POSITIONS };
     else if (gpt_preset(gpt, m->model))
         rc = opt_words_refuse("model", m->model, gpt_preset_name, err);
     if (!rc && !m->init)
-        rc = pick_vocab(gpt, *tokenizer, m, err);
+        rc = pick_vocab(gpt, *tokenizer, m->vocab, err);
     if (!rc)
         rc = gpt_check(gpt, err);
     if (rc)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int open_hf(struct model_folder *r, const char *path, struct err *err)
 {
@@ -18,21 +19,21 @@ static int open_hf(struct model_folder *r, const char *path, struct err *err)
     work_end(r->events);
     if (rc)
         return rc;
-    r->gpt = *hf_gpt(r->hf);
     r->source = hf_source(r->hf);
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
-    return 0;
+    r->run.gpt = *hf_gpt(r->hf);
+    return session_config(&r->run, err);
 }
 
 static int open_masters(struct model_folder *r, struct err *err)
 {
-    struct watch w = work_begin(r->run.events, "checking %s", r->run.dir);
+    struct watch w = work_begin(r->events, "checking %s", r->run.dir);
     int          rc;
 
     r->run.run.watch = &w;
     rc = run_reader(&r->masters, &r->source, &r->run.run, err);
     r->run.run.watch = NULL;
-    work_end(r->run.events);
+    work_end(r->events);
     return rc;
 }
 
@@ -43,7 +44,6 @@ static int open_run(struct model_folder *r, const char *path, const char *disk, 
 
     if (rc)
         return rc;
-    r->gpt = r->run.gpt;
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
     if (disk)
         r->run.run.disk = disk;
@@ -53,11 +53,8 @@ static int open_run(struct model_folder *r, const char *path, const char *disk, 
     if (r->run.run.mode != RUN_MEM)
         r->bytes = m.arenas / r->run.run.n_devices; // a slot at a time goes through a buffer
     rc = open_masters(r, err);
-    if (rc == -EBUSY) { // a step is half done
-        rc = session_recover(&r->run, err);
-        if (!rc)
-            rc = open_masters(r, err);
-    }
+    if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // a step was half done
+        rc = open_masters(r, err);
     return session_explain(&r->run, rc, err);
 }
 
@@ -74,22 +71,15 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);
     else
-        rc = err_misuse(err,
-                        "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
-                        "config.json)%s",
-                        path, hf_hub_hint(path, hint));
-    if (rc)
-        return rc;
+        rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
+                        "config.json)%s", path, hf_hub_hint(path, hint));
+    r->gpt = r->run.gpt;
+    r->block_params = r->run.block_params;
     r->finite = (struct finite){ r->source, &r->gpt, path };
     r->source = finite_source(&r->finite);
     if (!tokenise_has_files(r->tokenizer))
         *r->tokenizer = '\0';
-    r->block_params = malloc(gpt_blocks(&r->gpt) * sizeof *r->block_params);
-    if (!r->block_params)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
-    for (size_t b = 0; b < gpt_blocks(&r->gpt); b++)
-        r->block_params[b] = gpt_block_size(&r->gpt, b);
-    return 0;
+    return rc;
 }
 
 void model_folder_close(struct model_folder *r)
@@ -97,7 +87,6 @@ void model_folder_close(struct model_folder *r)
     run_reader_close(r->masters);
     hf_close(r->hf);
     session_close(&r->run);
-    free(r->block_params);
     memset(r, 0, sizeof *r);
 }
 
@@ -159,4 +148,89 @@ void evaluator_close(struct evaluator *e)
     trainer_close(e->trainer);
     stream_close(e->stream);
     *e = (struct evaluator){ 0 };
+}
+
+/* ---- classes ---- */
+
+static void own_order(struct classes *c)
+{
+    for (size_t i = 0; i < c->gpt->n_labels; i++)
+        c->place[i] = i;
+}
+
+int classes_open(struct classes *c, const struct model_folder *r, const char *path, struct err *err)
+{
+    *c = (struct classes){ .gpt = &r->gpt, .body = r->source };
+    c->place = calloc(r->gpt.n_labels + 1, sizeof *c->place);
+    if (!c->place)
+        return err_set(err, -ENOMEM, "out of memory");
+    own_order(c);
+    return r->hf ? hf_labels(&c->names, path, err)
+                 : session_labels(&c->names, &r->run, err);
+}
+
+void classes_close(struct classes *c)
+{
+    hf_labels_free(&c->names);
+    free(c->place);
+    *c = (struct classes){ 0 };
+}
+
+int classes_named(const struct classes *c)
+{
+    for (size_t i = 0; i < c->names.n; i++) {
+        char plain[32];
+
+        snprintf(plain, sizeof plain, "LABEL_%zu", i);
+        if (strcmp(plain, c->names.name[i]))
+            return 1;
+    }
+    return 0;
+}
+
+int classes_match(struct classes *c, const char *const *names, size_t n)
+{
+    size_t found = 0, k;
+
+    if (!names || n != c->gpt->n_labels || n != c->names.n)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        for (k = 0; k < n && strcasecmp(names[i], c->names.name[k]); k++)
+            ;
+        c->place[i] = k;
+        found += k < n;
+    }
+    if (found < n)
+        own_order(c);
+    return found == n;
+}
+
+static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *out,
+                        struct err *err)
+{
+    const struct classes    *c = ctx;
+    const struct gpt_config *g = c->gpt;
+    size_t                   head = block == g->n_layer + 1 ? gpt_offset(g, GPT_SCORE_W) : SIZE_MAX;
+    int                      rc = 0;
+
+    while (n > 0 && !rc) {
+        size_t from = first, part = first < head && n > head - first ? head - first : n;
+
+        if (first >= head) {
+            size_t row = (first - head) / g->n_embd, col = (first - head) % g->n_embd;
+
+            from = head + c->place[row] * g->n_embd + col;
+            part = g->n_embd - col < n ? g->n_embd - col : n;
+        }
+        rc = c->body.read(c->body.ctx, block, from, part, out, err);
+        first += part;
+        out += part;
+        n -= part;
+    }
+    return rc;
+}
+
+struct params_source classes_source(const struct classes *c)
+{
+    return (struct params_source){ read_ordered, (struct classes *)(uintptr_t)c };
 }

@@ -15,11 +15,11 @@ struct model_folder {
     struct finite        finite;                       // behind it
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
     uint64_t             bytes;                        // that the source itself holds
-    size_t              *block_params;
+    const size_t        *block_params;                 // (gpt_blocks): run's
     const struct events *events;
+    struct session       run; // open, or of a folder: what follows from its gpt alone
     // the one or the other
     struct hf           *hf;
-    struct session       run;
     struct run_reader   *masters;
 };
 
@@ -47,5 +47,30 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
 int  model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                             const struct read_opts *o, uint64_t rows, struct err *err);
 void evaluator_close(struct evaluator *e); // accepts the zero state
+
+/* The classes of a model that has a head, and the rows of the head in an order that is wanted:
+ * another model's, which calls its classes by the same names. */
+struct classes {
+    struct hf_labels         names; // of the model's own classes, in its order
+    size_t                  *place; // (n_labels): the row of the head that is class i
+    const struct gpt_config *gpt;   // the model's
+    struct params_source     body;
+};
+
+/* In the model's own order until classes_match. path: what r was opened with; r stays open as long
+ * as c. Closed by classes_close also after a failure. */
+int  classes_open(struct classes *c, const struct model_folder *r, const char *path,
+                  struct err *err);
+void classes_close(struct classes *c); // accepts the zero state
+
+/* Does the model name its classes, or are they LABEL_0, LABEL_1...? */
+int classes_named(const struct classes *c);
+
+/* Take them in the order of `names`, one for each: 1 if the model has all of these names (case does
+ * not matter), else 0 and they stay in its own order. */
+int classes_match(struct classes *c, const char *const *names, size_t n);
+
+/* The model's parameters with the head's rows in that order. Borrows c. */
+struct params_source classes_source(const struct classes *c);
 
 #endif

@@ -6,10 +6,10 @@
 #include "data/base/file.h"
 #include "offload/devices.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,26 +18,18 @@
 
 /* ---- may they be used? ---- */
 
-/* A name that creation gives (run.lock, run.db.new..., data.bin..., eval.bin..., train.ex...,
- * tokenizer, dev0, image0, ...). */
+/* A name that creation gives. */
 static int is_ours(const char *name)
 {
-    static const char *const exact[] = { ".", "..", "run.lock", "tokenizer" };
-    static const char *const begins[] = { "run.db.new", "data.bin",  "eval.bin", "train.ex",
-                                          "dev.ex",     "dev_mm.ex", "test.ex",  "test_mm.ex" };
-    static const char *const numbered[] = { "dev", "image" };
+    static const char *const ours[] = { ".",          "..",         "run.lock",    "tokenizer",
+                                        "run.db.new*", "data.bin*", "eval.bin*",   "train.ex*",
+                                        "dev.ex*",    "dev_mm.ex*", "test.ex*",    "test_mm.ex*",
+                                        "dev[0-9]*",  "image[0-9]*" };
+    size_t i = 0, n = sizeof ours / sizeof *ours;
 
-    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
-        if (!strcmp(name, exact[i]))
-            return 1;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (!strncmp(name, begins[i], strlen(begins[i])))
-            return 1;
-    for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++)
-        if (!strncmp(name, numbered[i], strlen(numbered[i])) &&
-            isdigit((unsigned char)name[strlen(numbered[i])]))
-            return 1;
-    return 0;
+    while (i < n && fnmatch(ours[i], name, 0))
+        i++;
+    return i < n;
 }
 
 /* Remove what creation made in dir, the lock file (which is held) left out. */
@@ -107,34 +99,35 @@ static int check_device(const char *path, struct err *err)
                       strerror(errno));
 }
 
-/* Is this one named before, and no folder? */
+/* Is device i named before, and no folder? */
 static int is_twice(const struct opt_strings *devices, size_t i)
 {
+    const char *name = devices->item[i];
     struct stat st;
     size_t      j = 0;
 
-    while (j < i && strcmp(devices->item[j], devices->item[i]))
+    while (strcmp(devices->item[j], name))
         j++;
-    return j < i && !(stat(devices->item[i], &st) == 0 && S_ISDIR(st.st_mode));
+    return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
 }
 
 /* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images
  * of it. */
 static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
 {
-    int  stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
+    int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
                  !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
-    int  rc = stored && !o->device.n ? devices_place_check(dir, 0, o->device_in_ram, err) : 0;
+    int rc = stored && !o->device.n ? devices_place_check(dir, 0, o->device_in_ram, err) : 0;
 
     for (size_t i = 0; i < o->device.n && !rc; i++) {
-        rc = check_device(o->device.item[i], err);
+        const char *name = o->device.item[i];
+
+        rc = check_device(name, err);
         if (!rc && is_twice(&o->device, i))
-            rc = err_misuse(err,
-                            "--device %s was given twice: a file or a drive holds one device, a "
-                            "folder any number",
-                            o->device.item[i]);
+            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, "
+                            "a folder any number", name);
         if (!rc && stored)
-            rc = devices_place_check(o->device.item[i], 1, o->device_in_ram, err);
+            rc = devices_place_check(name, 1, o->device_in_ram, err);
     }
     return rc;
 }
@@ -163,11 +156,8 @@ int newplace_keep(struct session *s, struct err *err)
                        from, wal);
     if (rename(from, to))
         return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
-    rc = file_sync_dir(s->dir, err);
-    if (!rc)
-        rc = file_sync_parent(s->dir, err); // RUN itself
-    if (rc) // what it names will be removed
-        unlink(to);
+    if ((rc = file_sync_dir(s->dir, err)) || (rc = file_sync_parent(s->dir, err))) // RUN itself
+        unlink(to); // what it names will be removed
     return rc;
 }
 
@@ -198,51 +188,40 @@ static void clear_device(const char *device, const char *id, size_t i)
     close(fd);
 }
 
-/* Those of the maker of s->log, which is dead. */
-static void clear_devices(struct session *s)
+/* run.db.new is there: if its maker is alive, the folder is taken; else it is cleared, and the
+ * devices that the maker had. */
+static int clear_dead(const char *dir, const char *path, struct err *err)
 {
-    char *id = settings_get(s->log, "id"), *devices = settings_get(s->log, "option.device"),
-         *rest = devices;
+    struct runlog *log = NULL;
+    struct err     dead;
+    int            rc = runlog_open(&log, path, 0, 0, &dead);
+    char          *id = rc ? NULL : settings_get(log, "id"),
+                  *devices = rc ? NULL : settings_get(log, "option.device"), *rest = devices;
 
     for (size_t i = 0; id && rest && *rest; i++)
         clear_device(strsep(&rest, "\n"), id, i);
     free(id);
     free(devices);
-}
-
-/* run.db.new is there: if its maker is alive, the folder is taken; else it is cleared. */
-static int clear_dead(struct session *s, const char *path, struct err *err)
-{
-    struct err dead;
-    int        rc = runlog_open(&s->log, path, 0, 0, &dead);
-
-    if (!rc)
-        clear_devices(s);
-    runlog_close(s->log);
-    s->log = NULL;
+    runlog_close(log);
     if (rc == -EBUSY)
         return err_set(err, rc, "%s", dead.text);
-    clear_folder(s->dir, 1);
+    clear_folder(dir, 1);
     return 0;
 }
 
 int newplace_claim(struct newplace *p, struct session *s, const char *dir, struct err *err)
 {
-    char  path[SESSION_PATH + 16], *full;
-    int   rc = 0;
+    char path[SESSION_PATH + 16];
+    int  rc = 0;
 
     p->made = mkdir(dir, 0777) == 0;
     if (!p->made && errno != EEXIST)
         return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
-    full = realpath(dir, NULL);
-    if (!full)
+    if (!realpath(dir, s->dir))
         return err_set(err, -errno, "%s: %s", dir, strerror(errno));
-    if (snprintf(s->dir, sizeof s->dir, "%s", full) >= (int)sizeof s->dir)
-        rc = err_set(err, -ENAMETOOLONG, "%s: the path is too long", dir);
-    free(full);
     snprintf(path, sizeof path, "%s/run.db.new", s->dir);
-    if (!rc && access(path, F_OK) == 0)
-        rc = clear_dead(s, path, err);
+    if (access(path, F_OK) == 0)
+        rc = clear_dead(s->dir, path, err);
     if (!rc)
         rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
     p->claimed = !rc;

@@ -3,10 +3,17 @@
 #define CMD_RUN_NEWRUN_H
 
 #include "cmd/run/encode.h"
-#include "cmd/run/recipe.h"
 #include "cmd/run/session.h"
 
 enum { NEWRUN_NOTICES = 3 };
+
+/* What makes the run again (`report --config`). Options of training are kept as option.NAME, as
+ * they are now; of the others, which say what it was made from, those that were given are kept as
+ * given.NAME, paths in full. The zero state: nobody asks for it again. */
+struct recipe {
+    const struct opt_line *line;
+    const char            *init; // a folder to begin with that is no option of the line's, or NULL
+};
 
 struct newrun {
     const char              *dir;
@@ -28,7 +35,7 @@ struct newrun {
     uint64_t                epochs;
     const char             *notice[NEWRUN_NOTICES]; // told, and kept in run.db; NULL, "": none
 
-    // how it was asked for, for `report --config`; may all be missing
+    // how it was asked for; may all be missing
     struct recipe recipe;
     int           argc;
     char        **argv;

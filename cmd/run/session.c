@@ -6,6 +6,8 @@
 #include "cmd/run/exports.h"
 #include "cmd/run/settings.h"
 #include "data/base/file.h"
+#include "data/base/json.h"
+#include "model/hf.h"
 #include "offload/devices.h"
 #include "offload/reshard.h"
 
@@ -67,59 +69,117 @@ static int load_config(struct session *s, struct err *err)
     return gpt_check(&s->gpt, err);
 }
 
+int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err)
+{
+    json_t *list = json_array();
+    char   *text = NULL;
+    int     rc = 0;
+
+    for (size_t i = 0; i < labels->n && !rc; i++)
+        rc = json_array_append_new(list, json_string(labels->name[i]));
+    if (!rc)
+        text = json_dumps(list, JSON_COMPACT);
+    rc = text ? settings_set(s->log, err, "config.labels=%s", text)
+              : err_set(err, -EINVAL, "the labels' names cannot be stored: they must be UTF-8");
+    free(text);
+    json_decref(list);
+    return rc;
+}
+
+int session_labels(struct hf_labels *out, const struct session *s, struct err *err)
+{
+    char       *text = settings_get(s->log, "config.labels"), what[SESSION_PATH + 32];
+    json_t     *list = NULL;
+    size_t      n = s->gpt.n_labels;
+    const char *name;
+    int         rc;
+
+    *out = (struct hf_labels){ 0 };
+    if (!text) // a language model's, or nobody named them
+        return 0;
+    snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
+    rc = json_parse(&list, text, strlen(text), what, err);
+    if (!rc && json_array_size(list) != n)
+        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what,
+                     json_array_size(list), n);
+    if (!rc && !(out->name = calloc(n + 1, sizeof *out->name)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", what);
+    for (; !rc && out->n < n; out->n++) {
+        name = json_string_value(json_array_get(list, out->n));
+        if (!name || !(out->name[out->n] = strdup(name)))
+            rc = err_set(err, -EBADMSG, "%s: label %zu has no name", what, out->n);
+    }
+    if (rc)
+        hf_labels_free(out);
+    json_decref(list);
+    free(text);
+    return rc;
+}
+
 /* ---- options ---- */
 
-struct store_ctx { struct session *s; struct err *err; };
-
-/* Paths of devices are kept absolute: a resume may start elsewhere. */
-static char *absolute_lines(const char *text)
+/* As it is stored, malloced. Paths of devices, a line each, are kept absolute: a resume may start
+ * elsewhere. */
+static char *stored_text(const struct opt_row *row, const char *text)
 {
-    char       *cwd = getcwd(NULL, 0), *out = NULL, *at;
-    size_t      lines = 1;
+    char  *copy = strdup(text), *rest = copy, *cwd, *line, *out = NULL;
+    size_t size;
+    FILE  *f;
 
-    for (const char *p = text; *p; p++)
-        lines += *p == '\n';
-    if (cwd)
-        out = malloc(strlen(text) + lines * (strlen(cwd) + 2) + 1);
-    for (at = out; out;) {
-        size_t n = strcspn(text, "\n");
+    if (row->type != OPT_PATHS)
+        return copy;
+    cwd = getcwd(NULL, 0);
+    f = copy && cwd ? open_memstream(&out, &size) : NULL;
+    while (f && (line = strsep(&rest, "\n"))) {
+        int relative = *line && *line != '/';
 
-        if (n && *text != '/')
-            at += sprintf(at, "%s/", cwd);
-        memcpy(at, text, n + 1);
-        at += n;
-        if (!text[n])
-            break;
-        at++;
-        text += n + 1;
+        fprintf(f, "%s%s%s%s", relative ? cwd : "", relative ? "/" : "", line, rest ? "\n" : "");
     }
+    if (f)
+        fclose(f);
     free(cwd);
+    free(copy);
     return out;
 }
 
-/* An option as it is stored: a path in full. */
+/* Stores those of them that say where the devices are, or all. */
+struct storing { struct session *s; int places; struct err *err; };
+
 static int store_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
-    struct store_ctx *c = ctx;
-    char key[80], *lines = row->type == OPT_PATHS ? absolute_lines(text) : strdup(text);
-    int               rc;
+    struct storing *c = ctx;
+    char           *stored;
+    int             rc;
 
     (void)given;
-    snprintf(key, sizeof key, "option.%s", row->name);
-    rc = lines ? runlog_set(c->s->log, key, lines, c->err)
-               : err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
-    free(lines);
+    if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
+        strcmp(row->name, "csd-mem"))
+        return 0;
+    stored = stored_text(row, text);
+    rc = stored ? settings_set(c->s->log, c->err, "option.%s=%s", row->name, stored) : -ENOMEM;
+    free(stored);
     return rc;
+}
+
+static int store_options(struct session *s, int places, struct err *err)
+{
+    struct storing  c = { s, places, err };
+    struct opt_line line = train_opts_line(&s->o);
+    int             rc = opt_each(&line, store_option, &c);
+
+    return rc == -ENOMEM ? err_set(err, rc, "%s: out of memory for the options", s->dir) : rc;
 }
 
 int session_store_options(struct session *s, struct err *err)
 {
-    struct err       why = { 0 };
-    struct store_ctx c = { s, &why };
-    struct opt_line  line = train_opts_line(&s->o);
-    int              rc = opt_each(&line, store_option, &c);
+    return store_options(s, 0, err);
+}
 
-    return rc ? err_set(err, rc, "%s", *why.text ? why.text : "out of memory for the options") : 0;
+int session_store_devices(struct session *s, struct err *err)
+{
+    int rc = store_options(s, 1, err);
+
+    return rc || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
 static int load_options(struct session *s, struct err *err)
@@ -131,10 +191,9 @@ static int load_options(struct session *s, struct err *err)
         return rc;
     s->has_opts = 1;
     for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
-        char key[80], *text;
+        // absent in a run of an older version: its default
+        char *text = settings_get(s->log, "option.%s", row->name);
 
-        snprintf(key, sizeof key, "option.%s", row->name);
-        text = settings_get(s->log, "%s", key); // absent in a run of an older version: its default
         if (text && *text)
             rc = opt_set(&line, row->name, text, err);
         free(text);
@@ -145,7 +204,7 @@ static int load_options(struct session *s, struct err *err)
     return rc;
 }
 
-struct overlay_ctx {
+struct overlay {
     struct session *s;
     int             first;
     int             moved; // the devices are said to be elsewhere
@@ -153,7 +212,7 @@ struct overlay_ctx {
 };
 
 /* A resume on a disk that stores nothing would commit states that are nowhere. */
-static int may_change(const struct overlay_ctx *c, const struct opt_row *row, const char *text)
+static int may_change(const struct overlay *c, const struct opt_row *row, const char *text)
 {
     int disk = opt_words_find(disk_name, text, strlen(text));
 
@@ -165,87 +224,66 @@ static int may_change(const struct overlay_ctx *c, const struct opt_row *row, co
 
 static int overlay_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
-    struct overlay_ctx *c = ctx;
-    struct opt_line     line = train_opts_line(&c->s->o);
-    const char         *name = row->name;
-    char                key[80], *old, *lines = NULL;
-    int                 rc = 0, same, moved;
+    struct overlay *c = ctx;
+    struct opt_line line = train_opts_line(&c->s->o);
+    const char     *name = row->name;
+    char           *old, *new;
+    int             rc = 0, moved;
 
     if (row->kept < OPT_FIXED || !given)
         return 0;
-    if (row->type == OPT_PATHS && (lines = absolute_lines(text)))
-        text = lines;
-    snprintf(key, sizeof key, "option.%s", name);
-    old = settings_get(c->s->log, "%s", key);
-    same = old && !strcmp(old, text);
-    moved = !same && !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
+    old = settings_get(c->s->log, "option.%s", name);
+    new = stored_text(row, text);
+    if (!new || (old && !strcmp(old, new)))
+        goto out;
+    moved = !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
     c->moved |= moved;
-    if (!same && (moved || may_change(c, row, text)))
-        rc = opt_set(&line, name, text, c->err);
-    else if (!same && !strcmp(name, "devices"))
+    if (moved || may_change(c, row, new))
+        rc = opt_set(&line, name, new, c->err);
+    else if (!strcmp(name, "devices"))
         rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain "
-                        "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, text);
-    else if (!same)
+                        "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, new);
+    else
         rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option "
                         "out, or make a new run with --%s %s", name, old && *old ? old : "not set",
-                        name, text);
+                        name, new);
+out:
+    if (!new)
+        rc = err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
     free(old);
-    free(lines);
+    free(new);
     return rc;
-}
-
-static int store_place(void *ctx, const struct opt_row *row, int given, const char *text)
-{
-    int place = !strcmp(row->name, "device") || !strcmp(row->name, "devices") ||
-                !strcmp(row->name, "csd-mem");
-
-    return place ? store_option(ctx, row, given, text) : 0;
-}
-
-int session_store_devices(struct session *s, struct err *err)
-{
-    struct store_ctx c = { s, err };
-    struct opt_line  line = train_opts_line(&s->o);
-    int              rc = opt_each(&line, store_place, &c);
-
-    return rc || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
 /* The run's devices are where s->o says now: if they are this run's, each in its place, that is
  * stored. */
 static int devices_found(struct session *s, size_t had, struct err *err)
 {
-    struct devices d;
+    struct devices d = { 0 };
     int            rc;
 
     if (s->o.device.n != had)
         return err_misuse(err, "%s has %zu device%s, but --device was given %zu times: each is "
                           "named in its order; siTrain reshard moves the run onto another number",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
-    rc = session_config(s, err);
-    if (!rc)
-        rc = devices_open(&d, &s->run, DEVICES_READ, NULL, err);
-    if (rc)
-        return rc;
-    rc = runlog_begin(s->log, err);
-    if (!rc)
+    if (!(rc = session_config(s, err)) &&
+        !(rc = devices_open(&d, &s->run, DEVICES_READ, NULL, err)) &&
+        !(rc = runlog_begin(s->log, err))) {
         rc = session_store_devices(s, err);
-    for (size_t i = 0; i < d.n && !rc; i++)
-        rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk,
-                           d.store.device_bytes[i], err);
-    if (!rc)
-        rc = runlog_commit(s->log, err);
-    if (rc)
-        runlog_rollback(s->log);
+        for (size_t i = 0; i < d.n && !rc; i++)
+            rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk,
+                               d.store.device_bytes[i], err);
+        rc = runlog_end(s->log, rc, err);
+    }
     devices_close(&d);
     return rc;
 }
 
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
 {
-    struct overlay_ctx c = { s, first, 0, err };
-    size_t             had = s->run.n_devices;
-    int                rc = opt_each(line, overlay_option, &c);
+    struct overlay c = { s, first, 0, err };
+    size_t         had = s->run.n_devices;
+    int            rc = opt_each(line, overlay_option, &c);
 
     return rc || !c.moved ? rc : devices_found(s, had, err);
 }
@@ -367,58 +405,45 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
 }
 
-/* What a killed process left: files that have no name yet; another set of devices. */
-static int clean(struct session *s, struct err *err)
+/* One that may be absent. */
+static int load_text(struct session *s, const char *key, char *out, size_t size, struct err *err)
 {
-    char notice[512];
-    int  rc;
+    int rc = runlog_get(s->log, key, out, size, err);
 
-    file_new_clean(s->dir);
-    rc = reshard_clean(&s->run, notice, sizeof notice, err);
-
-    return rc || !*notice ? rc : session_notice(s, notice, err);
-}
-
-static int load(struct session *s, enum session_how how, struct err *err)
-{
-    char spares[8] = "";
-    int  rc = open_log(s, how, err);
-
-    if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
-        rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
-    if (!rc)
-        rc = session_load(s, err);
-    if (!rc && (rc = runlog_get(s->log, "layout", s->layout, sizeof s->layout, err)) == -ENOENT)
-        rc = 0;
-    if (!rc && (rc = runlog_get(s->log, "spares", spares, sizeof spares, err)) == -ENOENT)
-        rc = 0;
-    s->spares = s->run.spares = *spares == '1';
-    return rc || s->read_only ? rc : clean(s, err);
+    return rc == -ENOENT ? 0 : rc;
 }
 
 static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
-    char *full = realpath(dir, NULL);
-    int   rc = 0;
+    char spares[8] = "", notice[512] = "";
+    int  rc;
 
     *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
-    if (!full || strlen(full) >= sizeof s->dir || !session_is_run(full))
-        rc = err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
-                        "--run or import makes it", dir);
-    else
-        snprintf(s->dir, sizeof s->dir, "%s", full);
-    free(full);
-    return rc ? rc : load(s, how, err);
+    if (!realpath(dir, s->dir) || !session_is_run(s->dir))
+        return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
+                          "--run or import makes it", dir);
+    rc = open_log(s, how, err);
+    if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
+        rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
+    if (rc || (rc = session_load(s, err)) ||
+        (rc = load_text(s, "layout", s->layout, sizeof s->layout, err)) ||
+        (rc = load_text(s, "spares", spares, sizeof spares, err)))
+        return rc;
+    s->spares = s->run.spares = *spares == '1';
+    if (s->read_only)
+        return 0;
+    file_new_clean(s->dir); // what a killed process left: files without a name yet; other devices
+    rc = reshard_clean(&s->run, notice, sizeof notice, err);
+    return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
 int session_explain(struct session *s, int rc, struct err *err)
 {
     if (rc != -EBADMSG)
         return rc;
-    err_set(err, rc,
-            "%.600s; siTrain check %s says what else is, and with --repair makes again what can be",
-            err->text, s->dir);
+    err_set(err, rc, "%.600s; siTrain check %s says what else is, and with --repair makes again "
+            "what can be", err->text, s->dir);
     exports_say(s->log, s->dir, s->events, err);
     return rc;
 }
@@ -441,10 +466,7 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
                 ": siTrain check %s says whether the devices hold that still, and with --repair "
                 "goes back to it",
                 err->text, next, dir);
-    if (past)
-        exports_say_best(dir, events, err);
-    else
-        exports_say(s.log, s.dir, events, err);
+    exports_say(past ? NULL : s.log, dir, events, err);
     session_close(&s);
     return rc;
 }

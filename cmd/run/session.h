@@ -56,6 +56,12 @@ int  session_load(struct session *s, struct err *err);
  * session_open, and by who makes a run. */
 int  session_config(struct session *s, struct err *err);
 
+/* A classifier's labels by name, as they are stored (config.labels), for a model of as many. n is 0
+ * where none are: a language model's, or labels without names. Freed by hf_labels_free. */
+struct hf_labels;
+int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err);
+int session_labels(struct hf_labels *out, const struct session *s, struct err *err);
+
 /* Told, and kept in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);
 

@@ -1,5 +1,4 @@
-/* settings.c: keys and values are formatted here, so that who stores or looks up one says it on a
- * line. */
+/* settings.c: keys and values are formatted here, so that who needs one says it on a line. */
 #include "cmd/run/settings.h"
 
 #include <errno.h>
@@ -8,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY = 128 };
-
 static char *get(struct runlog *log, const char *format, va_list ap)
 {
-    char key[KEY], *text;
+    char key[128], *text;
 
     vsnprintf(key, sizeof key, format, ap);
     return runlog_text(log, key, &text, NULL) ? NULL : text;
@@ -29,18 +26,11 @@ char *settings_get(struct runlog *log, const char *key, ...)
     return text;
 }
 
-int settings_has(struct runlog *log, const char *key, ...)
+int settings_has(struct runlog *log, const char *key)
 {
-    va_list ap;
-    char   *text;
-    int     has;
+    char first;
 
-    va_start(ap, key);
-    text = get(log, key, ap);
-    va_end(ap);
-    has = text && *text;
-    free(text);
-    return has;
+    return settings_scan(log, "%c", &first, "%s", key);
 }
 
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
@@ -57,20 +47,23 @@ int settings_scan(struct runlog *log, const char *conversion, void *out, const c
     return found;
 }
 
-int settings_set(struct runlog *log, struct err *err, const char *key_value, ...)
+int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
 {
-    va_list ap;
-    char   *text, *value;
-    int     n, rc;
+    const char *between = strchr(settings, '\n') ? "\n" : "";
+    va_list     ap;
+    char       *text;
+    int         n, rc = 0;
 
-    va_start(ap, key_value);
-    n = vasprintf(&text, key_value, ap);
+    va_start(ap, settings);
+    n = vasprintf(&text, settings, ap);
     va_end(ap);
     if (n < 0)
         return err_set(err, -ENOMEM, "out of memory for a setting of the run");
-    value = strchr(text, '=');
-    *value = '\0';
-    rc = runlog_set(log, text, value + 1, err);
+    for (char *rest = text, *value, *key; rest && !rc;) {
+        value = strsep(&rest, between);
+        key = strsep(&value, "=");
+        rc = runlog_set(log, key, value, err);
+    }
     free(text);
     return rc;
 }

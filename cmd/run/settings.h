@@ -6,7 +6,7 @@
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes
- *     given.NAME        what the run was made from, as it was asked for (recipe.h)
+ *     given.NAME        what the run was made from, as it was asked for (newrun.h)
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from
@@ -44,16 +44,15 @@
 
 /* A value, malloced; NULL if there is none. key: a format. */
 char *settings_get(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
-
-/* Is there one, and not the empty text? */
-int settings_has(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
+int   settings_has(struct runlog *log, const char *key); // one, and not the empty text?
 
 /* A number, by one conversion of scanf, into *out: 1; 0 where there is none, and *out stays. */
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Store "KEY=VALUE". */
-int settings_set(struct runlog *log, struct err *err, const char *key_value, ...)
+/* Store "KEY=VALUE". A format with line breaks has one setting a line: for numbers and words, which
+ * have none themselves. */
+int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

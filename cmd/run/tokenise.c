@@ -1,6 +1,5 @@
-/* tokenise.c: text to token files, a piece of each file at a time. What the ids are is the
- * tokenizer's business, what the file looks like is tokens.c's; here is only the loop between them,
- * which prepare, pretrain and eval share. */
+/* tokenise.c: text to token files, a piece of each file at a time: the loop between the tokenizer
+ * and tokens.c, which prepare, pretrain and eval share. */
 #include "cmd/run/tokenise.h"
 
 #include "data/base/file.h"
@@ -35,6 +34,14 @@ int tokenise_has_files(const char *dir)
     return 0;
 }
 
+int tokenise_expect(const char *dir, struct err *err)
+{
+    return tokenise_has_files(dir)
+               ? 0
+               : err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and "
+                            "merges.txt, is expected", dir);
+}
+
 static int write_ids(struct tokenise *t, struct err *err)
 {
     int rc = tokens_writer_add(&t->writer, t->ids.ids, t->ids.n, err);
@@ -46,32 +53,22 @@ static int write_ids(struct tokenise *t, struct err *err)
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
     struct watch w;
-    uint64_t     size, done = 0;
+    uint64_t     size, n;
     int          fd, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
     w = work_begin(t->events, "tokenising %s", path);
-    while (!rc) {
-        ssize_t got = read(fd, t->piece, PIECE_BYTES);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            rc = err_set(err, -errno, "read %s: %s", path, strerror(errno));
-        if (got <= 0)
-            break;
-        rc = tokenizer_feed(t->tok, t->piece, (size_t)got, 0, &t->ids, err);
-        if (!rc)
-            rc = write_ids(t, err);
-        if (!rc)
-            rc = watch_look(&w, done += (uint64_t)got, size, err);
+    for (uint64_t done = 0; done < size && !rc; done += n) {
+        n = size - done < PIECE_BYTES ? size - done : PIECE_BYTES;
+        if (!(rc = file_pread(fd, t->piece, n, done, path, err)) &&
+            !(rc = tokenizer_feed(t->tok, t->piece, n, done + n == size, &t->ids, err)) &&
+            !(rc = write_ids(t, err)))
+            rc = watch_look(&w, done + n, size, err);
     }
     work_end(t->events);
     close(fd);
-    if (!rc)
-        rc = tokenizer_feed(t->tok, NULL, 0, 1, &t->ids, err);
-    return rc ? rc : write_ids(t, err);
+    return rc;
 }
 
 int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
@@ -100,30 +97,23 @@ static int check_texts(const char *const *texts, size_t n, const struct events *
     return 0;
 }
 
-static int check_inputs(struct tokenizer *tok, const char *const *texts, size_t n,
-                        const struct events *events, struct err *err)
-{
-    if (tokenizer_vocab(tok) > 65536)
-        return err_misuse(err,
-                          "the tokenizer has %zu ids, but a token file holds uint16: at most 65536",
-                          tokenizer_vocab(tok));
-    if (n > 1 && tokenizer_endoftext(tok) < 0)
-        return err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
-    return check_texts(texts, n, events, err);
-}
-
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
                    uint64_t *count, const struct events *events, struct err *err)
 {
     struct tokenise t = { .events = events, .tok = tok, .piece = malloc(PIECE_BYTES) };
-    int             rc = t.piece ? check_inputs(tok, texts, n, events, err)
-                                 : err_set(err, -ENOMEM, "%s: out of memory", out);
+    int32_t         between = tokenizer_endoftext(tok);
+    int             rc = 0;
 
-    if (!rc)
+    if (!t.piece)
+        rc = err_set(err, -ENOMEM, "%s: out of memory", out);
+    else if (tokenizer_vocab(tok) > 65536)
+        rc = err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most "
+                        "65536", tokenizer_vocab(tok));
+    else if (n > 1 && between < 0)
+        rc = err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
+    if (!rc && !(rc = check_texts(texts, n, events, err)))
         rc = tokens_writer_open(&t.writer, out, err);
     for (size_t i = 0; i < n && !rc; i++) {
-        int32_t between = tokenizer_endoftext(tok);
-
         if (i > 0)
             rc = tokens_writer_add(&t.writer, &between, 1, err);
         if (!rc)
@@ -148,14 +138,11 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
 
     if (!rc)
         rc = bpe_train_open(&b, err);
-    for (size_t i = 0; i < n && !rc; i++) {
-        w = work_begin(events, "reading %s", texts[i]);
-        rc = bpe_train_file(b, texts[i], &w, err);
-        work_end(events);
-    }
-    if (!rc) {
-        w = work_begin(events, "training a tokenizer");
-        rc = bpe_train_finish(b, vocab, &tok, &w, err);
+    for (size_t i = 0; i <= n && !rc; i++) {
+        w = i < n ? work_begin(events, "reading %s", texts[i])
+                  : work_begin(events, "training a tokenizer");
+        rc = i < n ? bpe_train_file(b, texts[i], &w, err)
+                   : bpe_train_finish(b, vocab, &tok, &w, err);
         work_end(events);
     }
     if (!rc)

@@ -24,7 +24,8 @@ int tokenise_detect(const char *path, enum tokens_kind *kind, const struct event
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err);
 
-/* A folder with a tokenizer's files? */
+/* A folder with a tokenizer's files? expect: another one is refused. */
 int tokenise_has_files(const char *dir);
+int tokenise_expect(const char *dir, struct err *err);
 
 #endif

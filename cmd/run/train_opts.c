@@ -194,6 +194,18 @@ const struct opt_row read_rows[] = {
     { 0 },
 };
 
+const struct opt_row column_rows[] = {
+    { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
+      .help = "the column (of an object: the name) of the text; if not given sentence1 and "
+              "sentence2, sentence, text, or the first two that are neither label nor id; of a "
+              "run: as it was trained", .kept = OPT_SOURCE },
+    { "pair-column", OPT_STRING, offsetof(struct task_names, pair), .arg = "NAME",
+      .help = "of the second text, where rows are pairs", .kept = OPT_SOURCE },
+    { "label-column", OPT_STRING, offsetof(struct task_names, label), .arg = "NAME",
+      .help = "of the label, if it is not called label", .kept = OPT_SOURCE },
+    { 0 }
+};
+
 struct opt_line train_opts_line(struct train_opts *o)
 {
     static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
@@ -248,27 +260,29 @@ int train_opts_check(struct train_opts *o, struct err *err)
     return 0;
 }
 
-int model_opts_check(const struct model_opts *o, struct err *err)
+static int same(const char *a, const char *b)
 {
-    int sizes = o->n_layer || o->n_head || o->n_embd, ways = !!o->init + !!o->model + sizes;
+    return a && b && !strcmp(a, b);
+}
 
-    if (!ways)
-        return err_misuse(err, "which model? give --init HFDIR, or --model NAME, or --n-layer, "
-                          "--n-head and --n-embd");
-    if (ways > 1)
-        return err_misuse(err, "%s both say which model; give one of them",
-                          o->init && o->model ? "--init and --model"
-                          : o->init           ? "--init and --n-layer, --n-head, --n-embd"
-                                              : "--model and --n-layer, --n-head, --n-embd");
-    if (sizes && !(o->n_layer && o->n_head && o->n_embd))
+int columns_check(const struct task_names *n, int own, struct err *err)
+{
+    const char *label = n->label ? n->label : "label";
+
+    if (!own && (n->text || n->pair || n->label))
         return err_misuse(err,
-                          "%s is missing; a model of your own needs --n-layer, --n-head and "
-                          "--n-embd",
-                          !o->n_layer  ? "--n-layer"
-                          : !o->n_head ? "--n-head"
-                                       : "--n-embd");
-    if (o->vocab && o->init)
-        return err_misuse(err, "--vocab %llu and --init disagree: the folder says how large the "
-                          "vocabulary is", (unsigned long long)o->vocab);
+                          "--%s-column is for rows of one's own: leave it out, or name their file",
+                          n->text   ? "text"
+                          : n->pair ? "pair"
+                                    : "label");
+    if (n->pair && !n->text)
+        return err_misuse(err, "--pair-column %s is the second text of a pair: --text-column NAME, "
+                          "which says what the first is, is missing", n->pair);
+    if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
+        return err_misuse(err,
+                          "the column %s is asked for twice: the text, the second text and the "
+                          "label (label, if --label-column names no other) are columns of their "
+                          "own",
+                          same(n->text, n->pair) ? n->text : label);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "cmd/opt/opt.h"
 #include "data/base/dtype.h"
+#include "data/task/task.h"
 #include "model/acts.h"
 #include "model/schedule.h"
 #include "offload/config.h"
@@ -87,7 +88,8 @@ struct read_opts {
     int      disk;        // as in disk_at
 };
 
-extern const struct opt_row model_rows[], train_rows[], read_rows[];
+// of struct model_opts, train_opts, read_opts; column_rows: of struct task_names
+extern const struct opt_row model_rows[], train_rows[], read_rows[], column_rows[];
 
 /* What --help says: for who has no command line. -ENOMEM. */
 int train_opts_default(struct train_opts *o, struct err *err);
@@ -97,7 +99,7 @@ struct opt_line train_opts_line(struct train_opts *o);
 /* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr;
  * warm-up within the horizon; --devices or --device; error feedback needs compress; ... */
 int train_opts_check(struct train_opts *o, struct err *err);
-/* Exactly one way to say which model. */
-int model_opts_check(const struct model_opts *o, struct err *err);
+/* Do the columns go together? own: there are rows of one's own; without, none may be given. */
+int columns_check(const struct task_names *n, int own, struct err *err);
 
 #endif

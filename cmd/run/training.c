@@ -8,15 +8,16 @@
 #include "cmd/run/labelled.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/settings.h"
-#include "cmd/run/training_plan.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "kernels/attention.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct training {
     struct session *s;
@@ -55,12 +56,79 @@ void training_tell_schedule(const struct session *s)
     const struct train_opts *o = &s->o;
 
     if (o->schedule != SCHEDULE_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        events_notice(s->events,
-                      "the schedule ends at step %llu: from there to step %llu the learning rate "
-                      "is --min-lr, %g",
-                      (unsigned long long)o->schedule_steps, (unsigned long long)o->steps,
-                      o->min_lr);
+        events_notice(s->events, "the schedule ends at step %llu: from there to step %llu the "
+                      "learning rate is --min-lr, %g", (unsigned long long)o->schedule_steps,
+                      (unsigned long long)o->steps, o->min_lr);
 }
+
+/* ---- the plan ---- */
+
+static struct trainer_options training_options(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+    const struct gpt_config *g = &s->gpt;
+    float                    p = (float)o->dropout;
+    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+    const struct train_activations *acts = &train_activations[o->activations];
+
+    return (struct trainer_options){
+        .model = { .gpt = *g,
+                   .batch = o->batch,
+                   .seq = o->seq,
+                   .grad_accum = o->grad_accum,
+                   .dtype = (enum dtype)o->dtype,
+                   .engine = (enum matmul_engine)o->blas,
+                   .threads = (int)o->threads,
+                   .training = 1,
+                   .varying = g->n_labels > 0,
+                   // in mem there are no devices to offload to
+                   .offload = o->mode == RUN_MEM ? ACTS_STAY : acts->offload,
+                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
+                                g->n_labels ? g->drop_resid : p, o->seed } },
+        .schedule = { .kind = (enum schedule_kind)o->schedule,
+                      .lr = o->lr,
+                      .min_lr = o->min_lr,
+                      .warmup = opt_warmup_steps(o->warmup, horizon),
+                      .horizon = horizon },
+        .clip = o->clip,
+        .optim = (enum optim_kind)o->optimizer,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
+    };
+}
+
+int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    struct memory_request r = { .host_mem = s->o.host_mem,
+                                .model = training_options(s).model,
+                                .run = &s->run,
+                                .keep = train_activations[s->o.activations].keep,
+                                .exporting = s->o.keep_best,
+                                .rows = rows };
+
+    return memory_plan(out, &r, err);
+}
+
+int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), all;
+    char     needs[32], has[32], most[32];
+    int      rc = training_plan(out, s, rows, err);
+
+    all = out->total + out->arenas;
+    if (rc || all <= ram)
+        return rc;
+    return err_misuse(err,
+                      "within this --host-mem the run would take %s of memory, and this machine "
+                      "has %s: expected --host-mem of %s at most",
+                      opt_size_text(needs, sizeof needs, (double)all),
+                      opt_size_text(has, sizeof has, (double)ram),
+                      opt_size_text(most, sizeof most,
+                                    ram > out->arenas ? (double)(ram - out->arenas) : 0));
+}
+
+/* ---- opening ---- */
 
 /* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in
  * the last bits. Where this siTrain was built without it, another one does, and record_engine says
@@ -68,16 +136,15 @@ void training_tell_schedule(const struct session *s)
 static void keep_engine(struct session *s)
 {
     char *engine = settings_get(s->log, "engine");
+    int   known;
 
-    if (engine && s->o.blas == MATMUL_AUTO) {
-        int known;
-
-        engine[strcspn(engine, " ")] = '\0';
-        known = matmul_engine_parse(engine);
-        if (known > 0)
-            s->o.blas = known;
-    }
-    if (engine && !matmul_has((enum matmul_engine)s->o.blas))
+    if (!engine)
+        return;
+    engine[strcspn(engine, " ")] = '\0';
+    known = matmul_engine_parse(engine);
+    if (known > 0 && s->o.blas == MATMUL_AUTO)
+        s->o.blas = known;
+    if (!matmul_has((enum matmul_engine)s->o.blas))
         s->o.blas = MATMUL_AUTO;
     free(engine);
 }
@@ -108,18 +175,12 @@ static int record_plan(struct training *t, struct err *err)
     const struct run_config *r = &t->s->run;
     int varies = t->s->gpt.n_labels ||
                  train_activations[t->s->o.activations].offload == ACTS_AUTO;
-    const struct { const char *name; size_t value; } of[] = {
-        { "frames", r->frames },
-        { "residual_in_ram", r->residual_in_ram ? 1 : 0 },
-        { "records", varies ? 0 : r->acts.n },
-        { "record_bytes", r->acts.bytes },
-        { "record_buffers", r->acts.buffers },
-    };
-    int rc = 0;
 
-    for (size_t i = 0; i < sizeof of / sizeof *of && !rc; i++)
-        rc = settings_set(t->s->log, err, "%s=%zu", of[i].name, of[i].value);
-    return rc;
+    return settings_set(t->s->log, err,
+                        "frames=%zu\nresidual_in_ram=%d\nrecords=%zu\nrecord_bytes=%zu\n"
+                        "record_buffers=%zu",
+                        r->frames, r->residual_in_ram != 0, varies ? 0 : r->acts.n, r->acts.bytes,
+                        r->acts.buffers);
 }
 
 /* What a resume changed is the run's from here on, where everything could be opened with it: all of
@@ -134,11 +195,7 @@ static int record_options(const struct training *t, struct err *err)
     s->o.blas = t->blas;
     rc = session_store_options(s, err);
     s->o.blas = kept;
-    if (!rc)
-        rc = runlog_commit(s->log, err);
-    if (rc)
-        runlog_rollback(s->log);
-    return rc;
+    return runlog_end(s->log, rc, err);
 }
 
 /* What a crash left is done then: the database is ours until the first step. */
@@ -163,9 +220,8 @@ static int training_open(struct training *t, struct err *err)
     struct session        *s = t->s;
     struct trainer_options o;
     char                   notice[512] = "";
-    int                    rc;
+    int                    rc = feed_open(&t->feed, s, err);
 
-    rc = feed_open(&t->feed, s, err);
     if (rc)
         return rc;
     t->evaluates = feed_has_eval(s);
@@ -173,11 +229,8 @@ static int training_open(struct training *t, struct err *err)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
                           s->dir);
     best_clean(s);
-    rc = best_load(&t->best, s, err);
-    if (rc)
-        return rc;
-    rc = training_plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err);
-    if (rc)
+    if ((rc = best_load(&t->best, s, err)) ||
+        (rc = training_plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err)))
         return rc;
     o = training_options(s);
     o.model.kept = t->plan.kept;
@@ -191,13 +244,10 @@ static int training_open(struct training *t, struct err *err)
                             "the devices were made without --speculate: it goes as far as their "
                             "few spare slots",
                             err);
-    if (!rc)
-        rc = record_plan(t, err);
-    if (!rc)
-        rc = trainer_open(&t->trainer, &o, t->stream, err);
-    if (!rc)
-        rc = record_options(t, err);
-    return rc ? rc : record_engine(t, err);
+    if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
+        (rc = record_options(t, err)))
+        return rc;
+    return record_engine(t, err);
 }
 
 static void training_close(struct training *t)
@@ -207,83 +257,54 @@ static void training_close(struct training *t)
     feed_close(t->feed);
 }
 
-/* ---- the loop ---- */
-
-static int read_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err)
-{
-    struct training *t = ctx;
-
-    return t->feed->ops->batch(t->feed, step, micro, b, err);
-}
+/* ---- evaluations ---- */
 
 /* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there
  * or missing. What an evaluation took is measured as the next step's, and comes with its rows;
  * after the last step, with these. */
-static int store_values(struct training *t, uint64_t step, const struct feed_values *v, int best,
-                        struct err *err)
+static int store_values(struct training *t, const struct feed_values *v, struct err *err)
 {
-    int rc = runlog_begin(t->s->log, err);
+    struct runlog *log = t->s->log;
+    uint64_t       step = v->told.step;
+    int            rc = runlog_begin(log, err);
 
     if (rc)
         return rc;
-    for (size_t i = 0; i < v->n && !rc; i++)
-        rc = runlog_eval(t->s->log, step, v->value[i].name, v->value[i].value, err);
+    for (size_t i = 0; i < v->told.n && !rc; i++)
+        rc = runlog_eval(log, step, v->told.value[i].name, v->told.value[i].value, err);
     if (!rc)
-        rc = feed_store_seconds(t->s, v, err);
-    if (!rc && best)
-        rc = best_store(&t->best, t->s, step, v, err);
+        rc = settings_set(log, err, "dev.seconds=%.17g\ndev_mm.seconds=%.17g", v->seconds[0],
+                          v->seconds[1]);
+    if (!rc && v->told.best)
+        rc = best_store(&t->best, t->s, v, err);
     if (!rc && step + 1 == t->s->o.steps)
-        rc = meter_flush(stream_meter(t->stream), step + 1, t->s->log, err);
-    if (!rc)
-        rc = runlog_commit(t->s->log, err);
-    if (rc)
-        runlog_rollback(t->s->log);
-    return rc;
-}
-
-static void tell_values(struct training *t, uint64_t step, const struct feed_values *v, int best)
-{
-    const struct events       *e = t->s->events;
-    struct training_evaluation told = { .n = v->n, .step = step, .count = v->count,
-                                        .counts = t->feed->ops->counts, .best = best };
-
-    memcpy(told.value, v->value, sizeof told.value);
-    if (e && e->evaluation)
-        e->evaluation(e->ctx, &told);
+        rc = meter_flush(stream_meter(t->stream), step + 1, log, err);
+    return runlog_end(log, rc, err);
 }
 
 /* The evaluation of the parameters after step `step`. */
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
-    struct feed_values v;
-    int                best = 0, rc;
+    const struct events *e = t->s->events;
+    struct feed_values   v;
+    int                  rc;
 
-    events_kill_costs(t->s->events, "--resume evaluates again");
-    rc = t->feed->ops->evaluate(t->feed, t->trainer, step + 1, &v, err);
+    events_kill_costs(e, "--resume evaluates again");
+    rc = feed_evaluate(t->feed, t->trainer, step + 1, &v, err);
+    v.told.step = step;
     // The database is the stream's until it is drained; in mem it is this thread's, and a drain is
     // an image.
     if (!rc && t->s->run.mode != RUN_MEM)
         rc = stream_drain(t->stream, err);
     if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
-        best = 1;
+        v.told.best = 1;
         rc = best_export(t->s, t->stream, step + 1, err);
     }
     if (!rc)
-        rc = store_values(t, step, &v, best, err);
-    if (!rc)
-        tell_values(t, step, &v, best);
+        rc = store_values(t, &v, err);
+    if (!rc && e && e->evaluation)
+        e->evaluation(e->ctx, &v.told);
     return rc;
-}
-
-/* The share of the devices' time that computing did not wait for, since the run was opened;
- * negative where nothing was moved. */
-static double hidden_share(struct training *t)
-{
-    struct meter_io io = meter_io(stream_meter(t->stream));
-
-    if (io.busy_ns == 0)
-        return -1;
-    return io.wait_ns < io.busy_ns ? 1 - (double)io.wait_ns / (double)io.busy_ns : 0;
 }
 
 static int eval_due(const struct session *s, uint64_t step)
@@ -337,49 +358,41 @@ static int skipped_before(struct training *t, uint64_t next, struct err *err)
     return rc;
 }
 
-static void block_name(char *out, size_t size, const struct gpt_config *g, size_t block)
-{
-    if (block == SIZE_MAX)
-        snprintf(out, size, "the loss is not finite");
-    else
-        snprintf(out, size, "a gradient is not finite, first that of block %zu (%s)", block,
-                 block == 0                ? "the embeddings"
-                 : block == g->n_layer + 1 ? "the final norm"
-                                           : "a layer");
-}
-
 /* Counts and says a step that was skipped; an error when there were too many in a row. */
 static int count_skipped(struct training *t, uint64_t step, const struct step_result *r,
                          struct err *err)
 {
     uint64_t most = t->s->o.max_skipped;
-    char     where[96], text[256];
+    char     where[96] = "the loss is not finite", text[256];
+    size_t   b = r->skip_block;
     int      rc;
 
     t->skipped = r->skipped ? t->skipped + 1 : 0;
     if (!r->skipped)
         return 0;
-    block_name(where, sizeof where, &t->s->gpt, r->skip_block);
+    if (b != SIZE_MAX)
+        snprintf(where, sizeof where, "a gradient is not finite, first that of block %zu (%s)", b,
+                 b == 0                       ? "the embeddings"
+                 : b == t->s->gpt.n_layer + 1 ? "the final norm"
+                                              : "a layer");
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
     rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err)
                                                                    : 0;
     if (!rc)
         rc = session_notice(t->s, text, err);
     if (!rc && most && t->skipped >= most)
-        rc =
-            err_set(err, -EDOM,
-                    "%llu steps in a row were skipped, the last of them step %llu: %s; nothing of "
-                    "them went into a parameter; --resume %s with a larger --max-skipped goes on, "
-                    "a run with a smaller --lr may not come here",
-                    (unsigned long long)t->skipped, (unsigned long long)step + 1, where, t->s->dir);
+        rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: "
+                     "%s; nothing of them went into a parameter; --resume %s with a larger "
+                     "--max-skipped goes on, a run with a smaller --lr may not come here",
+                     (unsigned long long)t->skipped, (unsigned long long)step + 1, where,
+                     t->s->dir);
     return rc;
 }
 
-/* ---- drives that wear out ---- */
+/* ---- the loop ---- */
 
-enum { WEAR_STEPS = 10 }; // what a speed is taken from
+enum { WEAR_STEPS = 10 }; // what a speed is taken from: the last ones that run.db has; a new run's
 
-/* Before the first step, from the last ones that run.db has. */
 static int wear_before(struct training *t, uint64_t next, struct err *err)
 {
     double seconds = 0;
@@ -389,18 +402,9 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
         rc = ask(t->s, &seconds,
                  "SELECT avg(seconds) FROM steps WHERE seconds > 0 AND step + 100 >= %llu", next,
                  err);
-    if (!rc)
-        wear_warn(&t->wear, t->s->events, seconds, (double)t->s->o.endurance);
+    wear_warn(&t->wear, t->s->events, seconds, (double)t->s->o.endurance);
     t->begun_ns = clock_ns();
     return rc;
-}
-
-/* A new run's speed is known after some steps. */
-static void wear_after(struct training *t, uint64_t done)
-{
-    if (done == WEAR_STEPS)
-        wear_warn(&t->wear, t->s->events, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
-                  (double)t->s->o.endurance);
 }
 
 /* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all
@@ -421,10 +425,12 @@ static void tell_what_a_stop_does(const struct training *t, uint64_t step)
 /* A step and what follows it. */
 static int one_step(struct training *t, uint64_t step, struct err *err)
 {
-    struct batch_source  data = { read_batch, t };
+    struct batch_source  data = { feed_batch, t->feed };
     const struct events *e = t->s->events;
     struct step_result   r;
+    struct meter_io      io;
     uint64_t             start_ns = clock_ns();
+    double               hidden;
     int                  rc;
 
     tell_what_a_stop_does(t, step);
@@ -432,14 +438,15 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (rc)
         return rc;
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    io = meter_io(stream_meter(t->stream));
+    hidden = io.busy_ns ? fmax(0, 1 - (double)io.wait_ns / (double)io.busy_ns) : -1;
     if (e && e->step)
-        e->step(e->ctx, &(struct training_step){ step, &r, hidden_share(t), rss_peak() });
+        e->step(e->ctx, &(struct training_step){ step, &r, hidden, rss_peak() });
     rc = count_skipped(t, step, &r, err);
-    if (rc)
-        return rc;
-    if (t->first == 0)
-        wear_after(t, step + 1);
-    return t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : 0;
+    if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
+        wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
+                  (double)t->s->o.endurance);
+    return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
 }
 
 /* Steps from t->first; before them the evaluation after the one before, where it is missing. */
@@ -464,15 +471,6 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     *end = (struct training_end){ stopped || step < o->steps ? TRAINING_STOPPED : TRAINING_DONE,
                                   step, o->steps, stopped };
     return rc;
-}
-
-static void tell_begin(const struct training *t)
-{
-    const struct session *s = t->s;
-    struct training_begins b = { &s->o, &s->gpt, &t->plan, trainer_engine(t->trainer), t->first };
-
-    if (s->events && s->events->training)
-        s->events->training(s->events->ctx, &b);
 }
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
@@ -501,7 +499,10 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (!rc) {
         t.first = next;
         tell_what_a_stop_does(&t, next);
-        tell_begin(&t);
+        if (s->events && s->events->training)
+            s->events->training(s->events->ctx,
+                                &(struct training_begins){ &s->o, &s->gpt, &t.plan,
+                                                           trainer_engine(t.trainer), next });
         rc = train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {
         err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);

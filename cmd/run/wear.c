@@ -5,41 +5,35 @@
 #include "cmd/run/wear.h"
 
 #include "cmd/opt/opt.h"
-#include "offload/devices.h"
+#include "offload/store.h"
 #include "offload/traffic.h"
 
 enum { JOURNAL_STEP = 96 << 10, JOURNAL_SUB = 1200, DAY = 86400 };
 
-/* An image every commit_every steps; there are two, one after the other. */
-static int of_images(struct wear *w, const struct run_config *run, struct err *err)
-{
-    struct run_memory m;
-    int               rc = run_memory(run, &m, err);
-
-    if (!rc)
-        w->device[CLASS_STATES] = (double)m.device_bytes / 2 / (double)run->commit_every;
-    return rc;
-}
-
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
 {
-    struct link_meter     m;
-    struct store          layout;
-    int                   rc;
+    struct link_meter m;
+    struct run_memory memory;
+    struct store      layout;
+    int               rc;
 
     *w = (struct wear){ 0 };
-    if (run->mode == RUN_MEM)
-        return of_images(w, run, err);
+    if (run->mode == RUN_MEM) { // an image every commit_every steps; of two, in turn
+        rc = run_memory(run, &memory, err);
+        if (!rc)
+            w->device[CLASS_STATES] = (double)memory.device_bytes / 2 / (double)run->commit_every;
+        return rc;
+    }
     traffic_computed(&m, run);
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             w->device[k] += (double)m.bytes[l][k][LINK_WRITE] / (double)run->n_devices;
     rc = store_init(&layout, run, err);
-    if (!rc)
-        w->journal = JOURNAL_STEP + (double)JOURNAL_SUB * (double)layout.n_subs;
-    if (!rc)
-        store_release(&layout);
-    return rc;
+    if (rc)
+        return rc;
+    w->journal = JOURNAL_STEP + (double)JOURNAL_SUB * (double)layout.n_subs;
+    store_release(&layout);
+    return 0;
 }
 
 double wear_device(const struct wear *w)
@@ -71,9 +65,8 @@ void wear_warn(const struct wear *w, const struct events *events, double step_se
         return;
     years = wear_years(total, step_seconds, endurance);
     if (years < 1)
-        events_notice(events,
-                      "warning: at %.3g s a step each device is written %s a day: a drive of "
-                      "--endurance %s is worn out in %.3g days",
-                      step_seconds, opt_size_text(a, sizeof a, wear_day(total, step_seconds)),
+        events_notice(events, "warning: at %.3g s a step each device is written %s a day: a drive "
+                      "of --endurance %s is worn out in %.3g days", step_seconds,
+                      opt_size_text(a, sizeof a, wear_day(total, step_seconds)),
                       opt_size_text(b, sizeof b, endurance), years * 365.25);
 }

@@ -7,7 +7,6 @@
 #include "cmd/say/command.h"
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
-#include "cmd/run/labels.h"
 #include "cmd/run/session.h"
 
 #include <errno.h>
@@ -79,7 +78,7 @@ static int open_rest(struct session *s)
     struct labelled  task;
     struct tokens   *t = NULL;
     uint64_t         next, applied;
-    int              rc = labels_load(&labels, s->log, s->dir, s->gpt.n_labels, &err);
+    int              rc = session_labels(&labels, s, &err);
 
     if (rc)
         fuzz_refused(rc, &err);
