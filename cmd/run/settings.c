@@ -26,11 +26,18 @@ char *settings_get(struct runlog *log, const char *key, ...)
     return text;
 }
 
-int settings_has(struct runlog *log, const char *key)
+int settings_has(struct runlog *log, const char *key, ...)
 {
-    char first;
+    va_list ap;
+    char   *text;
+    int     has;
 
-    return settings_scan(log, "%c", &first, "%s", key);
+    va_start(ap, key);
+    text = get(log, key, ap);
+    va_end(ap);
+    has = text && *text;
+    free(text);
+    return has;
 }
 
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
