@@ -67,8 +67,9 @@ result "$([ $? = 0 ] && [ "$(wc -l <"$tmp/out")" -ge 4 ] && grep -q "goes on wit
     "and with the latest half where the positions are used up"
 two="--chat --temperature 0 --tokens 6 --seq 2"
 text=$(printf 'a\n' | "$bin" generate "$tmp/hf" $two 2>/dev/null)
-short=$(printf 'a\n' | "$bin" generate "$tmp/hf" $two --stop "$(echo "$text" | tail -c +3)" 2>"$tmp/err" || echo failed)
-same "$short" "$(echo "$text" | head -c 2)" "a stop text longer than what is left of the conversation"
+stop=$(echo "$text" | tail -c +3)
+short=$(printf 'a\n' | "$bin" generate "$tmp/hf" $two --stop "$stop" 2>"$tmp/err" || echo failed)
+same "<$short>" "<$(printf %s "${text%%"$stop"*}")>" "a stop text longer than what is left of the conversation"
 
 # whoever reads may go
 "$bin" generate "$tmp/hf" --prompt a --batch 500 2>"$tmp/err" | head -c 1 >/dev/null
