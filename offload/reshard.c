@@ -104,8 +104,9 @@ static int take_away(int fd, const struct stat *st, char *path, int in_run, stru
     return rc;
 }
 
-static void remove_one(const struct run_config *cfg, const char *layout, const char *listed,
-                       size_t i, char *notice, size_t size)
+/* -EBUSY where another process uses it: one that was killed may not have ended yet. */
+static int remove_one(const struct run_config *cfg, const char *layout, const char *listed,
+                      size_t i, char *notice, size_t size)
 {
     int         in_run = *listed != '/';
     char        page[STORE_SUPERBLOCK] = { 0 };
@@ -123,7 +124,9 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
         not = "it cannot be read";
     else if (fd >= 0)
         not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i));
-    if (fd >= 0 && !not && file_lock(fd, 0))
+    int busy = fd >= 0 && !not ? file_lock(fd, 0) : 0;
+
+    if (busy)
         not = "another process uses it";
     else if (fd >= 0 && !not && take_away(fd, &st, path, in_run, &why))
         not = why.text;
@@ -133,13 +136,14 @@ static void remove_one(const struct run_config *cfg, const char *layout, const c
     if (fd >= 0)
         close(fd);
     free(path);
+    return busy;
 }
 
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
     char  *text, *rest, *layout, *path;
     size_t i = 0;
-    int    rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
+    int    busy = 0, rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
 
     if (notice_size)
         *notice = '\0';
@@ -149,9 +153,9 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
     layout = strsep(&rest, "\n");
     while (strcmp(layout, layout_of(cfg)) && (path = strsep(&rest, "\n")))
         if (*path)
-            remove_one(cfg, layout, path, i++, notice, notice_size);
+            busy |= remove_one(cfg, layout, path, i++, notice, notice_size);
     free(text);
-    return runlog_unset(cfg->log, REMOVE_KEY, err);
+    return busy ? 0 : runlog_unset(cfg->log, REMOVE_KEY, err); // the next opening tries again
 }
 
 /* ---- before anything is made */

@@ -151,7 +151,13 @@ if command -v sqlite3 >/dev/null; then
         kill -9 $pid 2>/dev/null
         wait $pid 2>/dev/null
         [ "$(exported "$tmp/killed")" = "$hash" ] || lost=$((lost + 1))
-        files=$(find "$tmp/killed" "$tmp/k1" "$tmp/k2" -name 'states*' -o -name 'sitrain-*-dev*' | wc -l)
+        # where the killed process has not ended after two seconds, the next opening removes what it held
+        for opening in 1 2 3; do
+            files=$(find "$tmp/killed" "$tmp/k1" "$tmp/k2" -name 'states*' -o -name 'sitrain-*-dev*' | wc -l)
+            [ "$files" != "$(sqlite3 "$tmp/killed/run.db" "SELECT count(*) FROM devices")" ] || break
+            run export "$tmp/killed" "$tmp/exported$opening"
+            rm -rf "$tmp/exported$opening"
+        done
         now=$(sqlite3 "$tmp/killed/run.db" "SELECT value FROM runs WHERE key = 'layout'")
         [ "$files" = "$(sqlite3 "$tmp/killed/run.db" "SELECT count(*) FROM devices")" ] || left=$((left + 1))
         [ "$now" = "$was" ] || moved=$((moved + 1))
