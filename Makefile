@@ -34,7 +34,7 @@ ONEDNN_NOTE  := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS co
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
-LIB_SRC := $(filter-out kernels/matmul_$(if $(HAS_ONEDNN),no_)onednn.c,$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
+LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c),$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
                                                                                    cmd/opt/*.c cmd/run/*.c))
 CMD_SRC := $(filter-out $(LIB_SRC),$(wildcard cmd/*.c cmd/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
@@ -227,10 +227,10 @@ $(BUILD)/onednn: FORCE
 	@mkdir -p $(@D)
 	@echo '$(ONEDNN)' | cmp -s - $@ || echo '$(ONEDNN)' >$@
 .PHONY: FORCE
-$(BUILD)/kernels/matmul_onednn.o $(BUILD)/kernels/matmul_no_onednn.o: $(BUILD)/onednn
+$(BUILD)/kernels/matmul_onednn.o: $(BUILD)/onednn
 
 # The program as `make ONEDNN=0` makes it, for the tests.
-$(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(BUILD)/kernels/matmul_no_onednn.o $(CMD_OBJ)
+$(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(CMD_OBJ)
 	@mkdir -p $(@D)
 	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(filter-out -ldnnl,$(LDLIBS)) -o $@

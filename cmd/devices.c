@@ -68,13 +68,13 @@ static void print_memory(void)
 static void print_engine(size_t e, enum dtype dtype)
 {
     struct matmul_shape shape = { .form = MATMUL_NN, .m = 64, .n = 64, .k = 64, .ab_dt = dtype };
-    struct matmul      *mm = NULL;
-    char                why[256] = "";
-    int rc = matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, why, sizeof why);
+    struct matmul      *mm;
+    struct err          why;
+    int                 rc = matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, &why);
 
     printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtype_name(dtype),
-           rc ? why : matmul_describe(mm));
-    matmul_close(rc ? NULL : mm);
+           rc ? why.text : matmul_describe(mm));
+    matmul_close(mm);
 }
 
 /* Open a file of 64K in dir through the backend: its own words if it cannot. */

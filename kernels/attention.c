@@ -23,6 +23,7 @@
 #include <math.h>
 #include <omp.h>
 
+#include "data/base/arena.h"
 #include "data/base/round.h"
 #include "kernels/attention_form.h"
 #include "kernels/vexp.h"
@@ -151,19 +152,13 @@ static void keys_add(float *out, const struct head *hd, struct weights w, const 
     }
 }
 
-/* ---- scratch: laid out once, for its size (from NULL) and for its pointers ---- */
-
-struct cut { char *base; size_t used; };
-
-static void *cut_take(struct cut *c, size_t words)
-{
-    void *p = c->base ? c->base + c->used : NULL;
-
-    c->used += round_up(words * sizeof(word), 64);
-    return p;
-}
-
 /* ---- forward ---- */
+
+/* A part of a thread's scratch, whose layout is run for its size (from NULL) and for its pointers. */
+static void *words(struct arena *scratch, size_t n)
+{
+    return arena_take(scratch, n * sizeof(word));
+}
 
 struct query_tile {
     word  *qt;        // (width, TILE)
@@ -182,21 +177,21 @@ struct forward_tiles { // of one thread
 
 static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
 {
-    struct cut c = { base, 0 };
+    struct arena c = { .base = base, .bytes = SIZE_MAX };
 
     for (int g = 0; g < GROUP; g++) {
-        t->q[g].qt  = cut_take(&c, TILE * width);
-        t->q[g].o   = cut_take(&c, TILE * width);
-        t->q[g].max = cut_take(&c, TILE);
-        t->q[g].sum = cut_take(&c, TILE);
+        t->q[g].qt  = words(&c, TILE * width);
+        t->q[g].o   = words(&c, TILE * width);
+        t->q[g].max = words(&c, TILE);
+        t->q[g].sum = words(&c, TILE);
     }
-    t->k      = cut_take(&c, TILE * width);
-    t->v      = cut_take(&c, TILE * width);
-    t->v_fold = cut_take(&c, TILE * width);
-    t->p_cols = cut_take(&c, TILE * TILE);
-    t->s      = cut_take(&c, TILE * TILE);
-    t->corr   = cut_take(&c, TILE);
-    t->drop   = cut_take(&c, TILE * TILE);
+    t->k      = words(&c, TILE * width);
+    t->v      = words(&c, TILE * width);
+    t->v_fold = words(&c, TILE * width);
+    t->p_cols = words(&c, TILE * TILE);
+    t->s      = words(&c, TILE * TILE);
+    t->corr   = words(&c, TILE);
+    t->drop   = words(&c, TILE * TILE);
     return c.used;
 }
 
@@ -386,23 +381,23 @@ static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, si
     word     **tiles[]   = { &t->q, &t->qt, &t->q_fold, &t->dout, &t->doutt, &t->dout_fold };
     word     **squares[] = { &t->p_rows, &t->ds_rows, &t->ds_cols };
     size_t     all = round_up(T, TILE) * width;
-    struct cut c = { base, 0 };
+    struct arena c = { .base = base, .bytes = SIZE_MAX };
 
-    t->k      = cut_take(&c, all);
-    t->k_fold = cut_take(&c, all);
-    t->v      = cut_take(&c, all);
-    t->dk     = cut_take(&c, all);
-    t->dv     = cut_take(&c, all);
+    t->k      = words(&c, all);
+    t->k_fold = words(&c, all);
+    t->v      = words(&c, all);
+    t->dk     = words(&c, all);
+    t->dv     = words(&c, all);
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        *tiles[i] = cut_take(&c, TILE * width);
-    t->dq    = cut_take(&c, TILE * width);
-    t->delta = cut_take(&c, TILE);
-    t->lse   = cut_take(&c, TILE);
+        *tiles[i] = words(&c, TILE * width);
+    t->dq    = words(&c, TILE * width);
+    t->delta = words(&c, TILE);
+    t->lse   = words(&c, TILE);
     for (size_t i = 0; i < sizeof squares / sizeof *squares; i++)
-        *squares[i] = cut_take(&c, TILE * TILE);
-    t->p    = cut_take(&c, TILE * TILE);
-    t->ds   = cut_take(&c, TILE * TILE);
-    t->drop = cut_take(&c, TILE * TILE);
+        *squares[i] = words(&c, TILE * TILE);
+    t->p    = words(&c, TILE * TILE);
+    t->ds   = words(&c, TILE * TILE);
+    t->drop = words(&c, TILE * TILE);
     return c.used;
 }
 

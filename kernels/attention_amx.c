@@ -5,6 +5,11 @@
 #include "kernels/attention_form.h"
 
 #include <assert.h>
+#include <cpuid.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
     SIDE = 16, // rows, and words of a row, of a tile register
@@ -169,20 +174,34 @@ static void narrow(word *rows, word *cols, const float *s)
         }
 }
 
+/* AMX is the one instruction set that a process has to ask Linux for. The answer is the process's,
+ * for all its threads; a child has it too, a program that is executed asks again. */
+static int ask(void)
+{
+    enum { TILE_EDX = 1 << 24, BF16_EDX = 1 << 22 };      // leaf 7 (Intel SDM)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    unsigned a, b, c, d;
+    int      before = errno, granted;
+
+    if (!simd_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE_EDX) ||
+        !(d & BF16_EDX))
+        return 0;
+    granted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    errno = before;
+    return granted;
+}
+
 static int runs(enum dtype dt)
 {
-    return dt == DT_BF16 && simd_amx_bf16();
+    static _Atomic int answer; // 0: not asked yet; 1: no; 2: yes
+
+    if (dt == DT_BF16 && !atomic_load(&answer))
+        atomic_store(&answer, 1 + ask());
+    return dt == DT_BF16 && atomic_load(&answer) == 2;
 }
 
 const struct attention_form attention_amx = {
-    .name = "amx",
-    .depth = 2,
-    .runs = runs,
-    .load = attention_bf16_load,
-    .fold = attention_bf16_fold,
-    .narrow = narrow,
-    .transposed = 1,
-    .mm_add = mm_add,
-    .begin = begin,
-    .end = end,
+    .name = "amx", .depth = 2, .runs = runs, .load = attention_bf16_load,
+    .fold = attention_bf16_fold, .narrow = narrow, .transposed = 1, .mm_add = mm_add,
+    .begin = begin, .end = end,
 };

@@ -3,10 +3,7 @@
  * products to its fp32 sum. The block of sums is 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
-enum {
-    ROWS  = 4,
-    AHEAD = 8, // rows that load asks for in advance
-};
+enum { AHEAD = 8 }; // rows that load asks for in advance
 
 // c (ROWS, 16 nv) += a b
 AVX512BF16 __attribute__((always_inline)) static inline void
@@ -34,18 +31,7 @@ AVX512BF16
 static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
                    size_t n, size_t k)
 {
-    for (size_t i = 0; i < m; i += ROWS, c += ROWS * ldc, a.p += ROWS * a.row)
-        for (size_t j = 0, nv; j < n; j += 16 * nv) {
-            nv = block_vectors(n - j);
-            if (nv == 4)
-                block(c + j, ldc, a, b + j, ldb, k, 4);
-            else if (nv == 3)
-                block(c + j, ldc, a, b + j, ldb, k, 3);
-            else if (nv == 2)
-                block(c + j, ldc, a, b + j, ldb, k, 2);
-            else
-                block(c + j, ldc, a, b + j, ldb, k, 1);
-        }
+    mm_blocks(block, c, ldc, a, b, ldb, (size_t[]){ m, n, k });
 }
 
 void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
@@ -104,11 +90,6 @@ static int runs(enum dtype dt)
 }
 
 const struct attention_form attention_bf16 = {
-    .name = "bf16",
-    .depth = 2,
-    .runs = runs,
-    .load = attention_bf16_load,
-    .fold = attention_bf16_fold,
-    .narrow = narrow,
-    .mm_add = mm_add,
+    .name = "bf16", .depth = 2, .runs = runs, .load = attention_bf16_load,
+    .fold = attention_bf16_fold, .narrow = narrow, .mm_add = mm_add,
 };

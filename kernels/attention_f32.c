@@ -3,74 +3,54 @@
  * come out even. AVX-512 has 32: 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
-#include <immintrin.h>
+enum { AHEAD = 8 }; // rows that load asks for in advance
 
-enum {
-    ROWS_AVX512 = 4,
-    AHEAD       = 8, // rows that load asks for in advance
-};
-
-struct left { // struct operand's floats
-    const float *p;
-    size_t       row, col;
-};
-
-// c (ROWS_AVX512, 16 nv) += a b
+// c (ROWS, 16 nv) += a b
 __attribute__((target("avx512f"), always_inline)) static inline void
-block_avx512(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t k,
+block_avx512(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t k,
              const int nv)
 {
-    __m512 sum[ROWS_AVX512][4];
+    __m512 sum[ROWS][4];
 
-    for (int r = 0; r < ROWS_AVX512; r++)
+    for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < nv; v++)
             sum[r][v] = _mm512_loadu_ps(c + (size_t)r * ldc + 16 * v);
     for (size_t i = 0; i < k; i++, a.p += a.col, b += ldb)
-        for (int r = 0; r < ROWS_AVX512; r++) {
-            __m512 x = _mm512_set1_ps(a.p[(size_t)r * a.row]);
+        for (int r = 0; r < ROWS; r++) {
+            __m512 x = _mm512_set1_ps(((const float *)a.p)[(size_t)r * a.row]);
 
             for (int v = 0; v < nv; v++)
                 sum[r][v] = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + 16 * v), sum[r][v]);
         }
-    for (int r = 0; r < ROWS_AVX512; r++)
+    for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < nv; v++)
             _mm512_storeu_ps(c + (size_t)r * ldc + 16 * v, sum[r][v]);
 }
 
-__attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, struct left a,
-                                                         const float *b, size_t ldb, size_t m,
+__attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, struct operand a,
+                                                         const word *b, size_t ldb, size_t m,
                                                          size_t n, size_t k)
 {
-    for (size_t i = 0; i < m; i += ROWS_AVX512, c += ROWS_AVX512 * ldc, a.p += ROWS_AVX512 * a.row)
-        for (size_t j = 0, nv; j < n; j += 16 * nv) {
-            nv = block_vectors(n - j);
-            if (nv == 4)
-                block_avx512(c + j, ldc, a, b + j, ldb, k, 4);
-            else if (nv == 3)
-                block_avx512(c + j, ldc, a, b + j, ldb, k, 3);
-            else if (nv == 2)
-                block_avx512(c + j, ldc, a, b + j, ldb, k, 2);
-            else
-                block_avx512(c + j, ldc, a, b + j, ldb, k, 1);
-        }
+    mm_blocks(block_avx512, c, ldc, a, b, ldb, (size_t[]){ m, n, k });
 }
 
 // c (rows, 16) += a b
-SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb,
-                            size_t k, const int rows)
+SIMD_INLINE void block_avx2(float *c, size_t ldc, struct operand left, const word *right,
+                            size_t ldb, size_t k, const int rows)
 {
-    const float *a3 = a.p + 3 * a.row; // two pointers reach six rows
+    const float *a = (const float *)left.p, *b = (const float *)right;
+    const float *a3 = a + 3 * left.row; // two pointers reach six rows
     __m256       sum[6][2];
 
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < 2; v++)
             sum[r][v] = _mm256_loadu_ps(c + (size_t)r * ldc + 8 * v);
-    for (size_t i = 0; i < k; i++, a.p += a.col, a3 += a.col, b += ldb) {
+    for (size_t i = 0; i < k; i++, a += left.col, a3 += left.col, b += ldb) {
         __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
 
         for (int r = 0; r < rows; r++) {
-            __m256 x =
-                _mm256_broadcast_ss(r < 3 ? a.p + (size_t)r * a.row : a3 + (size_t)(r - 3) * a.row);
+            __m256 x = _mm256_broadcast_ss(r < 3 ? a + (size_t)r * left.row
+                                                 : a3 + (size_t)(r - 3) * left.row);
 
             sum[r][0] = _mm256_fmadd_ps(x, b0, sum[r][0]);
             sum[r][1] = _mm256_fmadd_ps(x, b1, sum[r][1]);
@@ -81,7 +61,7 @@ SIMD_INLINE void block_avx2(float *c, size_t ldc, struct left a, const float *b,
             _mm256_storeu_ps(c + (size_t)r * ldc + 8 * v, sum[r][v]);
 }
 
-static void mm_avx2(float *c, size_t ldc, struct left a, const float *b, size_t ldb, size_t m,
+static void mm_avx2(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
                     size_t n, size_t k)
 {
     for (size_t rows; m > 0; m -= rows, c += rows * ldc, a.p += rows * a.row) {
@@ -97,12 +77,7 @@ static void mm_avx2(float *c, size_t ldc, struct left a, const float *b, size_t 
 static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
                    size_t n, size_t k)
 {
-    struct left l = { (const float *)a.p, a.row, a.col };
-
-    if (__builtin_cpu_supports("avx512f"))
-        mm_avx512(c, ldc, l, (const float *)b, ldb, m, n, k);
-    else
-        mm_avx2(c, ldc, l, (const float *)b, ldb, m, n, k);
+    (__builtin_cpu_supports("avx512f") ? mm_avx512 : mm_avx2)(c, ldc, a, b, ldb, m, n, k);
 }
 
 /* Rows are short and pages apart, so the CPU does not see the next ones coming. */

@@ -94,13 +94,29 @@ SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t firs
         out[j] = 0.0f;
 }
 
-/* How many vectors of 16 columns AVX-512's next block of sums takes where n columns are left: at
- * most 4, blocks of like size, none so small that its sums wait for each other. */
-static inline size_t block_vectors(size_t n)
+/* AVX-512's products, where a block of sums is ROWS rows x up to 64 columns: as many blocks as n
+ * columns take with at most 4 vectors of 16 each, of like size, none so small that its sums wait for
+ * each other. block: c (ROWS, 16 nv) += a b. */
+enum { ROWS = 4 };
+SIMD_INLINE void mm_blocks(void (*block)(float *c, size_t ldc, struct operand a, const word *b,
+                                         size_t ldb, size_t k, int nv),
+                           float *c, size_t ldc, struct operand a, const word *b, size_t ldb,
+                           const size_t *mnk)
 {
-    size_t left = n / 16, blocks = (left + 3) / 4;
+    for (size_t i = 0; i < mnk[0]; i += ROWS, c += ROWS * ldc, a.p += ROWS * a.row)
+        for (size_t j = 0, nv; j < mnk[1]; j += 16 * nv) {
+            size_t left = (mnk[1] - j) / 16, blocks = (left + 3) / 4;
 
-    return (left + blocks - 1) / blocks;
+            nv = (left + blocks - 1) / blocks;
+            if (nv == 4)
+                block(c + j, ldc, a, b + j, ldb, mnk[2], 4);
+            else if (nv == 3)
+                block(c + j, ldc, a, b + j, ldb, mnk[2], 3);
+            else if (nv == 2)
+                block(c + j, ldc, a, b + j, ldb, mnk[2], 2);
+            else
+                block(c + j, ldc, a, b + j, ldb, mnk[2], 1);
+        }
 }
 
 /* What attention_decode needs of scratch for each thread. */

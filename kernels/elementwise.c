@@ -166,33 +166,23 @@ void colsum_finish(float *db, const float *part, size_t n, size_t C)
             group_f32(db + j, part + g * C + j, 1, size_min(C - j, COLUMNS));
 }
 
-void colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch)
+void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t n, size_t C,
+                void *scratch)
 {
     float *part = scratch; // (groups, C)
 
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += COLSUM_ROWS) {
+        size_t rows = size_min(n - i, COLSUM_ROWS);
         float *sum = part + i / COLSUM_ROWS * C;
 
         memset(sum, 0, C * sizeof *sum);
-        if (dt == DT_F32)
-            group_f32(sum, (const float *)dy + i * C, size_min(n - i, COLSUM_ROWS), C);
+        if (narrowed)
+            group_narrowed(sum, narrowed + i * C, (const float *)dy + i * C, rows, C);
+        else if (dt == DT_F32)
+            group_f32(sum, (const float *)dy + i * C, rows, C);
         else
-            group_bf16(sum, (const bf16 *)dy + i * C, size_min(n - i, COLSUM_ROWS), C);
-    }
-    colsum_finish(db, part, n, C);
-}
-
-void colsum_narrow(float *db, bf16 *out, const float *dy, size_t n, size_t C, void *scratch)
-{
-    float *part = scratch; // (groups, C)
-
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i += COLSUM_ROWS) {
-        float *sum = part + i / COLSUM_ROWS * C;
-
-        memset(sum, 0, C * sizeof *sum);
-        group_narrowed(sum, out + i * C, dy + i * C, size_min(n - i, COLSUM_ROWS), C);
+            group_bf16(sum, (const bf16 *)dy + i * C, rows, C);
     }
     colsum_finish(db, part, n, C);
 }

@@ -13,13 +13,12 @@ void floats_zero(float *x, size_t n);
 void residual_add(float *out, const float *a, const float *b, size_t n);
 
 /* db[j] += sum over rows of dy[i][j]; dy (n, C) of `dt`; fixed groups of COLSUM_ROWS rows in order,
- * whatever the threads. scratch: colsum_scratch(n, C) bytes. */
+ * whatever the threads. narrowed (n, C), or NULL: the same pass rounds dy, which is DT_F32 then.
+ * scratch: colsum_scratch(n, C) bytes. */
 enum { COLSUM_ROWS = 32 };
-void   colsum_add(float *db, const void *dy, enum dtype dt, size_t n, size_t C, void *scratch);
+void   colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t n, size_t C,
+                  void *scratch);
 size_t colsum_scratch(size_t n, size_t C);
-
-/* The same in the pass that rounds dy to bf16, out (n, C). The sums are those of dy. */
-void colsum_narrow(float *db, bf16 *out, const float *dy, size_t n, size_t C, void *scratch);
 
 /* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C)
  * is added to db in order. */

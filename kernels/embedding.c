@@ -17,10 +17,7 @@ SIMD_INLINE void row_as(float *out, const void *te, const void *pe, enum dtype d
 SIMD_CLONES
 static void row_forward(float *out, const void *te, const void *pe, enum dtype dt, size_t C)
 {
-    if (dt == DT_F32)
-        row_as(out, te, pe, DT_F32, C);
-    else
-        row_as(out, te, pe, DT_BF16, C);
+    dt == DT_F32 ? row_as(out, te, pe, DT_F32, C) : row_as(out, te, pe, DT_BF16, C);
 }
 
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,

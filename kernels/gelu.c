@@ -63,20 +63,15 @@ SIMD_INLINE void backward_as(void *restrict out, void *restrict dx, float *restr
 SIMD_CLONES
 static void forward_chunk(void *out, const void *x, enum dtype dt, size_t n)
 {
-    if (dt == DT_F32)
-        forward_as(out, x, DT_F32, n);
-    else
-        forward_as(out, x, DT_BF16, n);
+    dt == DT_F32 ? forward_as(out, x, DT_F32, n) : forward_as(out, x, DT_BF16, n);
 }
 
 SIMD_CLONES
 static void backward_row(void *out, void *dx, float *sum, const float *dout, const void *x,
                          enum dtype dt, size_t n)
 {
-    if (dt == DT_F32)
-        backward_as(out, dx, sum, dout, x, DT_F32, n);
-    else
-        backward_as(out, dx, sum, dout, x, DT_BF16, n);
+    dt == DT_F32 ? backward_as(out, dx, sum, dout, x, DT_F32, n)
+                 : backward_as(out, dx, sum, dout, x, DT_BF16, n);
 }
 
 void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)

@@ -56,10 +56,8 @@ SIMD_INLINE void apply_as(void *out, const struct layernorm *l, size_t i, enum d
 SIMD_CLONES
 static void row_apply(void *out, const struct layernorm *l, size_t i)
 {
-    if (l->dt == DT_F32)
-        apply_as((float *)out + i * l->C, l, i, DT_F32);
-    else
-        apply_as((bf16 *)out + i * l->C, l, i, DT_BF16);
+    l->dt == DT_F32 ? apply_as((float *)out + i * l->C, l, i, DT_F32)
+                    : apply_as((bf16 *)out + i * l->C, l, i, DT_BF16);
 }
 
 SIMD_CLONES
@@ -149,10 +147,8 @@ SIMD_CLONES
 static void row_backward(float *dx, float *dw, float *db, const float *dout,
                          const struct layernorm *l, size_t i)
 {
-    if (l->dt == DT_F32)
-        backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_F32);
-    else
-        backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_BF16);
+    l->dt == DT_F32 ? backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_F32)
+                    : backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_BF16);
 }
 
 void layernorm_backward(float *dx, float *dw, float *db, const float *dout,

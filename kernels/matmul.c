@@ -2,26 +2,15 @@
  * id means. The engines are matmul_onednn.c and matmul_openblas.c; equal shapes become one product
  * here, so that neither needs to know. The caller's OpenMP thread setting is put aside while an
  * engine runs, and put back. */
-#include "kernels/matmul.h"
+#include "kernels/matmul_engine.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <omp.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/matmul_engine.h"
 #include "kernels/simd.h"
-
-struct matmul {
-    const struct matmul_ops *ops;
-    struct matmul_impl      *impl;
-    int     threads;
-    size_t  n_ids;
-    size_t *unique;              // (n_ids) the engine's product for each id
-    struct matmul_shape *shapes; // (n_ids) a copy; behind the unique ones, unused
-};
 
 static const char *const matmul_engine_names[] = {
     [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
@@ -34,7 +23,7 @@ const char *matmul_engine_name(size_t e)
 
 int matmul_has(enum matmul_engine e)
 {
-    return e != MATMUL_ONEDNN || matmul_onednn.run;
+    return e != MATMUL_ONEDNN || &matmul_onednn != NULL;
 }
 
 int matmul_engine_parse(const char *word)
@@ -62,38 +51,32 @@ static int shape_ok(const struct matmul_shape *s)
            s->n <= INT_MAX && s->k <= INT_MAX;
 }
 
-// Fill shapes[] with each different shape once and unique[] with where each id's stands; returns
-// how many.
-static size_t share_equal(struct matmul *mm, const struct matmul_shape *shapes)
+// Shape i of those that were asked for: each different one is kept once.
+static void shape_add(struct matmul *mm, size_t i, const struct matmul_shape *shape)
 {
-    size_t n = 0;
+    size_t j = 0;
 
-    for (size_t i = 0; i < mm->n_ids; i++) {
-        size_t j = 0;
-
-        while (j < n && !shape_equal(&mm->shapes[j], &shapes[i]))
-            j++;
-        if (j == n)
-            mm->shapes[n++] = shapes[i];
-        mm->unique[i] = j;
-    }
-    return n;
+    while (j < mm->n_shapes && !shape_equal(&mm->shapes[j], shape))
+        j++;
+    if (j == mm->n_shapes)
+        mm->shapes[mm->n_shapes++] = *shape;
+    mm->unique[i] = j;
 }
 
 int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
-                       const struct matmul_shape *shapes, size_t n_shapes, int threads, char *why,
-                       size_t why_size)
+                       const struct matmul_shape *shapes, size_t n_shapes, int threads,
+                       struct err *err)
 {
     int            rc, before = omp_get_max_threads();
     struct matmul *mm;
 
+    assert(ops->open && ops->run && !ops->packed == !ops->pack);
     *out = NULL;
     for (size_t i = 0; i < n_shapes; i++)
-        if (!shape_ok(&shapes[i])) {
-            snprintf(why, why_size, "product %zu (%zu x %zu x %zu) has a size or a combination "
-                     "of formats that no engine runs", i, shapes[i].m, shapes[i].n, shapes[i].k);
-            return -EINVAL;
-        }
+        if (!shape_ok(&shapes[i]))
+            return err_set(err, -EINVAL, "product %zu (%zu x %zu x %zu) has a size or a "
+                           "combination of formats that no engine runs", i, shapes[i].m,
+                           shapes[i].n, shapes[i].k);
     mm = calloc(1, sizeof *mm);
     if (mm) {
         mm->ops     = ops;
@@ -102,32 +85,34 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
         mm->unique  = calloc(n_shapes + 1, sizeof *mm->unique);
         mm->shapes  = calloc(n_shapes + 1, sizeof *mm->shapes);
     }
-    if (!mm || !mm->unique || !mm->shapes) {
-        matmul_close(mm);
-        snprintf(why, why_size, "no memory for a list of %zu products", n_shapes);
-        return -ENOMEM;
+    rc = mm && mm->unique && mm->shapes
+             ? 0 : err_set(err, -ENOMEM, "no memory for a list of %zu products", n_shapes);
+    for (size_t i = 0; i < n_shapes && !rc; i++)
+        shape_add(mm, i, &shapes[i]);
+    if (!rc) {
+        omp_set_num_threads(mm->threads);
+        rc = ops->open(mm, err);
+        omp_set_num_threads(before);
     }
-    omp_set_num_threads(mm->threads);
-    rc = ops->open(&mm->impl, mm->shapes, share_equal(mm, shapes), mm->threads, why, why_size);
-    omp_set_num_threads(before);
-    if (rc) {
+    if (rc)
         matmul_close(mm);
-        return rc;
-    }
-    assert(ops->run && ops->close && !ops->packed == !ops->pack);
-    *out = mm;
-    return 0;
+    else
+        *out = mm;
+    return rc;
 }
 
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
-                size_t n_shapes, int threads, char *why, size_t why_size)
+                size_t n_shapes, int threads, struct err *err)
 {
-    int rc = -ENOTSUP;
+    int rc = -ENOTSUP, has = matmul_has(MATMUL_ONEDNN);
 
-    if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && simd_avx512()))
-        rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, why, why_size);
+    *out = NULL;
+    if (engine == MATMUL_ONEDNN && !has)
+        err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
+    else if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && has && simd_avx512()))
+        rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, err);
     if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
-        rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, why, why_size);
+        rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, err);
     return rc;
 }
 
@@ -135,7 +120,8 @@ void matmul_close(struct matmul *mm)
 {
     if (!mm)
         return;
-    mm->ops->close(mm->impl);
+    if (mm->ops->close)
+        mm->ops->close(mm);
     free(mm->unique);
     free(mm->shapes);
     free(mm);
@@ -143,7 +129,7 @@ void matmul_close(struct matmul *mm)
 
 size_t matmul_scratch(const struct matmul *mm)
 {
-    return mm->impl->scratch_bytes;
+    return mm->scratch_bytes;
 }
 
 size_t matmul_packed(const struct matmul *mm, size_t id)
@@ -151,7 +137,7 @@ size_t matmul_packed(const struct matmul *mm, size_t id)
     assert(id < mm->n_ids);
     if (!mm->ops->packed || !mm->shapes[mm->unique[id]].pack_b)
         return 0;
-    return mm->ops->packed(mm->impl, mm->unique[id]);
+    return mm->ops->packed(mm, mm->unique[id]);
 }
 
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b)
@@ -160,7 +146,7 @@ void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b
 
     assert(matmul_packed(mm, id) > 0);
     omp_set_num_threads(mm->threads);
-    mm->ops->pack(mm->impl, mm->unique[id], packed, b);
+    mm->ops->pack(mm, mm->unique[id], packed, b);
     omp_set_num_threads(before);
 }
 
@@ -172,11 +158,11 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
     assert(id < mm->n_ids);
     assert(!mm->shapes[mm->unique[id]].bias == !bias);
     omp_set_num_threads(mm->threads);
-    mm->ops->run(mm->impl, mm->unique[id], c, a, b, bias, scratch);
+    mm->ops->run(mm, mm->unique[id], c, a, b, bias, scratch);
     omp_set_num_threads(before);
 }
 
 const char *matmul_describe(const struct matmul *mm)
 {
-    return mm->impl->describe;
+    return mm->describe;
 }

@@ -7,6 +7,7 @@
 #define KERNELS_MATMUL_H
 
 #include "data/base/dtype.h"
+#include "data/base/err.h"
 
 enum matmul_engine { MATMUL_AUTO, MATMUL_OPENBLAS, MATMUL_ONEDNN };
 
@@ -29,10 +30,10 @@ struct matmul_shape {
 struct matmul; // opaque
 
 /* Open `n_shapes` products (shapes copied; index in this list = id for matmul_run; equal ones are
- * shared inside). AUTO: oneDNN where the CPU has AVX-512, else OpenBLAS. 0 or -errno with a
- * sentence in why[0..why_size). */
+ * shared inside). AUTO: oneDNN where the CPU has AVX-512, else OpenBLAS. -ENOTSUP: the engine does
+ * not run one of them here. */
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
-                size_t n_shapes, int threads, char *why, size_t why_size);
+                size_t n_shapes, int threads, struct err *err);
 void matmul_close(struct matmul *mm);
 
 /* Bytes of scratch (64-byte aligned) that the largest of the shapes needs in matmul_run. */

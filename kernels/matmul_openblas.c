@@ -9,17 +9,10 @@
 #include "kernels/simd.h"
 
 #include <cblas.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 enum { PANEL = 2048 }; // rows and columns of a widened panel, at most: 16 MiB each
-
-struct blas_impl {
-    struct matmul_impl   base;
-    struct matmul_shape *shapes;
-};
 
 // Bytes of widened panels of A, B and, if C is bf16, C.
 static size_t shape_scratch(const struct matmul_shape *s)
@@ -29,28 +22,6 @@ static size_t shape_scratch(const struct matmul_shape *s)
     if (s->ab_dt == DT_F32)
         return 0;
     return 4 * (m * k + (s->pack_b ? 0 : k * n) + (s->c_dt == DT_BF16 ? m * n : 0));
-}
-
-static void blas_close(struct matmul_impl *impl)
-{
-    struct blas_impl *bi = (struct blas_impl *)impl;
-
-    if (!bi)
-        return;
-    free(bi->shapes);
-    free(bi);
-}
-
-// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." says more than a row should hold: keep the version,
-// add the core.
-static void describe(char *out, size_t size)
-{
-    const char *config = openblas_get_config();
-    char        version[32] = "";
-
-    if (sscanf(config, "OpenBLAS %31s", version) != 1)
-        snprintf(version, sizeof version, "?");
-    snprintf(out, size, "openblas %s %s", version, openblas_get_corename());
 }
 
 const char *matmul_better_core(const char *chosen)
@@ -68,27 +39,18 @@ const char *matmul_better_core(const char *chosen)
     return simd_avx512() ? "SkylakeX" : "Haswell";
 }
 
-static int blas_open(struct matmul_impl **out, const struct matmul_shape *shapes, size_t n_shapes,
-                     int threads, char *why, size_t why_size)
+static int blas_open(struct matmul *mm, struct err *err)
 {
-    struct blas_impl *bi = calloc(1, sizeof *bi);
+    // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." is more than a row should hold
+    char version[32] = "?";
 
-    *out = NULL;
-    if (bi)
-        bi->shapes = calloc(n_shapes + 1, sizeof *bi->shapes);
-    if (!bi || !bi->shapes) {
-        blas_close((struct matmul_impl *)bi);
-        snprintf(why, why_size, "no memory for a list of %zu products", n_shapes);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < n_shapes; i++) {
-        bi->shapes[i] = shapes[i];
-        if (shape_scratch(&shapes[i]) > bi->base.scratch_bytes)
-            bi->base.scratch_bytes = shape_scratch(&shapes[i]);
-    }
-    openblas_set_num_threads(threads);
-    describe(bi->base.describe, sizeof bi->base.describe);
-    *out = &bi->base;
+    (void)err;
+    for (size_t i = 0; i < mm->n_shapes; i++)
+        mm->scratch_bytes = size_max(mm->scratch_bytes, shape_scratch(&mm->shapes[i]));
+    openblas_set_num_threads(mm->threads);
+    sscanf(openblas_get_config(), "OpenBLAS %31s", version);
+    snprintf(mm->describe, sizeof mm->describe, "openblas %s %s", version,
+             openblas_get_corename());
     return 0;
 }
 
@@ -186,10 +148,10 @@ static int zeroes_first(const struct matmul_shape *s)
     return s->form == MATMUL_TN && s->c_dt == DT_F32 && !s->bias && !s->accumulate;
 }
 
-static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const void *a,
+static void blas_run(const struct matmul *mm, size_t shape, void *c, const void *a,
                      const void *b, const void *bias, void *scratch)
 {
-    struct matmul_shape s = ((const struct blas_impl *)impl)->shapes[id];
+    struct matmul_shape s = mm->shapes[shape];
 
     if (zeroes_first(&s)) {
         floats_zero(c, s.m * s.n);
@@ -207,25 +169,20 @@ static void blas_run(const struct matmul_impl *impl, size_t id, void *c, const v
             run_panel(&s, i0, j0, c, a, b, bias, scratch);
 }
 
-static size_t blas_packed(const struct matmul_impl *impl, size_t id)
+static size_t blas_packed(const struct matmul *mm, size_t shape)
 {
-    const struct matmul_shape *s = &((const struct blas_impl *)impl)->shapes[id];
+    const struct matmul_shape *s = &mm->shapes[shape];
 
     return s->ab_dt == DT_BF16 ? (s->k * s->n * sizeof(float) + 63) / 64 * 64 : 0;
 }
 
-static void blas_pack(const struct matmul_impl *impl, size_t id, void *packed, const void *b)
+static void blas_pack(const struct matmul *mm, size_t shape, void *packed, const void *b)
 {
-    const struct matmul_shape *s = &((const struct blas_impl *)impl)->shapes[id];
+    const struct matmul_shape *s = &mm->shapes[shape];
 
     widen(packed, b, b_stride(s), s->form == MATMUL_NT ? s->n : s->k, b_stride(s));
 }
 
 const struct matmul_ops matmul_openblas = {
-    .name = "openblas",
-    .open = blas_open,
-    .run = blas_run,
-    .packed = blas_packed,
-    .pack = blas_pack,
-    .close = blas_close,
+    .open = blas_open, .run = blas_run, .packed = blas_packed, .pack = blas_pack,
 };

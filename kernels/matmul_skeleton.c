@@ -4,81 +4,52 @@
  * To make an engine of it: copy this file under the engine's name and fill in the hooks below;
  * declare its table in kernels/matmul_engine.h; give it a value of enum matmul_engine and a name
  * (kernels/matmul.h, matmul_engine_names), and open it in matmul_open (kernels/matmul.c). Link its
- * library in the Makefile; kernels/matmul_no_onednn.c is how one stands in that is not there. Put
- * the engine into tests/test_matmul.c, which runs all forms and formats in odd sizes against
+ * library in the Makefile; matmul_has (kernels/matmul.c) says how one is left out that is not there.
+ * Put the engine into tests/test_matmul.c, which runs all forms and formats in odd sizes against
  * doubles. */
 #include "kernels/matmul_engine.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "data/base/round.h"
 
-/* What an engine keeps. Its first member is what matmul.c reads: scratch_bytes and describe. A
- * library would have its handles here, and of each product what it has prepared. */
-struct skeleton {
-    struct matmul_impl   base;
-    struct matmul_shape *shapes;
-};
-
-static const struct matmul_shape *shape_of(const struct matmul_impl *impl, size_t id)
-{
-    return &((const struct skeleton *)impl)->shapes[id];
-}
-
-/* Required. Gives back what open took. NULL is fine: open failed. */
-static void skeleton_close(struct matmul_impl *impl)
-{
-    struct skeleton *s = (struct skeleton *)impl;
-
-    if (s)
-        free(s->shapes);
-    free(s);
-}
-
-/* Required. Prepares all products that will ever run: id is a place in shapes, which are valid, all
- * different, and gone after this. Set scratch_bytes to what the largest run needs, here nothing;
- * run must allocate nothing. describe goes into the run's row: with the library's version, and
- * whatever else its bits depend on.
+/* Required. Prepares all products that will ever run, mm->shapes, which are valid, all different,
+ * and stay as long as mm. What an engine keeps beside them (a library's handles, and of each
+ * product what it has prepared) it allocates, into mm->own; here that is nothing. Set scratch_bytes
+ * to what the largest run needs, here nothing; run must allocate nothing. describe goes into the
+ * run's row: with the library's version, and whatever else its bits depend on. OpenMP's setting
+ * stands at mm->threads already, now and in each run.
  *
- * -ENOTSUP, with a sentence in why, says that this CPU or library does not run one of the shapes:
- * --blas auto then takes another engine. Other errors end the program. */
-static int skeleton_open(struct matmul_impl **out, const struct matmul_shape *shapes,
-                         size_t n_shapes, int threads, char *why, size_t why_size)
+ * -ENOTSUP, with a sentence, says that this CPU or library does not run one of the shapes: --blas
+ * auto then takes another engine. Other errors end the program. */
+static int skeleton_open(struct matmul *mm, struct err *err)
 {
-    struct skeleton *s = calloc(1, sizeof *s);
-
-    (void)threads; // OpenMP's setting stands at it already, now and in each run
-    *out = NULL;
-    if (s)
-        s->shapes = calloc(n_shapes + 1, sizeof *s->shapes);
-    if (!s || !s->shapes) {
-        skeleton_close((struct matmul_impl *)s);
-        snprintf(why, why_size, "no memory for a list of %zu products", n_shapes);
-        return -ENOMEM;
-    }
-    memcpy(s->shapes, shapes, n_shapes * sizeof *shapes);
-    s->base.scratch_bytes = 0;
-    snprintf(s->base.describe, sizeof s->base.describe, "skeleton");
-    *out = &s->base;
+    (void)err;
+    mm->scratch_bytes = 0;
+    snprintf(mm->describe, sizeof mm->describe, "skeleton");
     return 0;
+}
+
+/* Not required. Gives back what open took, all of it or what there was when it failed. */
+static void skeleton_close(struct matmul *mm)
+{
+    (void)mm;
 }
 
 /* Not required, but both or none. Of a product whose pack_b says that B serves many runs: the bytes
  * of the form in which B is best read, a multiple of 64, or 0 where B is best as it is. Here it is
  * widened to fp32. */
-static size_t skeleton_packed(const struct matmul_impl *impl, size_t id)
+static size_t skeleton_packed(const struct matmul *mm, size_t shape)
 {
-    const struct matmul_shape *s = shape_of(impl, id);
+    const struct matmul_shape *s = &mm->shapes[shape];
 
     return s->ab_dt == DT_BF16 ? round_up(s->k * s->n * sizeof(float), 64) : 0;
 }
 
 /* Not required. Makes that form; run then gets it as b. */
-static void skeleton_pack(const struct matmul_impl *impl, size_t id, void *packed, const void *b)
+static void skeleton_pack(const struct matmul *mm, size_t shape, void *packed, const void *b)
 {
-    const struct matmul_shape *s = shape_of(impl, id);
+    const struct matmul_shape *s = &mm->shapes[shape];
 
     for (size_t i = 0; i < s->k * s->n; i++)
         ((float *)packed)[i] = dtype_get(b, DT_BF16, i);
@@ -86,10 +57,10 @@ static void skeleton_pack(const struct matmul_impl *impl, size_t id, void *packe
 
 /* Required. C = op(A) op(B) + bias, or C += op(A) op(B), with sums in fp32 that are rounded to c_dt
  * once. The same operands must give the same bits in every run and every process. */
-static void skeleton_run(const struct matmul_impl *impl, size_t id, void *c, const void *a,
+static void skeleton_run(const struct matmul *mm, size_t shape, void *c, const void *a,
                          const void *b, const void *bias, void *scratch)
 {
-    struct matmul_shape s = *shape_of(impl, id);
+    struct matmul_shape s = mm->shapes[shape];
     enum dtype          b_dt = s.pack_b ? DT_F32 : s.ab_dt;
     size_t a_row = s.form == MATMUL_TN ? 1 : s.k, a_col = s.form == MATMUL_TN ? s.m : 1;
     size_t b_row = s.form == MATMUL_NT ? 1 : s.n, b_col = s.form == MATMUL_NT ? s.k : 1;
@@ -110,7 +81,6 @@ static void skeleton_run(const struct matmul_impl *impl, size_t id, void *c, con
 }
 
 const struct matmul_ops matmul_skeleton = {
-    .name = "skeleton",
     .open = skeleton_open,
     .run = skeleton_run,
     .packed = skeleton_packed,

@@ -36,19 +36,6 @@ void reach_kept_add(struct reach_kept *all, struct reach_kept part, size_t from)
 /* Rounding is allowed for, here and below, with more than it takes. */
 static const double slack = 1 + 1e-6, far = 1e37;
 
-/* A gradient's norm bounds its elements but for squares that underflow. */
-static double grad_reach(const struct reach *r, const struct optim_step *s, double wd, double g)
-{
-    double scaled = (1.01 * g + 1e-15) * fabs((double)s->grad_scale);
-
-    return s->kind == OPTIM_ADAMW ? scaled : scaled + wd * r->w;
-}
-
-static double decayed(const struct optim_step *s, double wd)
-{
-    return s->kind == OPTIM_ADAMW ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1;
-}
-
 /* Moments after a step of both Adams, and how far their quotient goes. With m <= ratio sqrt(v) it
  * is by Cauchy and Schwarz b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))
  * sqrt(b2 v + (1 - b2) g^2); what v loses where it underflows, less than 1e-37, is little beside
@@ -64,28 +51,24 @@ static double adam_reach(struct reach *r, const struct optim_step *s, double g)
     return fmin(r->m / eps, r->ratio * ((double)s->bias2_sqrt + REACH_ROOT / eps));
 }
 
-static double sgd_reach(struct reach *r, const struct optim_step *s, double g)
-{
-    r->m = slack * ((double)s->beta1 * r->m + g);
-    return r->m;
-}
-
-/* The root holds g itself, unless its square underflows. */
-static double adagrad_reach(struct reach *r, const struct optim_step *s, double g)
-{
-    r->m = slack * (r->m + g * g);
-    return slack + REACH_ROOT / (double)s->eps;
-}
-
 int reach_calm(struct reach *r, const struct optim_step *s, double wd, double g)
 {
-    double       grad = grad_reach(r, s, wd, g), rate;
+    int    adamw = s->kind == OPTIM_ADAMW;
+    double decay = adamw ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1, rate;
+    // a gradient's norm bounds its elements but for squares that underflow
+    double scaled = (1.01 * g + 1e-15) * fabs((double)s->grad_scale),
+           grad = adamw ? scaled : scaled + wd * r->w;
     struct reach to = *r;
 
-    rate = s->kind == OPTIM_SGD       ? sgd_reach(&to, s, grad)
-           : s->kind == OPTIM_ADAGRAD ? adagrad_reach(&to, s, grad)
-                                      : adam_reach(&to, s, grad);
-    to.w = slack * (r->w * decayed(s, wd) + (double)s->step_size * rate);
+    if (s->kind == OPTIM_SGD) {
+        rate = to.m = slack * ((double)s->beta1 * r->m + grad);
+    } else if (s->kind == OPTIM_ADAGRAD) {
+        to.m = slack * (r->m + grad * grad);
+        rate = slack + REACH_ROOT / (double)s->eps; // the root holds g, unless its square underflows
+    } else {
+        rate = adam_reach(&to, s, grad);
+    }
+    to.w = slack * (r->w * decay + (double)s->step_size * rate);
     // without an eps the quotient may be 0 / 0; NaNs are not below anything
     if (!(s->eps >= FLT_MIN || s->kind == OPTIM_SGD) || !(s->bias2_sqrt > 1e-10f) ||
         !(grad < far) || !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))

@@ -10,8 +10,7 @@
 
 /* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader
  * resolves. */
-#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    !defined(__x86_64__)
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SIMD_CLONES
 #else
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
@@ -21,35 +20,19 @@
  * of bf16. */
 static inline int simd_avx2(void)
 {
-#ifdef __x86_64__
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return 0;
-#endif
 }
 
 static inline int simd_avx512(void)
 {
-#ifdef __x86_64__
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    return 0;
-#endif
 }
 
 static inline int simd_avx512_bf16(void)
 {
-#ifdef __x86_64__
     return simd_avx512() && __builtin_cpu_supports("avx512bf16");
-#else
-    return 0;
-#endif
 }
-
-/* Whether there is AMX with products of bf16 and Linux lets this process use it, which it then may
- * from here on (simd.c). */
-int simd_amx_bf16(void);
 
 /* For small functions that must become part of the caller's vectors. */
 #define SIMD_INLINE static inline __attribute__((always_inline))

@@ -56,10 +56,8 @@ SIMD_CLONES
 static void row_gradient(void *out, enum dtype dt, const float *x, float top, float factor,
                          size_t V)
 {
-    if (dt == DT_F32)
-        gradient_as(out, DT_F32, x, top, factor, V);
-    else
-        gradient_as(out, DT_BF16, x, top, factor, V);
+    dt == DT_F32 ? gradient_as(out, DT_F32, x, top, factor, V)
+                 : gradient_as(out, DT_BF16, x, top, factor, V);
 }
 
 /* A row's logits: its first columns and the rest, which stand apart. */

@@ -3,45 +3,26 @@
  * arena cannot disagree. */
 #include "model/acts.h"
 
-#include "data/base/arena.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "model/products.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
-
-struct acts {
-    struct model_options o; // settled
-    struct arena arena;
-    char    *inputs;     // (places, accum, N, C): input_place
-    char    *kept;
-    size_t   kept_micro; // bytes of a kept layer's micro-batch
-    struct acts_layer shared;
-    size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: none's
-    size_t   offloaded;  // ACTS_AUTO: layers
-    void    *lent;       // the record of lent_layer, lent_micro; NULL: none
-    size_t   lent_layer, lent_micro;
-    struct acts_work work;
-    struct acts_head head;
-};
 
 static size_t tokens(const struct model_options *o)
 {
     return o->batch * o->seq;
 }
 
-/* Of N tokens. */
+/* Of N tokens; in a record or not. */
 static void lay_layer(struct arena *a, struct acts_layer *l, const struct model_options *o,
-                      size_t N)
+                      size_t N, int record)
 {
     size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
-    l->x        = NULL;
+    l->x        = record && o->offload == ACTS_OFFLOAD ? arena_take(a, N * C * sizeof(float)) : NULL;
     l->ln1_mean = arena_take(a, N * sizeof(float));
     l->ln1_rstd = arena_take(a, N * sizeof(float));
     l->qkv      = arena_take(a, N * 3 * C * e);
@@ -51,30 +32,6 @@ static void lay_layer(struct arena *a, struct acts_layer *l, const struct model_
     l->ln2_mean = arena_take(a, N * sizeof(float));
     l->ln2_rstd = arena_take(a, N * sizeof(float));
     l->fc       = arena_take(a, N * 4 * C * e);
-}
-
-static void lay_record(struct arena *a, struct acts_layer *l, const struct model_options *o,
-                       size_t N)
-{
-    float *x = o->offload == ACTS_OFFLOAD ? arena_take(a, N * o->gpt.n_embd * sizeof(float)) : NULL;
-
-    lay_layer(a, l, o, N);
-    l->x = x;
-}
-
-static void lay_backward(struct arena *a, struct acts_work *w, const struct model_options *o,
-                         size_t R)
-{
-    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
-
-    w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
-    w->dy    = arena_take(a, R * C * e);
-    w->dgelu = arena_take(a, R * 4 * C * sizeof(float));
-    w->dfc   = arena_take(a, R * 4 * C * e);
-    w->dattn = arena_take(a, N * C * e);
-    w->dqkv  = arena_take(a, N * 3 * C * e);
-    // a classifier's head has a row a sequence
-    w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch), 4 * C));
 }
 
 static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *shared,
@@ -95,9 +52,17 @@ static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *sh
     w->proj = arena_take(a, R * C * sizeof(float));
     w->gelu = arena_take(a, R * 4 * C * e);
     w->attention = arena_take(a, attention_scratch(o->seq, C, o->gpt.n_head, o->threads));
-    if (o->training)
-        lay_backward(a, w, o, R);
-    lay_layer(a, shared, o, N);
+    if (o->training) {
+        w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
+        w->dy    = arena_take(a, R * C * e);
+        w->dgelu = arena_take(a, R * 4 * C * sizeof(float));
+        w->dfc   = arena_take(a, R * 4 * C * e);
+        w->dattn = arena_take(a, N * C * e);
+        w->dqkv  = arena_take(a, N * 3 * C * e);
+        // a classifier's head has a row a sequence
+        w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch), 4 * C));
+    }
+    lay_layer(a, shared, o, N, 0);
 }
 
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
@@ -116,10 +81,10 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
     h->rstd   = arena_take(a, R * sizeof(float));
     h->logits = arena_take(a, (in_place ? R : P) * V * sizeof(float));
     h->losses = arena_take(a, R * sizeof(float));
-    if (!o->training)
-        return;
-    h->dlogits = in_place ? h->logits : arena_take(a, R * V * dtype_bytes(o->dtype));
-    h->dln     = arena_take(a, R * C * sizeof(float));
+    if (o->training) {
+        h->dlogits = in_place ? h->logits : arena_take(a, R * V * dtype_bytes(o->dtype));
+        h->dln     = arena_take(a, R * C * sizeof(float));
+    }
 }
 
 /* Offloaded layers' inputs alternate between two places; of each kept layer, and of the head, one
@@ -130,12 +95,6 @@ enum { ALTERNATING = 2 };
 static uint64_t input_bytes(const struct model_options *o)
 {
     return round_up(o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float), ARENA_LINE);
-}
-
-/* Inputs that the arena holds whatever is kept. */
-static size_t inputs_fixed(const struct model_options *o)
-{
-    return !o->training ? 1 : o->offload == ACTS_OFFLOAD ? ALTERNATING + 1 : o->gpt.n_layer + 1;
 }
 
 /* Which of the arena's inputs is block's, 1..n_layer + 1. */
@@ -167,69 +126,61 @@ static struct model_options settled(const struct model_options *asked)
 struct acts_sizes acts_sizes(const struct model_options *asked)
 {
     struct model_options settled_o = settled(asked), *o = &settled_o;
-    struct arena      kept = { 0 }, work = { 0 }, head = { 0 }, record = { 0 };
+    int                  offload = o->offload == ACTS_OFFLOAD;
+    size_t inputs = !o->training ? 1 : offload ? ALTERNATING + 1 : o->gpt.n_layer + 1;
+    struct arena kept = { 0 }, work = { 0 }, head = { 0 }, record = { 0 };
     struct acts_layer l;
     struct acts_work  w;
     struct acts_head  h;
-    uint64_t          per_layer = 0;
 
-    lay_layer(&kept, &l, o, tokens(o));
-    lay_record(&record, &l, o, tokens(o));
+    lay_layer(&kept, &l, o, tokens(o), 0);
+    lay_layer(&record, &l, o, tokens(o), 1);
     lay_work(&work, &w, &l, o);
     lay_head(&head, &h, o);
-    if (o->training)
-        per_layer = o->grad_accum * kept.used + (o->offload == ACTS_OFFLOAD ? input_bytes(o) : 0);
     return (struct acts_sizes){
-        .inputs = inputs_fixed(o) * input_bytes(o), .kept_per_layer = per_layer,
+        .inputs = inputs * input_bytes(o),
+        .kept_per_layer =
+            o->training ? o->grad_accum * kept.used + (offload ? input_bytes(o) : 0) : 0,
         .work = work.used, .head = head.used,
         .record = o->offload != ACTS_STAY ? record.used : 0,
     };
 }
 
 /* All of it. */
-static void lay(struct arena *arena, struct acts *a)
+static void lay(struct acts *a, size_t inputs)
 {
     const struct model_options *o = &a->o;
-    size_t inputs = inputs_fixed(o) + (o->offload == ACTS_OFFLOAD ? o->kept : 0);
 
-    a->inputs = arena_take(arena, inputs * input_bytes(o));
-    a->kept   = arena_take(arena, o->kept * o->grad_accum * a->kept_micro);
-    lay_work(arena, &a->work, &a->shared, o);
-    lay_head(arena, &a->head, o);
+    a->inputs = arena_take(&a->arena, inputs);
+    a->kept   = arena_take(&a->arena, o->kept * o->grad_accum * a->kept_micro);
+    lay_work(&a->arena, &a->work, &a->shared, o);
+    lay_head(&a->arena, &a->head, o);
 }
 
-int acts_open(struct acts **out, const struct model_options *o, struct err *err)
+int acts_open(struct acts *a, const struct model_options *o, struct err *err)
 {
-    struct acts *a = calloc(1, sizeof *a);
     struct arena kept = { 0 };
+    size_t       inputs;
     int          rc;
 
-    *out = NULL;
-    if (!a)
-        return err_set(err, -ENOMEM, "out of memory for the activations");
     assert(o->kept <= o->gpt.n_layer);
-    a->o = settled(o);
-    lay_layer(&kept, &a->shared, o, tokens(o));
+    *a = (struct acts){ .o = settled(o) };
+    lay_layer(&kept, &a->shared, o, tokens(o), 0);
     a->kept_micro = kept.used;
-    lay(&a->arena, a);
+    inputs = acts_sizes(o).inputs + (a->o.offload == ACTS_OFFLOAD ? a->o.kept * input_bytes(o) : 0);
+    lay(a, inputs);
     rc = arena_map(&a->arena, "the activations", err);
-    if (rc) {
-        acts_close(a);
+    if (rc)
         return rc;
-    }
-    lay(&a->arena, a);
+    lay(a, inputs);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
-    *out = a;
     return 0;
 }
 
 void acts_close(struct acts *a)
 {
-    if (!a)
-        return;
     arena_free(&a->arena);
-    free(a);
 }
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
@@ -271,7 +222,7 @@ static struct acts_layer record_of(const struct acts *a, size_t micro, void *rec
     struct arena      in = { .base = record, .bytes = SIZE_MAX };
     struct acts_layer l;
 
-    lay_record(&in, &l, &a->o, shape.rows * shape.seq);
+    lay_layer(&in, &l, &a->o, shape.rows * shape.seq, 1);
     *bytes = in.used;
     return l;
 }
@@ -301,7 +252,7 @@ struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro)
         return l;
     layer += a->o.kept - a->o.gpt.n_layer - 1; // among those that are kept
     in.base = a->kept + (layer * a->o.grad_accum + micro) * a->kept_micro;
-    lay_layer(&in, &l, &a->o, tokens(&a->o));
+    lay_layer(&in, &l, &a->o, tokens(&a->o), 0);
     return l;
 }
 
@@ -317,14 +268,4 @@ void acts_hold(struct acts *a, size_t layer, size_t micro)
         return;
     a->shared_layer = layer;
     a->shared_micro = micro;
-}
-
-const struct acts_work *acts_work(const struct acts *a)
-{
-    return &a->work;
-}
-
-const struct acts_head *acts_head(const struct acts *a)
-{
-    return &a->head;
 }

@@ -12,8 +12,8 @@
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
-#include "data/base/err.h"
-#include "model/options.h"
+#include "data/base/arena.h"
+#include "model/products.h"
 
 /* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt`
  * is the run's dtype. */
@@ -65,7 +65,21 @@ struct acts_head {
     float *losses;      // (R)
 };
 
-struct acts; // opaque
+struct acts {
+    struct acts_work work;
+    struct acts_head head;
+    /* The rest is acts.c's. */
+    struct model_options o; // settled
+    struct arena arena;
+    char    *inputs;     // (places, accum, N, C): input_place
+    char    *kept;
+    size_t   kept_micro; // bytes of a kept layer's micro-batch
+    struct acts_layer shared;
+    size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: none's
+    size_t   offloaded;  // ACTS_AUTO: layers
+    void    *lent;       // the record of lent_layer, lent_micro; NULL: none
+    size_t   lent_layer, lent_micro;
+};
 
 /* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a
  * kept layer takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head.
@@ -73,8 +87,8 @@ struct acts; // opaque
 struct acts_sizes { uint64_t inputs, kept_per_layer, work, head, record; };
 struct acts_sizes acts_sizes(const struct model_options *o);
 
-int  acts_open(struct acts **out, const struct model_options *o, struct err *err);
-void acts_close(struct acts *a);
+int  acts_open(struct acts *a, const struct model_options *o, struct err *err);
+void acts_close(struct acts *a); // of the zero state, too
 
 /* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
 float *acts_input(const struct acts *a, size_t block, size_t micro);
@@ -93,8 +107,5 @@ size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record);
 struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro);
 int  acts_holds(const struct acts *a, size_t layer, size_t micro);
 void acts_hold(struct acts *a, size_t layer, size_t micro);
-
-const struct acts_work *acts_work(const struct acts *a);
-const struct acts_head *acts_head(const struct acts *a);
 
 #endif

@@ -21,10 +21,10 @@
 
 void embed_forward(struct model *m, size_t micro, const void *wire)
 {
-    const int32_t    *x = acts_work(m->acts)->x + micro * model_tokens(m);
+    const int32_t    *x = m->acts.work.x + micro * model_tokens(m);
     struct acts_shape shape = model_shape(m, micro);
     struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
-    float            *out = acts_input(m->acts, 1, micro);
+    float            *out = acts_input(&m->acts, 1, micro);
 
     embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype,
                       x, shape.rows, shape.seq, m->o.gpt.n_embd);
@@ -34,7 +34,7 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
 
 void embed_backward(struct model *m, size_t micro, float *grad)
 {
-    const struct acts_work *w = acts_work(m->acts);
+    const struct acts_work *w = &m->acts.work;
     size_t            N = model_tokens(m), C = m->o.gpt.n_embd;
     struct acts_shape shape = model_shape(m, micro);
     struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
@@ -66,9 +66,9 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
 {
     struct acts_shape shape = model_shape(m, micro);
     struct layer l = {
-        .m = m, .w = acts_work(m->acts), .a = acts_layer(m->acts, layer, micro),
+        .m = m, .w = &m->acts.work, .a = acts_layer(&m->acts, layer, micro),
         .wire = wire, .grad = grad,
-        .x = acts_input(m->acts, layer, micro), .x_out = acts_input(m->acts, layer + 1, micro),
+        .x = acts_input(&m->acts, layer, micro), .x_out = acts_input(&m->acts, layer + 1, micro),
         .rows = shape.rows, .seq = shape.seq, .N = shape.rows * shape.seq,
         .C = m->o.gpt.n_embd, .dt = m->o.dtype,
         .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
@@ -200,7 +200,7 @@ void block_forward(struct model *m, size_t layer, size_t micro, const void *wire
     if (l.a.x) // it leaves with the record
         convert(l.a.x, DT_F32, l.x, DT_F32, l.N * l.C);
     layer_forward(&l, 1);
-    acts_hold(m->acts, layer, micro);
+    acts_hold(&m->acts, layer, micro);
 }
 
 /* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the
@@ -209,16 +209,13 @@ static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, si
                                  const struct dropout *drop)
 {
     const float *dx = l->dx + i * l->C;
+    void        *narrowed = l->dt == DT_F32 ? NULL : l->w->dy;
 
     drop_rows(l, l->w->proj, dx, i, n, drop);
     if (drop->p > 0)
         dx = l->w->proj;
-    if (l->dt == DT_F32) {
-        colsum_add(dparam(l, bias), dx, DT_F32, n, l->C, l->w->sums);
-        return dx;
-    }
-    colsum_narrow(dparam(l, bias), l->w->dy, dx, n, l->C, l->w->sums);
-    return l->w->dy;
+    colsum_add(dparam(l, bias), narrowed, dx, DT_F32, n, l->C, l->w->sums);
+    return narrowed ? narrowed : dx;
 }
 
 /* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
@@ -258,7 +255,7 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
     struct layernorm        norm = norm_1(l, i, n);
     const void             *dqkv = row(l, w->dqkv, i, 3 * l->C);
 
-    colsum_add(dparam(l, GPT_QKV_B), dqkv, l->dt, n, 3 * l->C, w->sums);
+    colsum_add(dparam(l, GPT_QKV_B), NULL, dqkv, l->dt, n, 3 * l->C, w->sums);
     layernorm_apply(w->ln, &norm);
     dmatrix(l, PRODUCT_D_QKV_W, i, n, w->ln, dqkv);
     product(l, PRODUCT_D_LN1, n, w->proj, dqkv);
@@ -271,7 +268,7 @@ static void recompute(struct model *m, const struct layer *l, size_t layer, size
     uint64_t start_ns = clock_ns();
 
     layer_forward(l, 0);
-    acts_hold(m->acts, layer, micro);
+    acts_hold(&m->acts, layer, micro);
     m->recomputed_ns += clock_ns() - start_ns;
     m->recomputed++;
 }
@@ -287,7 +284,7 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
     l.fresh = fresh;
     if (l.a.x)
         l.x = l.a.x;
-    if (!acts_holds(m->acts, layer, micro))
+    if (!acts_holds(&m->acts, layer, micro))
         recompute(m, &l, layer, micro);
     for (size_t i = 0; i < l.N; i += n) {
         n = chunk_rows(&l, i);

@@ -5,15 +5,14 @@
  * the same in any company. Nothing is allocated after open. */
 #include "model/decode.h"
 
-#include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
-#include "kernels/layernorm.h"
 #include "kernels/matvec.h"
+#include "model/model.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,12 +45,11 @@ struct buffers {
 
 struct decode {
     struct decode_options o;
-    struct stream   *stream;
-    struct products *products; // of chunks of one sequence
-    void            *scratch;  // of products
-    struct arena     arena, products_arena;
-    struct buffers   buf;
-    size_t           n_single;
+    struct stream *stream;
+    struct model   model; // of chunks of one sequence
+    struct arena   arena;
+    struct buffers buf;
+    size_t         n_single;
 };
 
 /* ---- memory ---- */
@@ -62,12 +60,8 @@ static size_t decode_rows(const struct decode_options *o)
     return round_up(o->piece, UNIT);
 }
 
-static int threads_of(const struct decode_options *o)
-{
-    return o->threads ? o->threads : omp_get_max_threads();
-}
-
-static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o)
+static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
+                        int threads)
 {
     size_t B = o->batch, C = o->gpt.n_embd, P = o->piece, e = dtype_bytes(o->dtype),
            R = size_max(decode_rows(o), B), cache = o->gpt.n_layer * B * o->positions * C * e;
@@ -88,7 +82,7 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->last   = arena_take(a, B * C * sizeof(float));
     u->logits = arena_take(a, B * o->gpt.vocab * sizeof(float));
     u->matvec = arena_take(a, sizeof(float) * matvec_scratch(B, 4 * C, C));
-    u->attention = arena_take(a, attention_scratch(o->positions, C, o->gpt.n_head, threads_of(o)));
+    u->attention = arena_take(a, attention_scratch(o->positions, C, o->gpt.n_head, threads));
     u->length = arena_take(a, B * sizeof(size_t));
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));
@@ -99,7 +93,7 @@ uint64_t decode_bytes(const struct decode_options *o)
     struct arena   a = { 0 };
     struct buffers u;
 
-    lay_buffers(&a, &u, o);
+    lay_buffers(&a, &u, o, o->threads ? o->threads : omp_get_max_threads());
     return a.used;
 }
 
@@ -122,31 +116,19 @@ static int check(const struct decode_options *o, struct err *err)
     return 0;
 }
 
-struct products_options decode_products(const struct decode_options *o)
+struct model_options decode_model(const struct decode_options *o)
 {
-    return (struct products_options){ .gpt = o->gpt, .dtype = o->dtype, .engine = o->engine,
-                                      .threads = threads_of(o), .tokens = decode_rows(o),
-                                      .no_head = 1, .unit = UNIT };
-}
-
-static int open_products(struct decode *d, struct err *err)
-{
-    struct products_options po = decode_products(&d->o);
-    int                     rc = products_open(&d->products, &po, err);
-
-    if (rc)
-        return rc;
-    arena_take(&d->products_arena, products_scratch(d->products));
-    rc = arena_map(&d->products_arena, "the matrix products", err);
-    d->scratch = d->products_arena.base;
-    return rc;
+    return (struct model_options){ .gpt = o->gpt, .batch = 1, .seq = decode_rows(o), .varying = 1,
+                                   .dtype = o->dtype, .engine = o->engine, .threads = o->threads,
+                                   .generates = 1 };
 }
 
 int decode_open(struct decode **out, const struct decode_options *o, struct stream *stream,
                 struct err *err)
 {
-    struct decode *d;
-    int            rc = check(o, err);
+    struct model_options model = decode_model(o);
+    struct decode       *d;
+    int                  rc = check(o, err);
 
     *out = NULL;
     if (rc)
@@ -155,18 +137,16 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
     if (!d)
         return err_set(err, -ENOMEM, "out of memory for generation");
     d->o = *o;
-    d->o.threads = threads_of(o);
     d->stream = stream;
-    omp_set_num_threads(d->o.threads);
-    rc = open_products(d, err);
-    lay_buffers(&d->arena, &d->buf, &d->o);
+    rc = model_open(&d->model, &model, err);
+    lay_buffers(&d->arena, &d->buf, o, d->model.o.threads);
     if (!rc)
         rc = arena_map(&d->arena, "keys and values", err);
     if (rc) {
         decode_close(d);
         return rc;
     }
-    lay_buffers(&d->arena, &d->buf, &d->o);
+    lay_buffers(&d->arena, &d->buf, o, d->model.o.threads);
     *out = d;
     return 0;
 }
@@ -176,28 +156,16 @@ void decode_close(struct decode *d)
     if (!d)
         return;
     arena_free(&d->arena);
-    arena_free(&d->products_arena);
-    products_close(d->products);
+    model_close(&d->model);
     free(d);
 }
 
 /* ---- a layer ---- */
 
-/* Element i of an array of the run's dtype. */
-static void *at(const struct decode *d, const void *base, size_t i)
-{
-    return dtype_at(base, d->o.dtype, i);
-}
-
-static const void *param(const struct decode *d, const void *wire, enum gpt_tensor t)
-{
-    return at(d, wire, gpt_offset(&d->o.gpt, t));
-}
-
 /* Where position t of sequence b stands in layer `layer`'s part of a cache. */
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
 {
-    return at(d, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) * d->o.gpt.n_embd);
+    return model_at(&d->model, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) * d->o.gpt.n_embd);
 }
 
 /* Put n positions of sequence b, from row `row` of qkv on, behind those that are in the cache. */
@@ -206,21 +174,18 @@ static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n
     size_t C = d->o.gpt.n_embd, bytes = C * dtype_bytes(d->o.dtype), t = d->buf.length[b];
 
     for (size_t i = 0; i < n; i++) {
-        const void *key = at(d, d->buf.qkv, (row + i) * 3 * C + C);
+        const void *key = model_at(&d->model, d->buf.qkv, (row + i) * 3 * C + C);
 
         memcpy(cached(d, d->buf.keys, layer, b, t + i), key, bytes);
-        memcpy(cached(d, d->buf.values, layer, b, t + i), at(d, key, C), bytes);
+        memcpy(cached(d, d->buf.values, layer, b, t + i), model_at(&d->model, key, C), bytes);
     }
 }
 
 static void norm(struct decode *d, float *x, size_t n, const void *wire, enum gpt_tensor weight)
 {
-    struct buffers *u = &d->buf;
+    struct layernorm norm = model_norm(&d->model, weight, wire, n, x, d->buf.mean, d->buf.rstd);
 
-    layernorm_forward(u->ln, &(struct layernorm){
-        .n = n, .C = d->o.gpt.n_embd, .dt = d->o.dtype, .eps = d->o.gpt.norm_eps, .x = x,
-        .w = param(d, wire, weight), .b = param(d, wire, weight + 1),
-        .mean = u->mean, .rstd = u->rstd });
+    layernorm_forward(d->buf.ln, &norm);
 }
 
 /* Rows of a layer at work: a chunk of one sequence, or the single tokens of many. */
@@ -235,16 +200,16 @@ struct part {
 /* out = in W + b. */
 static void product(const struct part *p, enum product which, void *out, const void *in)
 {
-    const struct decode *d = p->d;
-    enum gpt_tensor      weight = products_weight(which);
-    const void          *w = param(d, p->wire, weight), *bias = param(d, p->wire, weight + 1);
+    const struct model       *m = &p->d->model;
+    const struct product_row *of = &products_table[which];
 
     if (p->padded)
-        products_run(d->products, which, p->padded, out, in, w, bias, d->scratch);
+        model_product(m, which, p->padded, out, in, p->wire);
     else
-        matvec_forward(out, products_result(which, d->o.dtype), &(struct matvec){
-            .m = p->n, .n = gpt_cols(&d->o.gpt, weight), .k = gpt_rows(&d->o.gpt, weight),
-            .dt = d->o.dtype, .a = in, .b = w, .bias = bias, .scratch = d->buf.matvec });
+        matvec_forward(out, of->rounded ? m->o.dtype : DT_F32, &(struct matvec){
+            .m = p->n, .n = gpt_cols(&m->o.gpt, of->weight), .k = gpt_rows(&m->o.gpt, of->weight),
+            .dt = m->o.dtype, .a = in, .b = model_wire(m, p->wire, of->weight),
+            .bias = model_wire(m, p->wire, of->weight + 1), .scratch = p->d->buf.matvec });
 }
 
 /* Rows [row, row + n) of qkv = ln_1(x) Wqkv + bqkv. */
@@ -253,7 +218,7 @@ static void before_attention(const struct part *p, size_t row)
     struct decode *d = p->d;
 
     norm(d, p->x, p->n, p->wire, GPT_LN1_W);
-    product(p, PRODUCT_QKV, at(d, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->buf.ln);
+    product(p, PRODUCT_QKV, model_at(&d->model, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->buf.ln);
 }
 
 /* Rows [row, row + n) of attn: the rest of the layer, into x in place. */
@@ -263,7 +228,7 @@ static void after_attention(const struct part *p, size_t row)
     struct buffers *u = &d->buf;
     size_t          C = d->o.gpt.n_embd;
 
-    product(p, PRODUCT_ATTN_PROJ, u->proj, at(d, u->attn, row * C));
+    product(p, PRODUCT_ATTN_PROJ, u->proj, model_at(&d->model, u->attn, row * C));
     residual_add(p->x, p->x, u->proj, p->n * C);
     norm(d, p->x, p->n, p->wire, GPT_LN2_W);
     product(p, PRODUCT_FC, u->fc, u->ln);
@@ -279,9 +244,9 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
     struct buffers *u = &d->buf;
     size_t          C = d->o.gpt.n_embd;
 
-    attention_decode(at(d, u->attn, row * C), &(struct attention_cached){
+    attention_decode(model_at(&d->model, u->attn, row * C), &(struct attention_cached){
         .B = n, .T = length, .max_T = d->o.positions, .C = C, .H = d->o.gpt.n_head,
-        .dt = d->o.dtype, .qkv = at(d, u->qkv, row * 3 * C),
+        .dt = d->o.dtype, .qkv = model_at(&d->model, u->qkv, row * 3 * C),
         .k = cached(d, u->keys, layer, b, 0), .v = cached(d, u->values, layer, b, 0),
         .scratch = u->attention });
 }
@@ -350,8 +315,8 @@ static void embed(struct decode *d, const void *wire)
         float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
         if (d->buf.now[b])
-            embedding_forward(x, param(d, wire, GPT_WTE),
-                              at(d, param(d, wire, GPT_WPE), d->buf.length[b] * C), d->o.dtype,
+            embedding_forward(x, model_wire(&d->model, wire, GPT_WTE),
+                              model_at(&d->model, model_wire(&d->model, wire, GPT_WPE), d->buf.length[b] * C), d->o.dtype,
                               u->ids + b * d->o.piece, 1, d->buf.now[b], C);
     }
 }
@@ -412,7 +377,7 @@ static int head(struct decode *d, int wanted, struct err *err)
         norm(d, d->buf.last, n, wire, GPT_LNF_W);
         matvec_logits(d->buf.logits, &(struct matvec){
             .m = n, .n = V, .k = d->o.gpt.n_embd, .dt = d->o.dtype, .a = d->buf.ln,
-            .b = param(d, embed_wire, GPT_WTE), .scratch = d->buf.matvec });
+            .b = model_wire(&d->model, embed_wire, GPT_WTE), .scratch = d->buf.matvec });
     }
     for (size_t b = d->o.batch; wanted && b-- > 0;)
         if (d->buf.now[b] && --n != b)

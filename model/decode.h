@@ -10,14 +10,12 @@
 #ifndef MODEL_DECODE_H
 #define MODEL_DECODE_H
 
-#include "kernels/matmul.h"
-#include "model/gpt.h"
 #include "model/products.h"
 #include "offload/stream.h"
 
 struct decode_options {
     struct gpt_config  gpt;
-    size_t             batch;     // sequences, 1..CHUNK_ROWS
+    size_t             batch;     // sequences, 1..CHUNK_ROWS (products.h)
     size_t             positions; // of a sequence, prompt and all, at most n_positions
     size_t             piece;     // tokens of a sequence in one pass: longer texts take several
     enum dtype         dtype;
@@ -32,10 +30,10 @@ int  decode_open(struct decode **out, const struct decode_options *o, struct str
                  struct err *err);
 void decode_close(struct decode *d);
 
-/* For the memory plan: bytes that decode_open takes beside the products' own; and the products that
- * it opens. */
-uint64_t                decode_bytes(const struct decode_options *o);
-struct products_options decode_products(const struct decode_options *o);
+/* For the memory plan: bytes that decode_open takes beside the products' own; and the model whose
+ * products it opens. */
+uint64_t             decode_bytes(const struct decode_options *o);
+struct model_options decode_model(const struct decode_options *o);
 
 /* n[b] further tokens ids[b] of every sequence b, as far as positions are left; 0: it rests.
  * *logits (batch, vocab) of what follows is lent until the next call; rows of resting sequences

@@ -8,31 +8,22 @@
 
 enum { PIECE = 1 << 14 };
 
-/* How many there are in [first, end) of a block, read anew. */
-static int count(const struct finite *f, size_t block, size_t first, size_t end, size_t *n,
-                 struct err *err)
-{
-    float *piece = malloc(PIECE * sizeof *piece);
-    int    rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
-
-    *n = 0;
-    for (size_t k; first < end && !rc; first += k) {
-        k = size_min(end - first, PIECE);
-        rc = f->inner.read(f->inner.ctx, block, first, k, piece, err);
-        if (!rc)
-            *n += reach_beyond(piece, k).n;
-    }
-    free(piece);
-    return rc;
-}
-
+/* Names the tensor of value i, and says how many there are in it, which is read anew. */
 static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
 {
     enum gpt_tensor t = gpt_tensor_of(f->gpt, block, i);
-    size_t          first = gpt_offset(f->gpt, t), size = gpt_size(f->gpt, t), n;
+    size_t          first = gpt_offset(f->gpt, t), size = gpt_size(f->gpt, t), n = 0;
     char            name[RUN_NAME];
-    int             rc = count(f, block, first, first + size, &n, err);
+    float          *piece = malloc(PIECE * sizeof *piece);
+    int             rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
 
+    for (size_t at = 0, k; at < size && !rc; at += k) {
+        k = size_min(size - at, PIECE);
+        rc = f->inner.read(f->inner.ctx, block, first + at, k, piece, err);
+        if (!rc)
+            n += reach_beyond(piece, k).n;
+    }
+    free(piece);
     gpt_tensor_name(name, sizeof name, "", block, t);
     return rc ? rc
               : err_set(err, -EDOM,

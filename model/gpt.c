@@ -117,12 +117,9 @@ void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, e
 size_t gpt_block_size(const struct gpt_config *g, size_t block)
 {
     enum gpt_tensor first, end;
-    size_t          n = 0;
 
     gpt_block_tensors(g, block, &first, &end);
-    for (enum gpt_tensor t = first; t < end; t++)
-        n += gpt_size(g, t);
-    return n;
+    return gpt_offset(g, end - 1) + gpt_size(g, end - 1);
 }
 
 size_t gpt_total(const struct gpt_config *g)
@@ -141,10 +138,8 @@ int gpt_preset(struct gpt_config *g, const char *name)
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         if (strcmp(name, presets[i].name) != 0)
             continue;
-        *g = (struct gpt_config){
-            .n_layer = presets[i].n_layer, .n_head = presets[i].n_head,
-            .n_embd = presets[i].n_embd, .vocab = 50257, .n_positions = 1024, .norm_eps = 1e-5f,
-        };
+        *g = (struct gpt_config){ presets[i].n_layer, presets[i].n_head, presets[i].n_embd,
+                                  .vocab = 50257, .n_positions = 1024, .norm_eps = 1e-5f };
         return 0;
     }
     return -1;
@@ -182,36 +177,32 @@ double gpt_flops_per_token(const struct gpt_config *g, size_t seq)
     return 6.0 * (double)gpt_total(g) + 6.0 * (double)g->n_layer * (double)g->n_embd * (double)seq;
 }
 
-/* The part of tensor t (at `offset` in its block) that lies in [first, first + n): 0 if none. */
-static size_t overlap(size_t offset, size_t size, size_t first, size_t n, size_t *from)
+enum gpt_tensor gpt_tensor_at(const struct gpt_config *g, size_t block, size_t i, size_t n,
+                              size_t *in, size_t *count)
 {
-    size_t begin = size_max(offset, first), end = size_min(offset + size, first + n);
+    enum gpt_tensor t = gpt_tensor_of(g, block, i);
 
-    *from = begin;
-    return begin < end ? end - begin : 0;
+    *in = i - gpt_offset(g, t);
+    *count = size_min(gpt_size(g, t) - *in, n);
+    return t;
 }
 
 void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
                      uint64_t seed)
 {
-    enum gpt_tensor begin, end;
-    size_t          offset = 0;
-
     assert(first + n <= gpt_block_size(g, block));
-    gpt_block_tensors(g, block, &begin, &end);
-    for (enum gpt_tensor t = begin; t < end; t++) {
-        size_t   from, size = gpt_size(g, t), count = overlap(offset, size, first, n, &from);
-        uint64_t stream = (uint64_t)block * 64 + (uint64_t)t;
-        enum gpt_init init = gpt_params[t].init;
-        double   fan = init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
-        float    std = (float)(0.02 / sqrt(fan)), *to = count ? out + (from - first) : NULL;
+    for (size_t at = 0, count; at < n; at += count) {
+        size_t          in;
+        enum gpt_tensor t = gpt_tensor_at(g, block, first + at, n - at, &in, &count);
+        enum gpt_init   init = gpt_params[t].init;
+        double          fan = init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
 
-        if (count && (init == GPT_INIT_NORMAL || init == GPT_INIT_RESIDUAL))
-            rng_normal(to, count, std, seed, stream, from - offset);
+        if (init == GPT_INIT_NORMAL || init == GPT_INIT_RESIDUAL)
+            rng_normal(out + at, count, (float)(0.02 / sqrt(fan)), seed,
+                       (uint64_t)block * 64 + (uint64_t)t, in);
         else
             for (size_t i = 0; i < count; i++)
-                to[i] = init == GPT_INIT_ONE ? 1.0f : 0.0f;
-        offset += size;
+                out[at + i] = init == GPT_INIT_ONE ? 1.0f : 0.0f;
     }
 }
 
@@ -219,27 +210,22 @@ void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, si
                       int decay_all,
                       void (*emit)(void *ctx, size_t offset, size_t count, int decays), void *ctx)
 {
-    enum gpt_tensor begin, end;
-    size_t          offset = 0, run_from = 0, run = 0;
-    int             run_decays = 0;
+    size_t run = 0;
+    int    run_decays = 0;
 
     assert(first + n <= gpt_block_size(g, block));
-    gpt_block_tensors(g, block, &begin, &end);
-    for (enum gpt_tensor t = begin; t < end; t++) {
-        size_t from, size = gpt_size(g, t), count = overlap(offset, size, first, n, &from);
+    for (size_t at = 0, count; at < n; at += count) {
+        size_t in;
+        int    t = (int)gpt_tensor_at(g, block, first + at, n - at, &in, &count);
         int    decays = decay_all || gpt_params[t].decay;
 
-        offset += size;
-        if (count == 0)
-            continue;
         if (run && decays != run_decays) { // neighbours of equal decay are one piece
-            emit(ctx, run_from, run, run_decays);
-            run_from += run;
+            emit(ctx, at - run, run, run_decays);
             run = 0;
         }
         run += count;
         run_decays = decays;
     }
     if (run)
-        emit(ctx, run_from, run, run_decays);
+        emit(ctx, n - run, run, run_decays);
 }

@@ -61,6 +61,10 @@ void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor
 enum gpt_tensor gpt_tensor_of(const struct gpt_config *g, size_t block, size_t i);
 void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t);
 
+/* The same, with where in the tensor it stands, and how many follow there, of n at most. */
+enum gpt_tensor gpt_tensor_at(const struct gpt_config *g, size_t block, size_t i, size_t n,
+                              size_t *in, size_t *count);
+
 /* Named sizes: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b. -1 for another name. */
 int  gpt_preset(struct gpt_config *g, const char *name);
 const char *gpt_preset_name(size_t i); // NULL past the last

@@ -1,129 +1,155 @@
-/* head.c: the loss. A chunk's logits are made, LOGIT_ROWS at a time, and turned into losses and
- * their gradient; that is multiplied back both ways, and gone. */
+/* head.c: the loss. A language model's is made chunk by chunk: its logits, LOGIT_ROWS at a time, are
+ * turned into losses and their gradient; that is multiplied back both ways, and gone. Of a
+ * classifier's rows only one position counts, so those are gathered, and everything works on a
+ * matrix of as many rows as the micro-batch has. */
 #include "model/head.h"
 
+#include "kernels/score.h"
 #include "kernels/softmax.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* A chunk of the head: tokens [first, first + n) of a micro-batch. */
-struct chunk {
-    const struct model *m;
-    size_t         n, C, V;
-    float         *x;       // (n, C)
-    float         *dx;      // (n, C); backward only
-    const int32_t *targets; // (n)
-    const void    *wire, *embed_wire;
+/* Rows of the residual stream whose losses are made together. */
+struct rows {
+    const struct model     *m;
+    const struct head      *h;
+    const struct acts_head *a;
+    size_t           n, C, V; // V: columns of logits
+    const int32_t   *target;  // (n)
+    float           *x, *dx;  // (n, C); dx: backward only
+    struct layernorm norm;    // of x
 };
 
-static struct chunk chunk_of(const struct model *m, size_t micro, size_t first, const void *wire,
-                             const void *embed_wire)
+static struct rows rows_of(const struct model *m, const struct head *h, size_t n, float *x,
+                           float *dx, const int32_t *target)
 {
-    const struct acts_work *w = acts_work(m->acts);
-    struct acts_shape       shape = model_shape(m, micro);
-    size_t                  N = model_tokens(m), C = m->o.gpt.n_embd;
-    struct chunk            c = {
-        .m = m, .n = model_chunk(m, shape.rows * shape.seq - first, HEAD_ROWS),
-        .C = C, .V = m->o.gpt.vocab,
-        .x = acts_input(m->acts, m->o.gpt.n_layer + 1, micro) + first * C,
-        .targets = w->y + micro * N + first, .wire = wire, .embed_wire = embed_wire,
+    const struct acts_head *a = &m->acts.head;
+
+    return (struct rows){
+        .m = m, .h = h, .a = a, .n = n, .C = m->o.gpt.n_embd, .target = target, .x = x, .dx = dx,
+        .V = m->o.gpt.n_labels ? m->o.gpt.n_labels : m->o.gpt.vocab,
+        .norm = model_norm(m, GPT_LNF_W, h->wire, n, x, a->mean, a->rstd),
     };
-
-    if (m->o.training)
-        c.dx = w->dx + (micro * N + first) * C;
-    return c;
 }
 
-static struct layernorm norm_of(const struct chunk *c)
+static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 {
-    const struct acts_head *h = acts_head(c->m->acts);
-
-    return model_norm(c->m, GPT_LNF_W, c->wire, c->n, c->x, h->mean, h->rstd);
-}
-
-/* logits = ln_f(x) wte', piece by piece; losses, and with `scale` the gradient of logits, which is
- * made in their place where the plan has it so. */
-static void chunk_losses(const struct chunk *c, const float *scale)
-{
-    const struct acts_head *h = acts_head(c->m->acts);
-    const struct model     *m = c->m;
-    int                     in_place = (void *)h->logits == h->dlogits;
-    struct layernorm        norm = norm_of(c);
-
-    layernorm_forward(h->ln, &norm);
-    for (size_t at = 0, n; at < c->n; at += n) {
-        void  *dlogits = scale ? model_at(m, h->dlogits, at * c->V) : NULL;
-        float *logits = scale && in_place ? dlogits : h->logits;
-
-        n = model_chunk(m, c->n - at, LOGIT_ROWS);
-        model_product(m, PRODUCT_LOGITS, n, logits, model_at(m, h->ln, at * c->C), c->embed_wire);
-        softmax_xent(&(struct softmax_xent){
-            .n = n, .V = c->V, .logits = logits, .split = products_split(c->V, m->o.dtype),
-            .targets = c->targets + at, .losses = h->losses + at,
-            .dlogits = dlogits, .dt = m->o.dtype, .scale = scale ? *scale : 1.0f });
-    }
-}
-
-static void chunk_backward(const struct chunk *c, float *grad, float *embed_grad, int fresh)
-{
-    const struct acts_head *h = acts_head(c->m->acts);
-    const struct model     *m = c->m;
-    struct layernorm        norm = norm_of(c);
-
-    model_gradient(m, PRODUCT_D_WTE, c->n, embed_grad, h->dlogits, h->ln, fresh);
-    model_product(m, PRODUCT_D_LNF, c->n, h->dln, h->dlogits, c->embed_wire);
-    memset(c->dx, 0, c->n * c->C * sizeof(float));
-    layernorm_backward(c->dx, model_grad(m, grad, GPT_LNF_W), model_grad(m, grad, GPT_LNF_B),
-                       h->dln, &norm, acts_work(m->acts)->sums);
-}
-
-static double sum_losses(double sum, const struct chunk *c, const float *losses, uint64_t *counted)
-{
-    for (size_t i = 0; i < c->n; i++) {
-        sum += (double)losses[i];
-        *counted += c->targets[i] >= 0;
+    for (size_t i = 0; i < r->n; i++) {
+        sum += (double)r->a->losses[i];
+        *counted += r->target[i] >= 0;
     }
     return sum;
 }
 
-double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire,
-                 float *losses, uint64_t *counted)
+/* dx, written, and the norm's own gradients, from dln. */
+static void norm_backward(const struct rows *r)
 {
-    const struct acts_head *h = acts_head(m->acts);
+    memset(r->dx, 0, r->n * r->C * sizeof(float));
+    layernorm_backward(r->dx, model_grad(r->m, r->h->grad, GPT_LNF_W),
+                       model_grad(r->m, r->h->grad, GPT_LNF_B), r->a->dln, &r->norm,
+                       r->m->acts.work.sums);
+}
+
+/* ---- a language model's ---- */
+
+/* logits = ln_f(x) wte', piece by piece; losses and, in training, the gradient of logits, which is
+ * made in their place where the plan has it so. */
+static void chunk_losses(const struct rows *r)
+{
+    const struct model     *m = r->m;
+    const struct acts_head *a = r->a;
+    int                     in_place = (void *)a->logits == a->dlogits;
+
+    layernorm_forward(a->ln, &r->norm);
+    for (size_t at = 0, n; at < r->n; at += n) {
+        void  *dlogits = r->h->trains ? model_at(m, a->dlogits, at * r->V) : NULL;
+        float *logits = r->h->trains && in_place ? dlogits : a->logits;
+
+        n = model_chunk(m, r->n - at, LOGIT_ROWS);
+        model_product(m, PRODUCT_LOGITS, n, logits, model_at(m, a->ln, at * r->C),
+                      r->h->embed_wire);
+        softmax_xent(&(struct softmax_xent){
+            .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
+            .targets = r->target + at, .losses = a->losses + at, .dlogits = dlogits,
+            .dt = m->o.dtype, .scale = r->h->trains ? r->h->scale : 1.0f });
+    }
+}
+
+static double chunks_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
+{
     struct acts_shape shape = model_shape(m, micro);
-    size_t N = shape.rows * shape.seq;
+    size_t N = shape.rows * shape.seq, C = m->o.gpt.n_embd, first = micro * model_tokens(m);
+    float *x = acts_input(&m->acts, m->o.gpt.n_layer + 1, micro);
     double sum = 0;
 
     for (size_t i = 0, n; i < N; i += n) {
-        struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
+        float      *dx = h->trains ? m->acts.work.dx + (first + i) * C : NULL;
+        struct rows r = rows_of(m, h, n = model_chunk(m, N - i, HEAD_ROWS), x + i * C, dx,
+                                m->acts.work.y + first + i);
 
-        n = c.n;
-        chunk_losses(&c, NULL);
-        sum = sum_losses(sum, &c, h->losses, counted);
-        if (losses)
-            memcpy(losses + i, h->losses, c.n * sizeof(float));
+        chunk_losses(&r);
+        sum = sum_losses(sum, &r, counted);
+        if (h->each)
+            memcpy(h->each + i, r.a->losses, n * sizeof(float));
+        if (!h->trains)
+            continue;
+        model_gradient(m, PRODUCT_D_WTE, n, h->embed_grad, r.a->dlogits, r.a->ln,
+                       h->fresh && i == 0);
+        model_product(m, PRODUCT_D_LNF, n, r.a->dln, r.a->dlogits, h->embed_wire);
+        norm_backward(&r);
     }
     return sum;
 }
 
-double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire,
-                 float *grad, float *embed_grad, int fresh, float scale)
+/* ---- a classifier's ---- */
+
+/* Losses and, in training, their gradients in place of the logits. */
+static void rows_losses(const struct rows *r, const float *value)
 {
-    const struct acts_head *h = acts_head(m->acts);
-    struct acts_shape shape = model_shape(m, micro);
-    size_t   N = shape.rows * shape.seq;
-    double   sum = 0;
-    uint64_t counted = 0;
+    float *logits = r->a->logits, *dlogits = r->h->trains ? logits : NULL;
+    float  scale = r->h->trains ? r->h->scale : 1.0f;
 
-    assert(m->o.training);
-    for (size_t i = 0, n; i < N; i += n) {
-        struct chunk c = chunk_of(m, micro, i, wire, embed_wire);
+    if (r->V == 1)
+        score_squares(r->a->losses, dlogits, logits, value, r->target, r->n, scale);
+    else
+        softmax_xent(&(struct softmax_xent){
+            .n = r->n, .V = r->V, .logits = logits, .split = r->V, .targets = r->target,
+            .losses = r->a->losses, .dlogits = dlogits, .dt = DT_F32, .scale = scale });
+}
 
-        n = c.n;
-        chunk_losses(&c, &scale);
-        sum = sum_losses(sum, &c, h->losses, &counted);
-        chunk_backward(&c, grad, embed_grad, fresh && i == 0);
+static double rows_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
+{
+    const struct acts_work *w = &m->acts.work;
+    struct acts_shape       shape = model_shape(m, micro);
+    size_t       at = micro * m->o.batch, C = m->o.gpt.n_embd, bytes = C * sizeof(float);
+    struct rows  r = rows_of(m, h, shape.rows, m->acts.head.x, m->acts.head.dx, w->label + at);
+    const float *x = acts_input(&m->acts, m->o.gpt.n_layer + 1, micro);
+    float       *dx = h->trains ? w->dx + micro * model_tokens(m) * C : NULL;
+    struct score score = { .n = r.n, .L = r.V, .C = C, .dt = m->o.dtype, .x = r.a->ln,
+                           .w = model_wire(m, h->wire, GPT_SCORE_W) };
+
+    for (size_t i = 0; i < r.n; i++) {
+        assert(w->last[at + i] >= 0 && (size_t)w->last[at + i] < shape.seq);
+        memcpy(r.x + i * C, x + (i * shape.seq + (size_t)w->last[at + i]) * C, bytes);
     }
-    return sum;
+    layernorm_forward(r.a->ln, &r.norm);
+    score_forward(r.a->logits, &score);
+    if (h->each)
+        memcpy(h->each, r.a->logits, r.n * r.V * sizeof(float));
+    rows_losses(&r, w->value + at);
+    if (!h->trains)
+        return sum_losses(0, &r, counted);
+    score_backward(r.a->dln, model_grad(m, h->grad, GPT_SCORE_W), r.a->logits, &score);
+    norm_backward(&r);
+    memset(dx, 0, r.n * shape.seq * bytes);
+    for (size_t i = 0; i < r.n; i++)
+        memcpy(dx + (i * shape.seq + (size_t)w->last[at + i]) * C, r.dx + i * C, bytes);
+    return sum_losses(0, &r, counted);
+}
+
+double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
+{
+    assert(!h->trains || m->o.training);
+    return m->o.gpt.n_labels ? rows_run(m, micro, h, counted) : chunks_run(m, micro, h, counted);
 }

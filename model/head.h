@@ -1,21 +1,29 @@
-/* head.h: the final norm and the head tied to wte: logits, cross-entropy and both gradients over
- * chunks of HEAD_ROWS tokens, logits of LOGIT_ROWS at a time, so that they never exist whole. */
+/* head.h: the end of a pass, from the residual stream behind the last layer to the losses: the
+ * final norm and one of two heads. A language model's is tied to wte: logits, cross-entropy and
+ * both gradients over chunks of HEAD_ROWS tokens, logits of LOGIT_ROWS at a time, so that they
+ * never exist whole. A classifier's or regressor's is as transformers'
+ * GPT2ForSequenceClassification has it: the last position of each row that is not padding,
+ * normalised, times score.weight; losses are cross-entropy or, with one label, squared error. */
 #ifndef MODEL_HEAD_H
 #define MODEL_HEAD_H
 
 #include "model/model.h"
 
-/* One micro-batch, from acts_input(n_layer + 1) and the targets in acts_work()->y (below 0: not
- * counted). Per-token losses are summed in double in token order: returns their sum; *counted +=
- * how many there were. wire: of block n_layer + 1; embed_wire: of block 0. losses (N): each
- * token's, NULL if not wanted. */
-double head_loss(struct model *m, size_t micro, const void *wire, const void *embed_wire,
-                 float *losses, uint64_t *counted);
+struct head {
+    const void *wire, *embed_wire; // of block n_layer + 1, and of block 0: a classifier needs none
+    /* An evaluating pass: each token's loss (N), a classifier's logits (rows, n_labels), or NULL. */
+    float *each;
+    /* A training pass: gradients of sum x scale are added to grad (block n_layer + 1) and embed_grad
+     * (block 0); fresh: the first micro-batch since model_grad_begin, which writes wte's. */
+    int    trains, fresh;
+    float *grad, *embed_grad, scale;
+};
 
-/* The same with gradients of sum x scale: dx of the residual stream is written to acts_work()->dx;
- * added to grad (block n_layer + 1) and embed_grad (block 0). fresh: the first micro-batch since
- * model_grad_begin, which writes wte's. */
-double head_step(struct model *m, size_t micro, const void *wire, const void *embed_wire,
-                 float *grad, float *embed_grad, int fresh, float scale);
+/* One micro-batch, from acts_input(n_layer + 1) and the targets, or the rows' last positions, labels
+ * and values, in model.acts.work. Returns the sum of its losses, in double, in order of tokens or
+ * rows; *counted += the tokens with a target, or the rows with a label, that is not below 0.
+ * Training: dx of the residual stream is written to model.acts.work.dx (a classifier's: zero but at
+ * the last positions). */
+double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted);
 
 #endif

@@ -3,11 +3,9 @@
  * what we would compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
-#include "data/base/round.h"
-#include "model/hf_names.h"
-
 #include <assert.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +36,7 @@ static int is_file(const char *dir, const char *name)
     char        path[HF_PATH_BYTES];
     struct stat st;
 
-    return snprintf(path, sizeof path, "%s/%s", dir, name) < HF_PATH_BYTES && stat(path, &st) == 0;
+    return hf_path(path, dir, name, NULL) == 0 && stat(path, &st) == 0;
 }
 
 int hf_is_folder(const char *dir)
@@ -105,31 +103,32 @@ static int size_key(size_t *out, const json_t *config, const char *path, const c
 }
 
 /* Keys that may be absent or null, else must have the value that is computed with here. */
-static const struct variant { const char *key, *word, *other; int flag; } variants[] = {
-    { "activation_function", "gelu_new", "gelu_pytorch_tanh", 0 },
-    { "scale_attn_weights", NULL, NULL, 1 },
-    { "scale_attn_by_inverse_layer_idx", NULL, NULL, 0 },
-    { "add_cross_attention", NULL, NULL, 0 },
-    { "tie_word_embeddings", NULL, NULL, 1 },
-};
-
-static int variant_check(const struct variant *v, const json_t *config, const char *path,
-                         struct err *err)
+static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
 {
-    const json_t *value = json_object_get(config, v->key);
-    const char   *word = json_string_value(value);
+    static const struct { const char *key; int value; } flags[] = {
+        { "scale_attn_weights", 1 }, { "scale_attn_by_inverse_layer_idx", 0 },
+        { "add_cross_attention", 0 }, { "tie_word_embeddings", 1 },
+    };
+    const json_t *gelu = json_object_get(config, "activation_function"),
+                 *inner = json_object_get(config, "n_inner");
+    const char   *word = json_string_value(gelu);
 
-    if (!value || json_is_null(value))
-        return 0;
-    if (v->word)
-        return word && (!strcmp(word, v->word) || !strcmp(word, v->other))
-                   ? 0
-                   : err_misuse(err, "%s: \"%s\" is \"%s\", but this version knows \"%s\" only",
-                                path, v->key, word ? word : "?", v->word);
-    return json_is_boolean(value) && json_is_true(value) == v->flag
-               ? 0
-               : err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path, v->key,
-                            v->flag ? "true" : "false");
+    if (gelu && !json_is_null(gelu) &&
+        (!word || (strcmp(word, "gelu_new") && strcmp(word, "gelu_pytorch_tanh"))))
+        return err_misuse(err, "%s: \"activation_function\" is \"%s\", but this version knows "
+                          "\"gelu_new\" only", path, word ? word : "?");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const json_t *value = json_object_get(config, flags[i].key);
+
+        if (value && !json_is_null(value) &&
+            (!json_is_boolean(value) || json_is_true(value) != flags[i].value))
+            return err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path,
+                              flags[i].key, flags[i].value ? "true" : "false");
+    }
+    if (inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * n_embd))
+        return err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", path,
+                          4 * n_embd);
+    return 0;
 }
 
 /* Another family has other keys, too: it is named before one of them is missed. */
@@ -149,59 +148,38 @@ static int config_family(const json_t *config, const char *path, struct err *err
                       type && class ? class : "", type && class ? ")" : "");
 }
 
-static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
-{
-    const json_t *inner = json_object_get(config, "n_inner");
-    int           rc = 0;
-
-    for (size_t i = 0; !rc && i < sizeof variants / sizeof *variants; i++)
-        rc = variant_check(&variants[i], config, path, err);
-    if (!rc && inner && !json_is_null(inner) &&
-        json_integer_value(inner) != (json_int_t)(4 * n_embd))
-        rc = err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", path, 4 * n_embd);
-    return rc;
-}
-
-static int config_sizes(struct gpt_config *g, const json_t *config, const char *path,
-                        struct err *err)
+/* Sizes, and dropout, which where the folder says none is transformers' own default. */
+static int config_numbers(struct gpt_config *g, const json_t *config, const char *path,
+                          struct err *err)
 {
     const char *positions = json_object_get(config, "n_positions") ? "n_positions" : "n_ctx";
-    const struct { const char *key; size_t *out; } keys[] = {
-        { "n_layer", &g->n_layer }, { "n_head", &g->n_head }, { "n_embd", &g->n_embd },
-        { "vocab_size", &g->vocab }, { positions, &g->n_positions },
+    const struct { const char *key; size_t *size; float *rate; } keys[] = {
+        { "n_layer", &g->n_layer, NULL }, { "n_head", &g->n_head, NULL },
+        { "n_embd", &g->n_embd, NULL }, { "vocab_size", &g->vocab, NULL },
+        { positions, &g->n_positions, NULL }, { "embd_pdrop", NULL, &g->drop_embd },
+        { "attn_pdrop", NULL, &g->drop_attn }, { "resid_pdrop", NULL, &g->drop_resid },
     };
     const json_t *eps = json_object_get(config, "layer_norm_epsilon");
     int           rc = 0;
 
-    for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++)
-        rc = size_key(keys[i].out, config, path, keys[i].key, err);
+    for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++) {
+        const json_t *v = json_object_get(config, keys[i].key);
+        double        p = v ? json_number_value(v) : 0.1;
+
+        if (keys[i].size)
+            rc = size_key(keys[i].size, config, path, keys[i].key, err);
+        else if ((v && !json_is_number(v)) || !(p >= 0 && p < 1))
+            rc = err_misuse(err, "%s: \"%s\" must be a number from 0 to below 1", path,
+                            keys[i].key);
+        else
+            *keys[i].rate = (float)p;
+    }
     if (rc)
         return rc;
     if (eps &&
         (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
         return err_misuse(err, "%s: \"layer_norm_epsilon\" must be a number between 0 and 1", path);
     g->norm_eps = eps ? (float)json_number_value(eps) : 1e-5f;
-    return 0;
-}
-
-/* Dropout where the folder says none is transformers' own default. */
-static int config_dropout(struct gpt_config *g, const json_t *config, const char *path,
-                          struct err *err)
-{
-    const struct { const char *key; float *out; } keys[] = {
-        { "embd_pdrop", &g->drop_embd }, { "attn_pdrop", &g->drop_attn },
-        { "resid_pdrop", &g->drop_resid },
-    };
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *v = json_object_get(config, keys[i].key);
-        double        p = v ? json_number_value(v) : 0.1;
-
-        if ((v && !json_is_number(v)) || !(p >= 0 && p < 1))
-            return err_misuse(err, "%s: \"%s\" must be a number from 0 to below 1", path,
-                              keys[i].key);
-        *keys[i].out = (float)p;
-    }
     return 0;
 }
 
@@ -254,55 +232,45 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
                       hf_problem_type(g));
 }
 
-/* dir/config.json into *out, which the caller json_decref()s. */
-static int config_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
+/* dir/config.json into *out, which the caller json_decref()s, and what it says into *g. */
+static int config_open(json_t **out, struct gpt_config *g, char path[HF_PATH_BYTES],
+                       const char *dir, struct err *err)
 {
     char        hint[HF_HINT];
     struct stat st;
     int         rc = hf_path(path, dir, "config.json", err);
 
     *out = NULL;
-    if (rc)
-        return rc;
-    if (stat(path, &st)) {
+    if (!rc && stat(path, &st)) {
         const char *why = strerror(errno);
 
-        return err_misuse(err,
-                          "%.300s: %s: a Hugging Face folder with config.json and "
-                          "model.safetensors is needed%s",
-                          path, why, hf_hub_hint(dir, hint));
+        rc = err_misuse(err,
+                        "%.300s: %s: a Hugging Face folder with config.json and "
+                        "model.safetensors is needed%s",
+                        path, why, hf_hub_hint(dir, hint));
     }
-    rc = json_read(out, path, CONFIG_MAX, err);
+    if (!rc)
+        rc = json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
-    return rc;
-}
-
-static int config_parse(struct gpt_config *out, const json_t *config, const char *path,
-                        const char *dir, struct err *err)
-{
-    int rc = config_family(config, path, err);
-
-    out->n_labels = 0;
     if (!rc)
-        rc = config_sizes(out, config, path, err);
+        rc = config_family(*out, path, err);
+    g->n_labels = 0;
     if (!rc)
-        rc = config_variants(config, path, out->n_embd, err);
+        rc = config_numbers(g, *out, path, err);
     if (!rc)
-        rc = config_dropout(out, config, path, err);
-    if (!rc && is_classifier(config, dir))
-        rc = config_labels(out, config, path, err);
-    return rc ? rc : gpt_check(out, err);
+        rc = config_variants(*out, path, g->n_embd, err);
+    if (!rc && is_classifier(*out, dir))
+        rc = config_labels(g, *out, path, err);
+    return rc ? rc : gpt_check(g, err);
 }
 
 int hf_config(struct gpt_config *out, const char *dir, struct err *err)
 {
     char    path[HF_PATH_BYTES];
     json_t *config;
-    int     rc = config_read(&config, path, dir, err);
+    int     rc = config_open(&config, out, path, dir, err);
 
-    if (!rc)
-        rc = config_parse(out, config, path, dir, err);
     json_decref(config);
     return rc;
 }
@@ -340,11 +308,9 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
     char              path[HF_PATH_BYTES];
     struct gpt_config g;
     json_t           *config;
-    int               rc = config_read(&config, path, dir, err);
+    int               rc = config_open(&config, &g, path, dir, err);
 
     *out = (struct hf_labels){ 0 };
-    if (!rc)
-        rc = config_parse(&g, config, path, dir, err);
     if (!rc && g.n_labels && !(out->name = calloc(g.n_labels, sizeof *out->name)))
         rc = err_set(err, -ENOMEM, "%s: out of memory", path);
     for (; !rc && out->n < g.n_labels; out->n++) {
@@ -361,12 +327,13 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
 
 long hf_pad(const char *dir)
 {
-    char          path[HF_PATH_BYTES];
-    json_t       *config;
-    struct err    err;
-    const json_t *v =
-        config_read(&config, path, dir, &err) ? NULL : json_object_get(config, "pad_token_id");
-    long pad = json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v) : -1;
+    char              path[HF_PATH_BYTES];
+    struct gpt_config g;
+    json_t           *config;
+    int               rc = config_open(&config, &g, path, dir, NULL);
+    const json_t     *v = json_object_get(config, "pad_token_id");
+    long pad = !rc && json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v)
+                                                                       : -1;
 
     json_decref(config);
     return pad;
@@ -394,18 +361,11 @@ static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const str
                       dir, st->name, shape);
 }
 
-static int ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 /* What transformers' older files hold beside parameters: the causal mask, and the tied head once
  * more. */
 static int tensor_is_extra(const char *name)
 {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+    return !fnmatch("*.attn.bias", name, 0) || !fnmatch("*.attn.masked_bias", name, 0) ||
            !strcmp(name, "lm_head.weight");
 }
 
@@ -438,12 +398,10 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
         enum gpt_tensor first, end;
 
         gpt_block_tensors(&h->gpt, b, &first, &end);
-        for (enum gpt_tensor t = first; t < end && !rc; t++) {
+        for (enum gpt_tensor t = first; t < end && gpt_size(&h->gpt, t) && !rc; t++) {
             const struct st_tensor **slot = &h->tensor[b * GPT_TENSORS + t];
             char                     name[HF_NAME_BYTES];
 
-            if (!gpt_size(&h->gpt, t))
-                continue;
             gpt_tensor_name(name, sizeof name, prefix, b, t);
             *slot = safetensors_find(h->st, name);
             if (!*slot)
@@ -498,23 +456,14 @@ const struct gpt_config *hf_gpt(const struct hf *h)
 
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
-    struct hf      *h = ctx;
-    enum gpt_tensor t, end;
-    int             rc = 0;
+    struct hf *h = ctx;
+    int        rc = 0;
 
     assert(first + n <= gpt_block_size(&h->gpt, block));
-    gpt_block_tensors(&h->gpt, block, &t, &end);
-    for (; t < end && n && !rc; t++) {
-        size_t at = gpt_offset(&h->gpt, t), size = gpt_size(&h->gpt, t), take;
+    for (size_t in, count; n && !rc; first += count, out += count, n -= count) {
+        enum gpt_tensor t = gpt_tensor_at(&h->gpt, block, first, n, &in, &count);
 
-        if (first >= at + size)
-            continue;
-        take = size_min(at + size - first, n);
-        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], first - at, take, out,
-                              err);
-        out += take;
-        first += take;
-        n -= take;
+        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], in, count, out, err);
     }
     return rc;
 }

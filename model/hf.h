@@ -4,7 +4,7 @@
 #ifndef MODEL_HF_H
 #define MODEL_HF_H
 
-#include "data/base/err.h"
+#include "data/base/json.h"
 #include "data/tensors/safetensors.h"
 #include "model/gpt.h"
 #include "offload/run.h"
@@ -59,5 +59,19 @@ struct hf_export {
 /* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist,
  * or be empty. The same parameters give the same model.safetensors. On failure nothing is left. */
 int hf_export(const char *dir, const struct hf_export *x, struct err *err);
+
+/* ---- what reading (hf.c) and writing (hf_export.c) have in common; nobody else uses it ---- */
+
+enum { HF_NAME_BYTES = 128, HF_PATH_BYTES = 4096 };
+
+extern const char HF_CLASSIFIER[]; // a classifier's architecture
+
+int hf_path(char *out, const char *dir, const char *name, struct err *err); // of HF_PATH_BYTES
+
+const char *hf_problem_type(const struct gpt_config *g);
+
+/* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names.
+ * Malloced; NULL: none for i, or no memory. */
+char *hf_label_name(const json_t *names, size_t i);
 
 #endif

@@ -1,7 +1,6 @@
 /* hf_export.c: a model as a folder that transformers loads: parameters, config.json, the
  * tokenizer's files as they came, but for what a classifier's batches need. */
 #include "model/hf.h"
-#include "model/hf_names.h"
 
 #include "data/base/file.h"
 #include "data/base/round.h"
@@ -54,12 +53,12 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
 
     if (rc)
         return rc;
-    if (access(path, F_OK) && !make)
-        return 0;
-    if (access(path, F_OK))
+    if (!access(path, F_OK))
+        rc = json_read(&file, path, TOKENIZER_FILE_MAX, err);
+    else if (make)
         file = json_object();
     else
-        rc = json_read(&file, path, TOKENIZER_FILE_MAX, err);
+        return 0;
     if (!rc && file && !json_is_object(file))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
     pad = json_object_get(file, "pad_token");
@@ -116,10 +115,9 @@ static double decimal(float f)
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
 {
     json_t *to_label = json_object(), *to_id = json_object();
-    int     failed;
+    int     failed = 0;
 
     assert(!x->labels || x->labels->n == x->gpt.n_labels);
-    failed = !to_label || !to_id;
     for (size_t i = 0; i < x->gpt.n_labels && !failed; i++) {
         char  id[32];
         char *name = x->labels ? strdup(x->labels->name[i]) : hf_label_name(NULL, i);
@@ -129,12 +127,10 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
                  json_object_set_new(to_id, name, json_integer((json_int_t)i));
         free(name);
     }
-    failed |= json_object_set(config, "id2label", to_label) ||
-              json_object_set(config, "label2id", to_id) ||
-              json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->gpt))) ||
-              json_object_set_new(config, "pad_token_id", token_id(x->pad));
-    json_decref(to_label);
-    json_decref(to_id);
+    failed |= json_object_set_new(config, "id2label", to_label);
+    failed |= json_object_set_new(config, "label2id", to_id);
+    failed |= json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->gpt)));
+    failed |= json_object_set_new(config, "pad_token_id", token_id(x->pad));
     return failed ? err_set(err, -EINVAL,
                             "config.json: the labels' names cannot be written: they must be UTF-8")
                   : 0;
@@ -183,13 +179,11 @@ static int declare_tensors(struct safetensors_writer *w, const struct gpt_config
         enum gpt_tensor t, end;
 
         gpt_block_tensors(g, b, &t, &end);
-        for (; t < end && !rc; t++) {
+        for (; t < end && gpt_size(g, t) && !rc; t++) {
             uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
             int      vector = gpt_params[t].rows == '1';
             char     name[HF_NAME_BYTES];
 
-            if (!gpt_size(g, t))
-                continue;
             gpt_tensor_name(name, sizeof name, "transformer.", b, t);
             rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
         }

@@ -14,18 +14,16 @@
 struct model {
     struct model_options o;
     struct products *products;
-    struct acts     *acts;
+    struct acts      acts;
     struct arena     scratch;       // of products_run
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;
     uint64_t recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many
 };
 
-/* The products that model_open opens; what else it takes is acts_sizes'. */
-struct products_options model_products(const struct model_options *o);
-
-int  model_open(struct model **out, const struct model_options *o,
-                struct err *err); // sets OpenMP's number of threads
+/* Into a model in its zero state; sets OpenMP's number of threads. Also after an error close what
+ * there is. */
+int  model_open(struct model *m, const struct model_options *o, struct err *err);
 void model_close(struct model *m);
 
 /* Tensor t inside its block's flat wire parameters, or flat gradient. */
@@ -54,7 +52,7 @@ static inline size_t model_tokens(const struct model *m) { return m->o.batch * m
 /* What stands in a micro-batch now. */
 static inline struct acts_shape model_shape(const struct model *m, size_t micro)
 {
-    return acts_work(m->acts)->shape[micro];
+    return m->acts.work.shape[micro];
 }
 
 /* Rows of the next chunk, of `chunk` at most (products_chunk), where `left` tokens are left. */

@@ -15,55 +15,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
-
-struct products {
-    struct matmul *matmul;
-    size_t         n;
-    struct { enum product which; size_t rows, rest; } key[MAX_SHAPES]; // rest: id of a second part
-    struct matmul_shape shape[MAX_SHAPES];
-    size_t run_bytes, packed_bytes; // of scratch: what a run needs, a layer's packed parameters
-    size_t packed_at[PRODUCTS];     // where those of a product begin among them
-    int    packed[PRODUCTS];        // it was done since products_begin
+const struct product_row products_table[PRODUCTS] = {
+    // y = x W + b
+    [PRODUCT_QKV]           = { "qkv",           GPT_QKV_W,       MATMUL_NN, 1, 1 },
+    [PRODUCT_ATTN_PROJ]     = { "attn_proj",     GPT_ATTN_PROJ_W, MATMUL_NN, 0, 1 },
+    [PRODUCT_FC]            = { "fc",            GPT_FC_W,        MATMUL_NN, 1, 1 },
+    [PRODUCT_MLP_PROJ]      = { "mlp_proj",      GPT_MLP_PROJ_W,  MATMUL_NN, 0, 1 },
+    // dx = dy W'
+    [PRODUCT_D_GELU]        = { "d_gelu",        GPT_MLP_PROJ_W,  MATMUL_NT, 0, 0 },
+    [PRODUCT_D_LN2]         = { "d_ln2",         GPT_FC_W,        MATMUL_NT, 0, 0 },
+    [PRODUCT_D_ATTN]        = { "d_attn",        GPT_ATTN_PROJ_W, MATMUL_NT, 1, 0 },
+    [PRODUCT_D_LN1]         = { "d_ln1",         GPT_QKV_W,       MATMUL_NT, 0, 0 },
+    // dW = x' dy
+    [PRODUCT_D_MLP_PROJ_W]  = { "d_mlp_proj_w",  GPT_MLP_PROJ_W,  MATMUL_TN, 0, 0 },
+    [PRODUCT_D_FC_W]        = { "d_fc_w",        GPT_FC_W,        MATMUL_TN, 0, 0 },
+    [PRODUCT_D_ATTN_PROJ_W] = { "d_attn_proj_w", GPT_ATTN_PROJ_W, MATMUL_TN, 0, 0 },
+    [PRODUCT_D_QKV_W]       = { "d_qkv_w",       GPT_QKV_W,       MATMUL_TN, 0, 0 },
+    // y = x wte', dx = dy wte, dwte = dy' x
+    [PRODUCT_LOGITS]        = { "logits",        GPT_WTE,         MATMUL_NT, 0, 0 },
+    [PRODUCT_D_LNF]         = { "d_lnf",         GPT_WTE,         MATMUL_NN, 0, 0 },
+    [PRODUCT_D_WTE]         = { "d_wte",         GPT_WTE,         MATMUL_TN, 0, 0 },
 };
 
-/* A product's matrix of parameters, which is its operand B or, of a gradient, its result. */
-static const struct {
-    const char      *name;
-    enum gpt_tensor  weight;
-    enum matmul_form form;
-    int              rounded; // its result is of the run's dtype, as another product takes it
-} table[PRODUCTS] = {
-    [PRODUCT_QKV]           = { "qkv",           GPT_QKV_W,       MATMUL_NN, 1 }, // y = x W + b
-    [PRODUCT_ATTN_PROJ]     = { "attn_proj",     GPT_ATTN_PROJ_W, MATMUL_NN, 0 },
-    [PRODUCT_FC]            = { "fc",            GPT_FC_W,        MATMUL_NN, 1 },
-    [PRODUCT_MLP_PROJ]      = { "mlp_proj",      GPT_MLP_PROJ_W,  MATMUL_NN, 0 },
-    [PRODUCT_D_GELU]        = { "d_gelu",        GPT_MLP_PROJ_W,  MATMUL_NT, 0 }, // dx = dy W'
-    [PRODUCT_D_LN2]         = { "d_ln2",         GPT_FC_W,        MATMUL_NT, 0 },
-    [PRODUCT_D_ATTN]        = { "d_attn",        GPT_ATTN_PROJ_W, MATMUL_NT, 1 },
-    [PRODUCT_D_LN1]         = { "d_ln1",         GPT_QKV_W,       MATMUL_NT, 0 },
-    [PRODUCT_D_MLP_PROJ_W]  = { "d_mlp_proj_w",  GPT_MLP_PROJ_W,  MATMUL_TN, 0 }, // dW = x' dy
-    [PRODUCT_D_FC_W]        = { "d_fc_w",        GPT_FC_W,        MATMUL_TN, 0 },
-    [PRODUCT_D_ATTN_PROJ_W] = { "d_attn_proj_w", GPT_ATTN_PROJ_W, MATMUL_TN, 0 },
-    [PRODUCT_D_QKV_W]       = { "d_qkv_w",       GPT_QKV_W,       MATMUL_TN, 0 },
-    [PRODUCT_LOGITS]        = { "logits",        GPT_WTE,         MATMUL_NT, 0 }, // y = x wte'
-    [PRODUCT_D_LNF]         = { "d_lnf",         GPT_WTE,         MATMUL_NN, 0 },
-    [PRODUCT_D_WTE]         = { "d_wte",         GPT_WTE,         MATMUL_TN, 0 },
-};
-
-const char *products_name(enum product which)
+size_t products_unit(const struct model_options *o)
 {
-    return table[which].name;
-}
+    size_t unit = o->varying ? 16 : 0;
 
-enum gpt_tensor products_weight(enum product which)
-{
-    return table[which].weight;
-}
-
-enum dtype products_result(enum product which, enum dtype dt)
-{
-    return table[which].rounded ? dt : DT_F32;
+    while (unit && o->seq % unit)
+        unit /= 2;
+    return unit;
 }
 
 static int is_backward(enum product which)
@@ -71,23 +51,18 @@ static int is_backward(enum product which)
     return which >= PRODUCT_D_GELU;
 }
 
-static struct matmul_shape shape_of(const struct products_options *o, enum product which,
+static struct matmul_shape shape_of(const struct model_options *o, enum product which,
                                     size_t tokens)
 {
-    size_t rows = gpt_rows(&o->gpt, table[which].weight),
-           cols = gpt_cols(&o->gpt, table[which].weight);
-    struct matmul_shape s = { .form = table[which].form, .m = tokens, .n = cols, .k = rows,
-                              .ab_dt = o->dtype, .c_dt = products_result(which, o->dtype),
-                              .bias = products_has_bias(which) };
+    const struct product_row *of = &products_table[which];
+    size_t rows = gpt_rows(&o->gpt, of->weight), cols = gpt_cols(&o->gpt, of->weight);
+    int    nt = of->form == MATMUL_NT, tn = of->form == MATMUL_TN;
 
-    if (s.form == MATMUL_NT) {
-        s.n = rows;
-        s.k = cols;
-    } else if (s.form == MATMUL_TN) {
-        s.m = rows;
-        s.k = tokens;
-    }
-    return s;
+    return (struct matmul_shape){
+        .form = of->form, .m = tn ? rows : tokens, .n = nt ? rows : cols,
+        .k = tn ? tokens : nt ? cols : rows, .ab_dt = o->dtype,
+        .c_dt = of->rounded ? o->dtype : DT_F32, .bias = of->bias,
+    };
 }
 
 static void announce(struct products *p, enum product which, size_t rows, struct matmul_shape shape)
@@ -101,15 +76,15 @@ static void announce(struct products *p, enum product which, size_t rows, struct
 /* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first
  * chunk is one of the largest; where they vary, any can be. Parameters are packed for a layer's
  * largest chunk, where there are several. */
-static void add(struct products *p, const struct products_options *o, enum product which,
-                size_t rows)
+static void add(struct products *p, const struct model_options *o, enum product which, size_t rows)
 {
     struct matmul_shape shape = shape_of(o, which, rows);
-    size_t              largest = products_rows(o->tokens, products_chunk(which), o->unit);
-    int several = o->micros * (o->tokens / largest) > 1, dw = shape.form == MATMUL_TN;
+    size_t tokens = o->batch * o->seq, unit = products_unit(o),
+           largest = products_rows(tokens, products_chunk(which), unit);
+    int several = o->grad_accum * (tokens / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.pack_b = which < PRODUCT_D_MLP_PROJ_W && rows == largest && several;
-    if (!dw || rows == largest || o->unit)
+    if (!dw || rows == largest || unit)
         announce(p, which, rows, shape);
     shape.accumulate = 1;
     if (dw && (rows != largest || several))
@@ -118,19 +93,21 @@ static void add(struct products *p, const struct products_options *o, enum produ
 
 /* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can
  * remain. */
-static void add_chunked(struct products *p, const struct products_options *o, enum product first,
+static void add_chunked(struct products *p, const struct model_options *o, enum product first,
                         enum product end)
 {
+    size_t tokens = o->batch * o->seq, unit = products_unit(o);
+
     for (enum product which = first; which < end; which++) {
         size_t chunk = products_chunk(which);
 
-        if (o->tokens >= chunk)
+        if (tokens >= chunk)
             add(p, o, which, chunk);
-        for (size_t rows = chunk / 2; o->unit && rows >= o->unit; rows /= 2)
-            if (rows <= o->tokens)
+        for (size_t rows = chunk / 2; unit && rows >= unit; rows /= 2)
+            if (rows <= tokens)
                 add(p, o, which, rows);
-        if (!o->unit && o->tokens % chunk)
-            add(p, o, which, o->tokens % chunk);
+        if (!unit && tokens % chunk)
+            add(p, o, which, tokens % chunk);
     }
 }
 
@@ -166,26 +143,25 @@ static void place_packed(struct products *p)
             *end += matmul_packed(p->matmul, id);
         }
     p->run_bytes = round_up(matmul_scratch(p->matmul), 64);
-    p->packed_bytes = size_max(at[0], at[1]);
+    p->scratch_bytes = p->run_bytes + size_max(at[0], at[1]);
 }
 
-int products_open(struct products **out, const struct products_options *o, struct err *err)
+int products_open(struct products **out, const struct model_options *o, struct err *err)
 {
-    struct products *p = calloc(1, sizeof *p);
-    char             why[512] = "";
+    struct products    *p = calloc(1, sizeof *p);
     struct matmul_shape ids[MAX_SHAPES + ROW_CLASSES];
-    int              rc;
+    int                 rc;
 
     *out = NULL;
     if (!p)
         return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
     add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU);
-    if (!o->no_head)
+    if (!o->gpt.n_labels && !o->generates)
         add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF);
-    rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, why, sizeof why);
+    rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, err);
     if (rc) {
-        free(p);
-        return matmul_has(o->engine) ? err_set(err, rc, "%s", why) : err_misuse(err, "%s", why);
+        products_close(p);
+        return rc;
     }
     place_packed(p);
     *out = p;
@@ -194,30 +170,9 @@ int products_open(struct products **out, const struct products_options *o, struc
 
 void products_close(struct products *p)
 {
-    if (!p)
-        return;
-    matmul_close(p->matmul);
+    if (p)
+        matmul_close(p->matmul);
     free(p);
-}
-
-struct matmul *products_matmul(const struct products *p)
-{
-    return p->matmul;
-}
-
-const struct matmul_shape *products_shape(const struct products *p, size_t i, enum product *which,
-                                          size_t *rows)
-{
-    if (i >= p->n)
-        return NULL;
-    *which = p->key[i].which;
-    *rows = p->key[i].rows;
-    return &p->shape[i];
-}
-
-size_t products_scratch(const struct products *p)
-{
-    return p->run_bytes + p->packed_bytes;
 }
 
 void products_begin(struct products *p)

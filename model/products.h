@@ -10,25 +10,39 @@
 
 #include <assert.h>
 
+/* Which layers' activations leave memory while a step goes on. */
+enum acts_offload {
+    ACTS_STAY,    // of no layer
+    ACTS_OFFLOAD, // of all that are not kept, their inputs too: of these only three stay
+    ACTS_AUTO,    // of as many as acts_offload_layers says, at first none; inputs stay
+};
+
+/* What a model is opened with: its products, and its activations (acts.h), follow from it. */
+struct model_options {
+    struct gpt_config  gpt;
+    size_t             batch, seq, grad_accum;
+    enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
+    enum matmul_engine engine;
+    int                threads;  // of OpenMP; 0: as many as it has
+    size_t             kept;     // of the last layers: their activations stay in RAM (acts.h)
+    enum acts_offload  offload;  // the others' go to the stream's records and come back
+    int                training; // 0: no backward; one input a micro-batch, nothing kept
+    int                varying;  // micro-batches up to batch x seq (struct batch); else just that
+    int                generates; // decode.h's: neither activations nor a head among the products
+    struct model_dropout {
+        float    embd, attn, resid;
+        uint64_t seed;
+    } dropout; // training only; 0: none
+};
+
 /* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
 enum product {
-    PRODUCT_QKV,
-    PRODUCT_ATTN_PROJ,
-    PRODUCT_FC,
-    PRODUCT_MLP_PROJ, // forward: y = x W + b
-    PRODUCT_D_GELU,
-    PRODUCT_D_LN2,
-    PRODUCT_D_ATTN,
-    PRODUCT_D_LN1, // dx = dy W'
-    PRODUCT_D_MLP_PROJ_W,
-    PRODUCT_D_FC_W,
-    PRODUCT_D_ATTN_PROJ_W,
-    PRODUCT_D_QKV_W, // dW = x' dy
-    PRODUCT_LOGITS,
-    PRODUCT_D_LNF,
-    PRODUCT_D_WTE, // the tied head
+    PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,  // forward: y = x W + b
+    PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,  // dx = dy W'
+    PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W, // dW = x' dy
+    PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE, // the tied head
     PRODUCTS
 };
 
@@ -50,55 +64,47 @@ static inline size_t products_split(size_t vocab, enum dtype dt)
     return dt == DT_F32 || vocab < COLUMNS ? vocab : vocab / COLUMNS * COLUMNS;
 }
 
-struct products_options {
-    struct gpt_config  gpt;
-    enum dtype         dtype;
-    enum matmul_engine engine;
-    int                threads;
-    int                training;      // 0: forward only
-    size_t tokens; // of a micro-batch: layers run chunks of CHUNK_ROWS of them, the head of
-                   // HEAD_ROWS and, as far as its logits, LOGIT_ROWS
-    int    no_head; // a classifier's and generation's are not products (score.h, matvec.h)
-    size_t micros;  // micro-batches of a step, at most: a layer's parameters serve all of them in
-                    // turn
-    size_t unit;    // micro-batches vary: every number of tokens is a multiple of this; 0: fixed
-};
-
-/* Rows of the next chunk where `left` rows are left; unit as in the options. */
+/* Rows of the next chunk where `left` rows are left; unit: products_unit's. */
 static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
 {
-    size_t rows = chunk;
-
-    if (left >= chunk)
-        return chunk;
-    if (!unit)
-        return left;
-    while (rows > left)
-        rows /= 2;
-    return rows;
+    while (unit && chunk > left)
+        chunk /= 2;
+    return chunk < left ? chunk : left;
 }
 
-struct products; // opaque
+/* What every number of tokens is a multiple of where micro-batches vary: the largest power of two,
+ * 16 at most, that divides every length a row can have (16, 32, ..., and the longest); 0: they do
+ * not vary. */
+size_t products_unit(const struct model_options *o);
 
-int  products_open(struct products **out, const struct products_options *o, struct err *err);
+/* A product's matrix of parameters, which is its operand B or, of a gradient, its result. */
+extern const struct product_row {
+    const char      *name;
+    enum gpt_tensor  weight;
+    enum matmul_form form;
+    int              rounded; // its result is of the run's dtype, as another product takes it
+    int              bias;    // the bias that stands behind the weight in its block is added
+} products_table[PRODUCTS];
+
+enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
+
+struct products {
+    struct matmul *matmul;
+    /* All that were announced, in the order of enum product. Gradients that are written and those
+     * that are added (accumulate) are two. */
+    size_t n;
+    struct { enum product which; size_t rows, rest; } key[MAX_SHAPES]; // rest: id of a second part
+    struct matmul_shape shape[MAX_SHAPES];
+    size_t scratch_bytes;       // that products_run works in, 64-byte aligned: what a run needs,
+    size_t run_bytes;           // and behind it a layer's packed parameters, while its
+    size_t packed_at[PRODUCTS]; // micro-batches pass: where those of a product begin
+    int    packed[PRODUCTS];    // it was done since products_begin
+};
+
+/* Layers run chunks of CHUNK_ROWS tokens, the head of HEAD_ROWS and, as far as its logits,
+ * LOGIT_ROWS. A classifier's head and generation's are not products (score.h, matvec.h). */
+int  products_open(struct products **out, const struct model_options *o, struct err *err);
 void products_close(struct products *p);
-struct matmul *products_matmul(const struct products *p);
-
-/* The i-th of all that were announced, in the order of enum product; NULL past the end. Gradients
- * that are written and those that are added (accumulate) are two. */
-const struct matmul_shape *products_shape(const struct products *p, size_t i, enum product *which,
-                                          size_t *rows);
-const char *products_name(enum product which); // "qkv", "attn_proj", ... "d_wte"
-
-/* The matrix that it multiplies with or whose gradient it makes; whether the bias that stands
- * behind it in its block is added. */
-enum gpt_tensor products_weight(enum product which);
-enum dtype      products_result(enum product which, enum dtype dt); // of a run in dt
-static inline int products_has_bias(enum product which) { return which <= PRODUCT_MLP_PROJ; }
-
-/* Memory that products_run works in, 64-byte aligned; a layer's packed parameters stand in it too,
- * while its micro-batches pass. */
-size_t products_scratch(const struct products *p);
 
 /* From here on the parameters are others: a layer's first product with each packs it anew. */
 void products_begin(struct products *p);

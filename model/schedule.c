@@ -3,12 +3,6 @@
 #include "model/schedule.h"
 
 #include <math.h>
-#include <string.h>
-
-static const char *const schedule_names[] = {
-    [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant",
-    NULL,
-};
 
 double schedule_lr(const struct schedule *s, uint64_t step)
 {
@@ -33,13 +27,10 @@ double schedule_clip(double clip, double norm)
 
 const char *schedule_name(size_t kind)
 {
-    return schedule_names[kind];
-}
+    static const char *const names[] = {
+        [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
+        [SCHEDULE_CONSTANT] = "constant", NULL,
+    };
 
-int schedule_parse(const char *word)
-{
-    for (int i = 0; schedule_names[i]; i++)
-        if (strcmp(word, schedule_names[i]) == 0)
-            return i;
-    return -1;
+    return names[kind];
 }

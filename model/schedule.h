@@ -21,6 +21,5 @@ double schedule_lr(const struct schedule *s, uint64_t step);
 double schedule_clip(double clip, double norm);
 
 const char *schedule_name(size_t kind); // NULL behind the last
-int schedule_parse(const char *word);               // -1 for another word
 
 #endif

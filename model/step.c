@@ -1,4 +1,4 @@
-/* step.c: one training step from top to bottom. READ THIS FIRST.
+/* step.c: one training step. READ THIS FIRST, from train_step (below its parts) on.
  *
  * Parameters come from the stream block by block and go back at once; the order of blocks is the
  * stream's contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block
@@ -9,7 +9,6 @@
 
 #include "data/base/clock.h"
 #include "model/block.h"
-#include "model/classify.h"
 #include "model/head.h"
 
 #include <assert.h>
@@ -19,7 +18,7 @@
 
 struct trainer {
     struct trainer_options o;
-    struct model  *model;
+    struct model   model;
     struct stream *stream;
     /* ACTS_AUTO: steps begun, as far as they matter; what was there when the one that is measured
      * began. */
@@ -32,8 +31,6 @@ struct trainer {
     size_t to_push; // records that this pass still pushes
 };
 
-/* ---- the step ---- */
-
 /* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's. */
 struct pass {
     uint64_t step;            // under which its spans are recorded
@@ -42,59 +39,11 @@ struct pass {
     size_t   micros;
     const struct batch_source *data;
     uint64_t tokens, counted; // read: tokens that are not padding; what the loss is the mean of
+    uint64_t scored;          // tokens or rows that have a loss
     uint64_t start_ns;        // of the span that is open
     double   loss;
     struct stream_norm norm;  // of the gradients that were sent
 };
-
-static int  read_batches(struct trainer *t, struct pass *p, struct err *err);
-static int  forward_pass(struct trainer *t, struct pass *p, struct err *err);
-static int  head_pass(struct trainer *t, struct pass *p, struct err *err);
-static int  backward_pass(struct trainer *t, struct pass *p, struct err *err);
-static int  embed_pass(struct trainer *t, struct pass *p, struct err *err);
-static void balance_begin(struct trainer *t, struct step_result *out);
-static void balance_disturb(struct trainer *t);
-static void expect_update(struct trainer *t, uint64_t step);
-static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
-                       struct stream_step *update);
-
-int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
-               struct step_result *out, struct err *err)
-{
-    struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
-    struct stream_step update;
-    uint64_t           start_ns = clock_ns();
-    int                rc;
-
-    assert(t->o.model.training);
-    *out = (struct step_result){ 0 };
-    t->model->dropping = 1;
-    t->model->step = step;
-    balance_begin(t, out);                               // --activations auto: what is offloaded
-
-    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
-    expect_update(t, step);                              // --speculate: if nothing is clipped
-    if (!rc)
-        rc = read_batches(t, &p, err);
-    if (!rc)
-        rc = forward_pass(t, &p, err);                   // blocks 0, 1..L
-    if (!rc)
-        rc = head_pass(t, &p, err);                      // final norm, logits by chunks, loss, dx
-    if (!rc)
-        rc = backward_pass(t, &p, err);                  // blocks L..1
-    if (!rc)
-        rc = embed_pass(t, &p, err);                     // block 0's gradient is complete last
-    if (rc)
-        return rc;
-
-    step_scale(t, &p, out, &update);
-    if (out->skipped)
-        balance_disturb(t);
-    update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    rc = stream_update(t->stream, &update, err);         // devices update, commit A beside it
-    t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    return rc;
-}
 
 /* The span that began at p->start_ns ends here. */
 static void record(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block)
@@ -106,7 +55,7 @@ static void record(struct trainer *t, const struct pass *p, enum runlog_phase ph
 /* Nothing stands in this micro-batch. */
 static int is_empty(const struct trainer *t, size_t micro)
 {
-    return model_shape(t->model, micro).rows == 0;
+    return model_shape(&t->model, micro).rows == 0;
 }
 
 static int all_empty(const struct trainer *t)
@@ -125,7 +74,7 @@ static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh,
     int rc = stream_grad(t->stream, block, grad, fresh, err);
 
     if (!rc && *fresh)
-        model_grad_begin(t->model, block, *grad, !all_empty(t));
+        model_grad_begin(&t->model, block, *grad, !all_empty(t));
     return rc;
 }
 
@@ -144,9 +93,9 @@ static void count_batch(const struct trainer *t, struct pass *p, const struct ba
 
 static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct err *err)
 {
-    const struct acts_work     *w = acts_work(t->model->acts);
+    const struct acts_work     *w = &t->model.acts.work;
     const struct model_options *o = &t->o.model;
-    size_t       N = model_tokens(t->model), row = micro * o->batch;
+    size_t       N = model_tokens(&t->model), row = micro * o->batch;
     struct batch b = { .rows = o->batch, .seq = o->seq, .x = w->x + micro * N };
     int          rc;
 
@@ -179,53 +128,35 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
     return rc;
 }
 
-/* A layer's forward, whose activations stay where they are or, in training, may be offloaded. A
- * span ends where the stream may wait. */
-static int layer_forward(struct trainer *t, struct pass *p, size_t b, size_t micro,
-                         const void *wire, struct err *err)
+/* A layer's forward or, with its `grad`, backward. In training its activations may be offloaded:
+ * then they come back in the reverse order. A span ends where the stream may wait. */
+static int layer_pass(struct trainer *t, struct pass *p, size_t b, size_t micro, const void *wire,
+                      float *grad, int fresh, struct err *err)
 {
-    struct acts *acts = t->model->acts;
-    size_t       bytes;
+    struct acts *acts = &t->model.acts;
+    int          offloads = !p->evaluates && acts_offloads(acts, b), rc;
+    size_t       bytes = 0;
     void        *place;
-    int          rc;
 
-    if (p->evaluates || !acts_offloads(acts, b)) {
-        block_forward(t->model, b, micro, wire);
-        return 0;
+    if (offloads) {
+        record(t, p, grad ? PHASE_BACKWARD : PHASE_FORWARD, b);
+        rc = grad ? stream_pop(t->stream, &place, err) : stream_push(t->stream, &place, err);
+        if (rc)
+            return rc;
+        p->start_ns = clock_ns();
+        bytes = acts_lend(acts, b, micro, place);
     }
-    record(t, p, PHASE_FORWARD, b);
-    rc = stream_push(t->stream, &place, err); // waits only where the devices are behind
-    if (rc)
-        return rc;
-    p->start_ns = clock_ns();
-    bytes = acts_lend(acts, b, micro, place);
-    block_forward(t->model, b, micro, wire);
-    acts_lend(acts, b, micro, NULL);
-    stream_pushed(t->stream, bytes, --t->to_push);
-    return 0;
-}
-
-/* The same backward: what was offloaded comes back in the reverse order. */
-static int layer_backward(struct trainer *t, struct pass *p, size_t b, size_t micro,
-                          const void *wire, float *grad, int fresh, struct err *err)
-{
-    struct acts *acts = t->model->acts;
-    void        *place;
-    int          rc;
-
-    if (!acts_offloads(acts, b)) {
-        block_backward(t->model, b, micro, wire, grad, fresh);
+    if (grad)
+        block_backward(&t->model, b, micro, wire, grad, fresh);
+    else
+        block_forward(&t->model, b, micro, wire);
+    if (!offloads)
         return 0;
-    }
-    record(t, p, PHASE_BACKWARD, b);
-    rc = stream_pop(t->stream, &place, err);
-    if (rc)
-        return rc;
-    p->start_ns = clock_ns();
-    acts_lend(acts, b, micro, place);
-    block_backward(t->model, b, micro, wire, grad, fresh);
     acts_lend(acts, b, micro, NULL);
-    stream_popped(t->stream);
+    if (grad)
+        stream_popped(t->stream);
+    else
+        stream_pushed(t->stream, bytes, --t->to_push);
     return 0;
 }
 
@@ -235,7 +166,7 @@ static size_t count_records(const struct trainer *t, const struct pass *p)
     size_t layers = 0, micros = 0;
 
     for (size_t b = 1; b <= t->o.model.gpt.n_layer; b++)
-        layers += (size_t)acts_offloads(t->model->acts, b);
+        layers += (size_t)acts_offloads(&t->model.acts, b);
     for (size_t a = 0; a < p->micros; a++)
         micros += !is_empty(t, a);
     return layers * micros;
@@ -251,14 +182,14 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        block_begin(t->model);
+        block_begin(&t->model);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
                 continue;
             if (b == 0)
-                embed_forward(t->model, a, wire);
+                embed_forward(&t->model, a, wire);
             else
-                rc = layer_forward(t, p, b, a, wire, err);
+                rc = layer_pass(t, p, b, a, wire, NULL, 0, err);
         }
         if (rc)
             return rc;
@@ -271,50 +202,35 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 /* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has
  * no use for wte, which stands in its frame since the embedding: the order of blocks is one for
  * both. */
-static int head_acquire(struct trainer *t, const void **wire, const void **embed_wire,
-                        struct err *err)
+static int head_pass(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
-    int rc = stream_acquire(t->stream, t->o.model.gpt.n_layer + 1, wire, err);
+    const struct model_options *o = &t->o.model;
+    size_t      final = o->gpt.n_layer + 1;
+    struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
+    int         fresh, rc = stream_acquire(t->stream, final, &h.wire, err);
 
-    return rc ? rc : stream_acquire(t->stream, 0, embed_wire, err);
-}
-
-static void head_release(struct trainer *t)
-{
-    stream_release(t->stream, t->o.model.gpt.n_layer + 1);
-    stream_release(t->stream, 0);
-}
-
-static int head_pass(struct trainer *t, struct pass *p, struct err *err)
-{
-    size_t      final = t->o.model.gpt.n_layer + 1;
-    int         classifier = t->o.model.gpt.n_labels > 0;
-    float       scale = (float)(1.0 / (double)p->counted);
-    double      sum = 0;
-    const void *wire, *embed_wire;
-    float      *grad, *embed_grad = NULL;
-    int         fresh, embed_fresh = 0, rc = head_acquire(t, &wire, &embed_wire, err);
-
-    if (!rc) // fresh or not: it has no matrix that products make
-        rc = grad_begin(t, final, &grad, &fresh, err);
-    if (!rc && !classifier)
-        rc = grad_begin(t, 0, &embed_grad, &embed_fresh, err);
+    if (!rc)
+        rc = stream_acquire(t->stream, 0, &h.embed_wire, err);
+    if (!rc && h.trains) // fresh or not: it has no matrix that products make
+        rc = grad_begin(t, final, &h.grad, &fresh, err);
+    if (!rc && h.trains && !o->gpt.n_labels)
+        rc = grad_begin(t, 0, &h.embed_grad, &h.fresh, err);
     if (rc)
         return rc;
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros; a++) {
         if (is_empty(t, a))
             continue;
-        if (classifier)
-            sum += classify_step(t->model, a, wire, grad, scale);
-        else
-            sum += head_step(t->model, a, wire, embed_wire, grad, embed_grad, embed_fresh, scale);
-        embed_fresh = 0;
+        if (each)
+            h.each = each + a * (o->gpt.n_labels ? o->batch * o->gpt.n_labels
+                                                 : model_tokens(&t->model));
+        p->loss += head_run(&t->model, a, &h, &p->scored);
+        h.fresh = 0;
     }
-    p->loss = sum / (double)p->counted;
     record(t, p, PHASE_LOSS, final);
-    head_release(t);
-    return stream_send_grad(t->stream, final, &p->norm, err);
+    stream_release(t->stream, final);
+    stream_release(t->stream, 0);
+    return h.trains ? stream_send_grad(t->stream, final, &p->norm, err) : 0;
 }
 
 static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
@@ -329,11 +245,11 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        block_begin(t->model);
+        block_begin(&t->model);
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
             if (is_empty(t, a))
                 continue;
-            rc = layer_backward(t, p, b, a, wire, grad, fresh, err);
+            rc = layer_pass(t, p, b, a, wire, grad, fresh, err);
             fresh = 0;
         }
         if (rc)
@@ -358,7 +274,7 @@ static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros; a++)
         if (!is_empty(t, a))
-            embed_backward(t->model, a, grad);
+            embed_backward(&t->model, a, grad);
     record(t, p, PHASE_BACKWARD, 0);
     return stream_send_grad(t->stream, 0, &p->norm, err);
 }
@@ -386,7 +302,7 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
                        struct stream_step *update)
 {
     out->tokens = p->tokens;
-    out->loss = p->loss;
+    out->loss = p->loss / (double)p->counted;
     out->grad_norm = sqrt(p->norm.sumsq);
     out->skipped = p->norm.nonfinite || !isfinite(out->grad_norm) || !isfinite(out->loss);
     out->skip_block = p->norm.nonfinite ? p->norm.block : SIZE_MAX;
@@ -402,6 +318,20 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
     update_numbers(t, p->step, out->clip_factor, &update->optim);
 }
 
+/* A layer whose activations are offloaded takes `recompute` from the step and gives the devices
+ * `carry` to do. Layers are offloaded as long as the devices are then busy for no more than a share
+ * of it: busy + n carry <= share (step - n recompute). Where recomputing takes no time, or the
+ * devices are busy all along, nothing is gained. */
+size_t balance_layers(const struct balance *b, size_t most)
+{
+    const double share = 0.9;
+    double       room = share * b->step - b->busy, each = b->carry + share * b->recompute;
+
+    if (!(room > 0) || !(b->recompute > 0))
+        return 0;
+    return room >= each * (double)most ? most : (size_t)(room / each);
+}
+
 /* The first step waits for no update, and touches memory: the second one is measured, with what the
  * devices do until the third begins. Where an evaluation or a skipped step comes between, it begins
  * anew. */
@@ -415,7 +345,7 @@ static void balance_disturb(struct trainer *t)
 
 static struct balance balance_of(const struct trainer *t, const struct meter_io *io)
 {
-    const struct model *m = t->model;
+    const struct model *m = &t->model;
     double              busy = (double)(io->busy_ns - t->balance.io.busy_ns) * 1e-9;
     double              bytes = (double)(io->bytes - t->balance.io.bytes);
     double              recomputed = (double)(m->recomputed - t->balance.recomputed);
@@ -432,7 +362,7 @@ static struct balance balance_of(const struct trainer *t, const struct meter_io 
 
 static void balance_begin(struct trainer *t, struct step_result *out)
 {
-    struct model   *m = t->model;
+    struct model   *m = &t->model;
     struct meter_io io;
 
     if (t->o.model.offload != ACTS_AUTO || t->o.model.kept == t->o.model.gpt.n_layer ||
@@ -448,23 +378,58 @@ static void balance_begin(struct trainer *t, struct step_result *out)
     out->balanced = 1;
     out->balance = balance_of(t, &io);
     out->offloaded = balance_layers(&out->balance, t->o.model.gpt.n_layer - t->o.model.kept);
-    acts_offload_layers(m->acts, out->offloaded);
+    acts_offload_layers(&m->acts, out->offloaded);
 }
 
-/* ---- an evaluating pass ---- */
+/* ---- the step ---- */
+
+int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
+               struct step_result *out, struct err *err)
+{
+    struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
+    struct stream_step update;
+    uint64_t           start_ns = clock_ns();
+    int                rc;
+
+    assert(t->o.model.training);
+    *out = (struct step_result){ 0 };
+    t->model.dropping = 1;
+    t->model.step = step;
+    balance_begin(t, out);                               // --activations auto: what is offloaded
+
+    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
+    expect_update(t, step);                              // --speculate: if nothing is clipped
+    if (!rc)
+        rc = read_batches(t, &p, err);
+    if (!rc)
+        rc = forward_pass(t, &p, err);                   // blocks 0, 1..L
+    if (!rc)
+        rc = head_pass(t, &p, NULL, err);                // final norm, logits by chunks, loss, dx
+    if (!rc)
+        rc = backward_pass(t, &p, err);                  // blocks L..1
+    if (!rc)
+        rc = embed_pass(t, &p, err);                     // block 0's gradient is complete last
+    if (rc)
+        return rc;
+
+    step_scale(t, &p, out, &update);
+    if (out->skipped)
+        balance_disturb(t);
+    update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    rc = stream_update(t->stream, &update, err);         // devices update, commit A beside it
+    t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    return rc;
+}
 
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
               size_t micros, float *each, struct eval_result *out, struct err *err)
 {
-    struct pass p = {
-        .step = step, .evaluates = 1, .number = pass, .micros = micros, .data = data
-    };
-    const void *wire, *embed_wire;
-    size_t L = t->o.model.gpt.n_labels, stride = L ? t->o.model.batch * L : model_tokens(t->model);
+    struct pass p = { .step = step, .evaluates = 1, .number = pass, .micros = micros, .data = data,
+                      .loss = out->loss_sum, .scored = out->tokens };
     int         rc;
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
-    t->model->dropping = 0;
+    t->model.dropping = 0;
     balance_disturb(t);
     rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     if (!rc)
@@ -472,40 +437,49 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     if (!rc)
         rc = forward_pass(t, &p, err);
     if (!rc)
-        rc = head_acquire(t, &wire, &embed_wire, err);
-    if (rc)
-        return rc;
-    p.start_ns = clock_ns();
-    for (size_t a = 0; a < micros; a++) {
-        float *of = each ? each + a * stride : NULL;
-
-        if (is_empty(t, a))
-            continue;
-        out->loss_sum += L ? classify_loss(t->model, a, wire, of, &out->tokens)
-                           : head_loss(t->model, a, wire, embed_wire, of, &out->tokens);
-    }
-    head_release(t);
-    record(t, &p, PHASE_EVAL, t->o.model.gpt.n_layer + 1);
-    return 0;
+        rc = head_pass(t, &p, each, err);
+    *out = (struct eval_result){ p.loss, p.scored };
+    return rc;
 }
 
 /* ---- the trainer ---- */
 
-static int check(const struct trainer_options *o, struct err *err)
+static int check(const struct trainer_options *t, struct err *err)
 {
-    if (!o->model.training)
+    const struct model_options *o = &t->model;
+    const struct model_dropout *d = &o->dropout;
+    int                         rc = gpt_check(&o->gpt, err);
+
+    if (rc)
+        return rc;
+    if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)
+        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu",
+                          o->batch, o->seq, o->grad_accum);
+    if (o->seq > o->gpt.n_positions)
+        return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
+                          o->gpt.n_positions);
+    if (o->kept > o->gpt.n_layer)
+        return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept,
+                          o->gpt.n_layer);
+    if (!(d->embd >= 0 && d->embd < 1) || !(d->attn >= 0 && d->attn < 1) ||
+        !(d->resid >= 0 && d->resid < 1))
+        return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)d->embd,
+                          (double)d->attn, (double)d->resid);
+    if (o->dtype != DT_F32 && o->dtype != DT_BF16)
+        return err_misuse(err, "a model runs in fp32 or bf16");
+    if (!o->training)
         return 0;
-    if (!(o->schedule.lr >= 0) || !(o->schedule.min_lr >= 0) || !isfinite(o->schedule.lr) ||
-        !isfinite(o->schedule.min_lr))
+    if (!(t->schedule.lr >= 0) || !(t->schedule.min_lr >= 0) || !isfinite(t->schedule.lr) ||
+        !isfinite(t->schedule.min_lr))
         return err_misuse(err, "learning rates must be finite and not negative, not %g and %g",
-                          o->schedule.lr, o->schedule.min_lr);
-    if (!(o->clip >= 0))
-        return err_misuse(err, "the clipping norm must be 0 (none) or positive, not %g", o->clip);
-    if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
-        return err_misuse(err, "beta1 and beta2 must be in [0, 1), not %g and %g", o->beta1,
-                          o->beta2);
-    if (!(o->eps >= 0))
-        return err_misuse(err, "eps must not be negative: %g", o->eps);
+                          t->schedule.lr, t->schedule.min_lr);
+    if (!(t->clip >= 0))
+        return err_misuse(err, "the clipping norm must be 0 (none) or positive, not %g", t->clip);
+    if (!(t->beta1 >= 0 && t->beta1 < 1) || !(t->beta2 >= 0 && t->beta2 < 1))
+        return err_misuse(err, "beta1 and beta2 must be in [0, 1), not %g and %g", t->beta1,
+                          t->beta2);
+    if (!(t->eps >= 0))
+        return err_misuse(err, "eps must not be negative: %g", t->eps);
     return 0;
 }
 
@@ -524,23 +498,21 @@ int trainer_open(struct trainer **out, const struct trainer_options *o, struct s
     t->o = *o;
     t->stream = stream;
     rc = model_open(&t->model, &o->model, err);
-    if (rc) {
+    if (rc)
         trainer_close(t);
-        return rc;
-    }
-    *out = t;
-    return 0;
+    else
+        *out = t;
+    return rc;
 }
 
 void trainer_close(struct trainer *t)
 {
-    if (!t)
-        return;
-    model_close(t->model);
+    if (t)
+        model_close(&t->model);
     free(t);
 }
 
 const char *trainer_engine(const struct trainer *t)
 {
-    return matmul_describe(products_matmul(t->model->products));
+    return matmul_describe(t->model.products->matmul);
 }

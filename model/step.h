@@ -13,7 +13,6 @@
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
-#include "model/balance.h"
 #include "model/model.h"
 #include "model/schedule.h"
 #include "offload/stream.h"
@@ -45,6 +44,16 @@ struct batch_source {
     int (*batch)(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err);
     void *ctx;
 };
+
+/* How many layers' activations are offloaded (ACTS_AUTO): what the devices can carry in the time that
+ * computing leaves them. Seconds of a step in which no layer's were. */
+struct balance {
+    double step;      // all of it
+    double busy;      // the devices were at work: moving, or updating
+    double recompute; // one layer's activations, all micro-batches, computed again
+    double carry;     // the same written to the devices and read back, at the rate of their work
+};
+size_t balance_layers(const struct balance *b, size_t most); // `most` at most
 
 struct step_result {
     double   loss;        // mean over the step's tokens; a classifier's: over its rows

@@ -89,7 +89,7 @@ def symbols(files, build):
         o = ROOT / build / (f[:-2] + ".o")
         if o.exists() and o.stat().st_mtime >= (ROOT / f).stat().st_mtime:
             objects[str(o)] = f
-        elif "onednn" not in f:  # one of two stands for the other
+        elif "onednn" not in f:  # it may be built without
             return None
     lines = subprocess.run(["nm", "-AP", *objects], capture_output=True, text=True, check=True).stdout
     return [(objects[where.rstrip(":")], name, kind)

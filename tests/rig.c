@@ -84,13 +84,13 @@ struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t s
 int rig_runs_bf16(enum matmul_engine engine)
 {
     struct matmul_shape shape = { .form = MATMUL_NN, .m = 4, .n = 4, .k = 4, .ab_dt = DT_BF16 };
-    struct matmul      *mm = NULL;
-    char why[512];
-    int  rc = matmul_open(&mm, engine, &shape, 1, 1, why, sizeof why);
+    struct matmul      *mm;
+    struct err          why;
+    int                 rc = matmul_open(&mm, engine, &shape, 1, 1, &why);
 
     matmul_close(mm);
     if (rc)
-        print_message("not here: %s\n", why);
+        print_message("not here: %s\n", why.text);
     return !rc;
 }
 

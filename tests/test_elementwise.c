@@ -152,9 +152,9 @@ static void check_narrow(const float *x, size_t n, size_t C, void *scratch)
     float *db = guard_alloc(C * 4), *want_db = guard_alloc(C * 4);
     bf16  *out = guard_alloc(n * C * 2), *want = guard_alloc(n * C * 2);
 
-    colsum_add(want_db, x, DT_F32, n, C, scratch);
+    colsum_add(want_db, NULL, x, DT_F32, n, C, scratch);
     convert(want, DT_BF16, x, DT_F32, n * C);
-    colsum_narrow(db, out, x, n, C, scratch);
+    colsum_add(db, out, x, DT_F32, n, C, scratch);
     assert_memory_equal(db, want_db, C * 4);
     assert_memory_equal(out, want, n * C * 2);
     guard_free(db);
@@ -179,9 +179,9 @@ static void check_colsum(enum dtype dt, size_t n, size_t C, uint64_t *seed)
             want[j] += (double)dtype_get(dy, dt, i * C + j);
     }
     omp_set_num_threads(1);
-    colsum_add(db, dy, dt, n, C, scratch);
+    colsum_add(db, NULL, dy, dt, n, C, scratch);
     omp_set_num_threads(3);
-    colsum_add(again, dy, dt, n, C, scratch);
+    colsum_add(again, NULL, dy, dt, n, C, scratch);
     assert_true(ref_excess(db, want, C, 1e-5 * (double)n, 1e-5) <= 1.0);
     assert_memory_equal(db, again, C * 4);
     if (dt == DT_F32)

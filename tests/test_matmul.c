@@ -143,14 +143,14 @@ static void check_engine(enum matmul_engine engine, int threads)
 {
     struct matmul_shape shapes[MOST_SHAPES];
     struct matmul      *mm;
-    char                why[256];
+    struct err          why;
     size_t              n = all_shapes(shapes, 1);
-    int                 rc = matmul_open(&mm, engine, shapes, n, threads, why, sizeof why);
+    int                 rc = matmul_open(&mm, engine, shapes, n, threads, &why);
 
     if (rc == -ENOTSUP) { // no native bf16 for this engine here
-        assert_non_null(strstr(why, "onednn"));
+        assert_non_null(strstr(why.text, "onednn"));
         n  = all_shapes(shapes, 0);
-        rc = matmul_open(&mm, engine, shapes, n, threads, why, sizeof why);
+        rc = matmul_open(&mm, engine, shapes, n, threads, &why);
     }
     assert_int_equal(rc, 0);
     check_all(mm, shapes, n);
@@ -176,11 +176,11 @@ static void test_skeleton(void **unused)
 {
     struct matmul_shape shapes[MOST_SHAPES];
     struct matmul      *mm;
-    char                why[256];
+    struct err          why;
     size_t              n = all_shapes(shapes, 1);
 
     (void)unused;
-    assert_int_equal(matmul_open_engine(&mm, &matmul_skeleton, shapes, n, 2, why, sizeof why), 0);
+    assert_int_equal(matmul_open_engine(&mm, &matmul_skeleton, shapes, n, 2, &why), 0);
     assert_string_equal(matmul_describe(mm), "skeleton");
     check_all(mm, shapes, n);
 }
@@ -200,7 +200,7 @@ static void test_same_bits_in_another_object(void **unused)
     };
     void  *a = noise_array(s.m * s.k, s.ab_dt), *b = noise_array(s.k * s.n, s.ab_dt);
     float *c[2];
-    char   why[256];
+    struct err why;
 
     (void)unused;
     for (size_t e = 0; e < 2; e++) {
@@ -208,7 +208,7 @@ static void test_same_bits_in_another_object(void **unused)
             struct matmul *mm;
             void          *scratch;
 
-            assert_int_equal(matmul_open(&mm, engines[e], &s, 1, 2, why, sizeof why), 0);
+            assert_int_equal(matmul_open(&mm, engines[e], &s, 1, 2, &why), 0);
             scratch = buffer(matmul_scratch(mm));
             c[i]    = buffer(s.m * s.n * 4);
             matmul_run(mm, 0, c[i], a, b, NULL, scratch);
@@ -227,7 +227,7 @@ static void test_words(void **unused)
 {
     struct matmul_shape s = { .m = 8, .n = 8, .k = 8 };
     struct matmul      *mm;
-    char                why[256] = "";
+    struct err          why = { 0 };
 
     (void)unused;
     assert_int_equal(matmul_engine_parse("auto"), MATMUL_AUTO);
@@ -235,16 +235,16 @@ static void test_words(void **unused)
     assert_int_equal(matmul_engine_parse("onednn"), MATMUL_ONEDNN);
     assert_int_equal(matmul_engine_parse("mkl"), -1);
     assert_string_equal(matmul_engine_name(MATMUL_ONEDNN), "onednn");
-    assert_int_equal(matmul_open(&mm, MATMUL_OPENBLAS, &s, 1, 1, why, sizeof why), 0);
+    assert_int_equal(matmul_open(&mm, MATMUL_OPENBLAS, &s, 1, 1, &why), 0);
     assert_non_null(strstr(matmul_describe(mm), "openblas 0."));
     matmul_close(mm);
     if (matmul_has(MATMUL_ONEDNN)) {
-        assert_int_equal(matmul_open(&mm, MATMUL_ONEDNN, &s, 1, 1, why, sizeof why), 0);
+        assert_int_equal(matmul_open(&mm, MATMUL_ONEDNN, &s, 1, 1, &why), 0);
         assert_non_null(strstr(matmul_describe(mm), "onednn "));
         matmul_close(mm);
     } else {
-        assert_int_equal(matmul_open(&mm, MATMUL_ONEDNN, &s, 1, 1, why, sizeof why), -ENOTSUP);
-        assert_non_null(strstr(why, "without onednn"));
+        assert_int_equal(matmul_open(&mm, MATMUL_ONEDNN, &s, 1, 1, &why), -ENOTSUP);
+        assert_non_null(strstr(why.text, "without onednn"));
     }
     matmul_close(NULL);
 }
@@ -276,11 +276,11 @@ static void test_refusals(void **unused)
     (void)unused;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct matmul *mm = (struct matmul *)&bad;
-        char           why[256] = "";
+        struct err     why = { 0 };
 
-        assert_int_equal(matmul_open(&mm, MATMUL_AUTO, &bad[i], 1, 1, why, sizeof why), -EINVAL);
+        assert_int_equal(matmul_open(&mm, MATMUL_AUTO, &bad[i], 1, 1, &why), -EINVAL);
         assert_null(mm);
-        assert_true(strlen(why) > 10);
+        assert_true(strlen(why.text) > 10);
     }
 }
 

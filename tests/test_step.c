@@ -264,7 +264,7 @@ static void test_offloaded_layers(void **state)
                               .kept = 2,
                               .offload = ACTS_AUTO,
                               .training = 1 };
-    struct acts *a;
+    struct acts  a;
     struct err   err;
 
     (void)state;
@@ -272,14 +272,14 @@ static void test_offloaded_layers(void **state)
     for (size_t n = 0; n <= 5; n++) {
         size_t found = 0;
 
-        acts_offload_layers(a, n);
+        acts_offload_layers(&a, n);
         for (size_t layer = 0; layer <= 7; layer++) {
-            found += (size_t)acts_offloads(a, layer);
-            assert_true(layer <= 5 || !acts_offloads(a, layer));
+            found += (size_t)acts_offloads(&a, layer);
+            assert_true(layer <= 5 || !acts_offloads(&a, layer));
         }
         assert_int_equal(found, n);
     }
-    acts_close(a);
+    acts_close(&a);
 }
 
 static void test_balance(void **state)

@@ -101,10 +101,10 @@ static void run_rows(enum which which, const struct sizes *s, void *const *p)
         convert(p[1], DT_BF16, p[0], DT_F32, s->n);
         break;
     case COLSUM:
-        colsum_add(p[2], p[0], s->dt, s->N, 3 * s->C, p[1]);
+        colsum_add(p[2], NULL, p[0], s->dt, s->N, 3 * s->C, p[1]);
         break;
     case COLSUM_NARROW:
-        colsum_narrow(p[1], p[2], p[0], s->N, s->C, p[3]);
+        colsum_add(p[1], p[2], p[0], DT_F32, s->N, s->C, p[3]);
         break;
     case DROPOUT:
         dropout_rows(p[1], p[0], s->N, s->C, 0, &(struct dropout){.p = 0.1f, .seed = 1, .site = 1});

@@ -69,7 +69,7 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
         b = size_max(b, r->s->k * r->s->n * dtype_bytes(r->s->ab_dt));
         c = size_max(c, r->s->m * r->s->n * dtype_bytes(r->s->c_dt));
         bias = size_max(bias, r->s->n * dtype_bytes(r->s->ab_dt));
-        scratch = size_max(scratch, products_scratch(r->products));
+        scratch = size_max(scratch, r->products->scratch_bytes);
     }
     *x = (struct operands){arena_take(memory, a), arena_take(memory, b), arena_take(memory, c),
                            arena_take(memory, bias), arena_take(memory, scratch)};
@@ -104,7 +104,7 @@ static json_t *shape_row(const struct bench *b, const struct product_run *r)
     char size[64];
 
     snprintf(size, sizeof size, "%zu x %zu x %zu", r->s->m, r->s->n, r->s->k);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product", products_name(r->which),
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product", products_table[r->which].name,
                      "form", r->s->accumulate ? "+ A' B" : forms[r->s->form], "size", size, "m",
                      (int)r->s->m, "n", (int)r->s->n, "k", (int)r->s->k, "times_a_step",
                      times_a_step(b, r));
@@ -117,13 +117,14 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
                           struct product_run *runs)
 {
     const struct train_opts *o = &b->o->train;
-    struct products_options  p = {
+    struct model_options     p = {
         .gpt = b->gpt, .dtype = kind->dtype, .engine = kind->engine, .threads = (int)o->threads,
-        .training = 1, .tokens = o->batch * o->seq, .micros = o->grad_accum,
+        .training = 1, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum,
     };
     struct err               err = {0};
 
     e->kind = kind;
+    p.gpt.n_labels = 0; // with the products of a head
     if ((o->blas != MATMUL_AUTO && o->blas != (int)kind->engine) ||
         (kind->dtype != DT_F32 && o->dtype != DT_BF16))
         return 0;
@@ -131,14 +132,15 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
         snprintf(e->why, sizeof e->why, "%s", err.text);
         return 0;
     }
-    for (;; e->n++) {
+    for (; e->n < e->products->n; e->n++) {
         struct product_run *r = &runs[e->n];
 
         r->products = e->products;
-        r->s = products_shape(e->products, e->n, &r->which, &r->rows);
-        if (!r->s)
-            return e->n;
+        r->s = &e->products->shape[e->n];
+        r->which = e->products->key[e->n].which;
+        r->rows = e->products->key[e->n].rows;
     }
+    return e->n;
 }
 
 /* An engine's row, and its column in the table of shapes. */
@@ -165,7 +167,7 @@ static void engine_report(const struct bench *b, const struct engine *e,
         seconds += times * items[i].median;
         peak = fmax(peak, one / items[i].median);
     }
-    json_object_set_new(row, "library", json_string(matmul_describe(products_matmul(e->products))));
+    json_object_set_new(row, "library", json_string(matmul_describe(e->products->matmul)));
     bench_put(row, BENCH_BEST, flops / seconds);
     bench_put(row, "step_seconds", seconds);
     bench_put(row, BENCH_PEAK, peak);

@@ -31,7 +31,7 @@ uint64_t memory_baseline(void)
 /* Scratch of the products, and the memory that their code takes. */
 static int products_bytes(uint64_t *out, const struct memory_request *r, struct err *err)
 {
-    struct products_options o = r->decode ? decode_products(r->decode) : model_products(&r->model);
+    struct model_options o = r->decode ? decode_model(r->decode) : r->model;
     struct products *p = NULL;
     static uint64_t  most; // code that was generated once is not generated again
     uint64_t         before = rss_now(), grown;
@@ -41,7 +41,7 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
         return rc;
     grown = rss_now() > before ? rss_now() - before : 0;
     most = grown > most ? grown : most;
-    *out = products_scratch(p) +
+    *out = p->scratch_bytes +
            (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
                                             : PRODUCTS_LEAST_MIB * MIB);
     products_close(p);
