@@ -1,4 +1,5 @@
-/* elementwise.h: the small passes between products: conversion, sums of rows, residuals. */
+/* elementwise.h: the small passes between products: conversion, sums of rows, residuals,
+ * embeddings. */
 #ifndef KERNELS_ELEMENTWISE_H
 #define KERNELS_ELEMENTWISE_H
 
@@ -23,5 +24,14 @@ size_t colsum_scratch(size_t n, size_t C);
 /* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C)
  * is added to db in order. */
 void colsum_finish(float *db, const float *part, size_t n, size_t C);
+
+/* out (B, T, C) = wte[tokens[b][t]] + wpe[t]; wte (V, C), wpe (T, C) of `dt`; tokens (B, T). */
+void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
+                       const int32_t *tokens, size_t B, size_t T, size_t C);
+
+/* dwte[tokens[b][t]] += dout[b][t], dwpe[t] += dout[b][t]; the order of sums is by (b, t), whatever
+ * the threads (they share out the columns). */
+void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
+                        size_t B, size_t T, size_t C);
 
 #endif

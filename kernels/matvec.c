@@ -88,10 +88,7 @@ void matvec_forward(void *c, enum dtype c_dt, const struct matvec *p)
         size_t share = round_up(div_up(n, threads), WIDE), from = size_min(t * share, n);
         struct columns of = { from, size_min(from + share, n) };
 
-        if (p->dt == DT_BF16)
-            columns(sum, a, p, DT_BF16, of);
-        else
-            columns(sum, a, p, DT_F32, of);
+        p->dt == DT_BF16 ? columns(sum, a, p, DT_BF16, of) : columns(sum, a, p, DT_F32, of);
         for (size_t r = 0; r < m; r++)
             for (size_t j = of.from; j < of.to; j++)
                 dtype_put(c, c_dt, r * n + j, sum[r * n + j] + dtype_get(p->bias, p->dt, j));
@@ -154,9 +151,7 @@ void matvec_logits(float *c, const struct matvec *p)
         size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
         struct columns of = { n * t / threads, n * (t + 1) / threads };
 
-        if (p->dt == DT_BF16)
-            logits(c, p->scratch, p, DT_BF16, of);
-        else
-            logits(c, p->scratch, p, DT_F32, of);
+        p->dt == DT_BF16 ? logits(c, p->scratch, p, DT_BF16, of)
+                         : logits(c, p->scratch, p, DT_F32, of);
     }
 }

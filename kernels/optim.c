@@ -18,11 +18,8 @@ enum {
 };
 
 static const char *const optim_names[] = {
-    [OPTIM_ADAMW] = "adamw",
-    [OPTIM_ADAM] = "adam",
-    [OPTIM_SGD] = "sgd",
-    [OPTIM_ADAGRAD] = "adagrad",
-    NULL,
+    [OPTIM_ADAMW] = "adamw", [OPTIM_ADAM] = "adam", [OPTIM_SGD] = "sgd",
+    [OPTIM_ADAGRAD] = "adagrad", NULL,
 };
 
 void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1,
@@ -32,11 +29,8 @@ void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double
 
     assert(t > 0);
     *s = (struct optim_step){
-        .kind = kind,
-        .lr = (float)lr,
-        .beta1 = (float)beta1,
-        .beta2 = (float)beta2,
-        .eps = (float)eps,
+        .kind = kind, .lr = (float)lr, .eps = (float)eps,
+        .beta1 = (float)beta1, .beta2 = (float)beta2,
         .one_minus_beta1 = (float)(1.0 - beta1),
         .one_minus_beta2 = (float)(1.0 - beta2),
         .step_size = (float)(adam ? lr / (1.0 - pow(beta1, (double)t)) : lr),

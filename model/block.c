@@ -14,7 +14,6 @@
 #include "data/base/clock.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/embedding.h"
 #include "kernels/gelu.h"
 
 #include <assert.h>

@@ -4,7 +4,6 @@
  * matrix of as many rows as the micro-batch has. */
 #include "model/head.h"
 
-#include "kernels/score.h"
 #include "kernels/softmax.h"
 
 #include <assert.h>

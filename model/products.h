@@ -102,7 +102,7 @@ struct products {
 };
 
 /* Layers run chunks of CHUNK_ROWS tokens, the head of HEAD_ROWS and, as far as its logits,
- * LOGIT_ROWS. A classifier's head and generation's are not products (score.h, matvec.h). */
+ * LOGIT_ROWS. A classifier's head and generation's are not products (softmax.h, matvec.h). */
 int  products_open(struct products **out, const struct model_options *o, struct err *err);
 void products_close(struct products *p);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/embedding.h"
+#include "kernels/elementwise.h"
 #include "tests/ref.h"
 
 #include <omp.h>
