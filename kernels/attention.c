@@ -154,7 +154,7 @@ static void keys_add(float *out, const struct head *hd, struct weights w, const 
 
 /* ---- forward ---- */
 
-/* A part of a thread's scratch, whose layout is run for its size (from NULL) and for its pointers. */
+/* A part of a thread's scratch; a layout is run for its size (from NULL) and for its pointers. */
 static void *words(struct arena *scratch, size_t n)
 {
     return arena_take(scratch, n * sizeof(word));

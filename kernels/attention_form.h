@@ -95,8 +95,8 @@ SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t firs
 }
 
 /* AVX-512's products, where a block of sums is ROWS rows x up to 64 columns: as many blocks as n
- * columns take with at most 4 vectors of 16 each, of like size, none so small that its sums wait for
- * each other. block: c (ROWS, 16 nv) += a b. */
+ * columns take with at most 4 vectors of 16 each, of like size, none so small that its sums wait
+ * for each other. block: c (ROWS, 16 nv) += a b. */
 enum { ROWS = 4 };
 SIMD_INLINE void mm_blocks(void (*block)(float *c, size_t ldc, struct operand a, const word *b,
                                          size_t ldb, size_t k, int nv),

@@ -188,8 +188,8 @@ void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t
     colsum_finish(db, part, n, C);
 }
 
-/* ---- embeddings: forward looks rows up; backward adds rows where tokens repeat, so there the threads
- * share out the columns, and every element sees its sums in the order of (b, t) ---- */
+/* ---- embeddings: forward looks rows up; backward adds rows where tokens repeat, so there the
+ * threads share out the columns, and every element sees its sums in the order of (b, t) ---- */
 
 SIMD_INLINE void row_as(float *out, const void *te, const void *pe, enum dtype dt, size_t C)
 {

@@ -64,7 +64,8 @@ int reach_calm(struct reach *r, const struct optim_step *s, double wd, double g)
         rate = to.m = slack * ((double)s->beta1 * r->m + grad);
     } else if (s->kind == OPTIM_ADAGRAD) {
         to.m = slack * (r->m + grad * grad);
-        rate = slack + REACH_ROOT / (double)s->eps; // the root holds g, unless its square underflows
+        // the root holds g itself, unless its square underflows
+        rate = slack + REACH_ROOT / (double)s->eps;
     } else {
         rate = adam_reach(&to, s, grad);
     }

@@ -22,7 +22,7 @@ static void lay_layer(struct arena *a, struct acts_layer *l, const struct model_
 {
     size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
-    l->x        = record && o->offload == ACTS_OFFLOAD ? arena_take(a, N * C * sizeof(float)) : NULL;
+    l->x = record && o->offload == ACTS_OFFLOAD ? arena_take(a, N * C * sizeof(float)) : NULL;
     l->ln1_mean = arena_take(a, N * sizeof(float));
     l->ln1_rstd = arena_take(a, N * sizeof(float));
     l->qkv      = arena_take(a, N * 3 * C * e);

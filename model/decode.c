@@ -164,7 +164,8 @@ void decode_close(struct decode *d)
 /* Where position t of sequence b stands in layer `layer`'s part of a cache. */
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
 {
-    return model_at(&d->model, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) * d->o.gpt.n_embd);
+    return model_at(&d->model, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) *
+                                          d->o.gpt.n_embd);
 }
 
 /* Put n positions of sequence b, from row `row` of qkv on, behind those that are in the cache. */
@@ -315,8 +316,9 @@ static void embed(struct decode *d, const void *wire)
 
         if (d->buf.now[b])
             embedding_forward(x, model_wire(&d->model, wire, GPT_WTE),
-                              model_at(&d->model, model_wire(&d->model, wire, GPT_WPE), d->buf.length[b] * C), d->o.dtype,
-                              u->ids + b * d->o.piece, 1, d->buf.now[b], C);
+                              model_at(&d->model, model_wire(&d->model, wire, GPT_WPE),
+                                       d->buf.length[b] * C),
+                              d->o.dtype, u->ids + b * d->o.piece, 1, d->buf.now[b], C);
     }
 }
 

@@ -1,4 +1,4 @@
-/* head.c: the loss. A language model's is made chunk by chunk: its logits, LOGIT_ROWS at a time, are
+/* head.c: the loss. A language model's is made chunk by chunk: logits, LOGIT_ROWS at a time, are
  * turned into losses and their gradient; that is multiplied back both ways, and gone. Of a
  * classifier's rows only one position counts, so those are gathered, and everything works on a
  * matrix of as many rows as the micro-batch has. */

@@ -11,15 +11,15 @@
 
 struct head {
     const void *wire, *embed_wire; // of block n_layer + 1, and of block 0: a classifier needs none
-    /* An evaluating pass: each token's loss (N), a classifier's logits (rows, n_labels), or NULL. */
+    /* Evaluating: each token's loss (N), a classifier's logits (rows, n_labels), or NULL. */
     float *each;
-    /* A training pass: gradients of sum x scale are added to grad (block n_layer + 1) and embed_grad
+    /* Training: gradients of sum x scale are added to grad (block n_layer + 1) and embed_grad
      * (block 0); fresh: the first micro-batch since model_grad_begin, which writes wte's. */
     int    trains, fresh;
     float *grad, *embed_grad, scale;
 };
 
-/* One micro-batch, from acts_input(n_layer + 1) and the targets, or the rows' last positions, labels
+/* One micro-batch, from acts_input(n_layer + 1) and the targets, or the last positions, labels
  * and values, in model.acts.work. Returns the sum of its losses, in double, in order of tokens or
  * rows; *counted += the tokens with a target, or the rows with a label, that is not below 0.
  * Training: dx of the residual stream is written to model.acts.work.dx (a classifier's: zero but at

@@ -45,7 +45,7 @@ struct batch_source {
     void *ctx;
 };
 
-/* How many layers' activations are offloaded (ACTS_AUTO): what the devices can carry in the time that
+/* How many layers' activations are offloaded (ACTS_AUTO): what devices can carry in the time that
  * computing leaves them. Seconds of a step in which no layer's were. */
 struct balance {
     double step;      // all of it
