@@ -104,8 +104,9 @@ static json_t *shape_row(const struct bench *b, const struct product_run *r)
     char size[64];
 
     snprintf(size, sizeof size, "%zu x %zu x %zu", r->s->m, r->s->n, r->s->k);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product", products_table[r->which].name,
-                     "form", r->s->accumulate ? "+ A' B" : forms[r->s->form], "size", size, "m",
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product",
+                     products_table[r->which].name, "form",
+                     r->s->accumulate ? "+ A' B" : forms[r->s->form], "size", size, "m",
                      (int)r->s->m, "n", (int)r->s->n, "k", (int)r->s->k, "times_a_step",
                      times_a_step(b, r));
 }
