@@ -10,6 +10,7 @@
 #include "offload/budget.h"
 
 #include "data/base/machine.h"
+#include "data/base/round.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -32,44 +33,22 @@ uint64_t budget_available(void)
     return kib * 1024 / 10 * 9;
 }
 
-/* How much of what there is a choice about. */
-struct choice { size_t frames, grad_buffers, kept, record_buffers; int residual_in_ram; };
-
-static struct choice choose_minimum(const struct budget_request *r)
+/* What there is no choice about less of: frames, buffers and kept layers. */
+static void choose_minimum(struct budget *b, const struct budget_request *r)
 {
-    struct choice c = { .frames = r->n_layer < 2 ? r->n_layer : 2,
-                        .grad_buffers = r->training && r->n_layer ? 1 : 0 };
+    size_t n = r->n_layer;
 
-    if (r->in_memory) {
-        c.frames = r->n_layer;
-        c.grad_buffers = r->training ? r->n_layer : 0;
-        c.residual_in_ram = r->residual_ram > 0;
-    }
-    if (r->training && r->keep == 1)
-        c.kept = r->n_layer;
-    if (r->record_buffer && !r->record_optional && c.kept < r->n_layer)
-        c.record_buffers = 2;
-    return c;
+    b->frames = r->in_memory ? n : size_min(n, 2);
+    b->grad_buffers = !r->training ? 0 : r->in_memory ? n : size_min(n, 1);
+    b->residual_in_ram = r->in_memory && r->residual_ram > 0;
+    b->kept = r->training && r->keep == 1 ? n : 0;
+    b->record_buffers = r->record_buffer && !r->record_optional && b->kept < n ? 2 : 0;
 }
 
-static uint64_t fixed_bytes(const struct budget_request *r)
+static uint64_t residual_bytes(const struct budget *b, const struct budget_request *r)
 {
-    return r->process + r->fixed_streams + r->block_inputs + r->work + r->head + r->products +
-           r->compress + r->spans + r->tokens + r->tables + r->kv_cache + r->predictions +
-           r->host_update;
-}
-
-static uint64_t residual_bytes(const struct budget_request *r, const struct choice *c)
-{
-    return c->residual_in_ram ? r->residual_ram
-                              : r->residual_ends + c->grad_buffers * r->residual_layer;
-}
-
-static uint64_t choice_bytes(const struct budget_request *r, const struct choice *c)
-{
-    return c->frames * r->layer_frame + c->grad_buffers * r->layer_grad +
-           c->kept * r->kept_per_layer + c->record_buffers * r->record_buffer +
-           residual_bytes(r, c);
+    return b->residual_in_ram ? r->residual_ram
+                              : r->residual_ends + b->grad_buffers * r->residual_layer;
 }
 
 /* As many more of one thing, up to `most`, as `room` has space for. */
@@ -81,51 +60,40 @@ static void choose_more(size_t *count, size_t most, uint64_t each, uint64_t *roo
     }
 }
 
-/* All of it, in place of the buffers it would stream through, or none. */
-static void choose_residual(const struct budget_request *r, struct choice *c, uint64_t *room)
+/* `bytes` instead of `was`, if there is room for it. */
+static int choose_instead(uint64_t bytes, uint64_t was, uint64_t *room)
 {
-    uint64_t streamed = residual_bytes(r, c);
-
-    if (!r->residual_ram || c->residual_in_ram || *room + streamed < r->residual_ram)
-        return;
-    *room = *room + streamed - r->residual_ram;
-    c->residual_in_ram = 1;
+    if (*room + was < bytes)
+        return 0;
+    *room = *room + was - bytes;
+    return 1;
 }
 
-/* Where their buffers hold the activations that are left, nothing is offloaded. */
-static void choose_no_records(const struct budget_request *r, struct choice *c, uint64_t *room)
+static void choose_rest(struct budget *b, const struct budget_request *r, uint64_t room)
 {
-    uint64_t buffers = c->record_buffers * r->record_buffer;
-    uint64_t left = (r->n_layer - c->kept) * r->kept_per_layer;
-
-    if (!c->record_buffers || *room + buffers < left)
-        return;
-    *room = *room + buffers - left;
-    c->kept = r->n_layer;
-    c->record_buffers = 0;
-}
-
-static void choose_rest(const struct budget_request *r, struct choice *c, uint64_t room)
-{
-    size_t   third = r->n_layer < 3 ? r->n_layer : 3;
-    uint64_t grad = r->layer_grad + (c->residual_in_ram ? 0 : r->residual_layer);
+    size_t   n = r->n_layer;
+    uint64_t grad = r->layer_grad + (b->residual_in_ram ? 0 : r->residual_layer);
 
     if (r->training)
-        choose_more(&c->grad_buffers, r->n_layer < 2 ? r->n_layer : 2, grad, &room);
-    choose_more(&c->frames, third, r->layer_frame, &room);
-    if (c->record_buffers || (r->record_buffer && room >= 2 * r->record_buffer))
-        choose_more(&c->record_buffers, 3, r->record_buffer, &room);
-    choose_residual(r, c, &room);
+        choose_more(&b->grad_buffers, size_min(n, 2), grad, &room);
+    choose_more(&b->frames, size_min(n, 3), r->layer_frame, &room);
+    if (b->record_buffers || (r->record_buffer && room >= 2 * r->record_buffer))
+        choose_more(&b->record_buffers, 3, r->record_buffer, &room);
+    if (r->residual_ram && !b->residual_in_ram)
+        b->residual_in_ram = choose_instead(r->residual_ram, residual_bytes(b, r), &room);
     if (r->training && r->keep < 0)
-        choose_more(&c->kept, r->n_layer, r->kept_per_layer, &room);
-    choose_no_records(r, c, &room);
-    choose_more(&c->frames, r->n_layer, r->layer_frame, &room);
+        choose_more(&b->kept, n, r->kept_per_layer, &room);
+    // where their buffers hold the activations that are left, nothing is offloaded
+    if (b->record_buffers && choose_instead((n - b->kept) * r->kept_per_layer,
+                                            b->record_buffers * r->record_buffer, &room)) {
+        b->kept = n;
+        b->record_buffers = 0;
+    }
+    choose_more(&b->frames, n, r->layer_frame, &room);
 }
 
-static void add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void
+add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...)
 {
     struct budget_item *item = &b->items[b->n_items];
     va_list             ap;
@@ -142,43 +110,36 @@ static void add(struct budget *b, const char *name, uint64_t bytes, const char *
     b->total += bytes;
 }
 
-static const char *residual_note(const struct budget_request *r, const struct choice *c)
-{
-    if (r->in_memory)
-        return "what was not sent";
-    return c->residual_in_ram ? "what was not sent stays in memory and is written"
-                              : "what was not sent streams both ways: there is no room for it";
-}
-
-static const char *frames_note(const struct budget_request *r, const struct choice *c)
-{
-    if (c->frames == r->n_layer)
-        return "all stay in memory";
-    return c->frames > 3 ? "more than three are a cache" : "the others stream through them";
-}
-
 /* The table, and the total with it. */
-static void fill_items(struct budget *b, const struct budget_request *r, const struct choice *c)
+static void fill_items(struct budget *b, const struct budget_request *r)
 {
+    size_t n = r->n_layer;
     const char *ends = r->in_memory  ? "with the states of all blocks"
                        : r->training ? "parameters and gradients"
                                      : "parameters";
+    const char *frames = b->frames == n  ? "all stay in memory"
+                         : b->frames > 3 ? "more than three are a cache"
+                                         : "the others stream through them";
+    const char *residual = r->in_memory         ? "what was not sent"
+                           : b->residual_in_ram ? "what was not sent stays in memory and is written"
+                           : "what was not sent streams both ways: there is no room for it";
+    const char *others = b->kept == n        ? ""
+                         : b->record_buffers ? "; the others are offloaded"
+                                             : "; the others are recomputed";
 
+    b->n_items = b->total = 0;
     add(b, "the program and its libraries", r->process, "with the database");
     add(b, "the embeddings and the final norm", r->fixed_streams, "%s", ends);
-    add(b, "layer frames", c->frames * r->layer_frame, "%zu of %zu layers; %s", c->frames,
-        r->n_layer, frames_note(r, c));
-    add(b, "layer gradients", c->grad_buffers * r->layer_grad, "%zu of %zu layers", c->grad_buffers,
-        r->n_layer);
-    add(b, "error feedback", residual_bytes(r, c), "%s", residual_note(r, c));
-    add(b, "kept activations", c->kept * r->kept_per_layer, "%zu of %zu layers%s", c->kept,
-        r->n_layer,
-        c->kept == r->n_layer ? ""
-        : c->record_buffers   ? "; the others are offloaded"
-                              : "; the others are recomputed");
-    add(b, "activation buffers", c->record_buffers * r->record_buffer,
+    add(b, "layer frames", b->frames * r->layer_frame, "%zu of %zu layers; %s", b->frames, n,
+        frames);
+    add(b, "layer gradients", b->grad_buffers * r->layer_grad, "%zu of %zu layers",
+        b->grad_buffers, n);
+    add(b, "error feedback", residual_bytes(b, r), "%s", residual);
+    add(b, "kept activations", b->kept * r->kept_per_layer, "%zu of %zu layers%s", b->kept, n,
+        others);
+    add(b, "activation buffers", b->record_buffers * r->record_buffer,
         "%zu, through which those of %zu of %zu layers go to the devices and back",
-        c->record_buffers, r->n_layer - c->kept, r->n_layer);
+        b->record_buffers, n - b->kept, n);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
     add(b, "head chunks", r->head, "logits and their gradient");
@@ -190,12 +151,6 @@ static void fill_items(struct budget *b, const struct budget_request *r, const s
     add(b, "tokens", r->tokens, "of one step");
     add(b, "predictions", r->predictions, "of the rows that are evaluated");
     add(b, "keys and values", r->kv_cache, "cached while generating");
-    b->frames = c->frames;
-    b->grad_buffers = c->grad_buffers;
-    b->kept = c->kept;
-    b->residual_in_ram = c->residual_in_ram;
-    b->record_buffers = c->record_buffers;
-    b->arenas = r->arenas;
 }
 
 /* Rounded up, so that what a sentence names would do: 412M. In whole MiB, or KiB below one. */
@@ -211,42 +166,40 @@ static const char *size_text(char *buf, size_t size, uint64_t bytes)
 static int refuse(const struct budget *b, const struct budget_request *r, struct err *err)
 {
     const struct budget_item *most = b->items;
-    char                      has[32], needs[32], part[32], hint[128] = "";
+    const char               *hint = "";
+    char                      has[32], needs[32], part[32];
 
     for (size_t i = 0; i < b->n_items; i++)
         most = b->items[i].bytes > most->bytes ? &b->items[i] : most;
-    size_text(has, sizeof has, b->limit);
+    size_text(has, sizeof has, b->limit < MIB ? b->limit : b->limit / MIB * MIB); // rounded down
     if (r->host_mem && r->host_mem < 1024) // as 400 for 400M
         snprintf(has, sizeof has, "%" PRIu64 " bytes", b->limit);
-    if (b->limit >= MIB) // what is there is rounded down
-        snprintf(has, sizeof has, "%" PRIu64 "M", b->limit / MIB);
     size_text(needs, sizeof needs, b->total);
     size_text(part, sizeof part, most->bytes);
     if (r->training && r->keep == 1 && b->kept * r->kept_per_layer > 0)
-        snprintf(hint, sizeof hint, "; --activations recompute needs less");
+        hint = "; --activations recompute needs less";
     else if (r->in_memory)
-        snprintf(hint, sizeof hint, "; --mode su+o needs less");
-    if (r->host_mem)
-        return err_misuse(err, "--host-mem %s is too small: "
-                          "this run needs at least %s, of which %s take %s%s",
-                          has, needs, most->name, part, hint);
-    return err_misuse(err, "this machine has %s of memory to spare: "
-                      "this run needs at least %s, of which %s take %s%s",
-                      has, needs, most->name, part, hint);
+        hint = "; --mode su+o needs less";
+    return err_misuse(err, "%s %s %s: this run needs at least %s, of which %s take %s%s",
+                      r->host_mem ? "--host-mem" : "this machine has", has,
+                      r->host_mem ? "is too small" : "of memory to spare", needs, most->name, part,
+                      hint);
 }
 
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err)
 {
-    struct choice c = choose_minimum(r);
-    uint64_t      minimum = fixed_bytes(r) + choice_bytes(r, &c);
-    uint64_t      available = r->host_mem ? 0 : budget_available();
+    uint64_t available = r->host_mem ? 0 : budget_available();
 
-    memset(out, 0, sizeof *out);
-    out->limit = r->host_mem ? r->host_mem : available > r->arenas ? available - r->arenas : 0;
-    if (minimum <= out->limit)
-        choose_rest(r, &c, out->limit - minimum);
-    fill_items(out, r, &c);
-    return minimum <= out->limit ? 0 : refuse(out, r, err);
+    *out = (struct budget){ .arenas = r->arenas, .limit = r->host_mem };
+    if (available > r->arenas)
+        out->limit = available - r->arenas;
+    choose_minimum(out, r);
+    fill_items(out, r);
+    if (out->total > out->limit)
+        return refuse(out, r, err);
+    choose_rest(out, r, out->limit - out->total);
+    fill_items(out, r);
+    return 0;
 }
 
 static void print_line(char *buf, size_t size, const char *name, uint64_t bytes, const char *note)
