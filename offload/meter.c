@@ -6,8 +6,10 @@
  * Spans beyond the bound are not lost: they add to a total per phase, written as one row (block and
  * device -1, start 0), as a folded step has them. Traffic is kept as sums, so it is always exact.
  *
- * One mutex guards all; it is held for a few stores. */
+ * One mutex guards all but the step being written; it is held for a few stores. */
 #include "offload/meter.h"
+
+#include "data/base/arena.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -20,21 +22,20 @@ struct meter_step {
     int      used;
     uint64_t step;
     size_t   n_spans;
-    struct runlog_span *spans; // max_spans, and PHASES more for the totals of what did not fit
-    uint64_t over_ns[PHASES], over_bytes[PHASES];
+    struct { uint64_t ns, bytes; } over[PHASES]; // of what did not fit
     uint64_t total_ns[PHASES];
+    struct runlog_span *spans;  // max_spans, and PHASES more for the totals of what did not fit
     struct link_meter *traffic; // (PHASES, 1 + n_devices); device -1 first
-    unsigned char *touched;     // same shape: whether there is anything
 };
 
 struct meter {
-    pthread_mutex_t       mutex;
-    size_t                max_spans, n_devices;
-    struct meter_io       io;
-    uint64_t              busy_until; // the end of the union
-    struct meter_step     steps[OPEN_STEPS];
-    struct meter_step     flushing;          // swapped with the step being written
-    struct runlog_traffic *rows;             // scratch of meter_flush
+    pthread_mutex_t        mutex;
+    size_t                 max_spans, n_devices;
+    struct meter_io        io;
+    uint64_t               busy_until; // the end of the union
+    struct meter_step      steps[OPEN_STEPS + 1]; // the last is swapped with the one being written
+    struct runlog_traffic *rows;       // scratch of meter_flush
+    struct arena           arena;      // of all tables
 };
 
 static size_t meter_cells(const struct meter *m)
@@ -42,87 +43,60 @@ static size_t meter_cells(const struct meter *m)
     return (size_t)PHASES * (1 + m->n_devices);
 }
 
-static int step_init(struct meter_step *s, size_t max_spans, size_t cells)
+static void lay(struct meter *m, struct arena *a)
 {
-    s->spans = calloc(max_spans + PHASES, sizeof *s->spans);
-    s->traffic = calloc(cells, sizeof *s->traffic);
-    s->touched = calloc(cells, 1);
-    return s->spans && s->traffic && s->touched;
-}
+    const size_t kinds = (size_t)LINK_KINDS * LINK_CLASSES * LINK_DIRS;
 
-static void step_release(struct meter_step *s)
-{
-    free(s->spans);
-    free(s->traffic);
-    free(s->touched);
+    for (size_t i = 0; i < OPEN_STEPS + 1; i++) {
+        m->steps[i].spans = arena_take(a, (m->max_spans + PHASES) * sizeof *m->steps[i].spans);
+        m->steps[i].traffic = arena_take(a, meter_cells(m) * sizeof *m->steps[i].traffic);
+    }
+    m->rows = arena_take(a, meter_cells(m) * kinds * sizeof *m->rows);
 }
 
 struct meter *meter_new(size_t max_spans, size_t n_devices)
 {
-    const size_t  kinds = (size_t)LINK_KINDS * LINK_CLASSES * LINK_DIRS;
     struct meter *m = calloc(1, sizeof *m);
-    int           ok;
 
     if (!m)
         return NULL;
     pthread_mutex_init(&m->mutex, NULL);
     m->max_spans = max_spans;
     m->n_devices = n_devices;
-    m->rows = calloc(meter_cells(m) * kinds, sizeof *m->rows);
-    ok = m->rows && step_init(&m->flushing, max_spans, meter_cells(m));
-    for (size_t i = 0; i < OPEN_STEPS && ok; i++)
-        ok = step_init(&m->steps[i], max_spans, meter_cells(m));
-    if (ok)
-        return m;
-    meter_free(m);
-    return NULL;
+    lay(m, &m->arena);
+    if (arena_map(&m->arena, "measurements", NULL)) {
+        meter_free(m);
+        return NULL;
+    }
+    lay(m, &m->arena);
+    return m;
 }
 
 void meter_free(struct meter *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; i < OPEN_STEPS; i++)
-        step_release(&m->steps[i]);
-    step_release(&m->flushing);
-    free(m->rows);
+    arena_free(&m->arena);
     pthread_mutex_destroy(&m->mutex);
     free(m);
 }
 
-/* Forget everything but the memory. */
-static void step_clear(struct meter_step *s, size_t cells)
+/* The place of a step; take: one for it where it has none, else NULL. */
+static struct meter_step *step_find(struct meter *m, uint64_t step, int take)
 {
-    s->used = 0;
-    s->n_spans = 0;
-    memset(s->over_ns, 0, sizeof s->over_ns);
-    memset(s->over_bytes, 0, sizeof s->over_bytes);
-    memset(s->total_ns, 0, sizeof s->total_ns);
-    for (size_t i = 0; i < cells; i++)
-        if (s->touched[i])
-            memset(&s->traffic[i], 0, sizeof s->traffic[i]);
-    memset(s->touched, 0, cells);
-}
+    struct meter_step *s = NULL;
 
-static struct meter_step *step_find(struct meter *m, uint64_t step)
-{
-    for (size_t i = 0; i < OPEN_STEPS; i++)
+    for (size_t i = 0; i < OPEN_STEPS; i++) {
         if (m->steps[i].used && m->steps[i].step == step)
             return &m->steps[i];
-    return NULL;
-}
-
-static struct meter_step *step_get(struct meter *m, uint64_t step)
-{
-    struct meter_step *s = step_find(m, step);
-
-    for (size_t i = 0; i < OPEN_STEPS && !s; i++)
-        if (!m->steps[i].used) {
+        if (take && !m->steps[i].used)
             s = &m->steps[i];
-            s->used = 1;
-            s->step = step;
-        }
-    assert(s && "two steps are open at once at most");
+    }
+    assert((s || !take) && "two steps are open at once at most");
+    if (take) {
+        s->used = 1;
+        s->step = step;
+    }
     return s;
 }
 
@@ -163,15 +137,15 @@ void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int blo
 
     assert(end_ns >= start_ns);
     pthread_mutex_lock(&m->mutex);
-    s = step_get(m, step);
+    s = step_find(m, step, 1);
     s->total_ns[phase] += end_ns - start_ns;
     io_add(m, phase, device, start_ns, end_ns);
     if (s->n_spans < m->max_spans) {
         s->spans[s->n_spans++] =
             (struct runlog_span){ step, phase, block, device, start_ns, end_ns, bytes };
     } else {
-        s->over_ns[phase] += end_ns - start_ns;
-        s->over_bytes[phase] += bytes;
+        s->over[phase].ns += end_ns - start_ns;
+        s->over[phase].bytes += bytes;
     }
     pthread_mutex_unlock(&m->mutex);
 }
@@ -179,14 +153,11 @@ void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int blo
 void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device,
                    const struct link_meter *moved)
 {
-    size_t             cell = (size_t)phase * (1 + m->n_devices) + (size_t)(device + 1);
-    struct meter_step *s;
+    size_t cell = (size_t)phase * (1 + m->n_devices) + (size_t)(device + 1);
 
     assert(device >= -1 && device < (int)m->n_devices);
     pthread_mutex_lock(&m->mutex);
-    s = step_get(m, step);
-    link_meter_add(&s->traffic[cell], moved);
-    s->touched[cell] = 1;
+    link_meter_add(&step_find(m, step, 1)->traffic[cell], moved);
     m->io.bytes += phase_is_io(phase) ? link_meter_total(moved) : 0;
     pthread_mutex_unlock(&m->mutex);
 }
@@ -197,37 +168,29 @@ uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase)
     uint64_t           ns;
 
     pthread_mutex_lock(&m->mutex);
-    s = step_find(m, step);
+    s = step_find(m, step, 0);
     ns = s ? s->total_ns[phase] : 0;
     pthread_mutex_unlock(&m->mutex);
     return ns;
 }
 
-/* The non-zero sums of one cell as rows. */
-static size_t rows_of_cell(struct runlog_traffic *rows, const struct link_meter *t, uint64_t step,
-                           enum runlog_phase phase, int device)
-{
-    size_t n = 0;
-
-    for (int k = 0; k < LINK_KINDS; k++)
-        for (int c = 0; c < LINK_CLASSES; c++)
-            for (int d = 0; d < LINK_DIRS; d++)
-                if (t->bytes[k][c][d] || t->padding[k][c][d])
-                    rows[n++] = (struct runlog_traffic){
-                        step, phase, link_kind_names[k], device, link_class_names[c],
-                        link_dir_names[d], t->bytes[k][c][d], t->padding[k][c][d] };
-    return n;
-}
-
+/* The non-zero sums of a step as rows. */
 static size_t step_rows(struct meter *m, const struct meter_step *s)
 {
-    size_t n = 0;
+    size_t n = 0, places = 1 + m->n_devices;
 
-    for (size_t cell = 0; cell < meter_cells(m); cell++)
-        if (s->touched[cell])
-            n += rows_of_cell(m->rows + n, &s->traffic[cell], s->step,
-                              (enum runlog_phase)(cell / (1 + m->n_devices)),
-                              (int)(cell % (1 + m->n_devices)) - 1);
+    for (size_t cell = 0; cell < meter_cells(m); cell++) {
+        const struct link_meter *t = &s->traffic[cell];
+
+        for (int k = 0; k < LINK_KINDS; k++)
+            for (int c = 0; c < LINK_CLASSES; c++)
+                for (int d = 0; d < LINK_DIRS; d++)
+                    if (t->bytes[k][c][d] || t->padding[k][c][d])
+                        m->rows[n++] = (struct runlog_traffic){
+                            s->step, (enum runlog_phase)(cell / places), link_kind_names[k],
+                            (int)(cell % places) - 1, link_class_names[c], link_dir_names[d],
+                            t->bytes[k][c][d], t->padding[k][c][d] };
+    }
     return n;
 }
 
@@ -235,12 +198,11 @@ static size_t step_rows(struct meter *m, const struct meter_step *s)
  * recorders must not. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err)
 {
-    struct meter_step *s, *f = &m->flushing;
-    size_t             n_traffic;
+    struct meter_step *s, *f = &m->steps[OPEN_STEPS];
     int                rc;
 
     pthread_mutex_lock(&m->mutex);
-    s = step_find(m, step);
+    s = step_find(m, step, 0);
     if (s) {
         struct meter_step swap = *s;
 
@@ -251,11 +213,11 @@ int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *
     if (!s)
         return 0;
     for (int p = 0; p < PHASES; p++)
-        if (f->over_ns[p] || f->over_bytes[p])
+        if (f->over[p].ns || f->over[p].bytes)
             f->spans[f->n_spans++] = (struct runlog_span){
-                step, (enum runlog_phase)p, -1, -1, 0, f->over_ns[p], f->over_bytes[p] };
-    n_traffic = step_rows(m, f);
-    rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, n_traffic, err);
-    step_clear(f, meter_cells(m));
+                step, (enum runlog_phase)p, -1, -1, 0, f->over[p].ns, f->over[p].bytes };
+    rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, step_rows(m, f), err);
+    memset(f->traffic, 0, meter_cells(m) * sizeof *f->traffic);
+    *f = (struct meter_step){ .spans = f->spans, .traffic = f->traffic };
     return rc;
 }
