@@ -405,7 +405,7 @@ static int pass(struct decode *d, int wanted, struct err *err)
         return rc;
     for (size_t b = 0; b < d->o.batch; b++)
         d->buf.length[b] += d->buf.now[b];
-    meter_span(stream_meter(d->stream), 0, PHASE_EVAL, 0, -1, start_ns, clock_ns(), 0);
+    meter_span(d->stream->meter, 0, PHASE_EVAL, 0, -1, start_ns, clock_ns(), 0);
     return 0;
 }
 

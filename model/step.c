@@ -48,7 +48,7 @@ struct pass {
 /* The span that began at p->start_ns ends here. */
 static void record(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block)
 {
-    meter_span(stream_meter(t->stream), p->step, p->evaluates ? PHASE_EVAL : phase, (int)block, -1,
+    meter_span(t->stream->meter, p->step, p->evaluates ? PHASE_EVAL : phase, (int)block, -1,
                p->start_ns, clock_ns(), 0);
 }
 
@@ -285,7 +285,7 @@ static void update_numbers(const struct trainer *t, uint64_t step, double clip_f
     const struct trainer_options *o = &t->o;
 
     optim_scalars(out, o->optim, schedule_lr(&o->schedule, step), o->beta1, o->beta2, o->eps,
-                  clip_factor, stream_applied(t->stream) + 1);
+                  clip_factor, t->stream->applied + 1);
 }
 
 /* What the update will be if nothing is clipped: all of it is known before the step. */
@@ -368,7 +368,7 @@ static void balance_begin(struct trainer *t, struct step_result *out)
     if (t->o.model.offload != ACTS_AUTO || t->o.model.kept == t->o.model.gpt.n_layer ||
         t->balance.steps > BALANCE_MEASURED || ++t->balance.steps < BALANCE_MEASURED)
         return;
-    io = meter_io(stream_meter(t->stream));
+    io = meter_io(t->stream->meter);
     if (t->balance.steps == BALANCE_MEASURED) {
         t->balance.io = io;
         t->balance.recomputed_ns = m->recomputed_ns;

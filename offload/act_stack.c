@@ -1,59 +1,36 @@
 /* act_stack.c: what forward leaves to backward, through a few buffers. */
 #include "offload/act_stack.h"
 
-#include "data/base/clock.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 size_t act_stack_buffer(const struct run_config *cfg)
 {
     return devices_act_part(cfg, cfg->acts.bytes) * cfg->n_devices;
 }
 
-size_t act_stack_tables(const struct run_config *cfg)
+void act_stack_tables(struct act_stack *k, struct arena *a)
 {
-    size_t n = cfg->acts.n, parts = cfg->n_devices;
+    const struct run_config *cfg = &k->hub->cfg;
 
-    return n * (sizeof(size_t) + parts * sizeof(uint32_t)) +
-           cfg->acts.buffers * (sizeof(struct act_buffer) + parts * sizeof(struct task));
-}
-
-int act_stack_open(struct act_stack *k, struct hub *h, struct err *err)
-{
-    size_t n = h->cfg.acts.n, parts = h->cfg.n_devices;
-
-    k->hub = h;
-    if (n == 0)
-        return 0;
-    assert(h->cfg.acts.buffers > 0 && h->cfg.acts.bytes > 0);
-    k->n_buffers = h->cfg.acts.buffers;
-    k->buffers = calloc(k->n_buffers, sizeof *k->buffers);
-    k->tasks = calloc(k->n_buffers * parts, sizeof *k->tasks);
-    k->bytes = calloc(n, sizeof *k->bytes);
-    k->crc = calloc(n * parts, sizeof *k->crc);
-    if (!k->buffers || !k->tasks || !k->bytes || !k->crc)
-        return err_set(err, -ENOMEM, "out of memory for the tables of %zu activations", n);
-    for (size_t i = 0; i < k->n_buffers; i++)
-        k->buffers[i] = (struct act_buffer){ .entry = SIZE_MAX, .parts = k->tasks + i * parts };
-    return 0;
+    k->n_buffers = cfg->acts.n ? cfg->acts.buffers : 0;
+    k->buffers = arena_take(a, k->n_buffers * sizeof *k->buffers);
+    k->tasks = arena_take(a, k->n_buffers * cfg->n_devices * sizeof *k->tasks);
+    k->bytes = arena_take(a, cfg->acts.n * sizeof *k->bytes);
+    k->crc = arena_take(a, cfg->acts.n * cfg->n_devices * sizeof *k->crc);
 }
 
 void act_stack_lay(struct act_stack *k, struct arena *a)
 {
-    for (size_t i = 0; i < k->n_buffers; i++)
-        k->buffers[i].values = arena_take(a, act_stack_buffer(&k->hub->cfg));
-}
+    const struct run_config *cfg = &k->hub->cfg;
 
-void act_stack_close(struct act_stack *k)
-{
-    free(k->buffers);
-    free(k->tasks);
-    free(k->bytes);
-    free(k->crc);
+    assert(!cfg->acts.n || (cfg->acts.buffers > 0 && cfg->acts.bytes > 0));
+    for (size_t i = 0; i < k->n_buffers; i++)
+        k->buffers[i] = (struct act_buffer){ .values = arena_take(a, act_stack_buffer(cfg)),
+                                             .entry = SIZE_MAX,
+                                             .parts = k->tasks + i * cfg->n_devices };
 }
 
 /* ---- the model's side */

@@ -40,11 +40,9 @@ struct act_stack {
     int                popping;
 };
 
-int    act_stack_open(struct act_stack *k, struct hub *h, struct err *err);
-void   act_stack_lay(struct act_stack *k, struct arena *a);
-void   act_stack_close(struct act_stack *k);
+void   act_stack_tables(struct act_stack *k, struct arena *a);
+void   act_stack_lay(struct act_stack *k, struct arena *a); // the buffers
 size_t act_stack_buffer(const struct run_config *cfg); // bytes that an entry passes through
-size_t act_stack_tables(const struct run_config *cfg);
 
 /* The model's, as stream.h has them; all take the lock, push and pop may wait. */
 int  act_stack_push(struct act_stack *k, void **entry, struct err *err);

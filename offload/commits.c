@@ -2,56 +2,140 @@
 #include "offload/commits.h"
 
 #include "data/base/clock.h"
+#include "data/base/machine.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
-size_t commits_tables(const struct store *st)
+/* ---- the committer: a job, a transaction */
+
+/* All its rows, inside the transaction. */
+static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
 {
-    size_t each = sizeof(size_t) + sizeof(struct journal_sub) + sizeof(struct journal_grad) +
-                  (st->error_feedback ? sizeof(uint32_t) : 0);
+    struct runlog *log = c->hub->cfg.log;
+    int            a = j->kind == COMMIT_A, rc = 0;
 
-    return st->n_subs * each;
+    for (size_t i = 0; !rc && i < j->n_sums; i++)
+        rc = journal_put_grad(log, i, &j->j.grads[i], err);
+    for (size_t i = 0; !rc && j->j.residuals && i < j->n_sums; i++)
+        rc = journal_put_residual(log, i, j->j.residuals[i], err);
+    for (size_t i = 0; !rc && i < j->n_rows; i++)
+        rc = journal_put_sub(log, j->subs[i], &j->j.subs[i], err);
+    if (!rc && a)
+        rc = journal_put_state(log, &j->j.state, err);
+    j->row.peak_rss = rss_peak(); // so far: a skipped step has no B, a killed one none of its own
+    if (!rc && a)
+        rc = runlog_step(log, &j->row, err);
+    else if (!rc && j->last && !j->redo)
+        rc = runlog_step_done(log, j->row.step, j->row.seconds, j->row.peak_rss, err);
+    if (!rc && j->last)
+        rc = meter_flush(c->hub->meter, j->row.step, log, err);
+    return rc;
+}
+
+static int transaction(struct commits *c, struct commit_job *j, struct err *err)
+{
+    struct runlog *log = c->hub->cfg.log;
+    int            rc = devices_present(&c->hub->dev, err);
+
+    if (!rc)
+        rc = runlog_begin(log, err);
+    if (!rc)
+        rc = rows_put(c, j, err);
+    return runlog_end(log, rc, err);
+}
+
+static void *committer_main(void *commits)
+{
+    struct commits *c = commits;
+
+    pthread_mutex_lock(&c->mutex);
+    while (c->whose != JOB_STOP) {
+        if (c->whose != JOB_GIVEN) {
+            pthread_cond_wait(&c->changed, &c->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&c->mutex);
+        c->job.rc = transaction(c, &c->job, &c->job.why);
+        pthread_mutex_lock(&c->mutex);
+        c->whose = JOB_OVER;
+        pthread_cond_broadcast(&c->changed);
+        csd_bell_ring(&c->hub->dev.bell);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return NULL;
+}
+
+static int committer_open(struct commits *c, struct err *err)
+{
+    int rc;
+
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    rc = -pthread_create(&c->thread, NULL, committer_main, c);
+    c->started = rc == 0;
+    if (rc)
+        return err_set(err, rc, "start the committer's thread: %s", strerror(-rc));
+    pthread_setname_np(c->thread, "committer");
+    return 0;
+}
+
+/* Give the job to the committer, or end it where it has none. */
+static void job_pass(struct commits *c, int whose)
+{
+    pthread_mutex_lock(&c->mutex);
+    while (c->whose == JOB_GIVEN)
+        pthread_cond_wait(&c->changed, &c->mutex);
+    c->whose = whose;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* Take the job back; 0: it is not over. */
+static int job_take(struct commits *c)
+{
+    int over;
+
+    pthread_mutex_lock(&c->mutex);
+    over = c->whose == JOB_OVER;
+    if (over)
+        c->whose = JOB_IDLE;
+    pthread_mutex_unlock(&c->mutex);
+    return over;
+}
+
+/* ---- opening */
+
+void commits_tables(struct commits *c, const struct store *st, struct arena *a)
+{
+    c->flushes = arena_take(a, st->n_devices * sizeof *c->flushes);
+    c->job.subs = arena_take(a, st->n_subs * sizeof *c->job.subs);
 }
 
 /* What a job can hold is what the journal has: its arrays are what it is read into. */
-int commits_open(struct commits *c, struct hub *h, struct subs *subs, struct err *err)
+int commits_open(struct commits *c, struct err *err)
 {
-    const struct store *st = &h->dev.store;
-    struct commit_job  *j = &c->job;
-    struct journal      journal;
-    size_t              n = st->n_subs;
-    int                 rc;
+    const struct store *st = &c->hub->dev.store;
+    struct journal     *j = &c->job.j;
+    int rc = journal_open(j, c->hub->cfg.log, st->n_subs, st->error_feedback, err);
 
-    c->hub = h;
-    c->subs = subs;
-    c->flushes = calloc(st->n_devices, sizeof *c->flushes);
-    j->subs = calloc(n, sizeof *j->subs);
-    if (!c->flushes || !j->subs)
-        return err_set(err, -ENOMEM, "out of memory for the journal");
-    rc = journal_open(&journal, h->cfg.log, n, st->error_feedback, err);
-    j->rows = journal.subs;
-    j->grads = journal.grads;
-    j->residuals = journal.residuals;
-    subs->state = journal.state;
     if (!rc)
-        rc = subs_open(subs, st, j->rows, j->grads, j->residuals, h->cfg.dir, err);
-    return rc ? rc : committer_open(&c->committer, &h->dev, h->meter, err);
-}
-
-void commits_stop(struct commits *c)
-{
-    committer_close(&c->committer);
+        rc = subs_open(c->subs, st, j, c->hub->cfg.dir, err);
+    return rc ? rc : committer_open(c, err);
 }
 
 void commits_close(struct commits *c)
 {
-    free(c->flushes);
-    free(c->job.subs);
-    free(c->job.rows);
-    free(c->job.grads);
-    free(c->job.residuals);
+    if (c->started) {
+        job_pass(c, JOB_STOP);
+        pthread_join(c->thread, NULL);
+        pthread_cond_destroy(&c->changed);
+        pthread_mutex_destroy(&c->mutex);
+    }
+    journal_close(&c->job.j);
 }
+
+/* ---- what is due, and what follows */
 
 /* Of what was speculated on in vain nothing is out any more: it reads gradients that the step after
  * may write. */
@@ -110,31 +194,31 @@ static void job_fill(struct commits *c)
 
     j->row = asked->row;
     j->redo = c->updates->redo;
-    j->state = c->subs->state;
+    j->j.state = c->subs->state;
     j->n_rows = j->n_sums = 0;
     if (a) {
         j->last = asked->skip || c->covered == n;
-        j->state.next_step = asked->row.step + 1;
+        j->j.state.next_step = asked->row.step + 1;
     } else {
         j->last = c->covered == c->updates->to_commit;
-        j->row.step = j->state.next_step - 1;
+        j->row.step = j->j.state.next_step - 1;
     }
     if (a && !asked->skip) {
-        j->state.applied++;
-        j->state.optim = asked->optim;
+        j->j.state.applied++;
+        j->j.state.optim = asked->optim;
         j->n_sums = n;
     }
     for (size_t i = 0; i < n; i++) {
         const struct sub *u = &c->subs->sub[i];
 
         if (i < j->n_sums)
-            j->grads[i] = u->grad;
-        if (i < j->n_sums && j->residuals)
-            j->residuals[i] = u->residual_next;
+            j->j.grads[i] = u->grad;
+        if (i < j->n_sums && j->j.residuals)
+            j->j.residuals[i] = u->residual_next;
         if (u->state != SUB_COVERED)
             continue;
         j->subs[j->n_rows] = i;
-        j->rows[j->n_rows++] = u->newest;
+        j->j.subs[j->n_rows++] = u->newest;
     }
 }
 
@@ -149,7 +233,7 @@ static void settle(struct commits *c)
 
     if (!c->job.last)
         span(c);
-    c->subs->state = c->job.state;
+    c->subs->state = c->job.j.state;
     subs_commit(c->subs);
     if (a)
         gradients_begin(c->gradients, c->updates->asked.skip);
@@ -174,10 +258,10 @@ int commits_advance(struct commits *c, struct err *err)
         if (c->job.last) // the transaction carries the step's spans: only the flush can be in them
             span(c);
         c->state = COMMIT_WRITING;
-        committer_give(&c->committer, &c->job);
+        job_pass(c, JOB_GIVEN);
         return 1;
     default:
-        if (!committer_take(&c->committer))
+        if (!job_take(c))
             return 0;
         if (c->job.rc) {
             *err = c->job.why;

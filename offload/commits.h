@@ -4,40 +4,66 @@
  *     the commit  is
  *     NONE        none is due
  *     FLUSHING    every device flushes what was reaped before; without durability that is left out
- *     WRITING     run.db's transaction is the committer's (committer.h)
+ *     WRITING     run.db's transaction is the committer's
  *     NONE        it is durable: slots of before are free, gradients may be written again
  *
  * A is due when all gradients of the step are on the devices (or it is skipped) and the step before
  * is committed; B when the update is complete, or some class has used half of its spares. An update
- * that ends after the flush was submitted is left to the next commit. */
+ * that ends after the flush was submitted is left to the next commit.
+ *
+ * The thread "committer" alone writes run.db while a training runs: a transaction may wait for a
+ * drive or for another program, and reads, gradients and updates must not wait with it. It touches
+ * a job and what the job points to, and nothing of the scheduler's.
+ *
+ *     the job     is
+ *     IDLE        the scheduler's, which fills it
+ *     GIVEN       the committer's: one transaction, whole or not at all
+ *     OVER        the scheduler's again, with rc and why; the devices' bell rings
+ */
 #ifndef OFFLOAD_COMMITS_H
 #define OFFLOAD_COMMITS_H
 
-#include "offload/committer.h"
 #include "offload/gradients.h"
 #include "offload/updates.h"
+
+/* A transaction. What it writes was flushed before. */
+struct commit_job {
+    enum { COMMIT_A, COMMIT_B } kind;
+    int                last;   // of its step: nothing of the step comes after it
+    int                redo;   // of a step whose row is complete since before a crash
+    struct runlog_step row;    // of the step
+    size_t            *subs;   // (n_rows) which subgroups get a new row, of j.subs in order
+    size_t             n_rows;
+    size_t             n_sums; // A: j.grads and j.residuals of all, or none where it is skipped
+    struct journal     j;      // with the state after it
+    int                rc;     // 0 or -errno, with a sentence
+    struct err         why;
+};
 
 struct commits {
     struct hub       *hub;
     struct subs      *subs;
     struct gradients *gradients;
     struct updates   *updates;
-    struct committer  committer;
     enum { COMMIT_NONE, COMMIT_FLUSHING, COMMIT_WRITING } state;
     struct commit_job job;
     struct task      *flushes; // (n devices)
     size_t            unflushed, covered;
     uint64_t          since;   // clock_ns
+    pthread_t         thread;  // the committer's
+    int               started;
+    pthread_mutex_t   mutex;   // guards whose the job is
+    pthread_cond_t    changed;
+    enum { JOB_IDLE, JOB_GIVEN, JOB_OVER, JOB_STOP } whose;
 };
 
+void commits_tables(struct commits *c, const struct store *st, struct arena *a);
 /* Reads the journal and fills subs from it: they are open then, updates and gradients need not be.
  */
-int    commits_open(struct commits *c, struct hub *h, struct subs *subs, struct err *err);
-void   commits_stop(struct commits *c);  // a transaction that was begun is ended first
-void   commits_close(struct commits *c); // after the devices: flushes may be out
-size_t commits_tables(const struct store *st);
+int  commits_open(struct commits *c, struct err *err);
+void commits_close(struct commits *c); // a transaction that was begun is ended first
 
 /* Start the next due commit, or end the one on its way. 1 if anything moved, 0, or -errno. */
-int commits_advance(struct commits *c, struct err *err);
+int  commits_advance(struct commits *c, struct err *err);
 
 #endif

@@ -4,8 +4,6 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 size_t frames_bytes(const struct store *st, size_t first, size_t end)
 {
@@ -16,45 +14,30 @@ size_t frames_bytes(const struct store *st, size_t first, size_t end)
     return most;
 }
 
-size_t frames_tables(const struct store *st)
+void frames_tables(struct frames *f, const struct store *st, struct arena *a)
 {
-    return st->n_subs * sizeof(struct task) +
-           st->n_blocks * st->n_devices * sizeof(struct shard_read);
-}
+    size_t n = f->hub->cfg.frames + 2;
 
-int frames_open(struct frames *f, struct hub *h, const struct subs *subs, const struct store *st,
-                struct err *err)
-{
-    f->hub = h;
-    f->subs = subs;
-    f->n = h->cfg.frames;
-    f->n_layer = st->n_blocks - 2;
-    f->uses = calloc(order_max(f->n_layer), sizeof *f->uses);
-    f->frames = calloc(f->n + 2, sizeof *f->frames);
-    f->shards = calloc((f->n + 2) * st->n_devices, sizeof *f->shards);
-    f->reads = calloc(st->n_subs, sizeof *f->reads);
-    if (!f->uses || !f->frames || !f->shards || !f->reads)
-        return err_set(err, -ENOMEM, "out of memory for the tables of %zu frames", f->n);
-    for (size_t i = 0; i < f->n + 2; i++)
-        f->frames[i] = (struct frame){ .block = SIZE_MAX, .shards = f->shards + i * st->n_devices };
-    return 0;
+    f->frames = arena_take(a, n * sizeof *f->frames);
+    f->shards = arena_take(a, n * st->n_devices * sizeof *f->shards);
+    f->reads = arena_take(a, st->n_subs * sizeof *f->reads);
 }
 
 void frames_lay(struct frames *f, const struct store *st, struct arena *a)
 {
-    for (size_t i = 0; i < f->n + 2; i++) {
-        struct order_blocks of = order_blocks(i, f->n_layer, f->n);
+    size_t n = f->hub->cfg.frames;
 
-        f->frames[i].wire = arena_take(a, frames_bytes(st, of.first, of.end));
+    for (size_t i = 0; i < n + 2; i++) {
+        struct order_blocks of = order_blocks(i, st->n_blocks, n);
+
+        f->frames[i] = (struct frame){ .block = SIZE_MAX, .shards = f->shards + i * st->n_devices,
+                                       .wire = arena_take(a, frames_bytes(st, of.first, of.end)) };
     }
 }
 
-void frames_close(struct frames *f)
+static struct frame *frame_of(const struct frames *f, size_t block)
 {
-    free(f->uses);
-    free(f->frames);
-    free(f->shards);
-    free(f->reads);
+    return &f->frames[order_frame(block, f->hub->cfg.n_blocks, f->hub->cfg.frames)];
 }
 
 /* ---- the model's side */
@@ -64,11 +47,11 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
     assert(f->next_acquire == f->n_uses); // the pass before is through
     // a training pass reads every parameter anew, even after an evaluation or a skip: each step
     // moves what the table says
-    for (size_t i = 0; pass == STREAM_TRAIN && i < f->n + 2; i++)
+    for (size_t i = 0; pass == STREAM_TRAIN && i < f->hub->cfg.frames + 2; i++)
         f->frames[i].block = SIZE_MAX;
     f->pass = pass;
     f->version = version;
-    f->n_uses = order_uses(f->uses, pass, f->n_layer, f->n);
+    f->n_uses = order_uses(pass, f->hub->cfg.n_blocks);
     f->next_read = f->next_acquire = 0;
 }
 
@@ -84,14 +67,14 @@ static int reads_enough(const struct frames *f)
 
 int frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err)
 {
-    struct frame     *at;
+    struct frame     *at = frame_of(f, block);
     enum runlog_phase phase = PHASE_EVAL; // an evaluation's waits are no part of a step
     uint64_t          since = 0;
     int               held_back;
 
     hub_enter(f->hub);
-    assert(f->next_acquire < f->n_uses && f->uses[f->next_acquire].block == block);
-    at = &f->frames[f->uses[f->next_acquire].frame];
+    assert(f->next_acquire < f->n_uses &&
+           order_block(f->next_acquire, f->hub->cfg.n_blocks) == block);
     if (f->pass == STREAM_TRAIN)
         phase = subs_behind(f->subs, block, f->version) > 0 ? PHASE_OPTIMIZER_WAIT
                                                              : PHASE_PARAM_READ;
@@ -106,7 +89,7 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
 
 void frames_release(struct frames *f, size_t block)
 {
-    f->frames[order_frame(block, f->n_layer, f->n)].users--;
+    frame_of(f, block)->users--;
 }
 
 /* ---- the scheduler's side */
@@ -117,7 +100,7 @@ static void read_done(void *part, struct task *t)
     const struct store     *st = &f->hub->dev.store;
     const struct store_sub *u = &st->subs[t->sub];
 
-    f->frames[order_frame(u->block, f->n_layer, f->n)].unread--;
+    frame_of(f, u->block)->unread--;
     f->unread_bytes -= store_wire_bytes(st, u->n);
 }
 
@@ -181,19 +164,19 @@ int frames_advance(struct frames *f)
     int progress = 0;
 
     for (; f->next_read < f->n_uses && !reads_enough(f); f->next_read++) {
-        const struct order_use *use = &f->uses[f->next_read];
-        struct frame           *at = &f->frames[use->frame];
+        size_t        block = order_block(f->next_read, f->hub->cfg.n_blocks);
+        struct frame *at = frame_of(f, block);
 
-        if (at->block == use->block && at->version == f->version) { // still there
+        if (at->block == block && at->version == f->version) { // still there
             at->users++;
         } else {
             if (at->users > 0 || at->unread > 0)
                 break;
-            frame_begin(f, at, use->block);
+            frame_begin(f, at, block);
         }
         progress = 1;
     }
-    for (size_t i = 0; i < f->n + 2; i++)
+    for (size_t i = 0; i < f->hub->cfg.frames + 2; i++)
         progress |= frame_read(f, &f->frames[i]);
     return progress;
 }

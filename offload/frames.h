@@ -34,21 +34,16 @@ struct frames {
     const struct subs *subs;
     enum stream_pass   pass;
     uint64_t           version;      // of all parameters that the pass reads
-    struct order_use  *uses;
     size_t             n_uses, next_read, next_acquire;
     size_t             unread_bytes; // of all frames
-    struct frame      *frames;       // n layer frames, embeddings, final norm
+    struct frame      *frames;       // (cfg.frames + 2): layers', embeddings', final norm's
     struct shard_read *shards;       // backing of all of theirs
     struct task       *reads;        // (n_subs)
-    size_t             n, n_layer;
 };
 
-int    frames_open(struct frames *f, struct hub *h, const struct subs *subs,
-                   const struct store *st, struct err *err);
-void   frames_lay(struct frames *f, const struct store *st, struct arena *a);
-void   frames_close(struct frames *f);
+void   frames_tables(struct frames *f, const struct store *st, struct arena *a);
+void   frames_lay(struct frames *f, const struct store *st, struct arena *a); // the buffers
 size_t frames_bytes(const struct store *st, size_t first, size_t end); // a frame of these blocks
-size_t frames_tables(const struct store *st);
 
 /* The next pass, which reads everything at `version`. */
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);

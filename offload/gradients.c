@@ -1,20 +1,27 @@
 /* gradients.c: gradients and residuals, between the model and the devices. */
 #include "offload/gradients.h"
 
+#include "csd/grad_wire.h"
 #include "data/base/clock.h"
+#include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end)
 {
-    struct gradient_bytes b = { .pack = grad_pack_bytes(st, first, end) };
+    struct gradient_bytes b = { 0 };
 
-    for (size_t i = first; i < end; i++)
-        b.grad = size_max(b.grad, sizeof(float) * store_pad(st->block_params[i]));
+    for (size_t i = first; i < end; i++) {
+        size_t n = st->block_params[i], subs = st->block_sub[i + 1] - st->block_sub[i];
+
+        b.grad = size_max(b.grad, sizeof(float) * store_pad(n));
+        if (st->compress > 0)
+            b.pack = size_max(b.pack, topk_count(n, st->compress) * sizeof(struct topk_pair) +
+                                          subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN));
+    }
+    b.pack = round_up(b.pack, GRAD_WIRE_ALIGN);
     b.residual = st->error_feedback ? b.grad : 0;
     return b;
 }
@@ -28,41 +35,41 @@ size_t gradients_residual_ram(const struct store *st)
     return bytes;
 }
 
-size_t gradients_tables(const struct store *st)
+/* Of the pairs of the largest block. */
+static size_t pairs_bytes(const struct store *st)
 {
-    size_t tasks = st->error_feedback ? 2 : 1;
-
-    return st->n_subs * (tasks * sizeof(struct task) + sizeof(struct grad_part));
-}
-
-int gradients_open(struct gradients *g, struct hub *h, struct subs *subs, const struct store *st,
-                   struct err *err)
-{
-    int    missing, feedback = st->error_feedback;
     size_t most = 0;
 
-    for (size_t b = 0; b < st->n_blocks; b++)
-        most = size_max(most, st->block_sub[b + 1] - st->block_sub[b]);
-    g->hub = h;
-    g->subs = subs;
-    g->n = h->cfg.grad_buffers;
-    g->n_layer = st->n_blocks - 2;
-    g->bufs = calloc(g->n + 2, sizeof *g->bufs);
-    g->writes = calloc(st->n_subs, sizeof *g->writes);
-    g->feedback = feedback ? calloc(st->n_subs, sizeof *g->feedback) : NULL;
-    g->residuals = h->cfg.residual_in_ram ? calloc(st->n_blocks, sizeof *g->residuals) : NULL;
-    g->scratch = aligned_alloc(64, round_up(grad_scratch(st), 64));
-    missing = !g->bufs || !g->writes || !g->scratch || (feedback && !g->feedback) ||
-              (h->cfg.residual_in_ram && !g->residuals);
-    for (size_t i = 0; !missing && i < g->n + 2; i++)
-        missing = !(g->bufs[i].parts = calloc(most, sizeof *g->bufs[i].parts));
-    return missing ? err_set(err, -ENOMEM, "out of memory for the tables of gradients") : 0;
+    for (size_t b = 0; st->compress > 0 && b < st->n_blocks; b++)
+        most = size_max(most, topk_count(st->block_params[b], st->compress));
+    return most * sizeof(struct topk_pair);
+}
+
+size_t gradients_work(const struct store *st)
+{
+    return pairs_bytes(st) + grad_scratch(st->n_blocks, st->block_params, st->compress);
+}
+
+void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
+{
+    const struct run_config *cfg = &g->hub->cfg;
+
+    g->bufs = arena_take(a, (cfg->grad_buffers + 2) * sizeof *g->bufs);
+    g->residuals =
+        cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
+    g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
+    g->writes = arena_take(a, st->n_subs * sizeof *g->writes);
+    g->feedback = st->error_feedback ? arena_take(a, st->n_subs * sizeof *g->feedback) : NULL;
+    g->pairs = arena_take(a, pairs_bytes(st));
+    g->scratch = arena_take(a, grad_scratch(st->n_blocks, st->block_params, st->compress));
 }
 
 void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
 {
-    for (size_t i = 0; i < g->n + 2; i++) {
-        struct order_blocks   of = order_blocks(i, g->n_layer, g->n);
+    size_t n = g->hub->cfg.grad_buffers;
+
+    for (size_t i = 0; i < n + 2; i++) {
+        struct order_blocks   of = order_blocks(i, st->n_blocks, n);
         struct gradient_bytes b = gradients_bytes(st, of.first, of.end);
 
         g->bufs[i].grad = arena_take(a, b.grad);
@@ -74,22 +81,13 @@ void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
             arena_take(a, store_residual_bytes(store_pad(st->block_params[b])));
 }
 
-void gradients_close(struct gradients *g)
-{
-    for (size_t i = 0; g->bufs && i < g->n + 2; i++)
-        free(g->bufs[i].parts);
-    free(g->bufs);
-    free(g->residuals);
-    free(g->writes);
-    free(g->feedback);
-    free(g->scratch);
-}
-
 /* ---- the model's side */
 
 static struct gbuf *buffer_of(struct gradients *g, size_t block)
 {
-    return &g->bufs[order_frame(block, g->n_layer, g->n)];
+    const struct run_config *cfg = &g->hub->cfg;
+
+    return &g->bufs[order_frame(block, cfg->n_blocks, cfg->grad_buffers)];
 }
 
 /* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
@@ -148,24 +146,82 @@ static int residual_wait(struct gradients *g, const struct gbuf *b, struct err *
     return hub_leave(g->hub, 0, err);
 }
 
-int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
+/* A block's parts as they stand in its gradient. */
+static void form_dense(struct gradients *g, struct gbuf *b)
 {
     const struct store *st = &g->hub->dev.store;
-    struct gbuf        *b = buffer_of(g, block);
-    uint64_t            start = clock_ns();
-    size_t              n = st->block_params[block];
-    int                 overflow = 0, rc;
+
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
+        const struct store_sub *u = &st->subs[i];
+        struct grad_part       *p = &g->parts[i];
+
+        *p = (struct grad_part){ .bytes = b->grad + u->first, .n_bytes = 4 * u->n_pad,
+                                 .payload = 4 * u->n };
+        p->sum.crc = crc32c(0, p->bytes, p->n_bytes);
+    }
+}
+
+/* What was sent is no longer owed. */
+static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
+{
+    const struct store *st = &g->hub->dev.store;
+
+    for (size_t i = 0; i < k; i++)
+        b->residual[g->pairs[i].index] = 0.0f;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++)
+        g->parts[i].residual_crc = crc32c(0, b->residual + st->subs[i].first,
+                                          store_residual_bytes(st->subs[i].n_pad));
+}
+
+/* Top-K of the whole block, packed for each subgroup. With error feedback the residual, added
+ * before, then is what this step does not send. 1 if the two together are not finite: then nothing
+ * is packed, and the residual is of no use. */
+static int form_pairs(struct gradients *g, struct gbuf *b)
+{
+    const struct store *st = &g->hub->dev.store;
+    size_t n = st->block_params[b->block], k = topk_count(n, st->compress), at = 0;
+    float *residual = g->feedback ? b->residual : NULL;
+    char  *to = b->pack;
+
+    if (grad_select(g->pairs, k, b->grad, residual, residual, n, g->scratch, &b->most))
+        return 1;
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
+        const struct store_sub *u = &st->subs[i];
+        struct grad_part       *p = &g->parts[i];
+        size_t                  from = at;
+
+        while (at < k && g->pairs[at].index < u->first + u->n)
+            at++;
+        *p = (struct grad_part){ .sum.pairs = at - from, .bytes = to,
+                                 .n_bytes = grad_wire_bytes(at - from),
+                                 .payload = (at - from) * sizeof *g->pairs };
+        grad_wire_pack(to, g->pairs + from, at - from, u->first, u->n);
+        p->sum.crc = crc32c(0, to, p->n_bytes);
+        to += p->n_bytes;
+    }
+    if (residual)
+        residual_settle(g, b, k);
+    return 0;
+}
+
+int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
+{
+    struct gbuf *b = buffer_of(g, block);
+    uint64_t     start = clock_ns();
+    size_t       n = g->hub->dev.store.block_params[block];
+    int          overflow = 0, rc;
 
     assert(b->state == GBUF_LENT && b->block == block);
     b->most = grad_norm(norm, block, b->grad, n, g->scratch);
     rc = g->feedback ? residual_wait(g, b, err) : 0;
     if (rc)
         return rc;
-    if (!norm->nonfinite && st->compress > 0)
-        overflow = grad_pairs(b->parts, st, block, b->grad, g->feedback ? b->residual : NULL,
-                              b->pack, g->scratch, &b->most);
+    if (!norm->nonfinite && g->hub->cfg.compress > 0)
+        overflow = form_pairs(g, b);
     else if (!norm->nonfinite)
-        grad_dense(b->parts, st, block, b->grad);
+        form_dense(g, b);
     if (overflow)
         stream_norm_flag(norm, block);
     meter_span(g->hub->meter, b->step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
@@ -173,16 +229,10 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
 
     hub_enter(g->hub);
     g->sent++;
-    if (overflow && g->residuals)
-        g->residuals[block].held = HELD_NONE;
-    if (norm->nonfinite) { // the step will be skipped: nothing of it is written from here on
-        b->state = GBUF_FREE;
-        g->written++;
-    } else {
-        b->state = GBUF_QUEUED;
-        if (g->residuals)
-            g->residuals[block].held = HELD_NEXT;
-    }
+    g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, nothing of it be written
+    b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
+    if (g->residuals && (overflow || !norm->nonfinite))
+        g->residuals[block].held = overflow ? HELD_NONE : HELD_NEXT;
     return hub_leave(g->hub, 1, err);
 }
 
@@ -240,14 +290,15 @@ static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum 
     hub_submit(g->hub, u->device, t);
 }
 
-static void grad_submit(struct gradients *g, struct gbuf *b, size_t i, const struct grad_part *p)
+static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
 {
     static const struct task_kind kind = { TASK_OF_SUBGROUP, grad_done, NULL, NULL };
+    const struct grad_part *p = &g->parts[i];
     const struct store_sub *at = &g->hub->dev.store.subs[i];
     struct sub             *u = &g->subs->sub[i];
     struct task            *t = &g->writes[i];
 
-    u->grad = (struct journal_grad){ .crc = p->crc, .pairs = p->pairs };
+    u->grad = p->sum;
     u->grad_most = b->most;
     *t = (struct task){ .kind = &kind, .part = g, .sub = i, .step = b->step,
                         .phase = PHASE_GRAD_WRITE };
@@ -268,22 +319,22 @@ int gradients_advance(struct gradients *g)
     const struct store *st = &g->hub->dev.store;
     int                 progress = 0;
 
-    for (size_t i = 0; i < g->n + 2; i++) {
+    for (size_t i = 0; i < g->hub->cfg.grad_buffers + 2; i++) {
         struct gbuf *b = &g->bufs[i];
         size_t       first = st->block_sub[b->block], end = st->block_sub[b->block + 1];
         int          asks = b->asked == RESIDUAL_ASKED;
         int          writes = b->state == GBUF_QUEUED && subs_committed(g->subs, b->block);
 
-        if (asks)
+        if (asks) {
             b->asked = RESIDUAL_READING;
-        if (asks)
             b->unread = end - first;
+        }
         if (writes)
             b->state = GBUF_WRITING;
         for (size_t k = first; asks && k < end; k++)
             residual_submit(g, b, k, CSD_READ);
         for (size_t k = first; writes && k < end; k++)
-            grad_submit(g, b, k, &b->parts[k - first]);
+            grad_submit(g, b, k);
         progress |= asks || writes;
     }
     return progress;

@@ -30,35 +30,41 @@ struct residual { float *values; enum { HELD_NONE, HELD_COMMITTED, HELD_NEXT } h
 struct gbuf {
     enum { GBUF_FREE, GBUF_LENT, GBUF_QUEUED, GBUF_WRITING } state;
     enum { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING } asked;
-    float            *grad;
-    void             *pack;      // compressed form
-    float            *residual;  // of its block: in a buffer of its own, or all of the time in RAM
-    size_t            block;
-    size_t            unread;    // subgroups of the residual
-    size_t            unwritten; // writes
-    uint64_t          step;
-    double            most;      // what no magnitude in it exceeds
-    struct grad_part *parts;     // one for each subgroup of its block
+    float   *grad;      // padded with zeros to a multiple of CSD_ALIGN_PARAMS, as a residual is
+    void    *pack;      // compressed form
+    float   *residual;  // of its block: in a buffer of its own, or all of the time in RAM
+    size_t   block;
+    size_t   unread;    // subgroups of the residual
+    size_t   unwritten; // writes
+    uint64_t step;
+    double   most;      // what no magnitude in it exceeds
+};
+
+/* A subgroup's part of a gradient: what to write where its gradient area begins. */
+struct grad_part {
+    struct journal_grad sum;
+    uint32_t            residual_crc;
+    void               *bytes;
+    size_t              n_bytes, payload;
 };
 
 struct gradients {
-    struct hub      *hub;
-    struct subs     *subs;
-    struct gbuf     *bufs;      // n layer buffers, embeddings, final norm
-    struct residual *residuals; // (n blocks), if they stay in RAM
-    struct task     *writes;    // (n_subs)
-    struct task     *feedback;  // (n_subs) residuals' reads and writes
-    void            *scratch;
-    size_t           n, n_layer;
-    size_t           sent, written; // blocks of the step
-    int              ended;
+    struct hub       *hub;
+    struct subs      *subs;
+    struct gbuf      *bufs;      // (cfg.grad_buffers + 2): layers', embeddings', final norm's
+    struct residual  *residuals; // (n blocks), if they stay in RAM
+    struct grad_part *parts;     // (n_subs)
+    struct task      *writes;    // (n_subs)
+    struct task      *feedback;  // (n_subs) residuals' reads and writes, with error feedback
+    struct topk_pair *pairs;     // of the largest block
+    void             *scratch;
+    size_t            sent, written; // blocks of the step
+    int               ended;
 };
 
-int    gradients_open(struct gradients *g, struct hub *h, struct subs *subs,
-                             const struct store *st, struct err *err);
-void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a);
-void   gradients_close(struct gradients *g);
-size_t gradients_tables(const struct store *st);
+void   gradients_tables(struct gradients *g, const struct store *st, struct arena *a);
+void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a); // the buffers
+size_t gradients_work(const struct store *st); // bytes of pairs and scratch among the tables
 /* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
 struct gradient_bytes { size_t grad, pack, residual; };
 struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end);

@@ -5,21 +5,12 @@
 #include "data/base/crc32c.h"
 
 #include <errno.h>
-#include <stdio.h>
 
-enum { MAX_SPANS = 16384 };
-
-uint64_t hub_spans_bytes(void)
+int hub_open(struct hub *h, struct err *err)
 {
-    return 2 * MAX_SPANS * sizeof(struct runlog_span);
-}
-
-int hub_open(struct hub *h, const struct run_config *cfg, struct err *err)
-{
-    h->cfg = *cfg;
     pthread_mutex_init(&h->mutex, NULL);
     pthread_cond_init(&h->changed, NULL);
-    h->meter = meter_new(MAX_SPANS, cfg->n_devices);
+    h->meter = meter_new(HUB_SPANS, h->cfg.n_devices);
     return h->meter ? 0 : err_set(err, -ENOMEM, "out of memory for measurements");
 }
 
@@ -78,7 +69,7 @@ void hub_submit(struct hub *h, size_t device, struct task *t)
     h->dev.csd[device]->ops->submit(h->dev.csd[device], &t->job);
 }
 
-/* What failed belongs to, for a sentence. */
+/* What failed, and what it belongs to. */
 static int task_failed(const struct hub *h, const struct task *t, struct err *err)
 {
     unsigned long long step = t->step + 1;
@@ -97,16 +88,14 @@ static int task_failed(const struct hub *h, const struct task *t, struct err *er
  * damaged. */
 static int task_damaged(const struct hub *h, const struct task *t, int device, struct err *err)
 {
-    unsigned long long off = t->job.off, step = t->step + 1;
-    const char        *path = h->dev.paths[device];
+    int                of_step = t->kind->of == TASK_OF_STEP;
+    unsigned long long of = of_step ? t->step + 1 : h->dev.store.subs[t->sub].block;
 
-    if (t->kind->of == TASK_OF_STEP)
-        return err_set(err, -EIO, "device %d (%s): the %s of step %llu at offset %llu %s damaged "
-                       "(checksum differs); the states are not: go on with --resume",
-                       device, path, t->kind->what, step, off, t->kind->is);
-    return err_set(err, -EBADMSG, "device %d (%s): the %s of block %zu at offset %llu %s damaged "
-                   "(checksum differs)", device, path, t->kind->what,
-                   h->dev.store.subs[t->sub].block, off, t->kind->is);
+    return err_set(err, of_step ? -EIO : -EBADMSG,
+                   "device %d (%s): the %s of %s %llu at offset %llu %s damaged (checksum "
+                   "differs)%s", device, h->dev.paths[device], t->kind->what,
+                   of_step ? "step" : "block", of, (unsigned long long)t->job.off, t->kind->is,
+                   of_step ? "; the states are not: go on with --resume" : "");
 }
 
 /* What a job moved and how long it took, and whether it failed; without the lock. */

@@ -43,8 +43,10 @@ struct hub {
     struct err        why;
 };
 
-uint64_t hub_spans_bytes(void); // of its measurements
-int  hub_open(struct hub *h, const struct run_config *cfg, struct err *err); // no devices yet
+/* Spans of a step that are kept one by one. */
+enum { HUB_SPANS = 16384, HUB_SPANS_BYTES = 2 * HUB_SPANS * sizeof(struct runlog_span) };
+
+int  hub_open(struct hub *h, struct err *err); // cfg is set; no devices yet
 void hub_close(struct hub *h); // waits for tasks that are out
 
 void hub_enter(struct hub *h); // takes the lock

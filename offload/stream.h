@@ -11,15 +11,16 @@
 #ifndef OFFLOAD_STREAM_H
 #define OFFLOAD_STREAM_H
 
-#include "data/base/err.h"
-#include "data/db/runlog.h"
-#include "data/base/dtype.h"
 #include "kernels/optim.h"
 #include "kernels/reach.h"
 #include "offload/meter.h"
 
-struct stream { const struct stream_ops *ops; }; // first member of every backend: stream_mem.c,
-                                                 // stream_csd.c, stream_read.c
+struct stream_ops;
+struct stream { // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
+    const struct stream_ops *ops;
+    struct meter *meter;   // where spans are recorded
+    uint64_t      applied; // updates asked for so far: Adam's t of the next one is this plus 1
+};
 
 enum stream_pass { STREAM_TRAIN, STREAM_EVAL };
 
@@ -49,69 +50,11 @@ struct stream_step {
     int                skip;
 };
 
-/* Announce the next pass, of step `step`: reads of its first blocks start as their updates end.
- * Does not wait. */
-int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
-
-/* In a training pass, before its first gradient: the numbers that stream_update will give if
- * nothing is clipped or skipped. Updates may begin with them; where stream_update gives others,
- * they are done again. May be left out. */
-void stream_expect(struct stream *s, const struct optim_step *optim);
-
-/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order,
- * 64-byte aligned, of the run's dtype) until stream_release. */
-int  stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err);
-void stream_release(struct stream *s, size_t block);
-
-/* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first
- * asked for in a step; its values are undefined then, and whoever asked writes all of them. May
- * wait for a buffer to become free. */
-int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
-
-/* A stack on the devices, for the activations that a training pass's forward leaves to its
- * backward: where the run's configuration has acts, else not to be called. push lends the place of
- * the next ones, 64-byte aligned, of as many bytes as the configuration says, and may wait until
- * earlier ones are written; pushed: `bytes` of it are filled, and this pass pushes `left` more (the
- * last ones stay in memory). pop lends the newest as they were pushed, and may wait until they are
- * read; popped: they are done with. A pass that pushed pops all, before stream_update. */
-int  stream_push(struct stream *s, void **act, struct err *err);
-void stream_pushed(struct stream *s, size_t bytes, size_t left);
-int  stream_pop(struct stream *s, void **act, struct err *err);
-void stream_popped(struct stream *s);
-
-/* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
- * writing it to its devices. */
-int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
-
-/* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
- * durable. Does not wait. Where an update leaves elements as they were, since they would have
- * become too large or NaN (kernels/reach.h), its step is committed nevertheless, and then one of
- * the calls after it says so and fails, -EDOM: the next stream_update or stream_drain at the
- * latest. */
-int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
-
-/* Wait until everything asked for is done and committed. */
-int stream_drain(struct stream *s, struct err *err);
-
-/* fp32 masters of a drained stream (in mem: between any two steps), for an export: until
- * stream_masters_end no other call. What is read counts as the evaluation of `step`. Streams that
- * only read have none. */
+/* The calls below, as a backend has them. One that only reads has none from grad to masters_end.
+ * expect and release may be NULL where no use is made of them, masters_end where nothing is to be
+ * done, push to popped where there are no activations on devices. */
 struct params_source;
-int stream_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
-int stream_masters_end(struct stream *s, struct err *err);
-
-/* Updates applied so far, those asked for included: Adam's t of the next one is this plus 1. */
-uint64_t stream_applied(const struct stream *s);
-
-/* Where spans are recorded (never NULL). */
-struct meter *stream_meter(struct stream *s);
-
-void stream_close(struct stream *s); // NULL is fine; does not commit what is not committed
-
-/* A stream that only reads has none from grad to masters_end, and none of applied. expect may be
- * NULL where no use is made of it, push to popped where there are no activations on devices. */
 struct stream_ops {
-    const char *name;
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
     void (*expect)(struct stream *s, const struct optim_step *optim);
     int  (*acquire)(struct stream *s, size_t block, const void **wire, struct err *err);
@@ -126,9 +69,102 @@ struct stream_ops {
     int  (*drain)(struct stream *s, struct err *err);
     int  (*masters)(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
     int  (*masters_end)(struct stream *s, struct err *err);
-    uint64_t (*applied)(const struct stream *s);
-    struct meter *(*meter)(struct stream *s);
     void (*close)(struct stream *s);
 };
+
+/* Announce the next pass, of step `step`: reads of its first blocks start as their updates end.
+ * Does not wait. A stream that only reads refuses to train: -ENOTSUP. */
+int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
+
+/* In a training pass, before its first gradient: the numbers that stream_update will give if
+ * nothing is clipped or skipped. Updates may begin with them; where stream_update gives others,
+ * they are done again. May be left out. */
+static inline void stream_expect(struct stream *s, const struct optim_step *optim)
+{
+    if (s->ops->expect)
+        s->ops->expect(s, optim);
+}
+
+/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order,
+ * 64-byte aligned, of the run's dtype) until stream_release. */
+static inline int stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
+{
+    return s->ops->acquire(s, block, wire, err);
+}
+
+static inline void stream_release(struct stream *s, size_t block)
+{
+    if (s->ops->release)
+        s->ops->release(s, block);
+}
+
+/* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first
+ * asked for in a step; its values are undefined then, and whoever asked writes all of them. May
+ * wait for a buffer to become free. */
+int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
+
+/* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
+ * writing it to its devices. */
+int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
+
+/* A stack on the devices, for the activations that a training pass's forward leaves to its
+ * backward: where the run's configuration has acts, else not to be called. push lends the place of
+ * the next ones, 64-byte aligned, of as many bytes as the configuration says, and may wait until
+ * earlier ones are written; pushed: `bytes` of it are filled, and this pass pushes `left` more (the
+ * last ones stay in memory). pop lends the newest as they were pushed, and may wait until they are
+ * read; popped: they are done with. A pass that pushed pops all, before stream_update. */
+static inline int stream_push(struct stream *s, void **act, struct err *err)
+{
+    return s->ops->push(s, act, err);
+}
+
+static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
+{
+    s->ops->pushed(s, bytes, left);
+}
+
+static inline int stream_pop(struct stream *s, void **act, struct err *err)
+{
+    return s->ops->pop(s, act, err);
+}
+
+static inline void stream_popped(struct stream *s)
+{
+    s->ops->popped(s);
+}
+
+/* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
+ * durable. Does not wait. Where an update leaves elements as they were, since they would have
+ * become too large or NaN (kernels/reach.h), its step is committed nevertheless, and then one of
+ * the calls after it says so and fails, -EDOM: the next stream_update or stream_drain at the
+ * latest. */
+int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
+
+/* Wait until everything asked for is done and committed. */
+static inline int stream_drain(struct stream *s, struct err *err)
+{
+    return s->ops->drain ? s->ops->drain(s, err) : 0;
+}
+
+/* fp32 masters of a drained stream (in mem: between any two steps), for an export: until
+ * stream_masters_end no other call. What is read counts as the evaluation of `step`. Streams that
+ * only read have none. */
+static inline int stream_masters(struct stream *s, uint64_t step, struct params_source *out,
+                                 struct err *err)
+{
+    return s->ops->masters(s, step, out, err);
+}
+
+static inline int stream_masters_end(struct stream *s, struct err *err)
+{
+    return s->ops->masters_end ? s->ops->masters_end(s, err) : 0;
+}
+
+/* NULL is fine; does not commit what is not committed. */
+static inline void stream_close(struct stream *s)
+{
+    if (s)
+        s->ops->close(s);
+}
 
 #endif

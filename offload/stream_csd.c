@@ -1,30 +1,113 @@
-/* stream_csd.c: the model's side of the scheduler: what stream.h says, handed to the part that does
- * it. */
+/* stream_csd.c: the training stream over devices, whole: its parts, THE scheduler, which moves
+ * blocks between devices and buffers, and the model's side of it: what stream.h says, handed to the
+ * part that does it. Division of labour: the model's thread asks, and waits in hub.h; the
+ * scheduler's alone submits and reaps; the committer's (commits.h) writes run.db.
+ *
+ * Each turn the scheduler reaps what is done, then submits whatever has become possible, and
+ * otherwise sleeps on the bell of the devices. What is possible is said by the parts; what goes
+ * first is said here: a drive serves in turn what it is asked for. */
 #include "offload/stream_csd.h"
 
 #include "data/base/clock.h"
+#include "offload/act_stack.h"
+#include "offload/commits.h"
+#include "offload/frames.h"
 #include "offload/master_reader.h"
-#include "offload/scheduler.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct stream_csd {
-    struct stream        base;
-    struct scheduler     s;
-    struct journal       newest;  // what masters reads, by its subs alone
+    struct stream        stream;
+    struct hub           hub;
+    struct subs          subs;
+    struct frames        frames;
+    struct gradients     gradients;
+    struct updates       updates;
+    struct act_stack     acts;
+    struct commits       commits;
+    struct arena         tables;  // of the parts
+    pthread_t            thread;  // while it is not there, the devices are its owner's
+    int                  started, stop;
     struct master_reader masters; // while they are lent the scheduler's thread is not there
+    struct journal       newest;  // what they are read from, by its subs alone: a commit's
 };
 
-static struct scheduler *of(struct stream *s)
+static struct stream_csd *of(struct stream *s)
 {
-    return &((struct stream_csd *)s)->s;
+    return (struct stream_csd *)s;
 }
+
+/* ---- the scheduler's thread */
+
+/* What the next forward waits for longest comes first: updates, then the reads of what is updated.
+ * Backward's gradients follow, then activations, and a commit covers what was reaped by now. */
+static int advance(struct stream_csd *s, struct err *err)
+{
+    int progress, rc;
+
+    hub_enter(&s->hub);
+    progress = updates_advance(&s->updates);
+    progress |= frames_advance(&s->frames);
+    progress |= gradients_advance(&s->gradients);
+    progress |= act_stack_advance(&s->acts);
+    rc = commits_advance(&s->commits, err);
+    if (progress || rc > 0)
+        pthread_cond_broadcast(&s->hub.changed);
+    hub_leave(&s->hub, 0, NULL);
+    return rc < 0 ? rc : progress | rc;
+}
+
+/* The first error stops everything: it is kept, and every call returns it. */
+static void *scheduler_main(void *stream)
+{
+    struct stream_csd *s = stream;
+    struct err         err = { 0 };
+    uint64_t           seen = 0;
+
+    for (;;) {
+        int reaped = hub_reap(&s->hub, &err), moved = reaped < 0 ? reaped : advance(s, &err), stop;
+
+        hub_enter(&s->hub);
+        if (moved < 0)
+            hub_fail(&s->hub, moved, &err);
+        stop = s->stop || s->hub.failed;
+        hub_leave(&s->hub, 0, NULL);
+        if (stop)
+            return NULL;
+        if (!reaped && !moved)
+            seen = csd_bell_wait(&s->hub.dev.bell, seen, 1000000000u);
+    }
+}
+
+static int scheduler_start(struct stream_csd *s, struct err *err)
+{
+    int rc;
+
+    s->stop = 0;
+    rc = -pthread_create(&s->thread, NULL, scheduler_main, s);
+    s->started = rc == 0;
+    return rc ? err_set(err, rc, "start the scheduler's thread: %s", strerror(-rc)) : 0;
+}
+
+static void scheduler_stop(struct stream_csd *s)
+{
+    if (!s->started)
+        return;
+    hub_enter(&s->hub);
+    s->stop = 1;
+    hub_leave(&s->hub, 1, NULL);
+    pthread_join(s->thread, NULL);
+    s->started = 0;
+}
+
+/* ---- the model's side */
 
 static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step, struct err *err)
 {
-    struct scheduler *s = of(stream);
+    struct stream_csd *s = of(stream);
 
     hub_enter(&s->hub);
     assert(s->acts.depth == 0);
@@ -35,37 +118,37 @@ static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step
 
 static void csd_expect(struct stream *stream, const struct optim_step *optim)
 {
-    struct scheduler *s = of(stream);
+    struct stream_csd *s = of(stream);
 
     hub_enter(&s->hub);
     updates_expect(&s->updates, optim);
     hub_leave(&s->hub, 0, NULL);
 }
 
-static int csd_acquire(struct stream *stream, size_t block, const void **wire, struct err *err)
+static int csd_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
-    return frames_acquire(&of(stream)->frames, block, wire, err);
+    return frames_acquire(&of(s)->frames, block, wire, err);
 }
 
 static void csd_release(struct stream *stream, size_t block)
 {
-    struct scheduler *s = of(stream);
+    struct stream_csd *s = of(stream);
 
     hub_enter(&s->hub);
     frames_release(&s->frames, block);
     hub_leave(&s->hub, 1, NULL);
 }
 
-static int csd_grad(struct stream *stream, size_t block, float **grad, int *fresh, struct err *err)
+static int csd_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
-    return gradients_lend(&of(stream)->gradients, block, grad, fresh, err);
+    return gradients_lend(&of(s)->gradients, block, grad, fresh, err);
 }
 
 static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm *norm,
                          struct err *err)
 {
-    struct scheduler *s = of(stream);
-    int               rc = gradients_send(&s->gradients, block, norm, err);
+    struct stream_csd *s = of(stream);
+    int                rc = gradients_send(&s->gradients, block, norm, err);
 
     if (rc || !norm->nonfinite)
         return rc;
@@ -74,29 +157,29 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     return hub_leave(&s->hub, 0, err);
 }
 
-static int csd_push(struct stream *stream, void **entry, struct err *err)
+static int csd_push(struct stream *s, void **entry, struct err *err)
 {
-    return act_stack_push(&of(stream)->acts, entry, err);
+    return act_stack_push(&of(s)->acts, entry, err);
 }
 
-static void csd_pushed(struct stream *stream, size_t bytes, size_t left)
+static void csd_pushed(struct stream *s, size_t bytes, size_t left)
 {
-    act_stack_pushed(&of(stream)->acts, bytes, left);
+    act_stack_pushed(&of(s)->acts, bytes, left);
 }
 
-static int csd_pop(struct stream *stream, void **entry, struct err *err)
+static int csd_pop(struct stream *s, void **entry, struct err *err)
 {
-    return act_stack_pop(&of(stream)->acts, entry, err);
+    return act_stack_pop(&of(s)->acts, entry, err);
 }
 
-static void csd_popped(struct stream *stream)
+static void csd_popped(struct stream *s)
 {
-    act_stack_popped(&of(stream)->acts);
+    act_stack_popped(&of(s)->acts);
 }
 
 /* Until the last commit of all that was asked for. Did any of it leave elements as they were? Lock
  * held; 0: the stream has failed. */
-static int committed_wait(struct scheduler *s)
+static int committed_wait(struct stream_csd *s)
 {
     struct err why;
     uint64_t   since = 0;
@@ -111,7 +194,7 @@ static int committed_wait(struct scheduler *s)
 
 static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
 {
-    struct scheduler  *s = of(stream);
+    struct stream_csd *s = of(stream);
     struct stream_step asked = *step;
     uint64_t           start_ns = clock_ns();
 
@@ -120,6 +203,7 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
         act_stack_settle(&s->acts);
         asked.row.seconds += (double)(clock_ns() - start_ns) * 1e-9;
         updates_ask(&s->updates, &asked);
+        stream->applied = s->updates.applied;
         gradients_end(&s->gradients, step->skip);
     }
     return hub_leave(&s->hub, 1, err);
@@ -127,7 +211,7 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
 
 static int csd_drain(struct stream *stream, struct err *err)
 {
-    struct scheduler *s = of(stream);
+    struct stream_csd *s = of(stream);
 
     hub_enter(&s->hub);
     committed_wait(s);
@@ -137,64 +221,46 @@ static int csd_drain(struct stream *stream, struct err *err)
 static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out,
                        struct err *err)
 {
-    struct stream_csd    *c = (struct stream_csd *)stream;
-    struct scheduler     *s = &c->s;
-    struct master_reader *m = &c->masters;
-    size_t                n;
+    struct stream_csd    *s = of(stream);
+    struct master_reader *m = &s->masters;
     int                   rc;
 
     hub_enter(&s->hub);
     assert(s->updates.ask == ASK_NONE);
     rc = hub_leave(&s->hub, 0, err);
-    n = s->hub.dev.store.n_subs;
-    if (!rc && !(c->newest.subs = calloc(n, sizeof *c->newest.subs)))
-        rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups", n);
     if (!rc)
-        rc = master_reader_open(m, &s->hub.dev, &c->newest, err);
-    if (rc) {
-        journal_close(&c->newest);
+        rc = master_reader_open(m, &s->hub.dev, &s->newest, err);
+    if (rc)
         return rc;
-    }
     scheduler_stop(s);
     m->meter = s->hub.meter;
     m->step = step;
-    for (size_t i = 0; i < n; i++)
-        c->newest.subs[i] = s->subs.sub[i].newest;
+    s->newest.subs = s->commits.job.j.subs;
+    for (size_t i = 0; i < s->hub.dev.store.n_subs; i++)
+        s->newest.subs[i] = s->subs.sub[i].newest;
     *out = (struct params_source){ master_reader_read, m };
     return 0;
 }
 
-static int csd_masters_end(struct stream *stream, struct err *err)
+static int csd_masters_end(struct stream *s, struct err *err)
 {
-    struct stream_csd *c = (struct stream_csd *)stream;
-
-    master_reader_close(&c->masters);
-    journal_close(&c->newest);
-    return scheduler_start(of(stream), err);
-}
-
-static uint64_t csd_applied(const struct stream *stream)
-{
-    return ((const struct stream_csd *)stream)->s.updates.applied;
-}
-
-static struct meter *csd_meter(struct stream *stream)
-{
-    return of(stream)->hub.meter;
+    master_reader_close(&of(s)->masters);
+    return scheduler_start(of(s), err);
 }
 
 static void csd_close(struct stream *stream)
 {
-    struct stream_csd *c = (struct stream_csd *)stream;
+    struct stream_csd *s = of(stream);
 
-    master_reader_close(&c->masters);
-    journal_close(&c->newest);
-    scheduler_close(&c->s);
-    free(c);
+    master_reader_close(&s->masters);
+    scheduler_stop(s);
+    commits_close(&s->commits);
+    hub_close(&s->hub); // waits for tasks that are out, which are in the tables of the parts
+    arena_free(&s->tables);
+    free(s);
 }
 
 static const struct stream_ops csd_ops_ = {
-    .name = "csd",
     .begin = csd_begin,
     .expect = csd_expect,
     .acquire = csd_acquire,
@@ -209,40 +275,122 @@ static const struct stream_ops csd_ops_ = {
     .drain = csd_drain,
     .masters = csd_masters,
     .masters_end = csd_masters_end,
-    .applied = csd_applied,
-    .meter = csd_meter,
     .close = csd_close,
 };
+
+/* ---- opening */
+
+/* Before anything else: who works with whom. */
+static void parts_join(struct stream_csd *s, const struct run_config *cfg)
+{
+    s->hub.cfg = *cfg;
+    s->hub.cfg.residual_in_ram = cfg->error_feedback && cfg->residual_in_ram;
+    s->frames.hub = s->gradients.hub = s->updates.hub = s->acts.hub = s->commits.hub = &s->hub;
+    s->frames.subs = s->gradients.subs = s->updates.subs = s->commits.subs = &s->subs;
+    s->commits.gradients = &s->gradients;
+    s->commits.updates = &s->updates;
+}
+
+static void tables_lay(struct stream_csd *s, const struct store *st, struct arena *a)
+{
+    subs_tables(&s->subs, st, a);
+    frames_tables(&s->frames, st, a);
+    gradients_tables(&s->gradients, st, a);
+    updates_tables(&s->updates, st, a);
+    act_stack_tables(&s->acts, a);
+    commits_tables(&s->commits, st, a);
+}
+
+static void buffers_lay(void *stream, const struct store *st, struct arena *a)
+{
+    struct stream_csd *s = stream;
+
+    frames_lay(&s->frames, st, a);
+    gradients_lay(&s->gradients, st, a);
+    act_stack_lay(&s->acts, a);
+}
+
+static int tables_open(struct stream_csd *s, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, &s->hub.cfg, err);
+
+    if (rc)
+        return rc;
+    tables_lay(s, &st, &s->tables);
+    rc = arena_map(&s->tables, "the tables of subgroups", err);
+    if (!rc)
+        tables_lay(s, &st, &s->tables);
+    store_release(&st);
+    return rc;
+}
 
 int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice,
                     size_t notice_size, struct err *err)
 {
-    struct stream_csd *c = calloc(1, sizeof *c);
-    int                rc;
+    struct stream_csd  *s = calloc(1, sizeof *s);
+    struct devices_more more = { .lay = buffers_lay, .ctx = s, .notice = notice,
+                                 .notice_size = notice_size };
+    int                 rc;
 
-    if (!c)
+    if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
-    c->base.ops = &csd_ops_;
-    rc = scheduler_open(&c->s, cfg, notice, notice_size, err);
+    parts_join(s, cfg);
+    rc = hub_open(&s->hub, err);
     if (!rc)
-        rc = scheduler_start(&c->s, err);
+        rc = tables_open(s, err);
+    if (!rc)
+        rc = devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
+    if (!rc)
+        rc = commits_open(&s->commits, err);
+    if (!rc) {
+        updates_open(&s->updates);
+        rc = scheduler_start(s, err);
+    }
+    s->stream = (struct stream){ &csd_ops_, s->hub.meter, s->updates.applied };
     if (rc)
-        csd_close(&c->base);
+        csd_close(&s->stream);
     else
-        *out = &c->base;
+        *out = &s->stream;
     return rc;
 }
 
+/* Tables as they are with a frame and a buffer for every layer, which is little more. */
 int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
 {
-    struct store st;
-    int          rc = store_init(&st, cfg, err);
+    struct stream_csd     s = { 0 };
+    struct store          st;
+    uint64_t              wire[3]; // of a layer, the embeddings, the final norm
+    struct gradient_bytes grad[3];
+    int                   rc = store_init(&st, cfg, err);
 
     if (rc)
         return rc;
-    *out = (struct run_memory){ .masters = store_state_bytes(&st, st.max_pad) +
-                                           st.n_subs * sizeof(struct journal_sub) };
-    scheduler_memory(cfg, &st, out);
+    for (size_t i = 0; i < 3; i++) {
+        struct order_blocks of = order_blocks(i, st.n_blocks, 1);
+
+        wire[i] = frames_bytes(&st, of.first, of.end);
+        grad[i] = gradients_bytes(&st, of.first, of.end);
+    }
+    parts_join(&s, cfg);
+    s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks - 2;
+    tables_lay(&s, &st, &s.tables);
+    *out = (struct run_memory){
+        .masters = store_state_bytes(&st, st.max_pad),
+        .layer_frame = wire[0],
+        .layer_grad = grad[0].grad + grad[0].pack,
+        .frames = cfg->frames * wire[0] + wire[1] + wire[2],
+        .grads = cfg->grad_buffers * (grad[0].grad + grad[0].pack) + grad[1].grad + grad[1].pack +
+                 grad[2].grad + grad[2].pack,
+        .compress = gradients_work(&st),
+        .residual_ram = gradients_residual_ram(&st),
+        .residual_ends = grad[1].residual + grad[2].residual,
+        .residual_layer = grad[0].residual,
+        .record_buffer = act_stack_buffer(cfg),
+        .spans = HUB_SPANS_BYTES,
+        .tables = s.tables.used - gradients_work(&st) + st.n_subs * sizeof(struct journal_sub) +
+                  st.n_subs * (sizeof(struct journal_grad) + sizeof(uint32_t)),
+    };
     devices_memory(cfg, &st, out);
     store_release(&st);
     return 0;

@@ -13,20 +13,16 @@
 
 #include "data/base/arena.h"
 #include "data/base/clock.h"
-#include "data/base/file.h"
 #include "data/base/round.h"
 #include "data/base/machine.h"
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
-#include "kernels/topk.h"
+#include "offload/grad_form.h"
 #include "offload/image.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -55,24 +51,20 @@ struct mem_block {
 };
 
 struct stream_mem {
-    struct stream     stream;
-    struct run_config cfg; // its arrays are copied: block_sizes
-    size_t           *block_sizes;
-    struct meter     *meter;
-    struct mem_block *blocks;
-    float           **states; // of each block, for images
-    struct arena      arena; // of the blocks
-    struct piece     *pieces;
-    size_t            n_pieces;
-    struct topk_pair *pairs; // compressed runs: of the largest block, with error feedback of every
-                             // block
-    void             *scratch; // of the norm and of Top-K
-    uint32_t         *crc;     // of the image being written
+    struct stream      stream;
+    struct run_config  cfg;    // what it points to is the opener's
+    struct arena       arena;  // all that follows
+    struct mem_block  *blocks;
+    float            **states; // of each block, for images
+    uint32_t          *crc;    // of the image being written
+    struct piece      *pieces;
+    size_t             n_pieces;
+    void              *scratch; // of the norm and of Top-K
     struct image_state committed;
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
-    uint64_t          next_step, applied;
-    uint64_t          update_ns; // when the update under way began
-    struct param_set kept;
+    uint64_t           next_step;
+    uint64_t           update_ns; // when the update under way began
+    struct param_set   kept;
 };
 
 static struct stream_mem *of(struct stream *s)
@@ -80,43 +72,21 @@ static struct stream_mem *of(struct stream *s)
     return (struct stream_mem *)s;
 }
 
-/* Sizes. */
-
-static size_t aligned(size_t bytes)
+/* Bytes of a block's buffers; the residual's are among the states'. */
+struct mem_bytes { size_t states, grad, wire, residual; };
+static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
 {
-    return round_up(bytes, ARENA_LINE);
+    size_t n = cfg->block_params[block];
+
+    return (struct mem_bytes){
+        .states = round_up(image_block_floats(cfg, block) * sizeof(float), ARENA_LINE),
+        .grad = round_up(n * sizeof(float), ARENA_LINE),
+        .wire = cfg->wire_dt == DT_F32 ? 0 : round_up(n * dtype_bytes(cfg->wire_dt), ARENA_LINE),
+        .residual = cfg->error_feedback ? n * sizeof(float) : 0,
+    };
 }
 
-static size_t states_bytes(const struct run_config *cfg, size_t block)
-{
-    return aligned(image_block_floats(cfg, block) * sizeof(float));
-}
-
-static size_t grad_bytes(const struct run_config *cfg, size_t block)
-{
-    return aligned(cfg->block_params[block] * sizeof(float));
-}
-
-static size_t wire_bytes(const struct run_config *cfg, size_t block)
-{
-    return cfg->wire_dt == DT_F32 ? 0
-                                  : aligned(cfg->block_params[block] * dtype_bytes(cfg->wire_dt));
-}
-
-static size_t scratch_bytes(const struct run_config *cfg)
-{
-    size_t most = 0;
-
-    for (size_t b = 0; b < cfg->n_blocks; b++) {
-        size_t n = cfg->block_params[b], need = reduce_scratch(n);
-
-        if (cfg->compress > 0.0 && topk_scratch(n, topk_count(n, cfg->compress)) > need)
-            need = topk_scratch(n, topk_count(n, cfg->compress));
-        most = need > most ? need : most;
-    }
-    return aligned(most);
-}
-
+/* Pairs of compressed runs: of the largest block, with error feedback of every block. */
 static size_t pairs_bytes(const struct run_config *cfg)
 {
     size_t most = 0, all = 0;
@@ -124,15 +94,10 @@ static size_t pairs_bytes(const struct run_config *cfg)
     for (size_t b = 0; b < cfg->n_blocks && cfg->compress > 0.0; b++) {
         size_t k = topk_count(cfg->block_params[b], cfg->compress);
 
-        most = k > most ? k : most;
+        most = size_max(most, k);
         all += k;
     }
-    return aligned((cfg->error_feedback ? all : most) * sizeof(struct topk_pair));
-}
-
-static size_t residual_bytes(const struct run_config *cfg, size_t block)
-{
-    return cfg->error_feedback ? cfg->block_params[block] * sizeof(float) : 0;
+    return (cfg->error_feedback ? all : most) * sizeof(struct topk_pair);
 }
 
 /* The step. */
@@ -153,12 +118,6 @@ static int mem_acquire(struct stream *s, size_t block, const void **wire, struct
     return 0;
 }
 
-static void mem_release(struct stream *s, size_t block)
-{
-    assert(block < of(s)->cfg.n_blocks);
-    (void)s, (void)block;
-}
-
 static int mem_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
 {
     struct mem_block *b = &of(s)->blocks[block];
@@ -172,11 +131,11 @@ static int mem_grad(struct stream *s, size_t block, float **grad, int *fresh, st
 }
 
 /* Only the largest stay, at their places: what a device has after it scattered its pairs. */
-static void keep_pairs(struct mem_block *b, const struct topk_pair *pairs, size_t k)
+static void keep_pairs(struct mem_block *b, size_t k)
 {
     floats_zero(b->grad, b->params);
     for (size_t i = 0; i < k; i++)
-        b->grad[pairs[i].index] = pairs[i].value;
+        b->grad[b->pairs[i].index] = b->pairs[i].value;
 }
 
 /* A gradient that is not finite stays as it is: it will be skipped. */
@@ -185,28 +144,19 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     struct stream_mem *m = of(s);
     struct mem_block  *b = &m->blocks[block];
     uint64_t           start = clock_ns();
-    int                nonfinite = 0;
+    size_t             k = m->cfg.compress > 0.0 ? topk_count(b->params, m->cfg.compress) : 0;
 
     (void)err;
     assert(b->lent && "a gradient is sent that was never asked for");
-    norm->sumsq += reduce_sumsq(b->grad, b->params, &nonfinite, m->scratch);
-    if (nonfinite)
-        stream_norm_flag(norm, block);
-    b->most = sqrt(norm->sumsq);
-    if (m->cfg.compress > 0.0 && !nonfinite) {
-        size_t k = topk_count(b->params, m->cfg.compress);
-
-        if (b->residual)
-            residual_add(b->grad, b->residual, b->grad, b->params);
-        topk_select(b->pairs, b->grad, b->params, k, m->scratch);
-        if (b->residual)
-            b->most = (double)topk_most(b->pairs, k);
-        if (b->residual && !isfinite(b->most))
+    b->most = grad_norm(norm, block, b->grad, b->params, m->scratch);
+    if (k && !norm->nonfinite) {
+        if (grad_select(b->pairs, k, b->grad, b->residual, b->grad, b->params, m->scratch,
+                        &b->most))
             stream_norm_flag(norm, block);
         if (!b->residual)
-            keep_pairs(b, b->pairs, k);
+            keep_pairs(b, k);
     }
-    meter_span(m->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
+    meter_span(s->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
                b->params * sizeof(float));
     return 0;
 }
@@ -219,7 +169,7 @@ static void settle_residual(struct mem_block *b, double compress)
     convert(b->residual, DT_F32, b->grad, DT_F32, b->params);
     for (size_t i = 0; i < k; i++)
         b->residual[b->pairs[i].index] = 0.0f;
-    keep_pairs(b, b->pairs, k);
+    keep_pairs(b, k);
 }
 
 static void update_piece(const struct stream_mem *m, struct piece *p, const struct optim_step *step)
@@ -252,8 +202,8 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
         update_piece(m, &m->pieces[i], &step->optim);
     for (size_t i = 0; i < m->n_pieces; i++)
         param_set_add(&m->kept, m->pieces[i].block, m->pieces[i].first, m->pieces[i].kept);
-    m->applied++;
-    meter_span(m->meter, step->row.step, PHASE_UPDATE, -1, -1, start, clock_ns(), 0);
+    m->stream.applied++;
+    meter_span(m->stream.meter, step->row.step, PHASE_UPDATE, -1, -1, start, clock_ns(), 0);
 }
 
 /* Commits. */
@@ -272,7 +222,7 @@ static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct
     if (!rc)
         rc = runlog_step_done(m->cfg.log, row->step, seconds, rss_peak(), err);
     if (!rc)
-        rc = meter_flush(m->meter, row->step, m->cfg.log, err);
+        rc = meter_flush(m->stream.meter, row->step, m->cfg.log, err);
     return rc;
 }
 
@@ -294,14 +244,14 @@ static int commit_image(struct stream_mem *m, const struct runlog_step *row, str
 {
     struct image_state next = { .area = 1 - m->committed.area,
                                 .step = m->next_step,
-                                .applied = m->applied };
+                                .applied = m->stream.applied };
     uint64_t           start = clock_ns();
     int rc = image_write(&m->cfg, next.area, m->image[next.area], m->states, m->crc, err);
 
     if (rc)
         return rc;
     if (row)
-        meter_span(m->meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(),
+        meter_span(m->stream.meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(),
                    image_bytes(&m->cfg));
     rc = sync_rows(m, RUNLOG_SYNC_ALL, err);
     if (!rc)
@@ -337,8 +287,7 @@ static int mem_drain(struct stream *s, struct err *err)
     return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
 }
 
-static int master_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out,
-                              struct err *err)
+static int mem_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     const struct stream_mem *m = ctx;
 
@@ -351,24 +300,8 @@ static int master_reader_read(void *ctx, size_t block, size_t first, size_t n, f
 static int mem_masters(struct stream *s, uint64_t step, struct params_source *out, struct err *err)
 {
     (void)step, (void)err;
-    *out = (struct params_source){ master_reader_read, s };
+    *out = (struct params_source){ mem_read, s };
     return 0;
-}
-
-static int mem_masters_end(struct stream *s, struct err *err)
-{
-    (void)s, (void)err;
-    return 0;
-}
-
-static uint64_t mem_applied(const struct stream *s)
-{
-    return ((const struct stream_mem *)s)->applied;
-}
-
-static struct meter *mem_meter(struct stream *s)
-{
-    return of(s)->meter;
 }
 
 static void mem_close(struct stream *s)
@@ -381,49 +314,32 @@ static void mem_close(struct stream *s)
     arena_free(&m->arena);
     if (m->cfg.log)
         sync_rows(m, RUNLOG_SYNC_ALL, NULL);
-    meter_free(m->meter);
-    free(m->scratch);
-    free(m->pairs);
-    free(m->crc);
-    free(m->pieces);
-    free(m->states);
-    free(m->blocks);
-    free(m->block_sizes);
+    meter_free(m->stream.meter);
     free(m);
 }
 
 static const struct stream_ops stream_mem_ops = {
-    .name = "mem",
     .begin = mem_begin,
     .acquire = mem_acquire,
-    .release = mem_release,
     .grad = mem_grad,
     .send_grad = mem_send_grad,
     .update = mem_update,
     .drain = mem_drain,
     .masters = mem_masters,
-    .masters_end = mem_masters_end,
-    .applied = mem_applied,
-    .meter = mem_meter,
     .close = mem_close,
 };
 
 /* Opening. */
 
 /* cfg->decay's pieces of a block, cut further; with pieces NULL only counted. */
-struct cutter {
-    struct piece *pieces;
-    size_t        n, block;
-};
-
+struct cutter { struct piece *pieces; size_t n, block; };
 static void cut_pieces(void *ctx, size_t offset, size_t count, float weight_decay)
 {
     struct cutter *c = ctx;
     size_t         end = offset + count;
 
     for (size_t n; offset < end; offset += n) {
-        n = PIECE_PARAMS - offset % PIECE_PARAMS;
-        n = n < end - offset ? n : end - offset;
+        n = size_min(PIECE_PARAMS - offset % PIECE_PARAMS, end - offset);
         if (c->pieces)
             c->pieces[c->n] =
                 (struct piece){ c->block, offset, n, weight_decay, REACH_UNKNOWN, { 0 } };
@@ -442,82 +358,68 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 {
-    size_t last = cfg->n_blocks - 1;
+    size_t n = cfg->n_blocks;
 
     *out = (struct run_memory){
-        .compress = scratch_bytes(cfg) + pairs_bytes(cfg),
+        .compress = grad_scratch(n, cfg->block_params, cfg->compress) + pairs_bytes(cfg),
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
         .tables = make_pieces(cfg, NULL) * sizeof(struct piece),
-        .states =
-            wire_bytes(cfg, 0) + grad_bytes(cfg, 0) + wire_bytes(cfg, last) + grad_bytes(cfg, last),
-        .layer_frame = last > 1 ? wire_bytes(cfg, 1) : 0,
-        .layer_grad = last > 1 ? grad_bytes(cfg, 1) : 0,
         .device_bytes = IMAGE_AREAS * image_bytes(cfg),
     };
-    for (size_t b = 0; b < cfg->n_blocks; b++) {
-        out->states += states_bytes(cfg, b) - residual_bytes(cfg, b);
-        out->residual_ram += residual_bytes(cfg, b);
+    for (size_t b = 0; b < n; b++) {
+        struct mem_bytes of = bytes_of(cfg, b);
+        int              layer = b > 0 && b < n - 1;
+
+        out->states += of.states - of.residual + (layer ? 0 : of.wire + of.grad);
+        out->residual_ram += of.residual;
+        out->layer_frame = layer ? of.wire : out->layer_frame;
+        out->layer_grad = layer ? of.grad : out->layer_grad;
     }
-    out->frames = out->layer_frame * (last - 1);
-    out->grads = out->layer_grad * (last - 1);
+    out->frames = out->layer_frame * (n - 2);
+    out->grads = out->layer_grad * (n - 2);
 }
 
-static int open_tables(struct stream_mem *m, struct err *err)
+/* What the arena holds; twice, as it wants it. */
+static void lay(struct stream_mem *m, struct arena *a)
 {
     const struct run_config *cfg = &m->cfg;
-    size_t                   n = cfg->n_blocks;
+    struct topk_pair        *pairs;
 
-    m->block_sizes = malloc(n * sizeof *m->block_sizes);
-    m->blocks = calloc(n, sizeof *m->blocks);
-    m->states = calloc(n, sizeof(float *));
-    m->crc = calloc(n, sizeof *m->crc);
-    m->n_pieces = make_pieces(cfg, NULL);
-    m->pieces = malloc(m->n_pieces * sizeof *m->pieces);
-    m->scratch = aligned_alloc(ARENA_LINE, scratch_bytes(cfg));
-    m->pairs = cfg->compress > 0.0 ? aligned_alloc(ARENA_LINE, pairs_bytes(cfg)) : NULL;
-    m->meter = meter_new(MAX_SPANS, 0);
-    if (!m->block_sizes || !m->blocks || !m->states || !m->crc || !m->pieces || !m->scratch ||
-        !m->meter || (cfg->compress > 0.0 && !m->pairs))
-        return err_set(err, -ENOMEM, "out of memory for the tables of %zu blocks", n);
-    make_pieces(cfg, m->pieces);
-    memcpy(m->block_sizes, cfg->block_params, n * sizeof *m->block_sizes);
-    m->cfg.block_params = m->block_sizes;
-    return 0;
-}
+    m->blocks = arena_take(a, cfg->n_blocks * sizeof *m->blocks);
+    m->states = arena_take(a, cfg->n_blocks * sizeof(float *));
+    m->crc = arena_take(a, cfg->n_blocks * sizeof *m->crc);
+    m->pieces = arena_take(a, m->n_pieces * sizeof *m->pieces);
+    m->scratch = arena_take(a, grad_scratch(cfg->n_blocks, cfg->block_params, cfg->compress));
+    pairs = arena_take(a, pairs_bytes(cfg));
+    for (size_t b = 0; b < cfg->n_blocks; b++) {
+        struct mem_bytes bytes = bytes_of(cfg, b);
+        struct mem_block mb = { .params = cfg->block_params[b], .pairs = pairs };
 
-static void lay_blocks(struct stream_mem *m)
-{
-    for (size_t b = 0; b < m->cfg.n_blocks; b++) {
-        struct mem_block *mb = &m->blocks[b];
-
-        mb->states = m->states[b] = arena_take(&m->arena, states_bytes(&m->cfg, b));
-        mb->grad = arena_take(&m->arena, grad_bytes(&m->cfg, b));
-        mb->wire = m->cfg.wire_dt == DT_F32 ? mb->states
-                                            : arena_take(&m->arena, wire_bytes(&m->cfg, b));
+        mb.states = arena_take(a, bytes.states);
+        mb.grad = arena_take(a, bytes.grad);
+        mb.wire = bytes.wire ? arena_take(a, bytes.wire) : mb.states;
+        if (!m->blocks)
+            continue;
+        if (cfg->error_feedback) {
+            mb.residual = mb.states + image_block_floats(cfg, b) - mb.params;
+            pairs += topk_count(mb.params, cfg->compress);
+        }
+        m->blocks[b] = mb;
+        m->states[b] = mb.states;
     }
 }
 
 static int open_arena(struct stream_mem *m, struct err *err)
 {
-    const struct run_config *cfg = &m->cfg;
-    struct topk_pair        *pairs = m->pairs;
-    int                      rc;
+    int rc;
 
-    lay_blocks(m);
+    m->n_pieces = make_pieces(&m->cfg, NULL);
+    lay(m, &m->arena);
     rc = arena_map(&m->arena, "parameters, states and gradients in --mode mem", err);
     if (rc)
         return rc;
-    lay_blocks(m);
-    for (size_t b = 0; b < cfg->n_blocks; b++) {
-        struct mem_block *mb = &m->blocks[b];
-
-        mb->params = cfg->block_params[b];
-        mb->pairs = pairs;
-        if (!cfg->error_feedback)
-            continue;
-        mb->residual = mb->states + image_block_floats(cfg, b) - mb->params;
-        pairs += topk_count(mb->params, cfg->compress);
-    }
+    lay(m, &m->arena);
+    make_pieces(&m->cfg, m->pieces);
     return 0;
 }
 
@@ -533,7 +435,7 @@ static int load_states(struct stream_mem *m, struct err *err)
         return rc;
     m->cfg.watch = NULL; // lent for this
     m->next_step = m->committed.step;
-    m->applied = m->committed.applied;
+    m->stream.applied = m->committed.applied;
     for (size_t b = 0; b < m->cfg.n_blocks; b++) {
         struct mem_block *mb = &m->blocks[b];
 
@@ -556,9 +458,8 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     m->stream.ops = &stream_mem_ops;
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;
-    rc = open_tables(m, err);
-    if (!rc)
-        rc = open_arena(m, err);
+    m->stream.meter = meter_new(MAX_SPANS, 0);
+    rc = m->stream.meter ? open_arena(m, err) : err_set(err, -ENOMEM, "out of memory for a stream");
     if (!rc)
         rc = load_states(m, err);
     if (!rc)

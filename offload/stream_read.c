@@ -1,20 +1,21 @@
 /* stream_read.c: the stream for evaluation and generation: masters of any source, read and
  * converted by one thread that works ahead of the pass.
  *
- * Frames: layer b uses frame (b - 1) % frames; the embeddings and the final norm have frames of
- * their own and are read once. A frame is claimed by the reader for a use of the announced pass and
- * refilled for a later use only when that one was released.
- * What a frame holds is never stale, since no version changes: a claim that finds its block there
- * reads nothing, so with a frame for every layer nothing is read twice.
+ * Frames are those of order.h. One is claimed by the reader for a use of the announced pass and
+ * refilled for a later use only when that one was released; the embeddings and the final norm are
+ * read once. What a frame holds is never stale, since no version changes: a claim that finds its
+ * block there reads nothing, so with a frame for every layer nothing is read twice.
  *
  * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the
  * reader while it is `filling`, to the caller while it is claimed and ready. After an error the
  * reader ends, and acquire gives its sentence. */
 #include "offload/stream_read.h"
 
+#include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
+#include "offload/order.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +25,6 @@
 #include <string.h>
 
 enum {
-    ALIGN        = 64,
     PIECE_PARAMS = 65536, // read and converted at once, and in cache in between
     MAX_SPANS    = 1024,
 };
@@ -41,10 +41,10 @@ struct stream_read {
     struct stream        stream;
     struct params_source source;
     size_t               n_blocks, n_frames; // layer frames
-    size_t              *block_params;
     enum dtype           dt;
-    struct meter        *meter;
-    struct frame *frames; // [0] the embeddings, [1..n_frames] layers, [n_frames + 1] the final norm
+    struct arena         arena;
+    size_t              *block_params;
+    struct frame        *frames; // (n_frames + 2): layers', embeddings', final norm's
     float               *piece;
     pthread_t            thread;
     int                  started;
@@ -66,11 +66,7 @@ static struct stream_read *of(struct stream *s)
 
 static struct frame *frame_of(struct stream_read *r, size_t block)
 {
-    if (block == 0)
-        return &r->frames[0];
-    if (block == r->n_blocks - 1)
-        return &r->frames[r->n_frames + 1];
-    return &r->frames[1 + (block - 1) % r->n_frames];
+    return &r->frames[order_frame(block, r->n_blocks, r->n_frames)];
 }
 
 /* The reader. */
@@ -83,7 +79,7 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
     size_t   params = r->block_params[block];
 
     for (size_t i = 0; i < params; i += PIECE_PARAMS) {
-        size_t n = params - i < PIECE_PARAMS ? params - i : PIECE_PARAMS;
+        size_t n = size_min(params - i, PIECE_PARAMS);
         float *fp32 = r->dt == DT_F32 ? (float *)(void *)f->bytes + i : r->piece;
         int    rc = r->source.read(r->source.ctx, block, i, n, fp32, err);
 
@@ -92,7 +88,7 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
         if (r->dt != DT_F32)
             convert(f->bytes + i * dtype_bytes(r->dt), r->dt, fp32, DT_F32, n);
     }
-    meter_span(r->meter, step, PHASE_PARAM_READ, (int)block, -1, start, clock_ns(),
+    meter_span(r->stream.meter, step, PHASE_PARAM_READ, (int)block, -1, start, clock_ns(),
                (uint64_t)params * dtype_bytes(r->dt));
     return 0;
 }
@@ -202,11 +198,6 @@ static void read_release(struct stream *s, size_t block)
     pthread_mutex_unlock(&r->mutex);
 }
 
-static struct meter *read_meter(struct stream *s)
-{
-    return of(s)->meter;
-}
-
 static void read_close(struct stream *s)
 {
     struct stream_read *r = of(s);
@@ -220,55 +211,50 @@ static void read_close(struct stream *s)
     }
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
-    for (size_t i = 0; r->frames && i < r->n_frames + 2; i++)
-        free(r->frames[i].bytes);
-    free(r->frames);
-    free(r->piece);
-    free(r->block_params);
-    meter_free(r->meter);
+    arena_free(&r->arena);
+    meter_free(r->stream.meter);
     free(r);
 }
 
 static const struct stream_ops stream_read_ops = {
-    .name = "read",
     .begin = read_begin,
     .acquire = read_acquire,
     .release = read_release,
-    .meter = read_meter,
     .close = read_close,
 };
 
 /* Opening. */
 
-static unsigned char *frame_alloc(const struct stream_read *r, size_t params)
+static void lay(struct stream_read *r, const size_t *block_params, struct arena *a)
 {
-    return aligned_alloc(ALIGN, round_up(params * dtype_bytes(r->dt), ALIGN));
+    r->block_params = arena_take(a, r->n_blocks * sizeof *r->block_params);
+    r->piece = arena_take(a, PIECE_PARAMS * sizeof *r->piece);
+    r->frames = arena_take(a, (r->n_frames + 2) * sizeof *r->frames);
+    for (size_t i = 0; i < r->n_frames + 2; i++) {
+        struct order_blocks of = order_blocks(i, r->n_blocks, r->n_frames);
+        size_t              params = 0;
+        void               *bytes;
+
+        for (size_t b = of.first; b < of.end; b++)
+            params = size_max(params, block_params[b]);
+        bytes = arena_take(a, params * dtype_bytes(r->dt));
+        if (r->frames)
+            r->frames[i] = (struct frame){ .bytes = bytes, .holds = NO_BLOCK };
+    }
 }
 
-static int open_frames(struct stream_read *r, const size_t *block_params, struct err *err)
+static int open_arena(struct stream_read *r, const size_t *block_params, struct err *err)
 {
-    size_t layer = 0;
+    int rc;
 
-    r->block_params = malloc(r->n_blocks * sizeof *r->block_params);
-    r->piece = aligned_alloc(ALIGN, PIECE_PARAMS * sizeof *r->piece);
-    r->frames = calloc(r->n_frames + 2, sizeof *r->frames);
-    r->meter = meter_new(MAX_SPANS, 0);
-    if (!r->block_params || !r->piece || !r->frames || !r->meter)
-        return err_set(err, -ENOMEM, "out of memory for a stream of %zu blocks", r->n_blocks);
+    lay(r, block_params, &r->arena);
+    rc = arena_map(&r->arena, "frames of parameters", err);
+    if (rc)
+        return rc;
+    lay(r, block_params, &r->arena);
     memcpy(r->block_params, block_params, r->n_blocks * sizeof *r->block_params);
-    for (size_t b = 1; b + 1 < r->n_blocks; b++)
-        layer = block_params[b] > layer ? block_params[b] : layer;
-    for (size_t i = 0; i < r->n_frames + 2; i++) {
-        size_t params = i == 0               ? block_params[0]
-                      : i == r->n_frames + 1 ? block_params[r->n_blocks - 1]
-                                             : layer;
-
-        r->frames[i] = (struct frame){ .bytes = frame_alloc(r, params), .holds = NO_BLOCK };
-        if (!r->frames[i].bytes)
-            return err_set(err, -ENOMEM, "out of memory for %zu frames of %zu parameters",
-                           r->n_frames, layer);
-    }
-    return 0;
+    r->stream.meter = meter_new(MAX_SPANS, 0);
+    return r->stream.meter ? 0 : err_set(err, -ENOMEM, "out of memory for a stream");
 }
 
 int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
@@ -284,11 +270,11 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
     r->stream.ops = &stream_read_ops;
     r->source = *source;
     r->n_blocks = n_blocks;
-    r->n_frames = frames < n_blocks - 2 ? frames : n_blocks - 2;
+    r->n_frames = size_min(frames, n_blocks - 2);
     r->dt = dt;
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
-    rc = open_frames(r, block_params, err);
+    rc = open_arena(r, block_params, err);
     if (!rc) {
         rc = -pthread_create(&r->thread, NULL, reader_main, r);
         r->started = rc == 0;

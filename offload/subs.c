@@ -14,9 +14,11 @@ static size_t slots_total(const struct store *st)
     return slots;
 }
 
-size_t subs_bytes(const struct store *st)
+void subs_tables(struct subs *s, const struct store *st, struct arena *a)
 {
-    return st->n_subs * sizeof(struct sub) + slots_total(st) * (sizeof(uint32_t) + 1);
+    s->sub = arena_take(a, st->n_subs * sizeof *s->sub);
+    s->free = arena_take(a, st->n_classes * sizeof *s->free);
+    s->slots = arena_take(a, slots_total(st) * sizeof *s->slots);
 }
 
 static struct class_free *free_of(const struct subs *s, size_t i)
@@ -61,34 +63,25 @@ static int free_fill(struct subs *s, const char *dir, struct err *err)
     return rc;
 }
 
-int subs_open(struct subs *s, const struct store *st, const struct journal_sub *rows,
-              const struct journal_grad *grads, const uint32_t *residuals, const char *dir,
+int subs_open(struct subs *s, const struct store *st, const struct journal *j, const char *dir,
               struct err *err)
 {
     s->store = st;
-    s->sub = calloc(st->n_subs, sizeof *s->sub);
-    s->free = calloc(st->n_classes, sizeof *s->free);
-    s->slots = calloc(slots_total(st), sizeof *s->slots);
-    if (!s->sub || !s->free || !s->slots)
-        return err_set(err, -ENOMEM, "out of memory for the tables of %zu subgroups", st->n_subs);
+    s->state = j->state;
     for (size_t i = 0; i < st->n_subs; i++) {
-        s->sub[i] = (struct sub){ .newest = rows[i], .committed = rows[i], .grad = grads[i],
-                                  .residual_crc = st->error_feedback ? residuals[i] : 0,
+        uint64_t version = j->subs[i].version;
+
+        s->sub[i] = (struct sub){ .newest = j->subs[i], .committed = j->subs[i],
+                                  .grad = j->grads[i],
+                                  .residual_crc = j->residuals ? j->residuals[i] : 0,
                                   .reach = REACH_UNKNOWN, .grad_most = INFINITY };
-        if (rows[i].version > s->state.applied || rows[i].version + 1 < s->state.applied)
+        if (version > s->state.applied || version + 1 < s->state.applied)
             return err_set(err, -EBADMSG,
                            "%s/run.db: subgroup %zu is at version %llu, but the last commit at "
-                           "%llu", dir, i, (unsigned long long)rows[i].version,
+                           "%llu", dir, i, (unsigned long long)version,
                            (unsigned long long)s->state.applied);
     }
     return free_fill(s, dir, err);
-}
-
-void subs_close(struct subs *s)
-{
-    free(s->sub);
-    free(s->free);
-    free(s->slots);
 }
 
 size_t subs_behind(const struct subs *s, size_t block, uint64_t version)

@@ -16,9 +16,10 @@
 #ifndef OFFLOAD_SUBS_H
 #define OFFLOAD_SUBS_H
 
-#include "offload/config.h"
+#include "data/base/arena.h"
 #include "offload/journal.h"
 #include "offload/store.h"
+#include "offload/stream.h"
 
 enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED, SUB_DROPPED };
 struct sub {
@@ -45,13 +46,10 @@ struct subs {
     struct param_set     kept;      // of all updates that were committed
 };
 
-/* The tables, from the journal's rows; a slot that two of them name is refused (-EBADMSG).
- * residuals: their checksums, with error feedback. */
-int  subs_open(struct subs *s, const struct store *st, const struct journal_sub *rows,
-               const struct journal_grad *grads, const uint32_t *residuals, const char *dir,
+void subs_tables(struct subs *s, const struct store *st, struct arena *a);
+/* From the journal in dir; a slot that two of its rows name is refused (-EBADMSG). */
+int  subs_open(struct subs *s, const struct store *st, const struct journal *j, const char *dir,
                struct err *err);
-void subs_close(struct subs *s);
-size_t subs_bytes(const struct store *st); // of one training's tables
 
 size_t subs_behind(const struct subs *s, size_t block, uint64_t version); // how many, in newest
 int    subs_committed(const struct subs *s, size_t block); // all of them at state.applied

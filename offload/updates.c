@@ -1,34 +1,10 @@
 /* updates.c: which subgroup is updated next, with which numbers. */
 #include "offload/updates.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-size_t updates_tables(const struct store *st)
-{
-    return st->n_subs * (sizeof(struct update) + 2 * sizeof(struct csd_segment) + sizeof(size_t));
-}
-
 /* ---- set-up */
-
-/* Each device's subgroups in order of blocks: the order of its updates. */
-static void queues_fill(struct updates *u)
-{
-    const struct store *st = u->subs->store;
-    size_t              n = 0;
-
-    for (size_t d = 0; d < st->n_devices; d++) {
-        struct update_queue *q = &u->queues[d];
-
-        q->first = q->next = n;
-        for (size_t i = 0; i < st->n_subs; i++)
-            if (st->subs[i].device == d)
-                u->order[n++] = i;
-        q->end = n;
-    }
-}
 
 /* Collects weight-decay pieces; counts only while `segments` is NULL. */
 struct decay_collect { struct csd_segment *segments; size_t n; };
@@ -42,26 +18,33 @@ static void decay_emit(void *ctx, size_t offset, size_t count, float weight_deca
     c->n++;
 }
 
-static int segments_fill(struct updates *u, struct err *err)
+/* Each subgroup's segments, one after the other; how many there are. */
+static size_t segments_fill(struct updates *u, const struct store *st, struct csd_segment *segments)
 {
     const struct run_config *cfg = &u->hub->cfg;
-    const struct store      *st = u->subs->store;
-    struct decay_collect     c = { 0 };
+    struct decay_collect     c = { .segments = segments };
 
-    for (int pass = 0; pass < 2; pass++) { // count, then fill
-        c = (struct decay_collect){ .segments = u->segments };
-        for (size_t i = 0; i < st->n_subs; i++) {
-            size_t from = c.n;
+    for (size_t i = 0; i < st->n_subs; i++) {
+        size_t from = c.n;
 
-            cfg->decay(cfg->decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n,
-                       decay_emit, &c);
-            u->of[i].segments = u->segments ? u->segments + from : NULL;
-            u->of[i].n_segments = c.n - from;
-        }
-        if (!pass && !(u->segments = calloc(c.n, sizeof *u->segments)))
-            return err_set(err, -ENOMEM, "out of memory for %zu weight-decay ranges", c.n);
+        cfg->decay(cfg->decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit,
+                   &c);
+        if (segments)
+            u->of[i] = (struct update){ .segments = segments + from, .n_segments = c.n - from };
     }
-    return 0;
+    return c.n;
+}
+
+void updates_tables(struct updates *u, const struct store *st, struct arena *a)
+{
+    struct csd_segment *segments;
+
+    u->of = arena_take(a, st->n_subs * sizeof *u->of);
+    u->order = arena_take(a, st->n_subs * sizeof *u->order);
+    u->queues = arena_take(a, st->n_devices * sizeof *u->queues);
+    segments = arena_take(a, segments_fill(u, st, NULL) * sizeof *segments);
+    if (segments)
+        segments_fill(u, st, segments);
 }
 
 /* to_update and to_commit, of `version`. */
@@ -81,36 +64,23 @@ static void queues_rewind(struct updates *u)
         u->queues[d].next = u->queues[d].first;
 }
 
-int updates_open(struct updates *u, struct hub *h, struct subs *subs, struct err *err)
+void updates_open(struct updates *u)
 {
-    const struct store *st = subs->store;
-    int                 rc;
+    const struct store *st = u->subs->store;
+    size_t              n = 0;
 
-    u->hub = h;
-    u->subs = subs;
-    u->of = calloc(st->n_subs, sizeof *u->of);
-    u->order = calloc(st->n_subs, sizeof *u->order);
-    u->queues = calloc(st->n_devices, sizeof *u->queues);
-    if (!u->of || !u->order || !u->queues)
-        return err_set(err, -ENOMEM, "out of memory for the updates of %zu subgroups", st->n_subs);
-    rc = segments_fill(u, err);
-    if (rc)
-        return rc;
-    queues_fill(u);
-    u->applied = u->version = subs->state.applied;
-    u->numbers = subs->state.optim;
+    for (size_t d = 0; d < st->n_devices; d++) {
+        u->queues[d].first = u->queues[d].next = n;
+        for (size_t i = 0; i < st->n_subs; i++)
+            if (st->subs[i].device == d)
+                u->order[n++] = i;
+        u->queues[d].end = n;
+    }
+    u->applied = u->version = u->subs->state.applied;
+    u->numbers = u->subs->state.optim;
     count(u);
     u->redo = u->to_update > 0;
     u->ask = u->redo ? ASK_RUNNING : ASK_NONE;
-    return 0;
-}
-
-void updates_close(struct updates *u)
-{
-    free(u->of);
-    free(u->segments);
-    free(u->order);
-    free(u->queues);
 }
 
 /* ---- submitting */

@@ -44,7 +44,6 @@ struct updates {
     struct hub          *hub;
     struct subs         *subs;
     struct update       *of;       // (n_subs)
-    struct csd_segment  *segments; // backing of all of theirs
     size_t              *order;    // (n_subs)
     struct update_queue *queues;   // (n devices)
     enum { ASK_NONE, ASK_WAITING, ASK_RUNNING } ask;
@@ -60,10 +59,9 @@ struct updates {
                                    // was not clipped
 };
 
+void updates_tables(struct updates *u, const struct store *st, struct arena *a);
 /* What commit A decided and a crash left undone is running then. */
-int    updates_open(struct updates *u, struct hub *h, struct subs *subs, struct err *err);
-void   updates_close(struct updates *u);
-size_t updates_tables(const struct store *st);
+void updates_open(struct updates *u);
 
 /* The model's, lock held. */
 void updates_expect(struct updates *u, const struct optim_step *numbers);

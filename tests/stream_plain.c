@@ -15,7 +15,6 @@ enum { MAX_BLOCKS = 64, MAX_RECORDS = 256 };
 struct stream_plain {
     struct stream stream; // first
     struct stream_plain_options o;
-    struct meter *meter;
     size_t        blocks, first[MAX_BLOCKS + 1];
     float        *params, *m, *v, *grads;
     void         *lent[MAX_BLOCKS];
@@ -24,7 +23,6 @@ struct stream_plain {
     void         *record, *stack[MAX_RECORDS]; // lent to be filled; those that were pushed
     size_t        depth, left; // pushed; still to be
     size_t        acquired; // blocks lent so far in this pass
-    uint64_t      applied;
     struct stream_step last;
 };
 
@@ -39,9 +37,10 @@ static int plain_begin(struct stream *s, enum stream_pass pass, uint64_t step, s
 
     (void)step;
     (void)err;
-    meter_free(p->meter); // a meter holds two steps until a log takes them; there is no log here
-    p->meter = meter_new(256, 1);
-    assert(p->meter);
+    // a meter holds two steps until a log takes them; there is no log here
+    meter_free(p->stream.meter);
+    p->stream.meter = meter_new(256, 1);
+    assert(p->stream.meter);
     p->pass = pass;
     p->acquired = 0;
     memset(p->asked, 0, sizeof p->asked);
@@ -195,7 +194,7 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
         gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all,
                          update_piece, &piece);
     }
-    p->applied++;
+    p->stream.applied++;
     return 0;
 }
 
@@ -206,23 +205,13 @@ static int plain_drain(struct stream *s, struct err *err)
     return 0;
 }
 
-static uint64_t plain_applied(const struct stream *s)
-{
-    return plain(s)->applied;
-}
-
-static struct meter *plain_meter(struct stream *s)
-{
-    return plain(s)->meter;
-}
-
 static void plain_close(struct stream *s)
 {
     struct stream_plain *p = plain(s);
 
     for (size_t b = 0; b < p->blocks; b++)
         free(p->lent[b]);
-    meter_free(p->meter);
+    meter_free(p->stream.meter);
     free(p->params);
     free(p->m);
     free(p->v);
@@ -231,7 +220,6 @@ static void plain_close(struct stream *s)
 }
 
 static const struct stream_ops plain_ops = {
-    .name = "plain",
     .begin = plain_begin,
     .acquire = plain_acquire,
     .release = plain_release,
@@ -243,8 +231,6 @@ static const struct stream_ops plain_ops = {
     .popped = plain_popped,
     .update = plain_update,
     .drain = plain_drain,
-    .applied = plain_applied,
-    .meter = plain_meter,
     .close = plain_close,
 };
 
@@ -255,8 +241,8 @@ struct stream *stream_plain_open(const struct stream_plain_options *o)
 
     assert(p && gpt_blocks(&o->gpt) <= MAX_BLOCKS);
     p->stream.ops = &plain_ops;
-    p->meter = meter_new(1, 1);
-    assert(p->meter);
+    p->stream.meter = meter_new(1, 1);
+    assert(p->stream.meter);
     p->o = *o;
     p->blocks = gpt_blocks(&o->gpt);
     p->params = malloc(total * sizeof(float));

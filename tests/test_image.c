@@ -44,7 +44,7 @@ static void test_kill(void **state)
     close_run(f);
     open_run(f);
     expect_position(f, 4, 4);
-    assert_int_equal(stream_applied(f->s), 4);
+    assert_int_equal(f->s->applied, 4);
     assert_true(query(f, "SELECT COUNT(*) FROM steps") == 5.0);
     run_step(f, 4);
     same_wire(f, &o);

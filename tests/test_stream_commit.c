@@ -84,7 +84,7 @@ static int wait_for_updates(void)
     on_sync = NULL;
     held_syncs++;
     csd_hold_set(0);
-    for (int ms = 0; !late && meter_total(stream_meter(looked_at), looked_step, PHASE_UPDATE) == 0;
+    for (int ms = 0; !late && meter_total(looked_at->meter, looked_step, PHASE_UPDATE) == 0;
          ms++) {
         late = ms > 20000;
         sleep_ms(1);

@@ -19,8 +19,8 @@ static void updated_before_norm(struct stream *s, uint64_t step)
     uint64_t ns = 0;
 
     while (step < 2 && ns == 0)
-        ns = meter_total(stream_meter(s), step, PHASE_UPDATE);
-    assert_true(step < 2 || meter_total(stream_meter(s), step, PHASE_UPDATE) == 0);
+        ns = meter_total(s->meter, step, PHASE_UPDATE);
+    assert_true(step < 2 || meter_total(s->meter, step, PHASE_UPDATE) == 0);
 }
 
 static int count_row(void *ctx, int n, const char **v, const char **names)
@@ -89,7 +89,7 @@ static void updates_do_not_wait_for_commit_a(void **state)
                 must(&t, stream_drain(s, &t.err)); // its own A alone is to wait
             csd_hold_set(step == 1 ? 1u << CSD_FLUSH : 0);
             assert_true(toy_train(&t, s, step) == want.loss[step]);
-            for (int ms = 0; step == 1 && meter_total(stream_meter(s), step, PHASE_UPDATE) == 0;
+            for (int ms = 0; step == 1 && meter_total(s->meter, step, PHASE_UPDATE) == 0;
                  ms++) {
                 assert_true(ms < 20000);
                 nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);

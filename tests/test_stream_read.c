@@ -104,7 +104,7 @@ static void test_values(void **state)
 
                 assert_int_equal(c.reads[b], own ? 1 : 3);
             }
-            assert_true(meter_total(stream_meter(s), 3, PHASE_PARAM_READ) > 0);
+            assert_true(meter_total(s->meter, 3, PHASE_PARAM_READ) > 0);
             stream_close(s);
         }
 }
@@ -167,7 +167,7 @@ static void test_errors(void **state)
     assert_int_equal(stream_send_grad(s, 0, &norm, &err), -ENOTSUP);
     assert_int_equal(stream_update(s, &step, &err), -ENOTSUP);
     assert_int_equal(stream_drain(s, &err), 0);
-    assert_int_equal(stream_applied(s), 0);
+    assert_int_equal(s->applied, 0);
     assert_int_equal(stream_begin(s, STREAM_EVAL, 0, &err), 0);
     for (size_t b = 0; b < BLOCKS && !rc; b++) {
         rc = stream_acquire(s, b, &wire, &err);

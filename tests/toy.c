@@ -178,7 +178,7 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
 static void update_numbers(const struct run_config *cfg, struct stream *s, double clip_factor,
                            struct optim_step *out)
 {
-    optim_scalars(out, cfg->optim, 1e-2, 0.9, 0.95, 1e-8, clip_factor, stream_applied(s) + 1);
+    optim_scalars(out, cfg->optim, 1e-2, 0.9, 0.95, 1e-8, clip_factor, s->applied + 1);
 }
 
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,

@@ -189,7 +189,7 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     }
     send_grad(&d, 0);
     optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2,
-                  s->o.eps, 1, stream_applied(st) + 1);
+                  s->o.eps, 1, st->applied + 1);
     up.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return d.rc ? d.rc : stream_update(st, &up, err);
 }

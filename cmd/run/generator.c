@@ -107,7 +107,7 @@ static void tell_speed(const struct generator *g, size_t passes)
     size_t   streamed = layers_streamed(gpt->n_layer, g->frames);
     double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
     double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
-    double   seconds = (double)meter_total(stream_meter(g->stream), 0, PHASE_PARAM_READ) / 1e9;
+    double   seconds = (double)meter_total(g->stream->meter, 0, PHASE_PARAM_READ) / 1e9;
 
     if (streamed && seconds > 0 && e && e->streaming)
         e->streaming(e->ctx,

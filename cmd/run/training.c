@@ -278,7 +278,7 @@ static int store_values(struct training *t, const struct feed_values *v, struct 
     if (!rc && v->told.best)
         rc = best_store(&t->best, t->s, v, err);
     if (!rc && step + 1 == t->s->o.steps)
-        rc = meter_flush(stream_meter(t->stream), step + 1, log, err);
+        rc = meter_flush(t->stream->meter, step + 1, log, err);
     return runlog_end(log, rc, err);
 }
 
@@ -438,7 +438,7 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (rc)
         return rc;
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    io = meter_io(stream_meter(t->stream));
+    io = meter_io(t->stream->meter);
     hidden = io.busy_ns ? fmax(0, 1 - (double)io.wait_ns / (double)io.busy_ns) : -1;
     if (e && e->step)
         e->step(e->ctx, &(struct training_step){ step, &r, hidden, rss_peak() });
