@@ -40,33 +40,24 @@ static struct act_buffer *buffer_of(struct act_stack *k, size_t entry)
     return &k->buffers[entry % k->n_buffers];
 }
 
-static int is_ready(const struct act_buffer *b, int popping, size_t entry)
+int act_stack_lend(struct act_stack *k, int popping, void **out, struct err *err)
 {
-    return popping ? b->entry == entry && b->state != ACT_READING : b->state == ACT_IDLE;
-}
-
-/* Lend the buffer of `entry` when it is the entry's. */
-static int lend(struct act_stack *k, size_t entry, int popping, void **out, struct err *err)
-{
+    size_t             entry = popping ? k->depth - 1 : k->depth;
     struct act_buffer *b = buffer_of(k, entry);
     uint64_t           since = 0;
 
+    assert(entry < k->hub->cfg.acts.n);
     hub_enter(k->hub);
     assert(!b->lent);
     k->popping = popping;
-    while (!is_ready(b, popping, entry) && hub_wait(k->hub, &since))
+    while (!(popping ? b->entry == entry && b->state != ACT_READING : b->state == ACT_IDLE) &&
+           hub_wait(k->hub, &since))
         ;
     b->lent = 1;
     b->entry = entry;
     *out = b->values;
     hub_waited(k->hub, since, popping ? PHASE_ACT_READ : PHASE_ACT_WRITE, -1);
     return hub_leave(k->hub, 0, err);
-}
-
-int act_stack_push(struct act_stack *k, void **entry, struct err *err)
-{
-    assert(k->depth < k->hub->cfg.acts.n);
-    return lend(k, k->depth, 0, entry, err);
 }
 
 /* What part d of an entry of `bytes` holds of it. */
@@ -93,12 +84,6 @@ void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left)
     hub_leave(k->hub, 1, NULL);
 }
 
-int act_stack_pop(struct act_stack *k, void **entry, struct err *err)
-{
-    assert(k->depth > 0);
-    return lend(k, k->depth - 1, 1, entry, err);
-}
-
 void act_stack_popped(struct act_stack *k)
 {
     hub_enter(k->hub);
@@ -106,21 +91,13 @@ void act_stack_popped(struct act_stack *k)
     hub_leave(k->hub, 1, NULL);
 }
 
-static int is_idle(const struct act_stack *k)
-{
-    size_t i = 0;
-
-    while (i < k->n_buffers && k->buffers[i].state == ACT_IDLE)
-        i++;
-    return i == k->n_buffers;
-}
-
 void act_stack_settle(struct act_stack *k)
 {
     uint64_t since = 0;
 
-    while (!is_idle(k) && hub_wait(k->hub, &since))
-        ;
+    for (size_t i = 0; i < k->n_buffers; i++)
+        while (k->buffers[i].state != ACT_IDLE && hub_wait(k->hub, &since))
+            ;
     hub_waited(k->hub, since, PHASE_ACT_WRITE, -1);
 }
 
@@ -147,18 +124,16 @@ static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind ki
 
     b->state = writes ? ACT_WRITING : ACT_READING;
     for (size_t d = 0; d < cfg->n_devices && part_payload(k, bytes, d) > 0; d++) {
-        struct task *t = &b->parts[d];
-
-        *t = (struct task){ .kind = writes ? &writing : &reading, .part = k,
-                            .step = k->hub->step,
-                            .phase = writes ? PHASE_ACT_WRITE : PHASE_ACT_READ };
-        t->job = (struct csd_job){ .kind = kind, .cls = CLASS_ACTIVATION,
-                                   .buf = (char *)b->values + d * part,
-                                   .off = k->hub->dev.store.device_bytes[d] + off, .bytes = part,
-                                   .payload = part_payload(k, bytes, d),
-                                   .tag = k->crc[b->entry * cfg->n_devices + d], .user = b };
+        b->parts[d] = (struct task){
+            .kind = writes ? &writing : &reading, .part = k, .step = k->hub->step,
+            .phase = writes ? PHASE_ACT_WRITE : PHASE_ACT_READ,
+            .job = { .kind = kind, .cls = CLASS_ACTIVATION, .buf = (char *)b->values + d * part,
+                     .off = k->hub->dev.store.device_bytes[d] + off, .bytes = part,
+                     .payload = part_payload(k, bytes, d),
+                     .tag = k->crc[b->entry * cfg->n_devices + d], .user = b },
+        };
         b->unfinished++;
-        hub_submit(k->hub, d, t);
+        hub_submit(k->hub, d, &b->parts[d]);
     }
 }
 

@@ -44,10 +44,9 @@ void   act_stack_tables(struct act_stack *k, struct arena *a);
 void   act_stack_lay(struct act_stack *k, struct arena *a); // the buffers
 size_t act_stack_buffer(const struct run_config *cfg); // bytes that an entry passes through
 
-/* The model's, as stream.h has them; all take the lock, push and pop may wait. */
-int  act_stack_push(struct act_stack *k, void **entry, struct err *err);
+/* The model's, as stream.h has them; all take the lock, lending (push and pop) may wait. */
+int  act_stack_lend(struct act_stack *k, int popping, void **entry, struct err *err);
 void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left);
-int  act_stack_pop(struct act_stack *k, void **entry, struct err *err);
 void act_stack_popped(struct act_stack *k);
 /* The model's, before a step's update, lock held; waits: what of this step is still being written
  * is counted as its own. */

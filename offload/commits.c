@@ -13,7 +13,7 @@
 static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
 {
     struct runlog *log = c->hub->cfg.log;
-    int            a = j->kind == COMMIT_A, rc = 0;
+    int            rc = 0;
 
     for (size_t i = 0; !rc && i < j->n_sums; i++)
         rc = journal_put_grad(log, i, &j->j.grads[i], err);
@@ -21,10 +21,10 @@ static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
         rc = journal_put_residual(log, i, j->j.residuals[i], err);
     for (size_t i = 0; !rc && i < j->n_rows; i++)
         rc = journal_put_sub(log, j->subs[i], &j->j.subs[i], err);
-    if (!rc && a)
+    if (!rc && j->a)
         rc = journal_put_state(log, &j->j.state, err);
     j->row.peak_rss = rss_peak(); // so far: a skipped step has no B, a killed one none of its own
-    if (!rc && a)
+    if (!rc && j->a)
         rc = runlog_step(log, &j->row, err);
     else if (!rc && j->last && !j->redo)
         rc = runlog_step_done(log, j->row.step, j->row.seconds, j->row.peak_rss, err);
@@ -175,7 +175,7 @@ static void begin(struct commits *c, int a)
 
     c->since = clock_ns();
     c->state = COMMIT_FLUSHING;
-    c->job.kind = a ? COMMIT_A : COMMIT_B;
+    c->job.a = a;
     c->covered = subs_cover(c->subs);
     for (size_t d = 0; c->hub->cfg.durable && d < c->hub->dev.n; d++) {
         c->flushes[d] = (struct task){ .kind = &kind, .part = c, .job = { .kind = CSD_FLUSH } };
@@ -190,20 +190,19 @@ static void job_fill(struct commits *c)
     const struct stream_step *asked = &c->updates->asked;
     struct commit_job        *j = &c->job;
     size_t                    n = c->subs->store->n_subs;
-    int                       a = j->kind == COMMIT_A;
 
     j->row = asked->row;
     j->redo = c->updates->redo;
     j->j.state = c->subs->state;
     j->n_rows = j->n_sums = 0;
-    if (a) {
+    if (j->a) {
         j->last = asked->skip || c->covered == n;
         j->j.state.next_step = asked->row.step + 1;
     } else {
         j->last = c->covered == c->updates->to_commit;
         j->row.step = j->j.state.next_step - 1;
     }
-    if (a && !asked->skip) {
+    if (j->a && !asked->skip) {
         j->j.state.applied++;
         j->j.state.optim = asked->optim;
         j->n_sums = n;
@@ -229,15 +228,13 @@ static void span(struct commits *c)
 
 static void settle(struct commits *c)
 {
-    int a = c->job.kind == COMMIT_A;
-
     if (!c->job.last)
         span(c);
     c->subs->state = c->job.j.state;
     subs_commit(c->subs);
-    if (a)
+    if (c->job.a)
         gradients_begin(c->gradients, c->updates->asked.skip);
-    (a ? updates_committed_a : updates_committed_b)(c->updates);
+    updates_committed(c->updates, c->job.a);
 }
 
 int commits_advance(struct commits *c, struct err *err)

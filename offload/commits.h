@@ -28,7 +28,7 @@
 
 /* A transaction. What it writes was flushed before. */
 struct commit_job {
-    enum { COMMIT_A, COMMIT_B } kind;
+    int                a;      // A, else B
     int                last;   // of its step: nothing of the step comes after it
     int                redo;   // of a step whose row is complete since before a crash
     struct runlog_step row;    // of the step

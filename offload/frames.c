@@ -110,18 +110,18 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
     const struct store       *st = &f->hub->dev.store;
     const struct store_sub   *u = &st->subs[i];
     const struct journal_sub *newest = &f->subs->sub[i].newest;
-    struct task              *t = &f->reads[i];
 
-    *t = (struct task){ .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
-                        .phase = f->pass == STREAM_EVAL ? PHASE_EVAL : PHASE_PARAM_READ };
-    t->job = (struct csd_job){
-        .kind = CSD_READ, .cls = CLASS_WIRE,
-        .buf = (char *)at->wire + store_wire_bytes(st, u->first),
-        .off = store_slot_off(st, u->class_, newest->slot) + store_state_bytes(st, u->n_pad),
-        .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
-        .tag = newest->wire_crc,
+    f->reads[i] = (struct task){
+        .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
+        .phase = f->pass == STREAM_EVAL ? PHASE_EVAL : PHASE_PARAM_READ,
+        .job = { .kind = CSD_READ, .cls = CLASS_WIRE,
+                 .buf = (char *)at->wire + store_wire_bytes(st, u->first),
+                 .off = store_slot_off(st, u->class_, newest->slot) +
+                        store_state_bytes(st, u->n_pad),
+                 .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
+                 .tag = newest->wire_crc },
     };
-    hub_submit(f->hub, u->device, t);
+    hub_submit(f->hub, u->device, &f->reads[i]);
 }
 
 /* Read on into a frame: its block's subgroups that are updated by now, whichever device is ahead.

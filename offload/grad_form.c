@@ -7,16 +7,18 @@
 
 #include <math.h>
 
-size_t grad_scratch(size_t n_blocks, const size_t *block_params, double compress)
+struct grad_work grad_work(size_t n_blocks, const size_t *block_params, double compress)
 {
-    size_t most = 0;
+    struct grad_work w = { 0 };
 
     for (size_t b = 0; b < n_blocks; b++) {
         size_t n = block_params[b], k = compress > 0 ? topk_count(n, compress) : 0;
 
-        most = size_max(most, size_max(reduce_scratch(n), k ? topk_scratch(n, k) : 0));
+        w.scratch = size_max(w.scratch, size_max(reduce_scratch(n), k ? topk_scratch(n, k) : 0));
+        w.pairs = size_max(w.pairs, k * sizeof(struct topk_pair));
+        w.all_pairs += k * sizeof(struct topk_pair);
     }
-    return round_up(most, 64);
+    return w;
 }
 
 double grad_norm(struct stream_norm *norm, size_t block, const float *grad, size_t n,

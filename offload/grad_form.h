@@ -6,8 +6,9 @@
 #include "kernels/topk.h"
 #include "offload/stream.h"
 
-/* Bytes of scratch for the largest of these blocks: a multiple of 64. */
-size_t grad_scratch(size_t n_blocks, const size_t *block_params, double compress);
+/* Bytes of scratch for the largest of some blocks, and of pairs: of the largest, of all. */
+struct grad_work { size_t scratch, pairs, all_pairs; };
+struct grad_work grad_work(size_t n_blocks, const size_t *block_params, double compress);
 
 /* Add sum of squares and flag of a block's grad[0..n) to *norm; what none of its magnitudes
  * exceeds. */

@@ -35,24 +35,10 @@ size_t gradients_residual_ram(const struct store *st)
     return bytes;
 }
 
-/* Of the pairs of the largest block. */
-static size_t pairs_bytes(const struct store *st)
-{
-    size_t most = 0;
-
-    for (size_t b = 0; st->compress > 0 && b < st->n_blocks; b++)
-        most = size_max(most, topk_count(st->block_params[b], st->compress));
-    return most * sizeof(struct topk_pair);
-}
-
-size_t gradients_work(const struct store *st)
-{
-    return pairs_bytes(st) + grad_scratch(st->n_blocks, st->block_params, st->compress);
-}
-
 void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
 {
     const struct run_config *cfg = &g->hub->cfg;
+    struct grad_work         work = grad_work(st->n_blocks, st->block_params, st->compress);
 
     g->bufs = arena_take(a, (cfg->grad_buffers + 2) * sizeof *g->bufs);
     g->residuals =
@@ -60,8 +46,8 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
     g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
     g->writes = arena_take(a, st->n_subs * sizeof *g->writes);
     g->feedback = st->error_feedback ? arena_take(a, st->n_subs * sizeof *g->feedback) : NULL;
-    g->pairs = arena_take(a, pairs_bytes(st));
-    g->scratch = arena_take(a, grad_scratch(st->n_blocks, st->block_params, st->compress));
+    g->pairs = arena_take(a, work.pairs);
+    g->scratch = arena_take(a, work.scratch);
 }
 
 void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
@@ -254,17 +240,13 @@ static void grad_done(void *part, struct task *t)
     part_written(g, t->job.user);
 }
 
-static void residual_written(void *part, struct task *t)
-{
-    part_written(part, t->job.user);
-}
-
-static void residual_read_done(void *part, struct task *t)
+static void residual_done(void *part, struct task *t)
 {
     struct gbuf *b = t->job.user;
 
-    (void)part;
-    if (--b->unread == 0)
+    if (t->job.kind == CSD_WRITE)
+        part_written(part, b);
+    else if (--b->unread == 0)
         b->asked = RESIDUAL_READY;
 }
 
@@ -272,22 +254,20 @@ static void residual_read_done(void *part, struct task *t)
  * which it is), and the next one is written into the other area. */
 static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum csd_kind kind)
 {
-    static const struct task_kind reading = { TASK_OF_SUBGROUP, residual_read_done, "residual",
-                                              "is" };
-    static const struct task_kind writing = { TASK_OF_SUBGROUP, residual_written, NULL, NULL };
+    static const struct task_kind reading = { TASK_OF_SUBGROUP, residual_done, "residual", "is" };
+    static const struct task_kind writing = { TASK_OF_SUBGROUP, residual_done, NULL, NULL };
     const struct store_sub *u = &g->hub->dev.store.subs[i];
-    struct task            *t = &g->feedback[i];
     int                     reads = kind == CSD_READ;
 
-    *t = (struct task){ .kind = reads ? &reading : &writing, .part = g, .sub = i, .step = b->step,
-                        .phase = reads && g->residuals ? PHASE_SETUP : PHASE_GRAD_WRITE };
-    t->job = (struct csd_job){
-        .kind = kind, .cls = CLASS_RESIDUAL, .buf = b->residual + u->first,
-        .off = store_residual_off(u, g->subs->state.applied + !reads),
-        .bytes = store_residual_bytes(u->n_pad), .payload = sizeof(float) * u->n,
-        .tag = g->subs->sub[i].residual_crc, .user = b,
+    g->feedback[i] = (struct task){
+        .kind = reads ? &reading : &writing, .part = g, .sub = i, .step = b->step,
+        .phase = reads && g->residuals ? PHASE_SETUP : PHASE_GRAD_WRITE,
+        .job = { .kind = kind, .cls = CLASS_RESIDUAL, .buf = b->residual + u->first,
+                 .off = store_residual_off(u, g->subs->state.applied + !reads),
+                 .bytes = store_residual_bytes(u->n_pad), .payload = sizeof(float) * u->n,
+                 .tag = g->subs->sub[i].residual_crc, .user = b },
     };
-    hub_submit(g->hub, u->device, t);
+    hub_submit(g->hub, u->device, &g->feedback[i]);
 }
 
 static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
@@ -296,17 +276,16 @@ static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
     const struct grad_part *p = &g->parts[i];
     const struct store_sub *at = &g->hub->dev.store.subs[i];
     struct sub             *u = &g->subs->sub[i];
-    struct task            *t = &g->writes[i];
 
     u->grad = p->sum;
     u->grad_most = b->most;
-    *t = (struct task){ .kind = &kind, .part = g, .sub = i, .step = b->step,
-                        .phase = PHASE_GRAD_WRITE };
-    t->job = (struct csd_job){ .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes,
-                               .off = at->grad_off, .bytes = p->n_bytes, .payload = p->payload,
-                               .user = b };
+    g->writes[i] = (struct task){
+        .kind = &kind, .part = g, .sub = i, .step = b->step, .phase = PHASE_GRAD_WRITE,
+        .job = { .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes, .off = at->grad_off,
+                 .bytes = p->n_bytes, .payload = p->payload, .user = b },
+    };
     b->unwritten++;
-    hub_submit(g->hub, at->device, t);
+    hub_submit(g->hub, at->device, &g->writes[i]);
     if (!g->feedback)
         return;
     u->residual_next = p->residual_crc;

@@ -64,7 +64,6 @@ struct gradients {
 
 void   gradients_tables(struct gradients *g, const struct store *st, struct arena *a);
 void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a); // the buffers
-size_t gradients_work(const struct store *st); // bytes of pairs and scratch among the tables
 /* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
 struct gradient_bytes { size_t grad, pack, residual; };
 struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end);

@@ -52,7 +52,7 @@ struct stream_step {
 
 /* The calls below, as a backend has them. One that only reads has none from grad to masters_end.
  * expect and release may be NULL where no use is made of them, masters_end where nothing is to be
- * done, push to popped where there are no activations on devices. */
+ * done, lend to popped where there are no activations on devices. */
 struct params_source;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
@@ -61,9 +61,8 @@ struct stream_ops {
     void (*release)(struct stream *s, size_t block);
     int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
-    int  (*push)(struct stream *s, void **act, struct err *err);
+    int  (*lend)(struct stream *s, int popping, void **act, struct err *err); // push and pop
     void (*pushed)(struct stream *s, size_t bytes, size_t left);
-    int  (*pop)(struct stream *s, void **act, struct err *err);
     void (*popped)(struct stream *s);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
     int  (*drain)(struct stream *s, struct err *err);
@@ -115,7 +114,7 @@ int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, s
  * read; popped: they are done with. A pass that pushed pops all, before stream_update. */
 static inline int stream_push(struct stream *s, void **act, struct err *err)
 {
-    return s->ops->push(s, act, err);
+    return s->ops->lend(s, 0, act, err);
 }
 
 static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
@@ -125,7 +124,7 @@ static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
 
 static inline int stream_pop(struct stream *s, void **act, struct err *err)
 {
-    return s->ops->pop(s, act, err);
+    return s->ops->lend(s, 1, act, err);
 }
 
 static inline void stream_popped(struct stream *s)

@@ -43,20 +43,18 @@ static struct stream_csd *of(struct stream *s)
 /* ---- the scheduler's thread */
 
 /* What the next forward waits for longest comes first: updates, then the reads of what is updated.
- * Backward's gradients follow, then activations, and a commit covers what was reaped by now. */
+ * Backward's gradients follow, then activations, and a commit covers what was reaped by now. Lock
+ * held. */
 static int advance(struct stream_csd *s, struct err *err)
 {
-    int progress, rc;
+    int progress = updates_advance(&s->updates), rc;
 
-    hub_enter(&s->hub);
-    progress = updates_advance(&s->updates);
     progress |= frames_advance(&s->frames);
     progress |= gradients_advance(&s->gradients);
     progress |= act_stack_advance(&s->acts);
     rc = commits_advance(&s->commits, err);
     if (progress || rc > 0)
         pthread_cond_broadcast(&s->hub.changed);
-    hub_leave(&s->hub, 0, NULL);
     return rc < 0 ? rc : progress | rc;
 }
 
@@ -68,9 +66,11 @@ static void *scheduler_main(void *stream)
     uint64_t           seen = 0;
 
     for (;;) {
-        int reaped = hub_reap(&s->hub, &err), moved = reaped < 0 ? reaped : advance(s, &err), stop;
+        int reaped = hub_reap(&s->hub, &err), moved = reaped, stop;
 
         hub_enter(&s->hub);
+        if (reaped >= 0)
+            moved = advance(s, &err);
         if (moved < 0)
             hub_fail(&s->hub, moved, &err);
         stop = s->stop || s->hub.failed;
@@ -157,19 +157,14 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     return hub_leave(&s->hub, 0, err);
 }
 
-static int csd_push(struct stream *s, void **entry, struct err *err)
+static int csd_lend(struct stream *s, int popping, void **entry, struct err *err)
 {
-    return act_stack_push(&of(s)->acts, entry, err);
+    return act_stack_lend(&of(s)->acts, popping, entry, err);
 }
 
 static void csd_pushed(struct stream *s, size_t bytes, size_t left)
 {
     act_stack_pushed(&of(s)->acts, bytes, left);
-}
-
-static int csd_pop(struct stream *s, void **entry, struct err *err)
-{
-    return act_stack_pop(&of(s)->acts, entry, err);
 }
 
 static void csd_popped(struct stream *s)
@@ -267,9 +262,8 @@ static const struct stream_ops csd_ops_ = {
     .release = csd_release,
     .grad = csd_grad,
     .send_grad = csd_send_grad,
-    .push = csd_push,
+    .lend = csd_lend,
     .pushed = csd_pushed,
-    .pop = csd_pop,
     .popped = csd_popped,
     .update = csd_update,
     .drain = csd_drain,
@@ -362,6 +356,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     struct store          st;
     uint64_t              wire[3]; // of a layer, the embeddings, the final norm
     struct gradient_bytes grad[3];
+    struct grad_work      work;
     int                   rc = store_init(&st, cfg, err);
 
     if (rc)
@@ -375,6 +370,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     parts_join(&s, cfg);
     s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks - 2;
     tables_lay(&s, &st, &s.tables);
+    work = grad_work(st.n_blocks, st.block_params, st.compress); // among the tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
         .layer_frame = wire[0],
@@ -382,14 +378,15 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .frames = cfg->frames * wire[0] + wire[1] + wire[2],
         .grads = cfg->grad_buffers * (grad[0].grad + grad[0].pack) + grad[1].grad + grad[1].pack +
                  grad[2].grad + grad[2].pack,
-        .compress = gradients_work(&st),
+        .compress = work.pairs + work.scratch,
         .residual_ram = gradients_residual_ram(&st),
         .residual_ends = grad[1].residual + grad[2].residual,
         .residual_layer = grad[0].residual,
         .record_buffer = act_stack_buffer(cfg),
         .spans = HUB_SPANS_BYTES,
-        .tables = s.tables.used - gradients_work(&st) + st.n_subs * sizeof(struct journal_sub) +
-                  st.n_subs * (sizeof(struct journal_grad) + sizeof(uint32_t)),
+        .tables = s.tables.used - work.pairs - work.scratch +
+                  st.n_subs * (sizeof(struct journal_sub) + sizeof(struct journal_grad) +
+                               sizeof(uint32_t)),
     };
     devices_memory(cfg, &st, out);
     store_release(&st);

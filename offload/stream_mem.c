@@ -86,18 +86,13 @@ static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
     };
 }
 
-/* Pairs of compressed runs: of the largest block, with error feedback of every block. */
-static size_t pairs_bytes(const struct run_config *cfg)
+/* Of the norm and of Top-K, whose pairs are kept of every block with error feedback. */
+static struct grad_work work_of(const struct run_config *cfg)
 {
-    size_t most = 0, all = 0;
+    struct grad_work w = grad_work(cfg->n_blocks, cfg->block_params, cfg->compress);
 
-    for (size_t b = 0; b < cfg->n_blocks && cfg->compress > 0.0; b++) {
-        size_t k = topk_count(cfg->block_params[b], cfg->compress);
-
-        most = size_max(most, k);
-        all += k;
-    }
-    return (cfg->error_feedback ? all : most) * sizeof(struct topk_pair);
+    w.pairs = cfg->error_feedback ? w.all_pairs : w.pairs;
+    return w;
 }
 
 /* The step. */
@@ -358,10 +353,11 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 {
-    size_t n = cfg->n_blocks;
+    size_t           n = cfg->n_blocks;
+    struct grad_work work = work_of(cfg);
 
     *out = (struct run_memory){
-        .compress = grad_scratch(n, cfg->block_params, cfg->compress) + pairs_bytes(cfg),
+        .compress = work.scratch + work.pairs,
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
         .tables = make_pieces(cfg, NULL) * sizeof(struct piece),
         .device_bytes = IMAGE_AREAS * image_bytes(cfg),
@@ -383,14 +379,15 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 static void lay(struct stream_mem *m, struct arena *a)
 {
     const struct run_config *cfg = &m->cfg;
+    struct grad_work         work = work_of(cfg);
     struct topk_pair        *pairs;
 
     m->blocks = arena_take(a, cfg->n_blocks * sizeof *m->blocks);
     m->states = arena_take(a, cfg->n_blocks * sizeof(float *));
     m->crc = arena_take(a, cfg->n_blocks * sizeof *m->crc);
     m->pieces = arena_take(a, m->n_pieces * sizeof *m->pieces);
-    m->scratch = arena_take(a, grad_scratch(cfg->n_blocks, cfg->block_params, cfg->compress));
-    pairs = arena_take(a, pairs_bytes(cfg));
+    m->scratch = arena_take(a, work.scratch);
+    pairs = arena_take(a, work.pairs);
     for (size_t b = 0; b < cfg->n_blocks; b++) {
         struct mem_bytes bytes = bytes_of(cfg, b);
         struct mem_block mb = { .params = cfg->block_params[b], .pairs = pairs };

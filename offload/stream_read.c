@@ -102,8 +102,7 @@ static void read_next(struct stream_read *r)
     struct frame *f = frame_of(r, block);
 
     if (f->holds != block) {
-        struct err why = { 0 };
-        int        rc;
+        int rc;
 
         if (f->claimed == pass) {
             pthread_cond_wait(&r->changed, &r->mutex);
@@ -111,14 +110,10 @@ static void read_next(struct stream_read *r)
         }
         f->holds = NO_BLOCK;
         pthread_mutex_unlock(&r->mutex);
-        rc = fill_frame(r, f, block, step, &why);
+        rc = fill_frame(r, f, block, step, &r->why); // which nobody reads before `failed` says so
         pthread_mutex_lock(&r->mutex);
-        if (rc) {
-            r->failed = rc;
-            r->why = why;
-        } else {
-            f->holds = block;
-        }
+        r->failed = rc;
+        f->holds = rc ? NO_BLOCK : block;
     }
     if (r->pass == pass && !r->failed) {
         f->claimed = pass;
@@ -165,18 +160,16 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
 {
     struct stream_read *r = of(s);
     struct frame       *f = frame_of(r, block);
-    int                 rc = 0;
+    int                 rc;
 
     assert(block < r->n_blocks);
     pthread_mutex_lock(&r->mutex);
     assert(r->pass > 0);
     while (!r->failed && (f->holds != block || f->claimed != r->pass))
         pthread_cond_wait(&r->changed, &r->mutex);
-    if (r->failed) {
-        rc = r->failed;
-        if (err)
-            *err = r->why;
-    }
+    rc = r->failed;
+    if (rc && err)
+        *err = r->why;
     pthread_mutex_unlock(&r->mutex);
     *wire = f->bytes;
     return rc;

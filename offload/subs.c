@@ -3,22 +3,16 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
-static size_t slots_total(const struct store *st)
+void subs_tables(struct subs *s, const struct store *st, struct arena *a)
 {
     size_t slots = 0;
 
     for (size_t c = 0; c < st->n_classes; c++)
         slots += st->classes[c].slots;
-    return slots;
-}
-
-void subs_tables(struct subs *s, const struct store *st, struct arena *a)
-{
     s->sub = arena_take(a, st->n_subs * sizeof *s->sub);
     s->free = arena_take(a, st->n_classes * sizeof *s->free);
-    s->slots = arena_take(a, slots_total(st) * sizeof *s->slots);
+    s->slots = arena_take(a, slots * sizeof *s->slots);
 }
 
 static struct class_free *free_of(const struct subs *s, size_t i)
@@ -33,34 +27,30 @@ static void slot_give(struct subs *s, size_t i, uint32_t slot)
     f->slots[f->n++] = slot;
 }
 
-/* Every slot that the journal does not name is free. */
+/* Every slot that the journal does not name is free. A list is a map of its slots before. */
 static int free_fill(struct subs *s, const char *dir, struct err *err)
 {
     const struct store *st = s->store;
-    unsigned char      *taken = calloc(slots_total(st), 1);
     uint32_t           *at = s->slots;
-    int                 rc = taken ? 0 : err_set(err, -ENOMEM, "out of memory for a map of slots");
 
     for (size_t c = 0; c < st->n_classes; at += st->classes[c++].slots)
         s->free[c].slots = at;
-    for (size_t i = 0; !rc && i < st->n_subs; i++) {
+    for (size_t i = 0; i < st->n_subs; i++) {
         uint32_t slot = s->sub[i].committed.slot;
 
-        if (slot >= st->classes[st->subs[i].class_].slots ||
-            taken[free_of(s, i)->slots - s->slots + slot]++)
-            rc = err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u "
-                         "of device %zu, which is another's or not there",
-                         dir, i, slot, st->subs[i].device);
+        if (slot >= st->classes[st->subs[i].class_].slots || free_of(s, i)->slots[slot]++)
+            return err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u "
+                           "of device %zu, which is another's or not there",
+                           dir, i, slot, st->subs[i].device);
     }
-    for (size_t c = 0; !rc && c < st->n_classes; c++) {
-        unsigned char *map = taken + (s->free[c].slots - s->slots);
+    for (size_t c = 0; c < st->n_classes; c++) {
+        struct class_free *f = &s->free[c];
 
         for (uint32_t slot = 0; slot < st->classes[c].slots; slot++)
-            if (!map[slot])
-                s->free[c].slots[s->free[c].n++] = slot;
+            if (!f->slots[slot])
+                f->slots[f->n++] = slot;
     }
-    free(taken);
-    return rc;
+    return 0;
 }
 
 int subs_open(struct subs *s, const struct store *st, const struct journal *j, const char *dir,

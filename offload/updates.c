@@ -125,13 +125,11 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
     uint32_t                      slot = subs_begin(u->subs, i);
 
     at->version = version;
-    at->task = (struct task){ .kind = &kind, .part = u, .sub = i, .step = step,
-                              .phase = u->redo || sub->again ? PHASE_REDO : PHASE_UPDATE };
-    sub->again = 0;
-    at->task.job = (struct csd_job){
-        .kind = CSD_UPDATE,
-        .tag = slot,
-        .update = {
+    at->task = (struct task){
+        .kind = &kind, .part = u, .sub = i, .step = step,
+        .phase = u->redo || sub->again ? PHASE_REDO : PHASE_UPDATE,
+        .job = { .kind = CSD_UPDATE, .tag = slot },
+        .job.update = {
             .src_off = store_slot_off(st, g->class_, sub->committed.slot),
             .dst_off = store_slot_off(st, g->class_, slot),
             .grad_off = g->grad_off, .n = g->n, .n_pad = g->n_pad,
@@ -142,6 +140,7 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .calm = reach_calm(&sub->reach, numbers, most_decay(at), sub->grad_most),
         },
     };
+    sub->again = 0;
     u->queues[g->device].out++;
     hub_submit(u->hub, g->device, &at->task);
 }
@@ -233,22 +232,11 @@ void updates_ask(struct updates *u, const struct stream_step *step)
     queues_rewind(u);
 }
 
-void updates_committed_a(struct updates *u)
+void updates_committed(struct updates *u, int a)
 {
-    if (u->asked.skip) {
-        u->ask = ASK_NONE;
-        return;
-    }
+    if (a)
+        queues_rewind(u);
     count(u);
-    queues_rewind(u);
     u->ask = u->to_commit > 0 ? ASK_RUNNING : ASK_NONE;
-}
-
-void updates_committed_b(struct updates *u)
-{
-    count(u);
-    if (u->to_commit == 0) {
-        u->ask = ASK_NONE;
-        u->redo = 0;
-    }
+    u->redo = u->redo && u->to_commit > 0;
 }

@@ -2,10 +2,10 @@
  *
  *     the step   is
  *     NONE       no update is asked for                                     updates_ask
- *     WAITING    for commit A, which comes when all gradients are on the    updates_committed_a
+ *     WAITING    for commit A, which comes when all gradients are on the    updates_committed
  *                devices; updates are made meanwhile, for the fate of the
  *                step is known, only not durable
- *     RUNNING    until its last commit B                                    updates_committed_b
+ *     RUNNING    until its last commit B                                    updates_committed
  *
  * `applied` counts the updates that updates_ask was asked for, and is the version that a pass reads
  * of everything. A subgroup's newest version is
@@ -68,8 +68,7 @@ void updates_expect(struct updates *u, const struct optim_step *numbers);
 void updates_ask(struct updates *u, const struct stream_step *step);
 /* Every update that can be made is submitted; whether there was any. */
 int  updates_advance(struct updates *u);
-/* A commit is durable, subs_commit was called. */
-void updates_committed_a(struct updates *u);
-void updates_committed_b(struct updates *u);
+/* A commit, A or B, is durable, subs_commit was called. */
+void updates_committed(struct updates *u, int a);
 
 #endif

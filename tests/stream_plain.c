@@ -130,11 +130,17 @@ static void *record_place(size_t bytes)
     return p;
 }
 
-static int plain_push(struct stream *s, void **record, struct err *err)
+static int plain_lend(struct stream *s, int popping, void **record, struct err *err)
 {
     struct stream_plain *p = plain(s);
 
     (void)err;
+    if (popping) {
+        assert(p->depth > 0);
+        assert(p->left == 0);
+        *record = p->stack[p->depth - 1];
+        return 0;
+    }
     assert(p->o.record_bytes && !p->record && p->depth < MAX_RECORDS && p->pass == STREAM_TRAIN);
     *record = p->record = record_place(p->o.record_bytes);
     memset(p->record, 0xff, p->o.record_bytes); // NaN
@@ -152,15 +158,6 @@ static void plain_pushed(struct stream *s, size_t bytes, size_t left)
     memcpy(p->stack[p->depth++], p->record, bytes);
     free(p->record);
     p->record = NULL;
-}
-
-static int plain_pop(struct stream *s, void **record, struct err *err)
-{
-    (void)err;
-    assert(plain(s)->depth > 0);
-    assert(plain(s)->left == 0);
-    *record = plain(s)->stack[plain(s)->depth - 1];
-    return 0;
 }
 
 static void plain_popped(struct stream *s)
@@ -225,9 +222,8 @@ static const struct stream_ops plain_ops = {
     .release = plain_release,
     .grad = plain_grad,
     .send_grad = plain_send_grad,
-    .push = plain_push,
+    .lend = plain_lend,
     .pushed = plain_pushed,
-    .pop = plain_pop,
     .popped = plain_popped,
     .update = plain_update,
     .drain = plain_drain,
