@@ -1,8 +1,7 @@
-/* budget.c: the arithmetic of the memory plan. Parts that have one size are summed first; what is
- * left buys, in order of what it gains: a second gradient buffer (writing beside computing), a
- * third frame (reading beside computing), a third buffer for offloaded activations, the residual of
- * error feedback (of 8 bytes a parameter over the host link 4 are left), kept activations (no
- * recomputing or offloading), and at last more frames (a cache of wire parameters).
+/* budget.c: the arithmetic of the memory plan. What there is no choice about is summed first; what
+ * is left buys more, in the order of what it gains: writing beside computing, reading beside
+ * computing, less error feedback over the host link, no recomputing or offloading, and at last a
+ * cache of wire parameters.
  *
  * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas
  * stand beside it, outside the limit, but for a limit that is taken from the machine, which has to

@@ -66,20 +66,6 @@ static void *committer_main(void *commits)
     return NULL;
 }
 
-static int committer_open(struct commits *c, struct err *err)
-{
-    int rc;
-
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->changed, NULL);
-    rc = -pthread_create(&c->thread, NULL, committer_main, c);
-    c->started = rc == 0;
-    if (rc)
-        return err_set(err, rc, "start the committer's thread: %s", strerror(-rc));
-    pthread_setname_np(c->thread, "committer");
-    return 0;
-}
-
 /* Give the job to the committer, or end it where it has none. */
 static void job_pass(struct commits *c, int whose)
 {
@@ -121,7 +107,16 @@ int commits_open(struct commits *c, struct err *err)
 
     if (!rc)
         rc = subs_open(c->subs, st, j, c->hub->cfg.dir, err);
-    return rc ? rc : committer_open(c, err);
+    if (rc)
+        return rc;
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    rc = -pthread_create(&c->thread, NULL, committer_main, c);
+    if (rc)
+        return err_set(err, rc, "start the committer's thread: %s", strerror(-rc));
+    pthread_setname_np(c->thread, "committer");
+    c->started = 1;
+    return 0;
 }
 
 void commits_close(struct commits *c)
@@ -144,7 +139,7 @@ static int due_a(const struct commits *c)
     const struct updates *u = c->updates;
 
     return u->ask == ASK_WAITING && u->to_commit == 0 && c->subs->dropping == 0 &&
-           gradients_written(c->gradients);
+           c->gradients->written == c->gradients->sent;
 }
 
 static int due_b(const struct commits *c)

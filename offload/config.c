@@ -33,3 +33,18 @@ int run_kept(const struct run_config *cfg, uint64_t next_step, const struct para
                    (unsigned long long)next_step, kept->n,
                    run_name(cfg, kept->block, kept->first, name), cfg->dir);
 }
+
+void param_set_join(struct param_set *all, const struct param_set *part)
+{
+    if (part->n && (!all->n || part->block < all->block ||
+                    (part->block == all->block && part->first < all->first))) {
+        all->block = part->block;
+        all->first = part->first;
+    }
+    all->n += part->n;
+}
+
+void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part)
+{
+    param_set_join(all, &(struct param_set){ part.n, block, from + part.first });
+}

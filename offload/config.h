@@ -6,6 +6,7 @@
 #include "csd/csd.h"
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
+#include "kernels/reach.h"
 #include "offload/stream.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
@@ -83,6 +84,11 @@ struct run_memory {
     uint64_t record_buffer; // one, beside the others too
 };
 
+/* Parameters that something is said of: how many, and the first, parameter `first` of `block`. */
+struct param_set { size_t n, block, first; };
+/* Add those of a part that begins at parameter `from` of block. */
+void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part);
+void param_set_join(struct param_set *all, const struct param_set *part);
 /* The name of a parameter (cfg->name), and the sentence that ends a training whose update left
  * elements as they were (stream.h), of the step before next_step: -EDOM. */
 enum { RUN_NAME = 160 };

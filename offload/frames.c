@@ -76,8 +76,7 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
     assert(f->next_acquire < f->n_uses &&
            order_block(f->next_acquire, f->hub->cfg.n_blocks) == block);
     if (f->pass == STREAM_TRAIN)
-        phase = subs_behind(f->subs, block, f->version) > 0 ? PHASE_OPTIMIZER_WAIT
-                                                             : PHASE_PARAM_READ;
+        phase = subs_all(f->subs, block, f->version, 0) ? PHASE_PARAM_READ : PHASE_OPTIMIZER_WAIT;
     while ((f->next_read <= f->next_acquire || at->unread > 0) && hub_wait(f->hub, &since))
         ;
     held_back = reads_enough(f);

@@ -26,15 +26,6 @@ struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size
     return b;
 }
 
-size_t gradients_residual_ram(const struct store *st)
-{
-    size_t bytes = 0;
-
-    for (size_t b = 0; st->error_feedback && b < st->n_blocks; b++)
-        bytes += store_residual_bytes(store_pad(st->block_params[b]));
-    return bytes;
-}
-
 void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
 {
     const struct run_config *cfg = &g->hub->cfg;
@@ -82,14 +73,12 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
 {
     struct residual *r = g->residuals ? &g->residuals[b->block] : NULL;
 
-    if (!g->feedback)
-        return 0;
-    if (r) {
+    if (r)
         b->residual = r->values;
-        if (r->held != HELD_NONE)
-            return 0;
+    if (!g->feedback || (r && r->held != HELD_NONE))
+        return 0;
+    if (r)
         r->held = HELD_COMMITTED;
-    }
     b->asked = RESIDUAL_ASKED;
     return 1;
 }
@@ -119,17 +108,6 @@ int gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, 
         floats_zero(b->grad + n, store_pad(n) - n);
     *grad = b->grad;
     return hub_leave(g->hub, asked, err);
-}
-
-static int residual_wait(struct gradients *g, const struct gbuf *b, struct err *err)
-{
-    uint64_t since = 0;
-
-    hub_enter(g->hub);
-    while (b->asked != RESIDUAL_READY && hub_wait(g->hub, &since))
-        ;
-    hub_waited(g->hub, since, PHASE_GRAD_WRITE, (int)b->block);
-    return hub_leave(g->hub, 0, err);
 }
 
 /* A block's parts as they stand in its gradient. */
@@ -195,14 +173,17 @@ static int form_pairs(struct gradients *g, struct gbuf *b)
 int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
-    uint64_t     start = clock_ns();
+    uint64_t     start = clock_ns(), since = 0;
     size_t       n = g->hub->dev.store.block_params[block];
     int          overflow = 0, rc;
 
     assert(b->state == GBUF_LENT && b->block == block);
     b->most = grad_norm(norm, block, b->grad, n, g->scratch);
-    rc = g->feedback ? residual_wait(g, b, err) : 0;
-    if (rc)
+    hub_enter(g->hub);
+    while (b->asked != RESIDUAL_READY && hub_wait(g->hub, &since))
+        ;
+    hub_waited(g->hub, since, PHASE_GRAD_WRITE, (int)b->block);
+    if ((rc = hub_leave(g->hub, 0, err)))
         return rc;
     if (!norm->nonfinite && g->hub->cfg.compress > 0)
         overflow = form_pairs(g, b);
@@ -302,7 +283,8 @@ int gradients_advance(struct gradients *g)
         struct gbuf *b = &g->bufs[i];
         size_t       first = st->block_sub[b->block], end = st->block_sub[b->block + 1];
         int          asks = b->asked == RESIDUAL_ASKED;
-        int          writes = b->state == GBUF_QUEUED && subs_committed(g->subs, b->block);
+        int          writes = b->state == GBUF_QUEUED &&
+                              subs_all(g->subs, b->block, g->subs->state.applied, 1);
 
         if (asks) {
             b->asked = RESIDUAL_READING;
@@ -317,11 +299,6 @@ int gradients_advance(struct gradients *g)
         progress |= asks || writes;
     }
     return progress;
-}
-
-int gradients_written(const struct gradients *g)
-{
-    return g->written == g->sent;
 }
 
 void gradients_end(struct gradients *g, int skip)

@@ -67,14 +67,12 @@ void   gradients_lay(struct gradients *g, const struct store *st, struct arena *
 /* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
 struct gradient_bytes { size_t grad, pack, residual; };
 struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end);
-size_t gradients_residual_ram(const struct store *st); // all of them
 
 /* The model's; both may wait, and take the lock. As stream_grad and stream_send_grad. */
 int  gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err);
 int  gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err);
 /* Whatever can be read or written is asked for; whether there was anything. */
 int  gradients_advance(struct gradients *g);
-int  gradients_written(const struct gradients *g); // all that were sent
 void gradients_end(struct gradients *g, int skip);
 void gradients_begin(struct gradients *g, int skip);
 

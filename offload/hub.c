@@ -6,22 +6,6 @@
 
 #include <errno.h>
 
-int hub_open(struct hub *h, struct err *err)
-{
-    pthread_mutex_init(&h->mutex, NULL);
-    pthread_cond_init(&h->changed, NULL);
-    h->meter = meter_new(HUB_SPANS, h->cfg.n_devices);
-    return h->meter ? 0 : err_set(err, -ENOMEM, "out of memory for measurements");
-}
-
-void hub_close(struct hub *h)
-{
-    devices_close(&h->dev);
-    meter_free(h->meter);
-    pthread_mutex_destroy(&h->mutex);
-    pthread_cond_destroy(&h->changed);
-}
-
 void hub_enter(struct hub *h)
 {
     pthread_mutex_lock(&h->mutex);

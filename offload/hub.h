@@ -46,9 +46,6 @@ struct hub {
 /* Spans of a step that are kept one by one. */
 enum { HUB_SPANS = 16384, HUB_SPANS_BYTES = 2 * HUB_SPANS * sizeof(struct runlog_span) };
 
-int  hub_open(struct hub *h, struct err *err); // cfg is set; no devices yet
-void hub_close(struct hub *h); // waits for tasks that are out
-
 void hub_enter(struct hub *h); // takes the lock
 /* Gives it back; ring: the scheduler's thread looks at once. 0, or the first error of all. */
 int  hub_leave(struct hub *h, int ring, struct err *err);

@@ -5,8 +5,7 @@
 #include "offload/image.h"
 #include "offload/master_reader.h"
 #include "offload/slots.h"
-#include "offload/stream_csd.h"
-#include "offload/stream_mem.h"
+#include "offload/streams.h"
 
 /* ---- creation on devices */
 

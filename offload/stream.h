@@ -12,8 +12,9 @@
 #define OFFLOAD_STREAM_H
 
 #include "kernels/optim.h"
-#include "kernels/reach.h"
 #include "offload/meter.h"
+
+#include <errno.h>
 
 struct stream_ops;
 struct stream { // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
@@ -35,12 +36,6 @@ static inline void stream_norm_flag(struct stream_norm *norm, size_t block)
         norm->block = block;
     norm->nonfinite = 1;
 }
-
-/* Parameters that something is said of: how many, and the first, parameter `first` of `block`. */
-struct param_set { size_t n, block, first; };
-/* Add those of a part that begins at parameter `from` of block. */
-void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part);
-void param_set_join(struct param_set *all, const struct param_set *part);
 
 /* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step
  * is the step, row.seconds its time so far: stream_update adds what it takes itself. */
@@ -71,9 +66,20 @@ struct stream_ops {
     void (*close)(struct stream *s);
 };
 
+static inline int stream_only_reads(struct err *err)
+{
+    return err_set(err, -ENOTSUP,
+                   "this stream only reads: it can evaluate and generate, not train");
+}
+
 /* Announce the next pass, of step `step`: reads of its first blocks start as their updates end.
  * Does not wait. A stream that only reads refuses to train: -ENOTSUP. */
-int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
+static inline int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step,
+                               struct err *err)
+{
+    return pass == STREAM_TRAIN && !s->ops->update ? stream_only_reads(err)
+                                                   : s->ops->begin(s, pass, step, err);
+}
 
 /* In a training pass, before its first gradient: the numbers that stream_update will give if
  * nothing is clipped or skipped. Updates may begin with them; where stream_update gives others,
@@ -100,11 +106,19 @@ static inline void stream_release(struct stream *s, size_t block)
 /* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first
  * asked for in a step; its values are undefined then, and whoever asked writes all of them. May
  * wait for a buffer to become free. */
-int stream_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
+static inline int stream_grad(struct stream *s, size_t block, float **grad, int *fresh,
+                              struct err *err)
+{
+    return s->ops->grad ? s->ops->grad(s, block, grad, fresh, err) : stream_only_reads(err);
+}
 
 /* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
  * writing it to its devices. */
-int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
+static inline int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm,
+                                   struct err *err)
+{
+    return s->ops->send_grad ? s->ops->send_grad(s, block, norm, err) : stream_only_reads(err);
+}
 
 /* A stack on the devices, for the activations that a training pass's forward leaves to its
  * backward: where the run's configuration has acts, else not to be called. push lends the place of
@@ -137,7 +151,10 @@ static inline void stream_popped(struct stream *s)
  * become too large or NaN (kernels/reach.h), its step is committed nevertheless, and then one of
  * the calls after it says so and fails, -EDOM: the next stream_update or stream_drain at the
  * latest. */
-int stream_update(struct stream *s, const struct stream_step *step, struct err *err);
+static inline int stream_update(struct stream *s, const struct stream_step *step, struct err *err)
+{
+    return s->ops->update ? s->ops->update(s, step, err) : stream_only_reads(err);
+}
 
 /* Wait until everything asked for is done and committed. */
 static inline int stream_drain(struct stream *s, struct err *err)

@@ -6,7 +6,7 @@
  * Each turn the scheduler reaps what is done, then submits whatever has become possible, and
  * otherwise sleeps on the bell of the devices. What is possible is said by the parts; what goes
  * first is said here: a drive serves in turn what it is asked for. */
-#include "offload/stream_csd.h"
+#include "offload/streams.h"
 
 #include "data/base/clock.h"
 #include "offload/act_stack.h"
@@ -250,8 +250,11 @@ static void csd_close(struct stream *stream)
     master_reader_close(&s->masters);
     scheduler_stop(s);
     commits_close(&s->commits);
-    hub_close(&s->hub); // waits for tasks that are out, which are in the tables of the parts
+    devices_close(&s->hub.dev); // waits for tasks that are out: they are in the parts' tables
     arena_free(&s->tables);
+    meter_free(s->hub.meter);
+    pthread_mutex_destroy(&s->hub.mutex);
+    pthread_cond_destroy(&s->hub.changed);
     free(s);
 }
 
@@ -330,9 +333,11 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
     parts_join(s, cfg);
-    rc = hub_open(&s->hub, err);
-    if (!rc)
-        rc = tables_open(s, err);
+    pthread_mutex_init(&s->hub.mutex, NULL);
+    pthread_cond_init(&s->hub.changed, NULL);
+    s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices);
+    rc = s->hub.meter ? tables_open(s, err)
+                      : err_set(err, -ENOMEM, "out of memory for measurements");
     if (!rc)
         rc = devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
     if (!rc)
@@ -379,7 +384,6 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .grads = cfg->grad_buffers * (grad[0].grad + grad[0].pack) + grad[1].grad + grad[1].pack +
                  grad[2].grad + grad[2].pack,
         .compress = work.pairs + work.scratch,
-        .residual_ram = gradients_residual_ram(&st),
         .residual_ends = grad[1].residual + grad[2].residual,
         .residual_layer = grad[0].residual,
         .record_buffer = act_stack_buffer(cfg),
@@ -388,6 +392,8 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
                   st.n_subs * (sizeof(struct journal_sub) + sizeof(struct journal_grad) +
                                sizeof(uint32_t)),
     };
+    for (size_t b = 0; st.error_feedback && b < st.n_blocks; b++)
+        out->residual_ram += store_residual_bytes(store_pad(st.block_params[b]));
     devices_memory(cfg, &st, out);
     store_release(&st);
     return 0;

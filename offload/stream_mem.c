@@ -9,7 +9,7 @@
  * but not flushed; images are, and the rows that name them. A residual changes with the update, so
  * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual
  * together, its pairs beside it. */
-#include "offload/stream_mem.h"
+#include "offload/streams.h"
 
 #include "data/base/arena.h"
 #include "data/base/clock.h"
@@ -96,14 +96,6 @@ static struct grad_work work_of(const struct run_config *cfg)
 }
 
 /* The step. */
-
-static int mem_drain(struct stream *s, struct err *err);
-
-static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
-{
-    (void)pass, (void)step;
-    return of(s)->kept.n ? mem_drain(s, err) : 0;
-}
 
 static int mem_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
@@ -209,30 +201,24 @@ static int sync_rows(struct stream_mem *m, enum runlog_sync how, struct err *err
     return m->cfg.durable ? runlog_sync(m->cfg.log, how, err) : 0;
 }
 
-static int step_rows(struct stream_mem *m, const struct runlog_step *row, struct err *err)
-{
-    double seconds = row->seconds + (double)(clock_ns() - m->update_ns) * 1e-9;
-    int    rc = runlog_step(m->cfg.log, row, err);
-
-    if (!rc)
-        rc = runlog_step_done(m->cfg.log, row->step, seconds, rss_peak(), err);
-    if (!rc)
-        rc = meter_flush(m->stream.meter, row->step, m->cfg.log, err);
-    return rc;
-}
-
 /* One transaction: a step's row, if there is one, and the rows of the image that was just written,
  * if there is one. */
 static int commit_rows(struct stream_mem *m, const struct runlog_step *row,
                        const struct image_state *image, struct err *err)
 {
-    int rc = runlog_begin(m->cfg.log, err);
+    struct runlog *log = m->cfg.log;
+    double seconds = row ? row->seconds + (double)(clock_ns() - m->update_ns) * 1e-9 : 0;
+    int    rc = runlog_begin(log, err);
 
     if (!rc && row)
-        rc = step_rows(m, row, err);
+        rc = runlog_step(log, row, err);
+    if (!rc && row)
+        rc = runlog_step_done(log, row->step, seconds, rss_peak(), err);
+    if (!rc && row)
+        rc = meter_flush(m->stream.meter, row->step, log, err);
     if (!rc && image)
         rc = image_commit(&m->cfg, image, m->crc, err);
-    return runlog_end(m->cfg.log, rc, err);
+    return runlog_end(log, rc, err);
 }
 
 static int commit_image(struct stream_mem *m, const struct runlog_step *row, struct err *err)
@@ -280,6 +266,12 @@ static int mem_drain(struct stream *s, struct err *err)
     int                rc = m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
 
     return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
+}
+
+static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    (void)pass, (void)step;
+    return of(s)->kept.n ? mem_drain(s, err) : 0;
 }
 
 static int mem_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)

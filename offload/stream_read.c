@@ -9,7 +9,7 @@
  * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the
  * reader while it is `filling`, to the caller while it is claimed and ready. After an error the
  * reader ends, and acquire gives its sentence. */
-#include "offload/stream_read.h"
+#include "offload/streams.h"
 
 #include "data/base/arena.h"
 #include "data/base/clock.h"

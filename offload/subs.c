@@ -74,20 +74,11 @@ int subs_open(struct subs *s, const struct store *st, const struct journal *j, c
     return free_fill(s, dir, err);
 }
 
-size_t subs_behind(const struct subs *s, size_t block, uint64_t version)
-{
-    size_t n = 0;
-
-    for (size_t i = s->store->block_sub[block]; i < s->store->block_sub[block + 1]; i++)
-        n += s->sub[i].newest.version < version;
-    return n;
-}
-
-int subs_committed(const struct subs *s, size_t block)
+int subs_all(const struct subs *s, size_t block, uint64_t version, int committed)
 {
     size_t i = s->store->block_sub[block], end = s->store->block_sub[block + 1];
 
-    while (i < end && s->sub[i].committed.version == s->state.applied)
+    while (i < end && (committed ? s->sub[i].committed : s->sub[i].newest).version >= version)
         i++;
     return i == end;
 }

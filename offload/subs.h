@@ -51,8 +51,8 @@ void subs_tables(struct subs *s, const struct store *st, struct arena *a);
 int  subs_open(struct subs *s, const struct store *st, const struct journal *j, const char *dir,
                struct err *err);
 
-size_t subs_behind(const struct subs *s, size_t block, uint64_t version); // how many, in newest
-int    subs_committed(const struct subs *s, size_t block); // all of them at state.applied
+/* Whether all of a block are at this version, their newest or what is committed. */
+int subs_all(const struct subs *s, size_t block, uint64_t version, int committed);
 
 int      subs_slot_free(const struct subs *s, size_t i);
 uint32_t subs_begin(struct subs *s, size_t i); // the slot that the update writes

@@ -6,31 +6,32 @@
 
 /* ---- set-up */
 
-/* Collects weight-decay pieces; counts only while `segments` is NULL. */
-struct decay_collect { struct csd_segment *segments; size_t n; };
+/* Collects the segments of one subgroup after the other; counts only where `of` is NULL. */
+struct decay_collect { struct update *of; struct csd_segment *next; size_t n; };
 static void decay_emit(void *ctx, size_t offset, size_t count, float weight_decay)
 {
     struct decay_collect *c = ctx;
 
-    if (c->segments)
-        c->segments[c->n] =
-            (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
     c->n++;
+    if (!c->of)
+        return;
+    *c->next++ = (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
+    c->of->n_segments++;
+    c->of->most_decay = fmax(c->of->most_decay, (double)weight_decay);
 }
 
-/* Each subgroup's segments, one after the other; how many there are. */
+/* Each subgroup's segments; how many there are of all. */
 static size_t segments_fill(struct updates *u, const struct store *st, struct csd_segment *segments)
 {
     const struct run_config *cfg = &u->hub->cfg;
-    struct decay_collect     c = { .segments = segments };
+    struct decay_collect     c = { .next = segments };
 
     for (size_t i = 0; i < st->n_subs; i++) {
-        size_t from = c.n;
-
+        c.of = segments ? &u->of[i] : NULL;
+        if (segments)
+            *c.of = (struct update){ .segments = c.next };
         cfg->decay(cfg->decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit,
                    &c);
-        if (segments)
-            u->of[i] = (struct update){ .segments = segments + from, .n_segments = c.n - from };
     }
     return c.n;
 }
@@ -85,15 +86,6 @@ void updates_open(struct updates *u)
 
 /* ---- submitting */
 
-static double most_decay(const struct update *at)
-{
-    double most = 0;
-
-    for (size_t i = 0; i < at->n_segments; i++)
-        most = fmax(most, (double)at->segments[i].weight_decay);
-    return most;
-}
-
 static void update_done(void *part, struct task *t)
 {
     struct updates          *u = part;
@@ -137,7 +129,7 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .pairs = sub->grad.pairs, .src_crc = sub->committed.states_crc,
             .grad_crc = sub->grad.crc, .step = *numbers,
             .segments = at->segments, .n_segments = at->n_segments,
-            .calm = reach_calm(&sub->reach, numbers, most_decay(at), sub->grad_most),
+            .calm = reach_calm(&sub->reach, numbers, at->most_decay, sub->grad_most),
         },
     };
     sub->again = 0;
@@ -209,21 +201,15 @@ void updates_expect(struct updates *u, const struct optim_step *numbers)
     u->expecting = u->hub->cfg.speculate && !u->clipped;
 }
 
-/* Does what was speculated on stand? */
-static void judge(struct updates *u, const struct stream_step *step)
+void updates_ask(struct updates *u, const struct stream_step *step)
 {
     int as_expected = memcmp(&u->expected, &step->optim, sizeof u->expected) == 0;
 
     u->expecting = 0;
     for (size_t i = 0; (step->skip || !as_expected) && i < u->subs->store->n_subs; i++)
-        subs_drop(u->subs, i, !step->skip);
+        subs_drop(u->subs, i, !step->skip); // what was speculated on does not stand
     if (!step->skip)
         u->clipped = !as_expected;
-}
-
-void updates_ask(struct updates *u, const struct stream_step *step)
-{
-    judge(u, step);
     u->asked = *step;
     u->ask = ASK_WAITING;
     u->applied += !step->skip;

@@ -32,6 +32,7 @@ struct update {
     uint64_t                  version; // the new one
     const struct csd_segment *segments;
     size_t                    n_segments;
+    double                    most_decay; // of theirs
 };
 
 /* A device's subgroups, in order of blocks. */

@@ -15,7 +15,7 @@
 #include "kernels/topk.h"
 #include "offload/image.h"
 #include "offload/run.h"
-#include "offload/stream_mem.h"
+#include "offload/streams.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "offload/run.h"
-#include "offload/stream_read.h"
+#include "offload/streams.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 
 #include "model/sampling.h"
 #include "offload/meter.h"
-#include "offload/stream_read.h"
+#include "offload/streams.h"
 
 #include <errno.h>
 #include <stdio.h>

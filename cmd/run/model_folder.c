@@ -3,7 +3,7 @@
 
 #include "cmd/run/tokenise.h"
 #include "cmd/run/settings.h"
-#include "offload/stream_read.h"
+#include "offload/streams.h"
 
 #include <errno.h>
 #include <stdio.h>
