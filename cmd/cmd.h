@@ -1,8 +1,7 @@
 /* cmd.h: the commands. To add one: a file cmd/NAME.c that defines `const struct opt_command
  * NAME_command` (opt.h shows how), and a row here. Exit codes: 0 done, 1 failed, 2 misuse, 130
  * interrupted after a clean stop. */
-#ifndef CMD_CMD_H
-#define CMD_CMD_H
+#pragma once
 
 #include "cmd/opt/opt.h"
 
@@ -15,5 +14,3 @@
 COMMANDS(COMMAND_DECLARED)
 
 extern const struct opt_alias run_glue_aliases[]; // run_glue.c: finetune takes them
-
-#endif

@@ -1,7 +1,6 @@
 /* bell.h: how one thread waits for another: a counter with a condition. All devices of an owner
  * ring one bell, so that it can wait for whichever comes first. */
-#ifndef CSD_BELL_H
-#define CSD_BELL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ int bell_cond_wait(pthread_cond_t *c, pthread_mutex_t *mutex, uint64_t end_ns);
 
 /* now + wait_ns; UINT64_MAX where that is never. */
 uint64_t bell_end(uint64_t wait_ns);
-
-#endif

@@ -9,8 +9,7 @@
  * it and what it points into; complete, when the device rings the owner's bell; and with reap the
  * owner's again, with its results. One thread owns a device: it alone calls submit, reap and close.
  * How many threads a device has of its own is its business. */
-#ifndef CSD_CSD_H
-#define CSD_CSD_H
+#pragma once
 
 #include "csd/bell.h"
 #include "csd/disk.h"
@@ -141,5 +140,3 @@ size_t csd_params_max(const struct csd_ops *ops, const struct csd_config *cfg, s
 
 /* Memory that requests given up point into: it stays for ever, and here it is known. */
 void csd_keep(void *memory);
-
-#endif

@@ -1,7 +1,6 @@
 /* csd_common.h: what backends share: the beginning and the failure of a job, and the disk that
  * most of them have beneath. For backends alone; what an owner sees is csd.h. */
-#ifndef CSD_CSD_COMMON_H
-#define CSD_CSD_COMMON_H
+#pragma once
 
 #include "csd/updater.h"
 
@@ -41,5 +40,3 @@ int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct 
                   struct err *err);
 void csd_disk_undo(const struct csd_config *cfg); // a later step failed: removes what was created
 int  csd_disk_is_fake(const struct csd_config *cfg); // nothing is stored: nothing to compare
-
-#endif

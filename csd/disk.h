@@ -2,8 +2,7 @@
  * (O_DIRECT, registered file and buffers), sync (pread/pwrite on a thread pool, the announced
  * fall-back), null (answers at once, stores nothing). One thread owns a disk: it alone submits and
  * reaps; disk wake is the one call that another thread may make. */
-#ifndef CSD_DISK_H
-#define CSD_DISK_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -78,5 +77,3 @@ void disk_wake(struct disk *d);
 void disk_close(struct disk *d);
 void disk_abandon(struct disk *d);
 uint64_t disk_moved(const struct disk *d);
-
-#endif

@@ -1,6 +1,5 @@
 /* disk_file.h: the file or block device under a disk: opened, created, measured, probed. */
-#ifndef CSD_DISK_FILE_H
-#define CSD_DISK_FILE_H
+#pragma once
 
 #include "csd/disk.h"
 
@@ -15,5 +14,3 @@ void disk_file_undo(const struct disk_config *cfg);
 /* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
  * folders. */
 int disk_probe(const char *path, struct err *err);
-
-#endif

@@ -7,8 +7,7 @@
  * together and a small one waits behind none of them.
  *
  * A backend whose pieces are moved by other threads calls cut and landed with `mutex` held. */
-#ifndef CSD_DISK_QUEUE_H
-#define CSD_DISK_QUEUE_H
+#pragma once
 
 #include "csd/disk.h"
 #include "data/base/list.h"
@@ -51,5 +50,3 @@ int  disk_queue_reap(struct disk *d, struct disk_req **done, int max, int64_t wa
 void disk_queue_wake(struct disk *d);
 
 void disk_count_moved(struct disk *d); // another sign of life; any thread
-
-#endif

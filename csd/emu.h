@@ -17,8 +17,7 @@
  * and unmapped by each job, that computes nothing before all is there: each stage ends before the
  * next begins. What is computed is computed a slice at a time: between two slices the worker serves
  * the disk. */
-#ifndef CSD_EMU_H
-#define CSD_EMU_H
+#pragma once
 
 #include "csd/csd_common.h"
 #include "csd/grad_wire.h"
@@ -109,5 +108,3 @@ void emu_update_io_over(struct emu *e, struct emu_io *io);
 int  emu_update_work(struct emu *e);
 /* The disk broke: all updates fail with rc. */
 void emu_updates_break(struct emu *e, int rc);
-
-#endif

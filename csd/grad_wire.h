@@ -2,8 +2,7 @@
  * bytes, then its pairs (uint32 index within the subgroup, fp32 value), sorted by index; the rest
  * up to a multiple of 4 KiB is zero. Header and rest are padding in the accounts. The checksum that
  * travels with the job covers header, pairs and rest. */
-#ifndef CSD_GRAD_WIRE_H
-#define CSD_GRAD_WIRE_H
+#pragma once
 
 #include "data/base/err.h"
 #include "kernels/topk.h"
@@ -24,5 +23,3 @@ struct grad_wire_reader { size_t n, pairs, seen; int64_t last; };
 void grad_wire_begin(struct grad_wire_reader *r, size_t n, size_t pairs);
 int  grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *bytes, size_t n_bytes,
                        struct err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* link.h: the links of a storage topology: what crosses them is metered, and where a bandwidth is
  * given, delayed. A link carries both directions independently (PCIe is full duplex); links form a
  * tree: a transfer occupies its link and all above it. */
-#ifndef CSD_LINK_H
-#define CSD_LINK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void link_free(struct link *l);
 /* Occupy l and its parents with a transfer that is ready to start at now_ns; returns the clock_ns
  * time at which it is over. NULL: now_ns. */
 uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns);
-
-#endif

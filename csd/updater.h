@@ -1,7 +1,6 @@
 /* updater.h: one subgroup in accelerator memory and the arithmetic on it, without any I/O; what a
  * device's engine does. */
-#ifndef CSD_UPDATER_H
-#define CSD_UPDATER_H
+#pragma once
 
 #include "csd/csd.h"
 
@@ -34,5 +33,3 @@ uint32_t update_sums_states(const struct update_area *a, const uint32_t part[UPD
  * reach grows; a pass goes from 0 on without gaps. */
 void update_area_pass(const struct update_area *a, struct csd_update *u, size_t first, size_t n,
                       struct update_sums *s);
-
-#endif

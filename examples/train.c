@@ -3,7 +3,6 @@
  * functions are. TEXT is any file of some ten thousand words, DIR a folder that does not exist. */
 #include "cmd/run/life.h"
 
-#include <stdio.h>
 #include <sys/stat.h>
 
 static void say_step(void *ctx, const struct training_step *s)

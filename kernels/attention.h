@@ -2,8 +2,7 @@
  * matrix ever exists (Dao et al. 2022). Sums are fp32; inputs and outputs of products are `dt`. The
  * tile sizes are fixed, the result depends on neither threads nor the batch a row stands in; in
  * bf16 it depends on whether the CPU has AVX512-BF16 or AMX (attention_form.h). */
-#ifndef KERNELS_ATTENTION_H
-#define KERNELS_ATTENTION_H
+#pragma once
 
 #include "kernels/dropout.h"
 #include "data/base/dtype.h"
@@ -47,5 +46,3 @@ const char *attention_describe(enum dtype dt);
 
 /* Bytes that any of the three needs, for up to `threads` threads. */
 size_t attention_scratch(size_t T, size_t C, size_t H, int threads);
-
-#endif

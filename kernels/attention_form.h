@@ -12,8 +12,7 @@
  * sums stay fp32. Other bits than attention_f32's, so a run's row names it (cmd/run/training.c).
  *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them,
  * at several times the rate; sums of pairs in another order. */
-#ifndef KERNELS_ATTENTION_FORM_H
-#define KERNELS_ATTENTION_FORM_H
+#pragma once
 
 #include "kernels/attention.h"
 #include "kernels/simd.h"
@@ -121,5 +120,3 @@ SIMD_INLINE void mm_blocks(void (*block)(float *c, size_t ldc, struct operand a,
 
 /* What attention_decode needs of scratch for each thread. */
 size_t attention_decode_bytes(size_t T, size_t head_size);
-
-#endif

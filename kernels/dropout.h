@@ -3,8 +3,7 @@
  * again drops the same, whatever the threads, tiles or memory. An element stays with probability 1
  * - p, p taken as round(p x 65536) / 65536, and is then divided by 1 - p. One call of Philox
  * 4x32-10 (kernels/rng.h's) decides 8 elements of a row, 16 bits each. */
-#ifndef KERNELS_DROPOUT_H
-#define KERNELS_DROPOUT_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -28,5 +27,3 @@ void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
 /* The factors of DROPOUT_SPAN rows from `row` on and as many columns from `column` on, a multiple
  * of it, transposed: factor (columns, rows). Not parallel: for use inside kernels. */
 void dropout_tile(float *factor, uint64_t row, size_t column, const struct dropout *d);
-
-#endif

@@ -1,7 +1,6 @@
 /* elementwise.h: the small passes between products: conversion, sums of rows, residuals,
  * embeddings. */
-#ifndef KERNELS_ELEMENTWISE_H
-#define KERNELS_ELEMENTWISE_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -33,5 +32,3 @@ void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype 
  * the threads (they share out the columns). */
 void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
                         size_t B, size_t T, size_t C);
-
-#endif

@@ -1,7 +1,6 @@
 /* gelu.h: GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
  * (Hendrycks and Gimpel 2016; GPT-2's gelu_new). Element-wise over n elements. */
-#ifndef KERNELS_GELU_H
-#define KERNELS_GELU_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -20,5 +19,3 @@ struct gelu_backward {
     void        *scratch; // colsum_scratch(n, C) bytes
 };
 void gelu_backward(const struct gelu_backward *g);
-
-#endif

@@ -1,7 +1,6 @@
 /* layernorm.h: layer normalisation over the last dimension, y = (x - mean) * rstd * w + b
  * (Ba, Kiros, Hinton 2016; variance over C, not C - 1, as PyTorch). Rows run in parallel. */
-#ifndef KERNELS_LAYERNORM_H
-#define KERNELS_LAYERNORM_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -28,5 +27,3 @@ void layernorm_apply(void *out, const struct layernorm *l);
  * dout (n, C). scratch: colsum_scratch(n, 2 * C) bytes. */
 void layernorm_backward(float *dx, float *dw, float *db, const float *dout,
                         const struct layernorm *l, void *scratch);
-
-#endif

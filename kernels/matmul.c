@@ -5,10 +5,8 @@
 #include "kernels/matmul_engine.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
 #include <omp.h>
-#include <stdlib.h>
 
 #include "kernels/simd.h"
 

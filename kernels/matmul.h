@@ -3,8 +3,7 @@
  * running allocates nothing and every engine may prepare each. Row-major, leading dimensions as
  * tight as the shape says. fp32 sums. One thread runs it at a time; inside, the OpenMP pool of the
  * process. */
-#ifndef KERNELS_MATMUL_H
-#define KERNELS_MATMUL_H
+#pragma once
 
 #include "data/base/dtype.h"
 #include "data/base/err.h"
@@ -61,5 +60,3 @@ const char *matmul_better_core(const char *chosen);
 int matmul_has(enum matmul_engine e); // 0: siTrain was built without it
 const char *matmul_engine_name(size_t e); // NULL behind the last
 int matmul_engine_parse(const char *word);            // -1 for another word
-
-#endif

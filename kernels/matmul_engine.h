@@ -1,7 +1,6 @@
 /* matmul_engine.h: what stands behind matmul.h: one table of functions for each library. Private to
  * matmul*.c and their test; kernels/matmul_skeleton.c is a template of an engine. */
-#ifndef KERNELS_MATMUL_ENGINE_H
-#define KERNELS_MATMUL_ENGINE_H
+#pragma once
 
 #include "kernels/matmul.h"
 
@@ -36,5 +35,3 @@ extern const struct matmul_ops matmul_skeleton; // offered by no option
 int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
                        const struct matmul_shape *shapes, size_t n_shapes, int threads,
                        struct err *err);
-
-#endif

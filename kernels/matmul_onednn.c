@@ -13,10 +13,6 @@
 
 #include "data/base/round.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <oneapi/dnnl/dnnl.h>
 
 enum { ALIGN = 64 };

@@ -9,7 +9,6 @@
 #include "kernels/simd.h"
 
 #include <cblas.h>
-#include <stdio.h>
 #include <strings.h>
 
 enum { PANEL = 2048 }; // rows and columns of a widened panel, at most: 16 MiB each

@@ -9,8 +9,6 @@
  * doubles. */
 #include "kernels/matmul_engine.h"
 
-#include <stdio.h>
-
 #include "data/base/round.h"
 
 /* Required. Prepares all products that will ever run, mm->shapes, which are valid, all different,

@@ -2,8 +2,7 @@
  * is read once for all rows; every element of the result is a chain of fused multiply-adds in one
  * order, so a row's bits depend neither on the rows beside it nor on the threads (a product
  * engine's do). */
-#ifndef KERNELS_MATVEC_H
-#define KERNELS_MATVEC_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -23,5 +22,3 @@ void matvec_forward(void *c, enum dtype c_dt, const struct matvec *p);
 void matvec_logits(float *c, const struct matvec *p);
 
 static inline size_t matvec_scratch(size_t m, size_t n, size_t k) { return m * (n + k); }
-
-#endif

@@ -4,8 +4,7 @@
  * same bits. The order of operations is stated above optim_update in optim.c and is part of the
  * contract: PyTorch's, with weight decay decoupled in adamw and added to the gradient elsewhere.
  * What would leave the numbers is kept back around it (kernels/reach.h). */
-#ifndef KERNELS_OPTIM_H
-#define KERNELS_OPTIM_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -36,5 +35,3 @@ int optim_parse(const char *name);
  * calling thread alone. */
 void optim_update(float *w, float *m, float *v, const float *g, size_t n, float wd,
                   const struct optim_step *s);
-
-#endif

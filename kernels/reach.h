@@ -7,8 +7,7 @@
  * instead: what is within known bounds can be moved one step by known numbers without a look where
  * the bounds after the step are far from OPTIM_BOUND (reach_calm). Where they are not known, or not
  * far, reach_update looks, and they are known again. */
-#ifndef KERNELS_REACH_H
-#define KERNELS_REACH_H
+#pragma once
 
 #include "kernels/optim.h"
 
@@ -38,5 +37,3 @@ struct reach_kept reach_update(float *w, float *m, float *v, const float *g, siz
 
 /* Values of x[0..n) that no update makes: NaN, or not smaller than OPTIM_BOUND. */
 struct reach_kept reach_beyond(const float *x, size_t n);
-
-#endif

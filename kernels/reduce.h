@@ -1,7 +1,6 @@
 /* reduce.h: sums over long vectors in one fixed order, whatever the threads: double partial sums of
  * REDUCE_BLOCK elements, each in a fixed lane order, added up in order of their blocks. */
-#ifndef KERNELS_REDUCE_H
-#define KERNELS_REDUCE_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -14,5 +13,3 @@ size_t reduce_scratch(size_t n);
 
 /* The index of the largest of x[0..n), n > 0; ties to the lower one. */
 size_t reduce_argmax(const float *x, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* rng.h: counter-based random numbers (Philox 4x32-10, Salmon et al., SC 2011): a number is a
  * function of (seed, stream, index) alone, so that any part can be made alone, in any order, by
  * anyone. */
-#ifndef KERNELS_RNG_H
-#define KERNELS_RNG_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -19,5 +18,3 @@ void rng_normal(float *out, size_t n, float std, uint64_t seed, uint64_t stream,
 /* Element i of a permutation of [0, n), chosen by (seed, stream): a Feistel network with cycle
  * walking. */
 uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n);
-
-#endif

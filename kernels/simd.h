@@ -5,8 +5,7 @@
  * Both clones must give the same bits: sums across elements therefore run in explicit lanes
  * (SIMD_LANES), never in an order that the vector width decides, and products are fused only where
  * fmaf says so. */
-#ifndef KERNELS_SIMD_H
-#define KERNELS_SIMD_H
+#pragma once
 
 /* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader
  * resolves. */
@@ -48,5 +47,3 @@ SIMD_INLINE float simd_sum(float lane[SIMD_LANES])
             lane[l] += lane[l + half];
     return lane[0];
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* softmax.h: losses: softmax with cross-entropy and its gradient, in one pass over each row; a
  * classifier's products and squared errors. */
-#ifndef KERNELS_SOFTMAX_H
-#define KERNELS_SOFTMAX_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -37,5 +36,3 @@ void score_backward(float *dx, float *dw, const float *dlogits, const struct sco
  * `predicted`. A row of label < 0 does not count: 0 and 0. */
 void score_squares(float *losses, float *dpredicted, const float *predicted, const float *value,
                    const int32_t *label, size_t n, float scale);
-
-#endif

@@ -1,7 +1,6 @@
 /* topk.h: exact magnitude Top-K: the k elements of largest |x|, ties to the lower index, as pairs
  * sorted by index (Smart-Infinity, HPCA 2024, section IV-C, made exact). */
-#ifndef KERNELS_TOPK_H
-#define KERNELS_TOPK_H
+#pragma once
 
 #include "data/base/dtype.h"
 
@@ -22,5 +21,3 @@ size_t topk_count(size_t n, double ratio);
 /* The largest magnitude, infinite also where there is a NaN: that of all that they were selected
  * from. */
 float topk_most(const struct topk_pair *pairs, size_t k);
-
-#endif

@@ -2,8 +2,7 @@
  * are calls, one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a
  * polynomial for e^r (minimax by reweighted least squares, 3e-9 before rounding), and n added to
  * the exponent. Error: < 1e-7 relative (exp), < 2e-7 (tanh); NaN stays NaN. */
-#ifndef KERNELS_VEXP_H
-#define KERNELS_VEXP_H
+#pragma once
 
 #include "kernels/simd.h"
 #include <stdint.h>
@@ -49,5 +48,3 @@ SIMD_INLINE float vtanhf(float x)
     p = __builtin_fmaf(p, z, -0x1.555534p-2f);
     return a < 0.625f ? __builtin_fmaf(p * z, x, x) : far;
 }
-
-#endif

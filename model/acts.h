@@ -9,8 +9,7 @@
  * Nor does `offload`: then what backward needs of the other layers stands in records that are lent,
  * one for each layer and micro-batch (acts_lend): in forward to be filled, in backward filled.
  * Whoever lends brings them to where there is room and back (SSDTrain, DAC 2025). */
-#ifndef MODEL_ACTS_H
-#define MODEL_ACTS_H
+#pragma once
 
 #include "data/base/arena.h"
 #include "model/products.h"
@@ -107,5 +106,3 @@ size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record);
 struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro);
 int  acts_holds(const struct acts *a, size_t layer, size_t micro);
 void acts_hold(struct acts *a, size_t layer, size_t micro);
-
-#endif

@@ -2,8 +2,7 @@
  * time. Parameters come as the block's flat wire parameters, gradients go into its flat fp32
  * gradient; the residual stream goes from acts_input(b) to acts_input(b + 1), its gradient back
  * through acts_work()->dx in place. */
-#ifndef MODEL_BLOCK_H
-#define MODEL_BLOCK_H
+#pragma once
 
 #include "model/model.h"
 
@@ -21,5 +20,3 @@ void block_forward(struct model *m, size_t layer, size_t micro, const void *wire
  * write the gradient's matrices. */
 void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
                     int fresh);
-
-#endif

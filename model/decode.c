@@ -14,10 +14,7 @@
 #include "model/model.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { UNIT = 16 }; // rows of a sequence's products are a multiple of this
 

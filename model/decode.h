@@ -7,8 +7,7 @@
  *     next[b] = sampling_pick(&sampling, logits + b * vocab, ...);             for every sequence
  *     decode_feed(d, ids, n, &logits, &err);             one token each, n[b] = 0 for those that
  *                                                        have ended */
-#ifndef MODEL_DECODE_H
-#define MODEL_DECODE_H
+#pragma once
 
 #include "model/products.h"
 #include "offload/stream.h"
@@ -44,5 +43,3 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
 /* Tokens of a sequence in the cache; and forget those from `length` on. */
 size_t decode_length(const struct decode *d, size_t sequence);
 void   decode_rewind(struct decode *d, size_t sequence, size_t length);
-
-#endif

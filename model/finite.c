@@ -3,9 +3,6 @@
 
 #include "data/base/round.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 enum { PIECE = 1 << 14 };
 
 /* Names the tensor of value i, and says how many there are in it, which is read anew. */

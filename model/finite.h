@@ -1,7 +1,6 @@
 /* finite.h: a params_source that refuses values which are not finite, or too large for bf16: what
  * is read from it can be computed with. */
-#ifndef MODEL_FINITE_H
-#define MODEL_FINITE_H
+#pragma once
 
 #include "model/gpt.h"
 #include "offload/run.h"
@@ -18,5 +17,3 @@ struct params_source finite_source(struct finite *f);
 
 /* Read all of it once; watch: of parameters read, or NULL. */
 int finite_check(struct finite *f, const struct watch *watch, struct err *err);
-
-#endif

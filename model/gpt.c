@@ -8,8 +8,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 const struct gpt_param gpt_params[GPT_TENSORS] = {
     [GPT_WTE]         = { "wte.weight",         GPT_EMBEDDINGS, 'V', 'C', GPT_INIT_NORMAL,   1 },

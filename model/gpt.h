@@ -6,8 +6,7 @@
  * Face's Conv1D has them, (in, out), so that import and export never transpose. Inside a block the
  * tensors stand one after the other without gaps, in the table's order; a block's parameters are
  * one flat range. */
-#ifndef MODEL_GPT_H
-#define MODEL_GPT_H
+#pragma once
 
 #include "data/base/err.h"
 #include "data/base/dtype.h"
@@ -83,5 +82,3 @@ void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_
 void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
                       int decay_all,
                       void (*emit)(void *ctx, size_t offset, size_t count, int decays), void *ctx);
-
-#endif

@@ -7,7 +7,6 @@
 #include "kernels/softmax.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* Rows of the residual stream whose losses are made together. */
 struct rows {

@@ -4,8 +4,7 @@
  * never exist whole. A classifier's or regressor's is as transformers'
  * GPT2ForSequenceClassification has it: the last position of each row that is not padding,
  * normalised, times score.weight; losses are cross-entropy or, with one label, squared error. */
-#ifndef MODEL_HEAD_H
-#define MODEL_HEAD_H
+#pragma once
 
 #include "model/model.h"
 
@@ -25,5 +24,3 @@ struct head {
  * Training: dx of the residual stream is written to model.acts.work.dx (a classifier's: zero but at
  * the last positions). */
 double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted);
-
-#endif

@@ -4,11 +4,7 @@
 #include "model/hf.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fnmatch.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,8 +1,7 @@
 /* hf.h: Hugging Face's GPT-2 folders: config.json and model.safetensors, read as a source of
  * parameters and written so that `transformers` loads them. Streams: never more than a piece of a
  * tensor in memory. */
-#ifndef MODEL_HF_H
-#define MODEL_HF_H
+#pragma once
 
 #include "data/base/json.h"
 #include "data/tensors/safetensors.h"
@@ -73,5 +72,3 @@ const char *hf_problem_type(const struct gpt_config *g);
 /* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names.
  * Malloced; NULL: none for i, or no memory. */
 char *hf_label_name(const json_t *names, size_t i);
-
-#endif

@@ -1,8 +1,7 @@
 /* model.h: what the arithmetic of a pass works with: the sizes, the products, the activations. It
  * holds no parameter: those are lent by a stream, block by block. Shared by training and
  * evaluation. One thread uses a model at a time. */
-#ifndef MODEL_MODEL_H
-#define MODEL_MODEL_H
+#pragma once
 
 #include "data/base/arena.h"
 #include "kernels/dropout.h"
@@ -69,5 +68,3 @@ static inline void *model_at(const struct model *m, const void *base, size_t i)
 {
     return dtype_at(base, m->o.dtype, i);
 }
-
-#endif

@@ -11,9 +11,6 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 const struct product_row products_table[PRODUCTS] = {
     // y = x W + b

@@ -2,8 +2,7 @@
  * the ONE list of them. A product runs on a number of rows (tokens), and rows come in classes: a
  * whole chunk, and what remains of a micro-batch; where micro-batches vary, what remains is cut
  * into powers of two, so that a dozen classes serve every length. */
-#ifndef MODEL_PRODUCTS_H
-#define MODEL_PRODUCTS_H
+#pragma once
 
 #include "kernels/matmul.h"
 #include "model/gpt.h"
@@ -117,5 +116,3 @@ void products_run(struct products *p, enum product which, size_t rows, void *c, 
  * first. */
 void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);
-
-#endif

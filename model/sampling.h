@@ -1,6 +1,5 @@
 /* sampling.h: choosing the next token from its logits. */
-#ifndef MODEL_SAMPLING_H
-#define MODEL_SAMPLING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ struct sampling {
  * alone. scratch: 2 V floats. */
 int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
                       uint64_t position, float *scratch);
-
-#endif

@@ -1,7 +1,6 @@
 /* schedule.h: the learning rate of a step and the clip factor, exactly as docs/design.md's Exact
  * meanings have them, in double. */
-#ifndef MODEL_SCHEDULE_H
-#define MODEL_SCHEDULE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ double schedule_lr(const struct schedule *s, uint64_t step);
 double schedule_clip(double clip, double norm);
 
 const char *schedule_name(size_t kind); // NULL behind the last
-
-#endif

@@ -12,9 +12,7 @@
 #include "model/head.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 struct trainer {
     struct trainer_options o;

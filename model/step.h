@@ -10,8 +10,7 @@
  * the trainer has no state of its own but for where activations are kept: what a step computes
  * depends on its number, the stream's parameters and the batch alone, so a run can be resumed from
  * them. */
-#ifndef MODEL_STEP_H
-#define MODEL_STEP_H
+#pragma once
 
 #include "model/model.h"
 #include "model/schedule.h"
@@ -91,5 +90,3 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
 
 /* What runs the products, for the run's row. */
 const char *trainer_engine(const struct trainer *t);
-
-#endif

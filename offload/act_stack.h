@@ -16,8 +16,7 @@
  *
  * Nothing here outlives a step, so nothing is flushed or committed; the checksum of a part is in
  * memory, taken when it was pushed and looked at when it comes back. */
-#ifndef OFFLOAD_ACT_STACK_H
-#define OFFLOAD_ACT_STACK_H
+#pragma once
 
 #include "offload/hub.h"
 
@@ -53,5 +52,3 @@ void act_stack_popped(struct act_stack *k);
 void act_stack_settle(struct act_stack *k);
 /* Every entry that can be written or read is; whether there was any. */
 int  act_stack_advance(struct act_stack *k);
-
-#endif

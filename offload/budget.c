@@ -12,11 +12,7 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)

@@ -1,12 +1,8 @@
 /* budget.h: the memory plan: what a command will hold, decided before anything is allocated, so
  * that --host-mem is kept or refused. Pure arithmetic: sizes in, a table out. */
-#ifndef OFFLOAD_BUDGET_H
-#define OFFLOAD_BUDGET_H
+#pragma once
 
 #include "data/base/err.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct budget_request {
     uint64_t host_mem;        // 0: as much as the machine has available
@@ -59,5 +55,3 @@ uint64_t budget_available(void);
 
 /* The table as text, one line an item, into buf (for `plan` and for refusals). */
 void budget_print(const struct budget *b, char *buf, size_t size);
-
-#endif

@@ -4,9 +4,6 @@
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* ---- the committer: a job, a transaction */
 
 /* All its rows, inside the transaction. */

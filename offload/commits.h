@@ -20,8 +20,7 @@
  *     GIVEN       the committer's: one transaction, whole or not at all
  *     OVER        the scheduler's again, with rc and why; the devices' bell rings
  */
-#ifndef OFFLOAD_COMMITS_H
-#define OFFLOAD_COMMITS_H
+#pragma once
 
 #include "offload/gradients.h"
 #include "offload/updates.h"
@@ -65,5 +64,3 @@ void commits_close(struct commits *c); // a transaction that was begun is ended 
 
 /* Start the next due commit, or end the one on its way. 1 if anything moved, 0, or -errno. */
 int  commits_advance(struct commits *c, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* config.h: what a run is, in one struct that cmd/ derives from the run's stored options each time,
  * and what is asked of it everywhere: its sizes in memory, the names of its parameters. */
-#ifndef OFFLOAD_CONFIG_H
-#define OFFLOAD_CONFIG_H
+#pragma once
 
 #include "csd/csd.h"
 #include "data/base/watch.h"
@@ -95,5 +94,3 @@ enum { RUN_NAME = 160 };
 const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME]);
 int         run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept,
                      struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* devices.h: the opened devices of a run: their files found and checked, their links modelled, one
  * bell for all. */
-#ifndef OFFLOAD_DEVICES_H
-#define OFFLOAD_DEVICES_H
+#pragma once
 
 #include "data/base/arena.h"
 #include "offload/config.h"
@@ -96,5 +95,3 @@ int devices_flush(struct devices *d, struct err *err); // those that are open
 /* Remove the files that DEVICES_CREATE made (after devices_close of a failed creation: paths must
  * be kept by the caller). */
 void devices_remove(const struct run_config *cfg);
-
-#endif

@@ -9,8 +9,7 @@
  *     whole      unread 0: frames_acquire lends it, as often as the pass uses it before another
  *                block needs it (users), until frames_release
  */
-#ifndef OFFLOAD_FRAMES_H
-#define OFFLOAD_FRAMES_H
+#pragma once
 
 #include "offload/hub.h"
 #include "offload/order.h"
@@ -52,5 +51,3 @@ int  frames_acquire(struct frames *f, size_t block, const void **wire, struct er
 void frames_release(struct frames *f, size_t block);
 /* Whatever can be read is asked for; whether there was anything. */
 int  frames_advance(struct frames *f);
-
-#endif

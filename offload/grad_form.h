@@ -1,7 +1,6 @@
 /* grad_form.h: what training streams do with a complete gradient, as pure functions: its norm and
  * NaN/Inf flag, and Top-K, with error feedback of what steps before did not send, too. */
-#ifndef OFFLOAD_GRAD_FORM_H
-#define OFFLOAD_GRAD_FORM_H
+#pragma once
 
 #include "kernels/topk.h"
 #include "offload/stream.h"
@@ -20,5 +19,3 @@ double grad_norm(struct stream_norm *norm, size_t block, const float *grad, size
  * returned where it is not finite. */
 int grad_select(struct topk_pair *pairs, size_t k, const float *grad, const float *residual,
                 float *sum, size_t n, void *scratch, double *most);
-
-#endif

@@ -15,8 +15,7 @@
  *     ended      the update was asked for: nothing of the next  gradients_begin
  *                step is lent until commit A is durable
  */
-#ifndef OFFLOAD_GRADIENTS_H
-#define OFFLOAD_GRADIENTS_H
+#pragma once
 
 #include "offload/grad_form.h"
 #include "offload/hub.h"
@@ -75,5 +74,3 @@ int  gradients_send(struct gradients *g, size_t block, struct stream_norm *norm,
 int  gradients_advance(struct gradients *g);
 void gradients_end(struct gradients *g, int skip);
 void gradients_begin(struct gradients *g, int skip);
-
-#endif

@@ -4,8 +4,6 @@
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
 
-#include <errno.h>
-
 void hub_enter(struct hub *h)
 {
     pthread_mutex_lock(&h->mutex);

@@ -11,8 +11,7 @@
  *     out        until its device has done it; only the device touches it
  *     back       in hub_reap: metered, compared, handed to done(), and its part's again
  */
-#ifndef OFFLOAD_HUB_H
-#define OFFLOAD_HUB_H
+#pragma once
 
 #include "offload/devices.h"
 #include "offload/meter.h"
@@ -60,5 +59,3 @@ void hub_submit(struct hub *h, size_t device, struct task *t);
 /* What every device has done. 1 if anything, 0, or -errno and the sentence of what failed. The
  * lock must not be held: it is taken for done() alone. */
 int  hub_reap(struct hub *h, struct err *err);
-
-#endif

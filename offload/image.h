@@ -2,8 +2,7 @@
  * error feedback the residuals, too) of all blocks, written in turn, and the journal's rows that
  * say which step each holds. The newest area with rows is the run's state; the other one is what is
  * overwritten next, so a crash while writing loses nothing. */
-#ifndef OFFLOAD_IMAGE_H
-#define OFFLOAD_IMAGE_H
+#pragma once
 
 #include "offload/config.h"
 
@@ -66,5 +65,3 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
 /* Take an area's rows out of the journal, in a transaction of its own: the run is at the other
  * one's state then. */
 int image_forget(const struct run_config *cfg, unsigned area, struct err *err);
-
-#endif

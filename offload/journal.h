@@ -8,8 +8,7 @@
  * one A that leaves nothing pending. With error feedback an A also says what the residuals are from
  * now on: their area is that of `applied` (store.h), their checksums are rows of a table that other
  * runs do not have. */
-#ifndef OFFLOAD_JOURNAL_H
-#define OFFLOAD_JOURNAL_H
+#pragma once
 
 #include "data/db/runlog.h"
 #include "kernels/optim.h"
@@ -51,5 +50,3 @@ int journal_put_state(struct runlog *log, const struct journal_state *state, str
 int journal_put_grad(struct runlog *log, size_t sub, const struct journal_grad *g, struct err *err);
 int journal_put_residual(struct runlog *log, size_t sub, uint32_t crc, struct err *err);
 int journal_put_sub(struct runlog *log, size_t sub, const struct journal_sub *s, struct err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* master_reader.h: the states of a subgroup at a time, read from devices and checked: fp32 masters
  * for exports, of a run that is closed (run_reader) or of one in training, between two steps
  * (stream_masters); all of them for a run that is moved (reshard.c). */
-#ifndef OFFLOAD_MASTER_READER_H
-#define OFFLOAD_MASTER_READER_H
+#pragma once
 
 #include "offload/devices.h"
 #include "offload/journal.h"
@@ -27,5 +26,3 @@ int master_reader_hold(struct master_reader *m, size_t block, size_t at, struct 
 /* As struct params_source's read; ctx is the struct master_reader. */
 int master_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out,
                        struct err *err);
-
-#endif

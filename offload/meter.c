@@ -13,8 +13,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { OPEN_STEPS = 2 };
 

@@ -2,8 +2,7 @@
  * writes it to run.db. Two steps are open at once at most (updates of step t run beside the forward
  * of t + 1). Thread-safe; recording never fails and never allocates: spans beyond the bound are
  * folded into a total per phase. */
-#ifndef OFFLOAD_METER_H
-#define OFFLOAD_METER_H
+#pragma once
 
 #include "csd/link.h"
 #include "data/db/runlog.h"
@@ -31,5 +30,3 @@ struct meter_io meter_io(struct meter *m);
 
 /* Write a step's rows (inside the caller's transaction) and forget them. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err);
-
-#endif

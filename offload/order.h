@@ -2,8 +2,7 @@
  * along it. Layer b streams through frame (b - 1) % frames, in both directions, so that the last
  * `frames` layers of forward are still there when backward begins. Frame `frames` is the
  * embeddings', frames + 1 the final norm's. */
-#ifndef OFFLOAD_ORDER_H
-#define OFFLOAD_ORDER_H
+#pragma once
 
 #include "offload/stream.h"
 
@@ -32,5 +31,3 @@ static inline struct order_blocks order_blocks(size_t i, size_t n_blocks, size_t
            : i == frames ? (struct order_blocks){ 0, 1 }
                          : (struct order_blocks){ n_blocks - 1, n_blocks };
 }
-
-#endif

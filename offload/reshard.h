@@ -6,8 +6,7 @@
  * run live on the new ones. Files that are not the run's, not yet or no more, stand in run.db
  * (reshard.remove, with the name of their layout) before they are made and until they are gone;
  * reshard_clean, at each opening of a run for writing, removes them. */
-#ifndef OFFLOAD_RESHARD_H
-#define OFFLOAD_RESHARD_H
+#pragma once
 
 #include "offload/config.h"
 
@@ -31,5 +30,3 @@ int reshard_run(struct reshard *r, struct err *err);
  * nothing yet and have a name that we gave. notice: a sentence where one could not be removed and
  * was left, else "". What another process uses stays listed, for the next opening. */
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err);
-
-#endif

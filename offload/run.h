@@ -1,8 +1,7 @@
 /* run.h: a run's parameters and states where they live: on devices (base, su, su+o) or in images
  * (mem). Made once (run_format), then opened for training (run_train: recovers what a crash left,
  * gives the stream) or for reading (run_reader). */
-#ifndef OFFLOAD_RUN_H
-#define OFFLOAD_RUN_H
+#pragma once
 
 #include "offload/config.h"
 
@@ -29,5 +28,3 @@ struct run_reader;
 int  run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg,
                 struct err *err);
 void run_reader_close(struct run_reader *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* slots.h: the first states of subgroups on new devices: of a run that is made (run.c), or that is
  * moved there (reshard.c). */
-#ifndef OFFLOAD_SLOTS_H
-#define OFFLOAD_SLOTS_H
+#pragma once
 
 #include "offload/devices.h"
 #include "offload/journal.h"
@@ -21,5 +20,3 @@ struct slots_source {
  * of them, the caller's to free also after a failure. Nothing is in flight after it. */
 int slots_make(struct devices *d, const struct slots_source *from, struct journal_rows *rows,
                struct err *err);
-
-#endif

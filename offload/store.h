@@ -5,8 +5,7 @@
  * A device: [superblock | slots of each size class | a gradient area for each subgroup, with error
  * feedback two areas for its residual behind it]. Everything starts at multiples of 4 KiB; a
  * subgroup's range starts at a multiple of CSD_ALIGN_PARAMS parameters of its block. */
-#ifndef OFFLOAD_STORE_H
-#define OFFLOAD_STORE_H
+#pragma once
 
 #include "data/base/round.h"
 #include "offload/config.h"
@@ -108,5 +107,3 @@ int  store_super_present(const void *page); // whether it is one of ours at all
 // 0; -EBADMSG: damaged, or not one of this version
 int  store_super_read(const void *page, struct store_super *out);
 int  store_super_whole(const void *page); // whether its checksum holds: it says truly whose it is
-
-#endif

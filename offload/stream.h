@@ -8,13 +8,10 @@
  * 1..L, L+1 and 0. Block 0 is released after the embedding and after the head.
  * One thread calls all of this; waiting happens only where it says so. After an error only
  * stream_close is legal. */
-#ifndef OFFLOAD_STREAM_H
-#define OFFLOAD_STREAM_H
+#pragma once
 
 #include "kernels/optim.h"
 #include "offload/meter.h"
-
-#include <errno.h>
 
 struct stream_ops;
 struct stream { // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
@@ -182,5 +179,3 @@ static inline void stream_close(struct stream *s)
     if (s)
         s->ops->close(s);
 }
-
-#endif

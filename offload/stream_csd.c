@@ -15,9 +15,6 @@
 #include "offload/master_reader.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct stream_csd {
     struct stream        stream;

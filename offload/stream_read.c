@@ -18,11 +18,8 @@
 #include "offload/order.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     PIECE_PARAMS = 65536, // read and converted at once, and in cache in between

@@ -1,6 +1,5 @@
 /* streams.h: how the streams there are (stream.h) are opened, each in a file of its name. */
-#ifndef OFFLOAD_STREAMS_H
-#define OFFLOAD_STREAMS_H
+#pragma once
 
 #include "offload/config.h"
 
@@ -21,5 +20,3 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out);
  * after the first pass. */
 int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
                      const size_t *block_params, enum dtype dt, size_t frames, struct err *err);
-
-#endif

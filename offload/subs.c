@@ -1,7 +1,6 @@
 /* subs.c: versions and slots. */
 #include "offload/subs.h"
 
-#include <errno.h>
 #include <math.h>
 
 void subs_tables(struct subs *s, const struct store *st, struct arena *a)

@@ -13,8 +13,7 @@
  *
  * A subgroup's version is the number of updates in it. What is committed of it is state.applied or
  * one less: nothing of a step is committed before its A. */
-#ifndef OFFLOAD_SUBS_H
-#define OFFLOAD_SUBS_H
+#pragma once
 
 #include "data/base/arena.h"
 #include "offload/journal.h"
@@ -62,5 +61,3 @@ int      subs_end(struct subs *s, size_t i, const struct journal_sub *newest);
 void     subs_drop(struct subs *s, size_t i, int again);
 size_t   subs_cover(struct subs *s);  // all that are updated; how many are covered
 void     subs_commit(struct subs *s); // all that are covered
-
-#endif

@@ -6,7 +6,6 @@
 #include "kernels/topk.h"
 
 #include <assert.h>
-#include <string.h>
 
 void traffic_computed(struct link_meter *out, const struct run_config *c)
 {

@@ -1,7 +1,6 @@
 /* traffic.h: what a step must move, computed (docs/design.md, run.db): bytes of payload per link,
  * class and direction. */
-#ifndef OFFLOAD_TRAFFIC_H
-#define OFFLOAD_TRAFFIC_H
+#pragma once
 
 #include "csd/link.h"
 #include "offload/config.h"
@@ -9,5 +8,3 @@
 /* One step's payload, all devices together, by what cfg says of mode, blocks, frames, formats,
  * compression and activations: the last `buffers` of these stay in memory. */
 void traffic_computed(struct link_meter *out, const struct run_config *cfg);
-
-#endif

@@ -2,7 +2,6 @@
 #include "offload/updates.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- set-up */
 

@@ -20,8 +20,7 @@
  * which stays in its frame, is left out. When the update is asked for, its numbers are the expected
  * ones to the last bit, and then what was speculated on stands; or they are not, and the new slots
  * are dropped. */
-#ifndef OFFLOAD_UPDATES_H
-#define OFFLOAD_UPDATES_H
+#pragma once
 
 #include "offload/hub.h"
 #include "offload/subs.h"
@@ -71,5 +70,3 @@ void updates_ask(struct updates *u, const struct stream_step *step);
 int  updates_advance(struct updates *u);
 /* A commit, A or B, is durable, subs_commit was called. */
 void updates_committed(struct updates *u, int a);
-
-#endif

@@ -5,8 +5,7 @@
  * it as damaged as it was); a superblock from the run's settings, where the rest of its device is
  * whole; the newest image by going back to the one before (the steps since are computed again, to
  * the same bits). */
-#ifndef OFFLOAD_VERIFY_H
-#define OFFLOAD_VERIFY_H
+#pragma once
 
 #include "offload/config.h"
 
@@ -32,5 +31,3 @@ struct verify {
 /* 0 also where there is damage: the counts tell. -errno: it could not be looked at, or not to the
  * end. */
 int verify_run(struct verify *v, const struct run_config *cfg, struct err *err);
-
-#endif

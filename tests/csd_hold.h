@@ -1,7 +1,6 @@
 /* csd_hold.h: emulated devices that keep jobs of some kinds waiting until the test lets them go:
  * what does not depend on them must go on, and what does must not. One run at a time. */
-#ifndef TESTS_CSD_HOLD_H
-#define TESTS_CSD_HOLD_H
+#pragma once
 
 #include "csd/csd.h"
 
@@ -11,5 +10,3 @@
 void csd_hold_set(unsigned kinds);
 
 extern const struct csd_ops csd_hold;
-
-#endif

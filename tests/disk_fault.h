@@ -1,7 +1,6 @@
 /* disk_fault.h: a disk around another one that goes wrong as told, by seed or at one request: for
  * tests. One plan at a time. */
-#ifndef TESTS_DISK_FAULT_H
-#define TESTS_DISK_FAULT_H
+#pragma once
 
 #include "csd/csd.h"
 #include "csd/disk.h"
@@ -30,5 +29,3 @@ extern const struct disk_ops disk_fault;
 
 /* Emulated devices on such disks. */
 const struct csd_ops *disk_fault_csd(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* files.h: whole files and folders by name, for tests; what does not work fails the test. */
-#ifndef TESTS_FILES_H
-#define TESTS_FILES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,5 +9,3 @@ void   files_write(const char *path, const void *bytes, size_t n);
 void   files_copy(const char *from, const char *to);
 void   files_turn(const char *path, uint64_t off, unsigned char mask); // a byte ^= mask
 size_t files_count(const char *dir); // but those whose names begin with a dot; 0: no folder either
-
-#endif

@@ -1,6 +1,5 @@
 /* fixture.h: reads what tests/fixtures/make_fixtures.py wrote: named arrays of float and int32. */
-#ifndef TESTS_FIXTURE_H
-#define TESTS_FIXTURE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ void fixture_close(struct fixture *f);
  */
 const float   *fixture_f32(const struct fixture *f, const char *name, size_t n);
 const int32_t *fixture_i32(const struct fixture *f, const char *name, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* mem_run.h: a run of mode mem beside an oracle in plain C, for the tests of its steps and of its
  * images. */
-#ifndef TESTS_MEM_RUN_H
-#define TESTS_MEM_RUN_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -349,5 +348,3 @@ static inline void steps_equal(struct fixture *f)
     same_wire(f, &o);
     oracle_release(&o);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* ref.h: what the kernels are tested against: naive kernels in double precision, and memory that
  * ends at a page nobody may touch. Nothing here is fast, and nothing here shares code with
  * kernels/. */
-#ifndef TESTS_REF_H
-#define TESTS_REF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void ref_matmul(double *c, const double *a, const double *b, size_t m, size_t n,
 /* Largest |a - b| / (atol + rtol * |b|) over n elements: at most 1 where all are within tolerance;
  * a NaN makes it infinite. */
 double ref_excess(const float *a, const double *b, size_t n, double atol, double rtol);
-
-#endif

@@ -1,7 +1,6 @@
 /* rig.h: a model ready to train in a test: a stream_plain and a trainer over it; and how far what
  * it computed is from what PyTorch did. What fails, fails the test. */
-#ifndef TESTS_RIG_H
-#define TESTS_RIG_H
+#pragma once
 
 #include "model/step.h"
 #include "tests/fixture.h"
@@ -43,5 +42,3 @@ distance_fn norm_distance; // the norm of the difference, over that of b
  * out. */
 double compare_tensors(const struct gpt_config *g, const float *a, const float *b,
                        distance_fn *distance, double tolerance);
-
-#endif

@@ -1,6 +1,5 @@
 /* runlog_dir.h: a run's database in a folder of its own, for the tests of runlog. */
-#ifndef TESTS_RUNLOG_DIR_H
-#define TESTS_RUNLOG_DIR_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,5 +66,3 @@ static inline int64_t number(struct runlog *log, const char *sql)
     assert_int_equal(runlog_query(log, sql, take_int, &v, &err), 0);
     return v;
 }
-
-#endif

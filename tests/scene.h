@@ -1,7 +1,6 @@
 /* scene.h: a run that stopped half way, in a folder of its own, damaged and looked at again and
  * again. */
-#ifndef TESTS_SCENE_H
-#define TESTS_SCENE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -295,5 +294,3 @@ static inline struct verify look(struct scene *s, int mend, struct heard *h)
     must(s, verify_run(&v, &s->cfg, &s->err));
     return v;
 }
-
-#endif

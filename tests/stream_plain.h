@@ -1,8 +1,7 @@
 /* stream_plain.h: the simplest stream there can be, for tests of the model: everything in RAM, a
  * block's wire parameters are made when they are lent and freed when they come back, so that a use
  * outside is seen by a sanitizer; the order of a pass is checked against stream.h's. */
-#ifndef TESTS_STREAM_PLAIN_H
-#define TESTS_STREAM_PLAIN_H
+#pragma once
 
 #include "model/gpt.h"
 #include "offload/stream.h"
@@ -24,5 +23,3 @@ float       *stream_plain_params(struct stream *s);
 const float *stream_plain_grads(struct stream *s);
 /* The last update asked for. */
 const struct stream_step *stream_plain_last(struct stream *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* tempdir.h: a folder for one test, removed with all that is in it. */
-#ifndef TESTS_TEMPDIR_H
-#define TESTS_TEMPDIR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ int tempdir_tear_down(void **state);
 /* In it: a path (the next call overwrites it), and a file with these bytes. */
 const char *tempdir_at(const char *name);
 void        tempdir_put(const char *name, const void *bytes, size_t n);
-
-#endif

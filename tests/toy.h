@@ -1,8 +1,7 @@
 /* toy.h: a model for tests of streams: its gradients are a function of its parameters and of the
  * step, so that whatever is lost or doubled on the way shows in every later bit. Its blocks are
  * those of the run's configuration, at most TOY_BLOCKS. */
-#ifndef TESTS_TOY_H
-#define TESTS_TOY_H
+#pragma once
 
 #include "offload/run.h"
 
@@ -39,5 +38,3 @@ extern void (*toy_before_norm)(struct stream *s, uint64_t step);
 
 /* CRC32C over all masters of the run, block by block. */
 int toy_params_sum(const struct run_config *cfg, uint32_t *sum, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* toy_run.h: a run of the toy (toy.h) in a folder of its own: made, opened, and removed with its
  * folder. What fails, fails the test, with its sentence. */
-#ifndef TESTS_TOY_RUN_H
-#define TESTS_TOY_RUN_H
+#pragma once
 
 #include "tests/toy.h"
 
@@ -22,5 +21,3 @@ double toy_train(struct toy *t, struct stream *s, uint64_t step);
 
 /* toy_params_sum */
 uint32_t toy_sum(struct toy *t);
-
-#endif

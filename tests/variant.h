@@ -1,7 +1,6 @@
 /* variant.h: the toy's run in one variant of mode, devices, memory and interruptions, from its
  * creation to its last step; and whether two variants end with the same bits. */
-#ifndef TESTS_VARIANT_H
-#define TESTS_VARIANT_H
+#pragma once
 
 #include "tests/toy_run.h"
 
@@ -44,5 +43,3 @@ void variant_same_evals(const struct variant *v, const struct trained *want, int
 
 /* What a step moved is what was computed, to the byte. */
 void variant_traffic(struct toy *t, uint64_t step);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * All of it happens in a process of its own (bench.c): whatever ends that process, its folders are
  * removed. */
-#ifndef CMD_BENCH_BENCH_H
-#define CMD_BENCH_BENCH_H
+#pragma once
 
 #include "cmd/opt/opt.h"
 #include "cmd/run/session.h"
@@ -193,5 +192,3 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
               json_t *out, struct err *err);
 /* The medians of every part (moved: bytes over the host link in `moving`). */
 json_t *bench_run_medians(const json_t *steps);
-
-#endif

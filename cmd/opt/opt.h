@@ -16,8 +16,7 @@
  *         .name = "x", .usage = "RUN [--tokens N]", .summary = "what it does in a line",
  *         .parts = parts, .size = sizeof(struct x_opts), .run = run,
  *     }; */
-#ifndef CMD_OPT_OPT_H
-#define CMD_OPT_OPT_H
+#pragma once
 
 #include "cmd/opt/opt_row.h"
 
@@ -50,5 +49,3 @@ int opt_set(struct opt_line *line, const char *name, const char *text, struct er
 int opt_each(const struct opt_line *line,
              int (*each)(void *ctx, const struct opt_row *row, int given, const char *text),
              void *ctx);
-
-#endif

@@ -1,6 +1,5 @@
 /* opt_doc.h: what the option rows say to people. */
-#ifndef CMD_OPT_OPT_DOC_H
-#define CMD_OPT_OPT_DOC_H
+#pragma once
 
 #include "cmd/opt/opt_row.h"
 
@@ -9,5 +8,3 @@ void opt_man(const struct opt_command *cmd, FILE *out); // the command's section
 /* A line of the man page: `macro` ("" or ".B ", ...) and the text as troff takes it. */
 void opt_man_line(FILE *out, const char *macro, const char *text);
 void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out); // bash
-
-#endif

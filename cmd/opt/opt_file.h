@@ -3,8 +3,7 @@
  * is its name alone, or with 1 or 0. A comment begins with # where a line or a word would. A value
  * in double quotes may begin or end with blanks and hold a #; in them
  * \" and \\ stand for a quote and a backslash. */
-#ifndef CMD_OPT_OPT_FILE_H
-#define CMD_OPT_OPT_FILE_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -18,5 +17,3 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
 
 /* One line, which opt_file_each reads back as it was. No value has control characters. */
 void opt_file_write(FILE *out, const char *name, const char *value);
-
-#endif

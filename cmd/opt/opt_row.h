@@ -2,8 +2,7 @@
  * option: its name, type, default and limits, the words it takes (from the table of the thing they
  * name), its sentence, and what a run keeps of it. Parsing, the refusals, --help, the man page, the
  * completion, what run.db stores, what a resume may change and a run's recipe all read rows. */
-#ifndef CMD_OPT_OPT_ROW_H
-#define CMD_OPT_OPT_ROW_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -155,5 +154,3 @@ uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 
 /* "1.5G" and the like; shared by everything that prints bytes. */
 const char *opt_size_text(char *buf, size_t size, double bytes);
-
-#endif

@@ -6,13 +6,8 @@
 #include "data/base/file.h"
 #include "model/hf.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define NEXT "best.next" // an export under way

@@ -3,8 +3,7 @@
  * (best.next...) and takes its place in one step; only then is it named in run.db (best.step,
  * best.name, best.value), in the transaction of the evaluation's rows. A kill between leaves an
  * evaluation that is missing: the next resume makes it, and the folder, again, to the same bits. */
-#ifndef CMD_RUN_BEST_H
-#define CMD_RUN_BEST_H
+#pragma once
 
 #include "cmd/run/feed.h"
 
@@ -24,5 +23,3 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
 
 /* Name the one that is there, inside the caller's transaction. */
 int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err);
-
-#endif

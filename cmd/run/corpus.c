@@ -4,11 +4,6 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { CHECK_IDS = 1 << 15 };

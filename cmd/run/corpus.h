@@ -1,8 +1,7 @@
 /* corpus.h: the tokens that a language model's run is trained on ("data") and evaluated on
  * ("eval"): a token file that is read in place, or a text that is tokenised into RUN. A run keeps
  * where they are and their checksums, and expects those each time it opens them. */
-#ifndef CMD_RUN_CORPUS_H
-#define CMD_RUN_CORPUS_H
+#pragma once
 
 #include "cmd/run/session.h"
 #include "data/text/tokens.h"
@@ -21,5 +20,3 @@ int corpus_resume(struct session *s, const char *what, const char *path, struct 
 
 /* Open it. *out NULL where the run has none. */
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err);
-
-#endif

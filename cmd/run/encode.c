@@ -1,9 +1,6 @@
 /* encode.c: rows of a task to ids. */
 #include "cmd/run/encode.h"
 
-#include <stdio.h>
-#include <string.h>
-
 struct encode_run {
     const struct encode *e;
     struct tokenizer    *tok;

@@ -1,7 +1,6 @@
 /* encode.h: a file of labelled texts into a file of examples (data/task/examples.h), once, when a
  * run is made. A pair is A, <|endoftext|>, B; what is longer than max_seq is cut at its end. */
-#ifndef CMD_RUN_ENCODE_H
-#define CMD_RUN_ENCODE_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "data/task/examples.h"
@@ -40,5 +39,3 @@ void encode_notice(const struct encode *e, int text, char *out, size_t size);
  * it there. */
 int encode_file(struct examples **out, const struct encode *e, struct tokenizer *tok,
                 size_t max_seq, long pad, const char *path, struct err *err);
-
-#endif

@@ -5,10 +5,6 @@
 #include "data/base/round.h"
 #include "kernels/reduce.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct rows {
     const struct evaluator *e;
     struct tokens          *data;

@@ -1,8 +1,7 @@
 /* evaluate.h: what a model is worth: a language model's loss over a whole token file (rows one
  * after the other from its beginning, each token but the first of a row's range predicted once), a
  * classifier's or regressor's loss and metrics over labelled examples. */
-#ifndef CMD_RUN_EVALUATE_H
-#define CMD_RUN_EVALUATE_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "data/task/examples.h"
@@ -54,5 +53,3 @@ double evaluate_combined(const struct task *task, const struct results_eval *v);
  * the longest, rounded up to a multiple of 16, at most what *b allows. */
 int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
                   uint64_t (*row)(const void *ctx, size_t i), const void *ctx, struct err *err);
-
-#endif

@@ -2,7 +2,6 @@
 #include "cmd/run/events.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 enum { TEXT = 1024 };
 

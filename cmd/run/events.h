@@ -2,8 +2,7 @@
  * in this room prints, looks at a terminal or at a signal: it calls these. Every member may be
  * NULL, and so may the struct: then nobody hears it. They are called by the thread that called into
  * this room; what they are handed is theirs until they return. Steps are counted from 0. */
-#ifndef CMD_RUN_EVENTS_H
-#define CMD_RUN_EVENTS_H
+#pragma once
 
 #include "data/base/watch.h"
 #include "model/step.h"
@@ -85,5 +84,3 @@ void events_kill_costs(const struct events *e, const char *fmt, ...)
 struct watch work_begin(const struct events *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void work_end(const struct events *e);
-
-#endif

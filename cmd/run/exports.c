@@ -4,11 +4,6 @@
 #include "cmd/run/settings.h"
 #include "data/tensors/safetensors.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 int exports_record(struct runlog *log, const char *to, uint64_t step, struct err *err)

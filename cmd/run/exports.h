@@ -1,8 +1,7 @@
 /* exports.h: what a run exported, and whether it is still whole: where to go on from when the run
  * itself is damaged. That is the folder of the last `siTrain export`, and RUN/best (best.h). A run
  * is known here by its database and its folder. */
-#ifndef CMD_RUN_EXPORTS_H
-#define CMD_RUN_EXPORTS_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "data/db/runlog.h"
@@ -30,5 +29,3 @@ const char *exports_state_text(enum export_state state); // behind a name: "", "
  * none. log NULL: run.db says nothing any more. */
 void exports_say(struct runlog *log, const char *dir, const struct events *events,
                  struct err *err);
-
-#endif

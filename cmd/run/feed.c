@@ -11,10 +11,7 @@
 #include "data/base/clock.h"
 #include "kernels/rng.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define EPOCH_STREAM 0x65706f6368000000u // of rng.h: "epoch", and its number
 

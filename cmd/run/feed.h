@@ -1,7 +1,6 @@
 /* feed.h: where a run's batches come from, and how it is evaluated: rows of a token file, or
  * labelled examples. */
-#ifndef CMD_RUN_FEED_H
-#define CMD_RUN_FEED_H
+#pragma once
 
 #include "cmd/run/session.h"
 #include "data/task/task.h"
@@ -29,5 +28,3 @@ int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct 
  * recorded. */
 int feed_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
                   struct err *err);
-
-#endif

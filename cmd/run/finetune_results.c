@@ -7,12 +7,7 @@
 #include "cmd/run/model_folder.h"
 #include "cmd/run/settings.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char *const dev_names[TASK_SPLITS] = { "dev", "dev_mm" };

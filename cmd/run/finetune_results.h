@@ -1,7 +1,6 @@
 /* finetune_results.h: what a finished fine-tuning leaves beside its run: the results' files
  * (data/task/results.h), predictions of the test rows. Made from the run alone. */
-#ifndef CMD_RUN_FINETUNE_RESULTS_H
-#define CMD_RUN_FINETUNE_RESULTS_H
+#pragma once
 
 #include "cmd/run/labelled.h"
 #include "data/task/results.h"
@@ -26,5 +25,3 @@ int  finetune_results_write(struct finetune_results *out, struct session *s, uin
                             struct err *err);
 int  finetune_results_predict(const struct finetune_results *o, struct err *err);
 void finetune_results_release(struct finetune_results *o); // accepts the zero state
-
-#endif

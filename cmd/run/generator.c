@@ -6,11 +6,6 @@
 #include "offload/meter.h"
 #include "offload/streams.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LEAST_PIECE = 64 };
 
 int generator_open(struct generator *g, const char *model, const char *tokenizer,

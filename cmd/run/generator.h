@@ -1,7 +1,6 @@
 /* generator.h: a model opened to continue texts: its parameters in memory or streamed, its
  * tokenizer, the choice of a token. */
-#ifndef CMD_RUN_GENERATOR_H
-#define CMD_RUN_GENERATOR_H
+#pragma once
 
 #include "cmd/run/model_folder.h"
 #include "cmd/run/train_opts.h"
@@ -44,5 +43,3 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
 /* The token at `position` of the continuation `sequence`. */
 int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,
                        uint64_t position);
-
-#endif

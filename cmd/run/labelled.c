@@ -3,12 +3,6 @@
 
 #include "cmd/run/settings.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { USUAL_SEQ = 128 };
 
 static int add_file(struct session *s, const struct encode *e, struct tokenizer *tok,

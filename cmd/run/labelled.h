@@ -1,7 +1,6 @@
 /* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files
  * and their checksums. NAME is train, dev, dev_mm, test or test_mm (settings.h). */
-#ifndef CMD_RUN_LABELLED_H
-#define CMD_RUN_LABELLED_H
+#pragma once
 
 #include "cmd/run/encode.h"
 #include "cmd/run/session.h"
@@ -42,5 +41,3 @@ uint64_t labelled_seq(uint64_t asked, size_t positions);
 
 /* Steps of an epoch. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);
-
-#endif

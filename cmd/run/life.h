@@ -28,8 +28,7 @@
  * lasts, and that are asked whether to stop; NULL: nobody is. A run that was stopped, or killed, is
  * opened again and goes on, to the same bits. Every function that can fail returns 0 or -errno and
  * writes a sentence into struct err. A process trains one run at a time. */
-#ifndef CMD_RUN_LIFE_H
-#define CMD_RUN_LIFE_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "cmd/run/generator.h"
@@ -37,5 +36,3 @@
 #include "cmd/run/newrun.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/training.h"
-
-#endif

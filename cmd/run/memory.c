@@ -7,9 +7,6 @@
 #include "data/base/round.h"
 #include "data/base/machine.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define MIB ((uint64_t)1 << 20)
 
 /* What comes after the measurement and has no size of its own in the plan: stacks of threads,

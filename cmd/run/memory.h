@@ -1,7 +1,6 @@
 /* memory.h: the memory plan of a command: what it will hold is asked of those who will allocate it,
  * before anything is allocated. */
-#ifndef CMD_RUN_MEMORY_H
-#define CMD_RUN_MEMORY_H
+#pragma once
 
 #include "cmd/run/session.h"
 #include "model/decode.h"
@@ -29,5 +28,3 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
 /* Resident size of the program itself: measured at the first call, which a command makes before
  * it opens anything large. */
 uint64_t memory_baseline(void);
-
-#endif

@@ -8,9 +8,6 @@
 #include "data/text/tokenizer.h"
 #include "model/hf.h"
 
-#include <errno.h>
-#include <string.h>
-
 enum { OWN_POSITIONS = 1024 };
 
 /* Exactly one way to say which model. */

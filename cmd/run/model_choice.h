@@ -1,7 +1,6 @@
 /* model_choice.h: which model and which sizes the options mean, for pretrain and plan: everything
  * that is not given is filled in. */
-#ifndef CMD_RUN_MODEL_CHOICE_H
-#define CMD_RUN_MODEL_CHOICE_H
+#pragma once
 
 #include "cmd/run/train_opts.h"
 #include "model/gpt.h"
@@ -10,5 +9,3 @@
  * that folder has one. Refuses what does not go together, before anything is made. */
 int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err);
-
-#endif

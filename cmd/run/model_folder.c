@@ -5,10 +5,6 @@
 #include "cmd/run/settings.h"
 #include "offload/streams.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 static int open_hf(struct model_folder *r, const char *path, struct err *err)

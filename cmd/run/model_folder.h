@@ -1,6 +1,5 @@
 /* model_folder.h: RUN or HFDIR, whichever a command was given, as a source of parameters. */
-#ifndef CMD_RUN_MODEL_FOLDER_H
-#define CMD_RUN_MODEL_FOLDER_H
+#pragma once
 
 #include "cmd/run/evaluate.h"
 #include "cmd/run/memory.h"
@@ -72,5 +71,3 @@ int classes_match(struct classes *c, const char *const *names, size_t n);
 
 /* The model's parameters with the head's rows in that order. Borrows c. */
 struct params_source classes_source(const struct classes *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* newplace.h: where a new run is put: its folder, its devices. Nothing there has its final name,
  * run.db, until everything is complete: a kill leaves a folder that the next run of the same name
  * clears. */
-#ifndef CMD_RUN_NEWPLACE_H
-#define CMD_RUN_NEWPLACE_H
+#pragma once
 
 #include "cmd/run/session.h"
 
@@ -20,5 +19,3 @@ int newplace_keep(struct session *s, struct err *err);
 
 /* It comes to nothing: remove what was made. Accepts the zero state. */
 void newplace_give_up(const struct newplace *p, struct session *s, const char *dir);
-
-#endif

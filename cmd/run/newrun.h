@@ -1,6 +1,5 @@
 /* newrun.h: makes a run: its folder, complete, or nothing. */
-#ifndef CMD_RUN_NEWRUN_H
-#define CMD_RUN_NEWRUN_H
+#pragma once
 
 #include "cmd/run/encode.h"
 #include "cmd/run/session.h"
@@ -47,5 +46,3 @@ struct newrun {
  * not have, or have for another number of classes, is new. On failure what was made is removed
  * again; a kill leaves a folder without run.db, which the next run of that name starts over. */
 int newrun_create(const struct newrun *n, struct err *err);
-
-#endif

@@ -12,12 +12,7 @@
 #include "offload/reshard.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)

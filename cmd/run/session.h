@@ -1,7 +1,6 @@
 /* session.h: a run as a command holds it: its folder, its database, its options and model as they
  * were stored (settings.h), and the run_config that follows from them. */
-#ifndef CMD_RUN_SESSION_H
-#define CMD_RUN_SESSION_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "cmd/run/train_opts.h"
@@ -85,5 +84,3 @@ uint64_t session_threads(uint64_t asked);
 
 /* RUN/run.db there? */
 int session_is_run(const char *dir);
-
-#endif

@@ -1,11 +1,7 @@
 /* settings.c: keys and values are formatted here, so that who needs one says it on a line. */
 #include "cmd/run/settings.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char *get(struct runlog *log, const char *format, va_list ap)
 {

@@ -37,8 +37,7 @@
  *                       last step in it (from 1; 0: none), and its safetensors_sum
  *     best.step best.name best.value best.seconds best.seconds_mm    of RUN/best (best.h)
  */
-#ifndef CMD_RUN_SETTINGS_H
-#define CMD_RUN_SETTINGS_H
+#pragma once
 
 #include "data/db/runlog.h"
 
@@ -55,5 +54,3 @@ int settings_scan(struct runlog *log, const char *conversion, void *out, const c
  * have none themselves. */
 int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

@@ -6,10 +6,6 @@
 #include "data/text/bpe_train.h"
 #include "data/text/tokens.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20 };

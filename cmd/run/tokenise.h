@@ -1,13 +1,9 @@
 /* tokenise.h: text files into one token file, or into a tokenizer. */
-#ifndef CMD_RUN_TOKENISE_H
-#define CMD_RUN_TOKENISE_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, nothing before or
  * after a text, one <|endoftext|> between two. In pieces: memory does not grow with the files.
@@ -27,5 +23,3 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
 /* A folder with a tokenizer's files? expect: another one is refused. */
 int tokenise_has_files(const char *dir);
 int tokenise_expect(const char *dir, struct err *err);
-
-#endif

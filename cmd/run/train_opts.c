@@ -7,9 +7,6 @@
 #include "kernels/optim.h"
 #include "model/gpt.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define AT(field) offsetof(struct train_opts, field)
 
 #define HELP_DTYPE                                                                                 \

@@ -1,7 +1,6 @@
 /* train_opts.h: the options of training and of reading a model, shared by the commands that have
  * them. Checks that concern two options at once are in train_opts_check. */
-#ifndef CMD_RUN_TRAIN_OPTS_H
-#define CMD_RUN_TRAIN_OPTS_H
+#pragma once
 
 #include "cmd/opt/opt.h"
 #include "data/base/dtype.h"
@@ -101,5 +100,3 @@ struct opt_line train_opts_line(struct train_opts *o);
 int train_opts_check(struct train_opts *o, struct err *err);
 /* Do the columns go together? own: there are rows of one's own; without, none may be given. */
 int columns_check(const struct task_names *n, int own, struct err *err);
-
-#endif

@@ -12,11 +12,7 @@
 #include "data/base/machine.h"
 #include "kernels/attention.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct training {

@@ -1,6 +1,5 @@
 /* training.h: a run at work: its stream and trainer, and the loop over steps. */
-#ifndef CMD_RUN_TRAINING_H
-#define CMD_RUN_TRAINING_H
+#pragma once
 
 #include "cmd/run/memory.h"
 #include "cmd/run/session.h"
@@ -29,5 +28,3 @@ struct training_end {
 
 /* Train from the last commit to s->o.steps, evaluating where there is eval data. */
 int training_run(struct session *s, struct training_end *end, struct err *err);
-
-#endif

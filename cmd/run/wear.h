@@ -1,6 +1,5 @@
 /* wear.h: what training writes to its drives, and how long they last that. */
-#ifndef CMD_RUN_WEAR_H
-#define CMD_RUN_WEAR_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "csd/link.h"
@@ -25,5 +24,3 @@ double wear_years(double step_bytes, double step_seconds, double endurance);
 /* Tells it if drives of this endurance (0: not known) last less than a year. */
 void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
                double endurance);
-
-#endif

@@ -1,6 +1,5 @@
 /* command.h: a command from its line to its exit code, with what is said on the way. */
-#ifndef CMD_SAY_COMMAND_H
-#define CMD_SAY_COMMAND_H
+#pragma once
 
 #include "cmd/opt/opt.h"
 
@@ -15,5 +14,3 @@ int command_failed(const char *name, const struct err *err);
  * and 1 returned in place of an exit code of 0. A reader that went away (| head) has read what it
  * wanted: that is no failure, and nothing is said. */
 int command_finish(int code);
-
-#endif

@@ -2,8 +2,7 @@
  * on a terminal a bar that is drawn over; of anything else that lasts a line on a terminal, from
  * its third second to its end. There is one terminal: what is drawn on its last line is known to
  * all of these together. */
-#ifndef CMD_SAY_PROGRESS_H
-#define CMD_SAY_PROGRESS_H
+#pragma once
 
 #include "cmd/run/events.h"
 
@@ -30,5 +29,3 @@ void progress_pause(uint64_t step);
 void progress_work_begins(void *ctx, const char *what);
 void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total);
 void progress_work_ends(void *ctx);
-
-#endif

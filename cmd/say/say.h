@@ -1,6 +1,5 @@
 /* say.h: the life of a run as a person at a terminal is told of it. */
-#ifndef CMD_SAY_SAY_H
-#define CMD_SAY_SAY_H
+#pragma once
 
 #include "cmd/run/events.h"
 #include "cmd/run/training.h"
@@ -11,5 +10,3 @@ extern const struct events say_events;
 
 /* What is said of a training that ended without a failure, and the command's exit code. */
 int say_training_end(const struct session *s, const struct training_end *end);
-
-#endif

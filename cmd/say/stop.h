@@ -2,8 +2,7 @@
  * and is answered at once, on stderr: what is waited for, and what a second one does: that ends the
  * process at once, as a kill would. Commands ask stop_asked between the pieces of their work, and
  * exit with 130 (err_stopped). */
-#ifndef CMD_SAY_STOP_H
-#define CMD_SAY_STOP_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -23,5 +22,3 @@ void stop_then(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* When what is waited for is likely to be over, in seconds from now. 0, and after stop_waits: not
  * known. */
 void stop_expects(double seconds);
-
-#endif

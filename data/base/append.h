@@ -1,6 +1,5 @@
 /* append.h: a new file (file.h) that is written from front to back through a buffer. */
-#ifndef DATA_BASE_APPEND_H
-#define DATA_BASE_APPEND_H
+#pragma once
 
 #include "data/base/file.h"
 
@@ -19,5 +18,3 @@ int append_add(struct append *a, const void *bytes, size_t n, struct err *err);
 int append_flush(struct append *a, struct err *err);
 /* Frees, and removes what was not committed; accepts the zero state. */
 void append_close(struct append *a);
-
-#endif

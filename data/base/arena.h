@@ -13,8 +13,7 @@
  *     ..
  *     arena_free(&a);
  */
-#ifndef DATA_BASE_ARENA_H
-#define DATA_BASE_ARENA_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -36,5 +35,3 @@ void *arena_take(struct arena *a, size_t bytes);
  * memory: WHAT need N MiB": `what` is a plural. */
 int  arena_map(struct arena *a, const char *what, struct err *err);
 void arena_free(struct arena *a); // what was never mapped, too; counting can begin again
-
-#endif

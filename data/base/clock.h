@@ -1,6 +1,5 @@
 /* clock.h: the one clock of every measurement: CLOCK_MONOTONIC, nanoseconds. */
-#ifndef DATA_BASE_CLOCK_H
-#define DATA_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -12,5 +11,3 @@ static inline uint64_t clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
-
-#endif

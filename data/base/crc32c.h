@@ -1,7 +1,6 @@
 /* crc32c.h: the one checksum of everything siTrain stores (Castagnoli polynomial,
  * reflected, initial value and final xor 0xffffffff, as in iSCSI, RFC 3720 B.4). */
-#ifndef DATA_BASE_CRC32C_H
-#define DATA_BASE_CRC32C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 /* The checksum of two runs of bytes, one after the other, from those of each; the second has `n`
  * bytes. */
 uint32_t crc32c_join(uint32_t first, uint32_t second, size_t n);
-
-#endif

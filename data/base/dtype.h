@@ -1,6 +1,5 @@
 /* dtype.h: the number formats of tensors in memory and in files. */
-#ifndef DATA_BASE_DTYPE_H
-#define DATA_BASE_DTYPE_H
+#pragma once
 
 #include <immintrin.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ static inline void dtype_put(void *p, enum dtype d, size_t i, float f)
     else
         ((bf16 *)p)[i] = bf16_from_f32(f);
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * With it come the headers of the C library that nearly whoever can fail uses: errno's numbers,
  * strerror, printf's formats of sized integers, snprintf, malloc. */
-#ifndef DATA_BASE_ERR_H
-#define DATA_BASE_ERR_H
+#pragma once
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,5 +28,3 @@ int err_misuse(struct err *err, const char *fmt, ...) __attribute__((format(prin
 
 /* The same for work that was asked to end and did (exit 130); returns -EINTR. */
 int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -4,8 +4,7 @@
  * A name may stand for anything: a pipe that blocks who opens it, /dev/zero that never ends, a link
  * to somebody's file. So whatever is opened by name, but for the kernel's own files, is opened by
  * one of the functions below. */
-#ifndef DATA_BASE_FILE_H
-#define DATA_BASE_FILE_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -90,5 +89,3 @@ int file_in_ram(const char *dir);
 /* fsync of a directory; and of the one that `path` stands in. */
 int file_sync_dir(const char *dir, struct err *err);
 int file_sync_parent(const char *path, struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* grow.h: arrays that grow as they are filled. */
-#ifndef DATA_BASE_GROW_H
-#define DATA_BASE_GROW_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -15,5 +14,3 @@ static inline int grow(void *array, size_t *cap, size_t need, size_t size, const
 {
     return need <= *cap ? 0 : grow_more(array, cap, need, size, what, err);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* json.h: the one way to JSON (jansson): whole files with a size limit, errors with file and line,
  * writing under a temporary name. Whoever needs JSON includes this, not jansson. */
-#ifndef DATA_BASE_JSON_H
-#define DATA_BASE_JSON_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -31,5 +30,3 @@ static inline const char *json_str(const json_t *object, const char *key)
 
     return text ? text : "";
 }
-
-#endif

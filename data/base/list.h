@@ -6,8 +6,7 @@
  *     list_push(&l, job);
  *     job = list_pop(&l);
  */
-#ifndef DATA_BASE_LIST_H
-#define DATA_BASE_LIST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -63,5 +62,3 @@ static inline int list_take(struct list *l, void *out, int max)
         ((void **)out)[n] = list_pop(l);
     return n;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* machine.h: what the kernel says of this machine and this process, and its random numbers. */
-#ifndef DATA_BASE_MACHINE_H
-#define DATA_BASE_MACHINE_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -16,5 +15,3 @@ const char *machine_cpu(char *buf, size_t size);
 
 /* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
 int machine_hex(char *out, size_t digits, struct err *err);
-
-#endif

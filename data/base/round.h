@@ -1,6 +1,5 @@
 /* round.h: sizes divided and rounded upwards, and compared. */
-#ifndef DATA_BASE_ROUND_H
-#define DATA_BASE_ROUND_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ static inline size_t size_max(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* utf8.h: what stands at p, and how far it is text: what whoever reads UTF-8 asks. */
-#ifndef DATA_BASE_UTF8_H
-#define DATA_BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ static inline int utf8_length(const unsigned char *p, size_t n)
 /* How many bytes of text[0..n) are valid UTF-8 from the beginning on; *why is what utf8_length says
  * of what follows them, 1 where nothing does. */
 size_t utf8_valid(const char *text, size_t n, int *why);
-
-#endif

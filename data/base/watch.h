@@ -1,8 +1,7 @@
 /* watch.h: a look at work that lasts. Who asks for such work may hand one in: it hears how far the
  * work is, and may end it. Called by the thread that was called, between pieces of well below a
  * second where that can be. */
-#ifndef DATA_BASE_WATCH_H
-#define DATA_BASE_WATCH_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -19,5 +18,3 @@ static inline int watch_look(const struct watch *w, uint64_t done, uint64_t tota
         return 0;
     return err_stopped(err, "stopped; nothing half-made is left");
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* db.h: a connection to a run's database, and what is said when SQLite refuses. Private to data/db:
  * the other rooms use runlog.h, and nobody else sees sqlite3.h. */
-#ifndef DATA_DB_DB_H
-#define DATA_DB_DB_H
+#pragma once
 
 #include "data/db/db_wait.h"
 
@@ -49,5 +48,3 @@ int db_open(struct db *db, int read_only, struct err *err);
 int  db_open_apart(struct db *db, int alone, struct err *err);
 void db_close(struct db *db);
 int  db_has_log(const struct db *db);
-
-#endif

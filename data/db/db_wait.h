@@ -3,8 +3,7 @@
  * on NULL about ten times a second; where it returns other than 0, the wait ends. After limit_ms it
  * ends anyway. Either is an error with a sentence (-EINTR, -EBUSY), and that database is not waited
  * for again. say() is called on the thread that waits. */
-#ifndef DATA_DB_DB_WAIT_H
-#define DATA_DB_DB_WAIT_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -27,5 +26,3 @@ struct db_wait {
 int db_wait_busy(void *wait, int count); // SQLite's busy handler
 /* The sentence of a wait that ended without the lock; returns its -errno. */
 int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err);
-
-#endif

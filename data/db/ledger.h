@@ -1,8 +1,7 @@
 /* ledger.h: the journal's tables: rows of numbers of which the first says whose row it is and the
  * last is a checksum of the others, which the caller makes and compares. What the rows mean is
  * offload/journal.h's and image.h's. */
-#ifndef DATA_DB_LEDGER_H
-#define DATA_DB_LEDGER_H
+#pragma once
 
 #include "data/base/err.h"
 #include "data/db/real_bits.h"
@@ -36,5 +35,3 @@ int64_t ledger_read(struct runlog *log, enum ledger_table t, size_t most,
                     struct err *err);
 /* Whether SQLite sees no damage in the table: rows that a damaged page hides are not missed. */
 int ledger_check(struct runlog *log, enum ledger_table t, struct err *err);
-
-#endif

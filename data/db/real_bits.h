@@ -1,7 +1,6 @@
 /* real_bits.h: a number as a sum takes it in: as SQLite gives it back, where any NaN is NULL, and
  * zero has no sign. */
-#ifndef DATA_DB_REAL_BITS_H
-#define DATA_DB_REAL_BITS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -22,5 +21,3 @@ static inline double bits_real(uint64_t bits)
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * descriptor on run.db closed by us would drop those. flock goes with the process, so a killed run
  * leaves nothing to clean up; the file stays, for removing it would let two processes hold two
  * different files of that name. */
-#ifndef DATA_DB_RUN_LOCK_H
-#define DATA_DB_RUN_LOCK_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -34,5 +33,3 @@ int run_lock_is_taken(struct run_lock *l);
 /* Who holds it stores the numbers, which are known from now on. -errno without a sentence. */
 int  run_lock_note(struct run_lock *l);
 void run_lock_release(struct run_lock *l); // closes it; accepts one that is not held
-
-#endif

@@ -2,8 +2,7 @@
  * runlog own the measuring tables and their bounded size; the journal's rows are ledger.h's. One
  * thread uses a runlog at a time. docs/design.md has the tables: runs, steps, spans, traffic,
  * evals, devices; views for the paper's breakdown. */
-#ifndef DATA_DB_RUNLOG_H
-#define DATA_DB_RUNLOG_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -123,5 +122,3 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);
-
-#endif

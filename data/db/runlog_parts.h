@@ -1,8 +1,7 @@
 /* runlog_parts.h: what the files of runlog share, and private to data/db: whoever else writes to a
  * run's database does it through runlog.h and ledger.h, where a row cannot be written without its
  * sum. */
-#ifndef DATA_DB_RUNLOG_PARTS_H
-#define DATA_DB_RUNLOG_PARTS_H
+#pragma once
 
 #include "data/db/db.h"
 #include "data/db/run_lock.h"
@@ -31,5 +30,3 @@ int runlog_write(struct runlog *log, const char *text, const char *doing, struct
  * out. */
 uint32_t runlog_step_sum(const struct runlog_step *s);
 uint32_t runlog_eval_sum(uint64_t step, const char *name, double value);
-
-#endif

@@ -1,7 +1,6 @@
 /* schema.h: the tables of a run's database and the format's versions. A database may be a
  * stranger's: nothing of its schema is trusted. */
-#ifndef DATA_DB_SCHEMA_H
-#define DATA_DB_SCHEMA_H
+#pragma once
 
 #include "data/db/db.h"
 
@@ -21,5 +20,3 @@ int schema_check(struct db *db, int *version, struct err *err);
 /* Bring an older database to this version: in the file, in one transaction; or, where it is only
  * read, for this connection alone. */
 int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
-
-#endif

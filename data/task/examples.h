@@ -6,8 +6,7 @@
  * (int32), a record of each row (offset, length, label, value, CRC32C of row number, record
  * and ids). Every record and its ids are checked when they are read; a damaged one is an error
  * that names file and row. */
-#ifndef DATA_TASK_EXAMPLES_H
-#define DATA_TASK_EXAMPLES_H
+#pragma once
 
 #include "data/base/append.h"
 
@@ -46,5 +45,3 @@ int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, cons
 /* Durable under its name; no rows: refused; w is released, also on failure. */
 int  examples_new_commit(struct examples_new *w, struct err *err);
 void examples_new_abort(struct examples_new *w); // nothing is left; the zero state is fine
-
-#endif

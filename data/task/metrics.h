@@ -1,6 +1,5 @@
 /* metrics.h: the numbers that fine-tuning is judged by, as scikit-learn and scipy compute them. */
-#ifndef DATA_TASK_METRICS_H
-#define DATA_TASK_METRICS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ double metric_classes(enum metric m, const int32_t *predicted, const int32_t *tr
  * where a side is constant, as scipy says. scratch: 4 n doubles; NULL will do for mse. */
 double metric_values(enum metric m, const float *predicted, const float *truth, size_t n,
                      double *scratch);
-
-#endif

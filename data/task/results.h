@@ -20,8 +20,7 @@
  * predict_results_TASK.txt: "index\tprediction", then a row a line: the label's name, or the value
  *     with 3 decimals. TASK is the task's name; mnli-mm for the mismatched part; None for one's own
  *     files, as run_glue.py has it. */
-#ifndef DATA_TASK_RESULTS_H
-#define DATA_TASK_RESULTS_H
+#pragma once
 
 #include "data/base/err.h"
 #include "data/db/runlog.h"
@@ -64,5 +63,3 @@ void results_predictions_name(char *out, size_t size, const struct task *task, s
  * 1); the other one may be NULL. */
 int results_predictions(const char *path, const struct task *task, const int32_t *classes,
                         const float *values, size_t n, struct err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * said here, with file and line: a NUL byte, invalid UTF-8, a quote that is never closed, a row
  * that is too long. A byte order mark at the beginning, \r before \n, and empty lines are nobody's
  * data and left out; the last line may lack its newline. */
-#ifndef DATA_TASK_ROW_FILE_H
-#define DATA_TASK_ROW_FILE_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -34,5 +33,3 @@ int row_file_next(struct row_file *r, struct err *err);
 
 /* Lent until the next row_file_next; no NUL inside. */
 const char *row_file_field(const struct row_file *r, size_t i);
-
-#endif

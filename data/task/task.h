@@ -11,8 +11,7 @@
  * distinct strings of the training file, sorted: by number if all are whole numbers. It is
  * regression where every label is a number and one at least is not written as a whole one
  * (run_glue: a float column), or where it is asked for. */
-#ifndef DATA_TASK_TASK_H
-#define DATA_TASK_TASK_H
+#pragma once
 
 #include "data/base/err.h"
 #include "data/task/metrics.h"
@@ -95,5 +94,3 @@ struct task task_custom(const char *const *labels, size_t n);
 int  task_own(struct task **out, const char *path, const struct task_names *names, int regression,
               struct err *err);
 void task_own_free(struct task *t); // NULL is fine
-
-#endif

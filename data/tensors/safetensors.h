@@ -1,8 +1,7 @@
 /* safetensors.h: reads and writes safetensors files (u64 LE header length, JSON header, raw
  * little-endian data), sharded or not, without ever holding more than the header: tensors are read
  * and written in pieces of any range. */
-#ifndef DATA_TENSORS_SAFETENSORS_H
-#define DATA_TENSORS_SAFETENSORS_H
+#pragma once
 
 #include "data/base/append.h"
 #include "data/base/watch.h"
@@ -85,5 +84,3 @@ int  safetensors_writer_add(struct safetensors_writer *w, const float *values, s
 int  safetensors_writer_commit(struct safetensors_writer *w, struct err *err);
 /* Removes what was not committed; accepts the zero state. */
 void safetensors_writer_close(struct safetensors_writer *w);
-
-#endif

@@ -1,8 +1,7 @@
 /* bpe_train.h: trains a byte-level BPE on text: pre-token counts, then the most frequent pair
  * merged again and again (Sennrich et al. 2016), ties to the lower pair of ids, so that the same
  * text gives the same tokenizer. */
-#ifndef DATA_TEXT_BPE_TRAIN_H
-#define DATA_TEXT_BPE_TRAIN_H
+#pragma once
 
 #include "data/text/tokenizer.h"
 #include "data/base/watch.h"
@@ -18,5 +17,3 @@ int  bpe_train_file(struct bpe_train *b, const char *path, const struct watch *w
 int  bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
                       const struct watch *watch, struct err *err);
 void bpe_train_close(struct bpe_train *b);
-
-#endif

@@ -1,7 +1,6 @@
 /* heap.h: numbers, the least of which comes out first. A key holds the order in its upper bits and
  * what it stands for below. */
-#ifndef DATA_TEXT_HEAP_H
-#define DATA_TEXT_HEAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ static inline heap_key heap_pop(struct heap *h) // of one that is not empty
     h->key[i] = last;
     return top;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* pretoken.h: cuts text into GPT-2's pre-tokens: by its regular expression, around special tokens.
  * One cutter serves the tokenizer and the training of one. Bytes that are not UTF-8 are a pre-token
  * each. */
-#ifndef DATA_TEXT_PRETOKEN_H
-#define DATA_TEXT_PRETOKEN_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -34,5 +33,3 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
  * must wait for more is kept in between. */
 int pretoken_feed(struct pretoken *p, const char *text, size_t n, int last,
                   const struct pretoken_to *to, struct err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * Reads tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe), with the added
  * tokens that these and the files beside them name, and writes a folder that transformers loads.
  * Gives Hugging Face's ids on any text. */
-#ifndef DATA_TEXT_TOKENIZER_H
-#define DATA_TEXT_TOKENIZER_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -44,5 +43,3 @@ int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
 
 /* Bytes of one id (not NUL-terminated, owned by t); NULL for an id out of range. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n);
-
-#endif

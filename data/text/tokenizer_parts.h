@@ -1,8 +1,7 @@
 /* tokenizer_parts.h: what the files of the tokenizer (tokenizer.c encodes, tokenizer_file.c loads
  * and saves, tokenizer_added.c knows the added tokens) and bpe_train.c share; nobody else includes
  * it. */
-#ifndef DATA_TEXT_TOKENIZER_PARTS_H
-#define DATA_TEXT_TOKENIZER_PARTS_H
+#pragma once
 
 #include "data/text/heap.h"
 #include "data/text/pretoken.h"
@@ -75,5 +74,3 @@ struct added_tokens { struct added_token *list; size_t n, cap; };
 int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
                       const json_t *vocab, struct err *err);
 void added_tokens_free(struct added_tokens *a);
-
-#endif

@@ -2,8 +2,7 @@
  * 20240520, 1, n; then uint16) and nanoGPT's (plain uint16). Writes llm.c's. Each MiB of file
  * has a CRC32C: taken at first use, checked at every later read if the caller hands the sums in
  * (they are kept in run.db). */
-#ifndef DATA_TEXT_TOKENS_H
-#define DATA_TEXT_TOKENS_H
+#pragma once
 
 #include "data/base/append.h"
 #include "data/base/watch.h"
@@ -64,5 +63,3 @@ int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 struct tokens_order { int shuffled; uint64_t seed; size_t batch, seq, grad_accum; };
 int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
                  size_t vocab, int32_t *x, int32_t *y, struct err *err);
-
-#endif

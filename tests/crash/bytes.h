@@ -1,6 +1,5 @@
 /* bytes.h: bytes that grow. There is no way on without memory: then the program ends. */
-#ifndef TESTS_CRASH_BYTES_H
-#define TESTS_CRASH_BYTES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ void *must_copy(const void *p, size_t n);
 void  bytes_resize(struct bytes *b, size_t n);
 void  bytes_put(struct bytes *b, const void *data, size_t n, uint64_t off); // longer, if need be
 struct bytes bytes_copy(const struct bytes *b);
-
-#endif

@@ -1,10 +1,7 @@
 /* disk_sim.h: a disk on simulated storage (storage.h). Requests complete in any order, when the
  * seed says (threads.h); after the cut all fail. */
-#ifndef TESTS_CRASH_DISK_SIM_H
-#define TESTS_CRASH_DISK_SIM_H
+#pragma once
 
 #include "csd/disk.h"
 
 extern const struct disk_ops disk_sim;
-
-#endif

@@ -1,8 +1,7 @@
 /* life.h: the run whose power is cut: how it is made, what a process does with it from its start to
  * its end, and what it is then. The model is the toy (toy.h), on two devices with several subgroups
  * of each block, or in images. */
-#ifndef TESTS_CRASH_LIFE_H
-#define TESTS_CRASH_LIFE_H
+#pragma once
 
 #include "offload/run.h"
 
@@ -66,5 +65,3 @@ int life_state(const struct plan *p, struct state *out, struct err *err);
 
 /* The first thing in which a run differs from what it has to be: a sentence and -1; or 0. */
 int life_compare(const struct state *got, const struct state *want, struct err *err);
-
-#endif

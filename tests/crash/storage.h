@@ -6,8 +6,7 @@
  * One machine at a time. Every call that changes something is a point at which power may be cut:
  * from the cut on everything fails with -EIO and nothing changes. Threads: threads.h runs one at a
  * time. */
-#ifndef TESTS_CRASH_STORAGE_H
-#define TESTS_CRASH_STORAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ int      storage_write_start(int file, const void *buf, size_t n, uint64_t off, 
 void     storage_write_end(int file, uint64_t id);
 uint64_t storage_flush_start(void);
 int      storage_flush_end(int file, uint64_t started);
-
-#endif

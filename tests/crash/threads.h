@@ -3,8 +3,7 @@
  * own objects come here (the Makefile's --wrap); time passes by a microsecond whenever somebody
  * looks at the clock, and jumps when everybody sleeps. If nobody can go on, and nobody sleeps, that
  * is a deadlock: it is said and stops the test. */
-#ifndef TESTS_CRASH_THREADS_H
-#define TESTS_CRASH_THREADS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ int  threads_wait(const void *what, uint64_t until_ns);
 void threads_wake(const void *what, int all);
 
 uint64_t threads_now(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* calls.h: calls of the operating system that go wrong as told: the n-th of a kind, counted over
  * all threads. Our objects' calls are taken by the linker (--wrap, see the Makefile), SQLite's
  * through its VFS. One plan at a time. */
-#ifndef TESTS_FAULT_CALLS_H
-#define TESTS_FAULT_CALLS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void     calls_arm(enum calls_kind kind, uint64_t nth, int how); // nth from 1; 
                                                                  // CALLS_SHORT
 uint64_t calls_disarm(void);   // calls of the kind seen since
 int      calls_met(void);      // whether the n-th was among them
-
-#endif

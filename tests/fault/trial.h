@@ -1,7 +1,6 @@
 /* trial.h: short runs of the toy to which something happens, and what every failure must be: a
  * sentence, no thread and no descriptor left, and a run that goes on to the same end. */
-#ifndef TESTS_FAULT_TRIAL_H
-#define TESTS_FAULT_TRIAL_H
+#pragma once
 
 #include "tests/toy.h"
 
@@ -65,5 +64,3 @@ int trial_live(struct trial *t, int *made);
  * all of it goes. */
 void trial_live_on(struct trial *t, int made, const struct trial *want, const char *what,
                    uint64_t k);
-
-#endif

@@ -3,8 +3,7 @@
  * or SQL text (up to the next mark) that a stranger runs on it. The functions sum_of(n, ...),
  * sum_of_text(key, value) and sum_of_state(next_step, applied, optim) are there for rows whose
  * checksums are right. */
-#ifndef TESTS_FUZZ_DATABASE_H
-#define TESTS_FUZZ_DATABASE_H
+#pragma once
 
 #include "tests/fuzz/fuzz.h"
 
@@ -17,5 +16,3 @@ void database_change(const char *name, const struct database *of, struct fuzz_in
 void database_seed_sql(const char *sql);
 void database_seed_bytes(size_t at, const void *bytes, size_t n); // at: modulo the file's size
 void database_seed_size(size_t n);
-
-#endif

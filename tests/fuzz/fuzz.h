@@ -7,8 +7,7 @@
  * one line of text; what is accepted satisfies the checks of its target (it reads back, it
  * round-trips); no memory and no descriptor stays behind; no more memory is taken than the target's
  * bound for an input of that size. */
-#ifndef TESTS_FUZZ_H
-#define TESTS_FUZZ_H
+#pragma once
 
 #include "data/base/err.h"
 
@@ -67,5 +66,3 @@ void fuzz_fail(const char *file, int line, const char *what) __attribute__((nore
 void fuzz_seeds_each(const struct fuzz_target *t, void (*each)(const uint8_t *in, size_t n));
 /* One input with everything that is watched around it. */
 int  fuzz_watch(const struct fuzz_target *t, const uint8_t *in, size_t n);
-
-#endif
