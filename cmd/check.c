@@ -276,12 +276,10 @@ static int check_parts(struct check *c, struct err *err)
     struct runlog_check      db;
     int                      rc = part_over(c, check_database(c, &db, err), err);
 
-    if (!rc)
-        rc = part_over(c, check_states(c, &db, err), err);
+    rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
     for (size_t i = 0; i < sizeof files / sizeof *files && !rc; i++)
         rc = part_over(c, (i < 2 ? check_tokens : check_examples)(c, files[i], err), err);
-    if (!rc)
-        rc = part_over(c, check_tokenizer(c, err), err);
+    rc = rc ? rc : part_over(c, check_tokenizer(c, err), err);
     return rc ? rc : check_exports(c, err);
 }
 
@@ -380,8 +378,7 @@ static int check_folder(struct check *c, struct err *err)
     int                 rc = hf_open(&hf, c->o->what, &w, err); // verifies
 
     work_end(&say_events);
-    if (!rc)
-        rc = safetensors_open(&st, c->o->what, err);
+    rc = rc ? rc : safetensors_open(&st, c->o->what, err);
     if (!rc)
         line(c, "tensors", st->bytes, "%zu%s", st->n,
              st->summed ? "" : ", without checksums of siTrain: their structure alone was checked");

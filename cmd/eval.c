@@ -231,8 +231,7 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
     long            pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
     int             rc = scratch_open(&scratch, path, sizeof path, err);
 
-    if (!rc)
-        rc = encode_file(out, &p->rows, v->tok, v->seq, pad, path, err);
+    rc = rc ? rc : encode_file(out, &p->rows, v->tok, v->seq, pad, path, err);
     file_new_abort(&scratch);
     return rc;
 }
@@ -266,8 +265,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
     if (snprintf(to, sizeof to, "%s%s", v->e->predict, part->split ? "-mm" : "") >= (int)sizeof to)
         return err_misuse(err, "%s: the path is too long", v->e->predict);
     rc = evaluate_predict(&v->by, x, v->task.n_labels, 0, &p, &loss, err);
-    if (!rc)
-        rc = results_predictions(to, &v->task, p.classes, p.values, p.n, err);
+    rc = rc ? rc : results_predictions(to, &v->task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     return rc;
 }

@@ -27,8 +27,7 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
     uint64_t next, applied;
     int      rc = r->run.read_only ? -EROFS : run_position(&r->run.run, &next, &applied, err);
 
-    if (!rc)
-        rc = exports_record(r->run.log, dir, next, err);
+    rc = rc ? rc : exports_record(r->run.log, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
     fprintf(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
@@ -56,8 +55,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
     x.pad = model_folder_pad(r, o->run, x.endoftext);
-    if (!rc)
-        rc = hf_export(o->dir, &x, err);
+    rc = rc ? rc : hf_export(o->dir, &x, err);
     work_end(&say_events);
     if (!r->hf)
         rc = rc ? session_explain(&r->run, rc, err) : record(r, o->dir, err);
@@ -75,8 +73,7 @@ static int run(struct opt_line *line, struct err *err)
 
     stop_catch();
     rc = model_folder_open(&r, o->run, NULL, &say_events, err);
-    if (!rc)
-        rc = write_folder(&r, o, err);
+    rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
         printf("%s: %.4g million parameters\n", o->dir, (double)gpt_total(&r.gpt) / 1e6);
     model_folder_close(&r);

@@ -310,8 +310,7 @@ static int make_run(struct opt_line *line, struct err *err)
                                  .events = &say_events } };
     int             rc = gather(&m, line, err);
 
-    if (!rc)
-        rc = newrun_create(&m.n, err);
+    rc = rc ? rc : newrun_create(&m.n, err);
     if (!rc && m.own && !o->train.quiet)
         say_own(&m);
     for (size_t i = 0; i < m.files; i++)
@@ -405,14 +404,11 @@ static int run(struct opt_line *line, struct err *err)
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
     rc = o->resume ? check_resume(o, err) : make_run(line, err);
-    if (!rc)
-        rc = open_run(&s, line, err);
-    if (!rc)
-        rc = run_position(&s.run, &before, &applied, err);
+    rc = rc ? rc : open_run(&s, line, err);
+    rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     progress_quiet(s.o.quiet);
     stop_catch_pipe();
-    if (!rc)
-        rc = training_run(&s, &end, err);
+    rc = rc ? rc : training_run(&s, &end, err);
     if (!rc)
         code = say_training_end(&s, &end);
     if (!rc && code == 0)

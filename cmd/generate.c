@@ -288,8 +288,7 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
             rc = write_out("\n---\n", 5, err);
         if (!begun && !rc)
             rc = write_out(s->prompt->text, s->prompt->n, err);
-        if (!rc)
-            rc = continuation_print(&s->text, err);
+        rc = rc ? rc : continuation_print(&s->text, err);
         if (!s->text.ended)
             return rc;
     }
@@ -319,8 +318,7 @@ static int generate_all(struct batch_of_texts *t, struct err *err)
             t->ids[b] = &s->next;
             going += t->fed[b] = !s->text.ended;
         }
-        if (!rc)
-            rc = show(t, at == t->shown, err);
+        rc = rc ? rc : show(t, at == t->shown, err);
     }
     return rc;
 }
@@ -451,16 +449,13 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
     struct continuation a = { .stops = &c->o->stop };
     int                 rc = continuation_add(&c->pending, line, n, err);
 
-    if (!rc)
-        rc = tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
+    rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
     c->pending.n = 0;
     for (uint64_t i = 0; !rc && !a.ended && !interrupted && i < c->o->tokens; i++)
         rc = answer_token(c, &a, err);
     a.ended = 1; // what was held back is printed, too
-    if (!rc)
-        rc = continuation_print(&a, err);
-    if (!rc)
-        rc = write_out("\n", 1, err);
+    rc = rc ? rc : continuation_print(&a, err);
+    rc = rc ? rc : write_out("\n", 1, err);
     if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
         rc = continuation_add(&c->pending, "\n", 1, err);
     free(a.text);
@@ -509,8 +504,7 @@ static int chat_run(struct generator *g, const struct generate_opts *o, int *cod
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && o->prompt.n)
         rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), err);
-    if (!rc)
-        rc = talk(&c, code, err);
+    rc = rc ? rc : talk(&c, code, err);
     token_buf_free(&c.ids);
     free(c.pending.text);
     return rc;

@@ -259,11 +259,9 @@ static int run(struct opt_line *line, struct err *err)
     uint64_t          evaluated = 0;
     int               rc = train_opts_check(&o->train, err);
 
-    if (!rc)
-        rc = model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
+    rc = rc ? rc : model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
     s.gpt.n_labels = 0;
-    if (!rc)
-        rc = plan_task(&s, &evaluated, line, err);
+    rc = rc ? rc : plan_task(&s, &evaluated, line, err);
     s.o = o->train;
     s.spares = o->train.speculate;
     if (rc || (rc = session_config(&s, err)))
@@ -278,8 +276,7 @@ static int run(struct opt_line *line, struct err *err)
         print_traffic(&s);
         rc = print_storage(&s, err);
     }
-    if (!rc)
-        rc = print_wear(&s, err);
+    rc = rc ? rc : print_wear(&s, err);
     if (!rc && o->probe == PROBE_ON)
         print_time(&s, &b, o->run);
     fflush(stdout);

@@ -84,8 +84,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         if (!s->o.schedule_steps)
             s->o.schedule_steps = s->o.steps;
     }
-    if (!rc)
-        rc = train_opts_check(&s->o, err);
+    rc = rc ? rc : train_opts_check(&s->o, err);
     if (!rc && s->o.seq > s->gpt.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->gpt.n_positions);
@@ -116,8 +115,7 @@ static int open_run(struct session *s, struct opt_line *line, struct err *err)
     const char           *dir = o->resume ? o->resume : o->run;
     int                   rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
 
-    if (!rc)
-        rc = check_kind(s, dir, err);
+    rc = rc ? rc : check_kind(s, dir, err);
     return rc || !o->resume ? rc : resume(s, line, err);
 }
 
@@ -139,12 +137,10 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
     rc = o->resume ? 0 : make_run(line, err);
-    if (!rc)
-        rc = open_run(&s, line, err);
+    rc = rc ? rc : open_run(&s, line, err);
     progress_quiet(s.o.quiet);
     stop_catch_pipe();
-    if (!rc)
-        rc = training_run(&s, &end, err);
+    rc = rc ? rc : training_run(&s, &end, err);
     if (!rc)
         code = say_training_end(&s, &end);
     session_close(&s);

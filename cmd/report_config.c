@@ -180,8 +180,7 @@ int report_config_print(FILE *out, struct runlog *log, const char *dir, struct e
             cmd->name);
     int rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
-    if (!rc)
-        rc = print_training(&p, err);
+    rc = rc ? rc : print_training(&p, err);
     if (fclose(p.out) && !rc)
         rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     if (!rc)

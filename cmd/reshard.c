@@ -75,8 +75,7 @@ static int move_run(struct moving *m, struct err *err)
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
         rc = reshard_run(&r, err);
     work_end(&say_events);
-    if (!rc)
-        rc = reshard_clean(&r.to, notice, sizeof notice, err);
+    rc = rc ? rc : reshard_clean(&r.to, notice, sizeof notice, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)

@@ -241,8 +241,7 @@ static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *n
     list_init(&c->done, offsetof(struct csd_job, next));
     arena_take(&c->memory, skeleton_memory(cfg));
     rc = csd_memory_check(cfg, skeleton_memory(cfg), err);
-    if (!rc)
-        rc = arena_map(&c->memory, "updates of a device", err);
+    rc = rc ? rc : arena_map(&c->memory, "updates of a device", err);
     if (!rc) {
         struct iovec own = {c->memory.base, c->memory.bytes};
 

@@ -80,14 +80,11 @@ static dnnl_status_t attr_make(dnnl_primitive_attr_t *attr, int accumulate)
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t   rc  = dnnl_primitive_attr_create(attr);
 
-    if (!rc)
-        rc = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    rc = rc ? rc : dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
     if (!rc && accumulate) {
         rc = dnnl_post_ops_create(&ops);
-        if (!rc)
-            rc = append_sum(ops);
-        if (!rc)
-            rc = dnnl_primitive_attr_set_post_ops(*attr, ops);
+        rc = rc ? rc : append_sum(ops);
+        rc = rc ? rc : dnnl_primitive_attr_set_post_ops(*attr, ops);
         dnnl_post_ops_destroy(ops);
     }
     return rc;
@@ -101,13 +98,11 @@ static dnnl_status_t pack_make(struct product *p, dnnl_engine_t engine, desc pla
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t         rc   = attr_make(&attr, 0);
 
-    if (!rc)
-        rc = dnnl_reorder_primitive_desc_create(&pd, plain, engine, b, engine, attr);
+    rc = rc ? rc : dnnl_reorder_primitive_desc_create(&pd, plain, engine, b, engine, attr);
     if (!rc && dnnl_memory_desc_get_size(
                    dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) > 0)
         rc = dnnl_unimplemented;
-    if (!rc)
-        rc = dnnl_primitive_create(&p->pack, pd);
+    rc = rc ? rc : dnnl_primitive_create(&p->pack, pd);
     p->pack_bytes = dnnl_memory_desc_get_size(b);
     dnnl_primitive_desc_destroy(pd);
     dnnl_primitive_attr_destroy(attr);
@@ -153,13 +148,11 @@ static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine,
     dnnl_memory_desc_t    d[OPERANDS] = { 0 };
     dnnl_status_t         rc   = descs_make(d, s);
 
-    if (!rc)
-        rc = attr_make(&attr, s->accumulate);
+    rc = rc ? rc : attr_make(&attr, s->accumulate);
     if (!rc)
         rc = matmul_pd(&pd, engine, DESC(d[A]), DESC(d[B]), s->bias ? DESC(d[BIAS]) : NULL,
                        DESC(d[C]), attr);
-    if (!rc)
-        rc = dnnl_primitive_create(&p->primitive, pd);
+    rc = rc ? rc : dnnl_primitive_create(&p->primitive, pd);
     if (!rc) {
         desc b = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
         desc scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);

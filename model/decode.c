@@ -136,8 +136,7 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
     d->stream = stream;
     rc = model_open(&d->model, &model, err);
     lay_buffers(&d->arena, &d->buf, o, d->model.o.threads);
-    if (!rc)
-        rc = arena_map(&d->arena, "keys and values", err);
+    rc = rc ? rc : arena_map(&d->arena, "keys and values", err);
     if (rc) {
         decode_close(d);
         return rc;
@@ -367,8 +366,7 @@ static int head(struct decode *d, int wanted, struct err *err)
     size_t      final = d->o.gpt.n_layer + 1, V = d->o.gpt.vocab, n = gather(d);
     int         rc = stream_acquire(d->stream, final, &wire, err);
 
-    if (!rc)
-        rc = stream_acquire(d->stream, 0, &embed_wire, err);
+    rc = rc ? rc : stream_acquire(d->stream, 0, &embed_wire, err);
     if (rc)
         return rc;
     if (wanted) {
@@ -394,10 +392,8 @@ static int pass(struct decode *d, int wanted, struct err *err)
     for (size_t b = 0; b < d->o.batch; b++)
         if (d->buf.now[b] == 1)
             d->buf.single[d->n_single++] = b;
-    if (!rc)
-        rc = layers(d, err);
-    if (!rc)
-        rc = head(d, wanted, err);
+    rc = rc ? rc : layers(d, err);
+    rc = rc ? rc : head(d, wanted, err);
     if (rc)
         return rc;
     for (size_t b = 0; b < d->o.batch; b++)

@@ -55,8 +55,7 @@ int finite_check(struct finite *f, const struct watch *watch, struct err *err)
         for (size_t at = 0, k; at < size && !rc; at += k) {
             k = size_min(size - at, PIECE);
             rc = read_finite(f, b, at, k, piece, err);
-            if (!rc)
-                rc = watch_look(watch, done += k, gpt_total(f->gpt), err);
+            rc = rc ? rc : watch_look(watch, done += k, gpt_total(f->gpt), err);
         }
     }
     free(piece);

@@ -245,17 +245,13 @@ static int config_open(json_t **out, struct gpt_config *g, char path[HF_PATH_BYT
                         "model.safetensors is needed%s",
                         path, why, hf_hub_hint(dir, hint));
     }
-    if (!rc)
-        rc = json_read(out, path, CONFIG_MAX, err);
+    rc = rc ? rc : json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
-    if (!rc)
-        rc = config_family(*out, path, err);
+    rc = rc ? rc : config_family(*out, path, err);
     g->n_labels = 0;
-    if (!rc)
-        rc = config_numbers(g, *out, path, err);
-    if (!rc)
-        rc = config_variants(*out, path, g->n_embd, err);
+    rc = rc ? rc : config_numbers(g, *out, path, err);
+    rc = rc ? rc : config_variants(*out, path, g->n_embd, err);
     if (!rc && is_classifier(*out, dir))
         rc = config_labels(g, *out, path, err);
     return rc ? rc : gpt_check(g, err);
@@ -417,17 +413,14 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
     if (!h)
         return err_set(err, -ENOMEM, "%s: out of memory", dir);
     rc = hf_config(&h->gpt, dir, err);
-    if (!rc)
-        rc = refuse_pickle(dir, &h->gpt, err);
-    if (!rc)
-        rc = safetensors_open(&h->st, dir, err);
+    rc = rc ? rc : refuse_pickle(dir, &h->gpt, err);
+    rc = rc ? rc : safetensors_open(&h->st, dir, err);
     if (!rc) {
         h->tensor = calloc(gpt_blocks(&h->gpt) * GPT_TENSORS, sizeof *h->tensor);
         rc = h->tensor ? find_tensors(h, dir, err)
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
-    if (!rc)
-        rc = safetensors_verify(h->st, watch, err);
+    rc = rc ? rc : safetensors_verify(h->st, watch, err);
     if (rc) {
         hf_close(h);
         return rc;

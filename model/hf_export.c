@@ -194,24 +194,19 @@ static int write_tensors(const char *path, const struct hf_export *x, struct err
     uint64_t                  done = 0;
     int                       rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
 
-    if (!rc)
-        rc = safetensors_writer_open(&w, path, x->dtype, err);
-    if (!rc)
-        rc = declare_tensors(&w, &x->gpt, err);
+    rc = rc ? rc : safetensors_writer_open(&w, path, x->dtype, err);
+    rc = rc ? rc : declare_tensors(&w, &x->gpt, err);
     for (size_t b = 0; b < gpt_blocks(&x->gpt) && !rc; b++) {
         size_t size = gpt_block_size(&x->gpt, b);
 
         for (size_t at = 0, n; at < size && !rc; at += n) {
             n = size_min(size - at, PIECE);
             rc = x->source.read(x->source.ctx, b, at, n, piece, err);
-            if (!rc)
-                rc = safetensors_writer_add(&w, piece, n, err);
-            if (!rc)
-                rc = watch_look(x->watch, done += n, gpt_total(&x->gpt), err);
+            rc = rc ? rc : safetensors_writer_add(&w, piece, n, err);
+            rc = rc ? rc : watch_look(x->watch, done += n, gpt_total(&x->gpt), err);
         }
     }
-    if (!rc)
-        rc = safetensors_writer_commit(&w, err);
+    rc = rc ? rc : safetensors_writer_commit(&w, err);
     safetensors_writer_close(&w);
     free(piece);
     return rc;
@@ -222,8 +217,7 @@ static int write_folder(const char *dir, const struct hf_export *x, struct err *
     char path[HF_PATH_BYTES];
     int  rc = hf_path(path, dir, "model.safetensors", err);
 
-    if (!rc)
-        rc = write_tensors(path, x, err);
+    rc = rc ? rc : write_tensors(path, x, err);
     if (!rc && x->tokenizer)
         rc = copy_tokenizer(dir, x, err);
     return rc ? rc : write_configs(dir, x, err);
@@ -282,10 +276,8 @@ int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 
     if (!rc)
         rc = check_target(f.path, err); // without slashes at its end, which would follow a link
-    if (!rc)
-        rc = write_folder(f.temp, x, err);
-    if (!rc)
-        rc = file_new_commit(&f, err);
+    rc = rc ? rc : write_folder(f.temp, x, err);
+    rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f); // of what was not committed
     return rc;
 }

@@ -207,8 +207,7 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
     struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
     int         fresh, rc = stream_acquire(t->stream, final, &h.wire, err);
 
-    if (!rc)
-        rc = stream_acquire(t->stream, 0, &h.embed_wire, err);
+    rc = rc ? rc : stream_acquire(t->stream, 0, &h.embed_wire, err);
     if (!rc && h.trains) // fresh or not: it has no matrix that products make
         rc = grad_begin(t, final, &h.grad, &fresh, err);
     if (!rc && h.trains && !o->gpt.n_labels)
@@ -238,8 +237,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         float      *grad;
         int fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
 
-        if (!rc)
-            rc = grad_begin(t, b, &grad, &fresh, err);
+        rc = rc ? rc : grad_begin(t, b, &grad, &fresh, err);
         if (rc)
             return rc;
         p->start_ns = clock_ns();
@@ -397,8 +395,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
 
     rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
     expect_update(t, step);                              // --speculate: if nothing is clipped
-    if (!rc)
-        rc = read_batches(t, &p, err);
+    rc = rc ? rc : read_batches(t, &p, err);
     if (!rc)
         rc = forward_pass(t, &p, err);                   // blocks 0, 1..L
     if (!rc)
@@ -430,12 +427,9 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     t->model.dropping = 0;
     balance_disturb(t);
     rc = stream_begin(t->stream, STREAM_EVAL, step, err);
-    if (!rc)
-        rc = read_batches(t, &p, err);
-    if (!rc)
-        rc = forward_pass(t, &p, err);
-    if (!rc)
-        rc = head_pass(t, &p, each, err);
+    rc = rc ? rc : read_batches(t, &p, err);
+    rc = rc ? rc : forward_pass(t, &p, err);
+    rc = rc ? rc : head_pass(t, &p, each, err);
     *out = (struct eval_result){ p.loss, p.scored };
     return rc;
 }

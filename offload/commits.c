@@ -35,10 +35,8 @@ static int transaction(struct commits *c, struct commit_job *j, struct err *err)
     struct runlog *log = c->hub->cfg.log;
     int            rc = devices_present(&c->hub->dev, err);
 
-    if (!rc)
-        rc = runlog_begin(log, err);
-    if (!rc)
-        rc = rows_put(c, j, err);
+    rc = rc ? rc : runlog_begin(log, err);
+    rc = rc ? rc : rows_put(c, j, err);
     return runlog_end(log, rc, err);
 }
 
@@ -102,8 +100,7 @@ int commits_open(struct commits *c, struct err *err)
     struct journal     *j = &c->job.j;
     int rc = journal_open(j, c->hub->cfg.log, st->n_subs, st->error_feedback, err);
 
-    if (!rc)
-        rc = subs_open(c->subs, st, j, c->hub->cfg.dir, err);
+    rc = rc ? rc : subs_open(c->subs, st, j, c->hub->cfg.dir, err);
     if (rc)
         return rc;
     pthread_mutex_init(&c->mutex, NULL);

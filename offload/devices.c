@@ -352,8 +352,7 @@ static int place_find(struct devices *d, size_t i, int create, struct err *err)
 
     if (real)
         rc = devices_place_check(given ? given : cfg->dir, given != NULL, cfg->device_in_ram, err);
-    if (!rc)
-        rc = devices_path(&d->paths[i], cfg, i, create, err);
+    rc = rc ? rc : devices_path(&d->paths[i], cfg, i, create, err);
     if (!rc && real && !cfg->force_device)
         rc = disk_probe(d->paths[i], err);
     return rc;
@@ -436,8 +435,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         more->notice[0] = '\0';
     csd_bell_init(&d->bell);
     rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
-    if (!rc)
-        rc = store_init(&d->store, cfg, err);
+    rc = rc ? rc : store_init(&d->store, cfg, err);
     d->internal = calloc(d->n, sizeof *d->internal);
     d->csd = calloc(d->n, sizeof *d->csd);
     d->paths = calloc(d->n, sizeof *d->paths);
@@ -447,8 +445,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->internal || !d->csd ||
                 !d->paths || !d->files))
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
-    if (!rc)
-        rc = links_open(d, err);
+    rc = rc ? rc : links_open(d, err);
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
         if (rc && rc != -EBUSY && more->each) { // who uses a device has not damaged it

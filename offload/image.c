@@ -348,8 +348,7 @@ int image_reader(struct image_reader **out, struct params_source *source,
         return err_set(err, -ENOMEM, "out of memory for reading an image");
     r->fd = -1;
     rc = image_load(cfg, &s, NULL, err);
-    if (!rc)
-        rc = reader_open(r, cfg, s.area, err);
+    rc = rc ? rc : reader_open(r, cfg, s.area, err);
     if (rc) {
         image_reader_close(r);
         return rc;
@@ -372,8 +371,7 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
 {
     int rc = runlog_begin(cfg->log, err);
 
-    if (!rc)
-        rc = ledger_clear_image(cfg->log, area, err);
+    rc = rc ? rc : ledger_clear_image(cfg->log, area, err);
     return runlog_end(cfg->log, rc, err);
 }
 
@@ -395,9 +393,9 @@ static int block_write(const struct image_reader *f, size_t b, const float *stat
             rc = init->read(init->ctx, b, i, n, f->piece, err);
         else if (!states)
             memset(f->piece, 0, n * sizeof *from);
-        if (!rc)
-            rc = file_pwrite(f->fd, from, n * sizeof *from, off + (uint64_t)i * sizeof *from,
-                             f->path, err);
+        rc = rc ? rc
+                : file_pwrite(f->fd, from, n * sizeof *from, off + (uint64_t)i * sizeof *from,
+                              f->path, err);
         *crc = crc32c(*crc, from, n * sizeof *from);
         if (!rc && !states)
             rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *from, image_bytes(cfg),
@@ -426,8 +424,7 @@ static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct
 {
     int rc = runlog_begin(cfg->log, err);
 
-    if (!rc)
-        rc = ledger_make(cfg->log, LEDGER_IMAGES, err);
+    rc = rc ? rc : ledger_make(cfg->log, LEDGER_IMAGES, err);
     if (!rc)
         rc = image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
     return runlog_end(cfg->log, rc, err);
@@ -447,11 +444,9 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
     f.fd = new_.fd;
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
         rc = block_write(&f, b, NULL, init, &crc[b], err);
-    if (!rc)
-        rc = file_new_commit(&new_, err);
+    rc = rc ? rc : file_new_commit(&new_, err);
     file_new_abort(&new_); // of what was not committed
-    if (!rc)
-        rc = rows_format(cfg, crc, err);
+    rc = rc ? rc : rows_format(cfg, crc, err);
     if (rc && begun) // it may have its name already
         unlink(f.path);
     free(f.piece);

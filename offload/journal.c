@@ -69,8 +69,7 @@ int journal_format(struct runlog *log, const struct journal_rows *rows, int agai
         rc = again ? ledger_clear(log, t, err) : ledger_make(log, t, err);
     for (size_t i = 0; !rc && i < rows->n_subs; i++) {
         rc = journal_put_sub(log, i, &rows->subs[i], err);
-        if (!rc)
-            rc = journal_put_grad(log, i, &none, err);
+        rc = rc ? rc : journal_put_grad(log, i, &none, err);
         if (!rc && rows->residuals)
             rc = journal_put_residual(log, i, rows->residuals[i], err);
     }

@@ -52,8 +52,7 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     }
     if (!f || fclose(f))
         rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
-    if (!rc)
-        rc = runlog_set(cfg->log, REMOVE_KEY, text, err);
+    rc = rc ? rc : runlog_set(cfg->log, REMOVE_KEY, text, err);
     free(text);
     return rc;
 }
@@ -289,17 +288,13 @@ static int switch_over(struct move *m, struct err *err)
     const struct run_config *to = &m->r->to;
     int                      rc = runlog_begin(to->log, err);
 
-    if (!rc)
-        rc = journal_format(to->log, &m->rows, 1, err);
-    if (!rc)
-        rc = runlog_devices_forget(to->log, err);
+    rc = rc ? rc : journal_format(to->log, &m->rows, 1, err);
+    rc = rc ? rc : runlog_devices_forget(to->log, err);
     for (size_t i = 0; i < m->new_.n && !rc; i++)
         rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk,
                            m->new_.store.device_bytes[i], err);
-    if (!rc)
-        rc = list_put(&m->r->from, 0, err);
-    if (!rc)
-        rc = m->r->settings(m->r->ctx, err);
+    rc = rc ? rc : list_put(&m->r->from, 0, err);
+    rc = rc ? rc : m->r->settings(m->r->ctx, err);
     return runlog_end(to->log, rc, err);
 }
 
@@ -311,12 +306,9 @@ static int move_run(struct move *m, struct err *err)
     from.link_bw = from.csd_read_bw = from.csd_write_bw = 0; // the drives' own speed
     to.link_bw = to.csd_read_bw = to.csd_write_bw = 0;
     rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
-    if (!rc)
-        rc = old_map(m, err);
-    if (!rc)
-        rc = devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
-    if (!rc)
-        rc = master_reader_open(&m->reader, &m->old, &m->journal, err);
+    rc = rc ? rc : old_map(m, err);
+    rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
+    rc = rc ? rc : master_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
         rc = slots_make(&m->new_, &(struct slots_source){ .fill = gather, .ctx = m, .in_flight = 2,
                                                           .version = m->journal.state.applied,
@@ -346,12 +338,10 @@ int reshard_run(struct reshard *r, struct err *err)
     assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
     r->bytes = 0;
     rc = room_check(&r->to, err);
-    if (!rc)
-        rc = others_check(&r->from, &r->to, err);
+    rc = rc ? rc : others_check(&r->from, &r->to, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
-    if (!rc)
-        rc = list_put(&r->to, 1, err);
+    rc = rc ? rc : list_put(&r->to, 1, err);
     if (rc)
         return rc;
     rc = move_run(&m, err);

@@ -65,8 +65,7 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
                           "so there are no parameters to read", cfg->dir);
     rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, err);
-    if (!rc)
-        rc = journal_open(j, cfg->log, r->dev.store.n_subs, 0, err);
+    rc = rc ? rc : journal_open(j, cfg->log, r->dev.store.n_subs, 0, err);
     for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
         if (j->subs[i].version != j->state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
@@ -107,8 +106,7 @@ int run_train(struct stream **out, const struct run_config *cfg, char *notice, s
 
     if (notice_size)
         notice[0] = '\0';
-    if (!rc)
-        rc = runlog_check_steps(cfg->log, next_step, err);
+    rc = rc ? rc : runlog_check_steps(cfg->log, next_step, err);
     if (rc)
         return rc;
     return cfg->mode == RUN_MEM ? stream_mem_open(out, cfg, err)

@@ -95,10 +95,8 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
         struct parcel *p = &parcel[i % from->in_flight];
 
         rc = parcel_wait(d, p, err);
-        if (!rc)
-            rc = sub_make(d, from, i, next[st->subs[i].class_]++, p, rows, err);
-        if (!rc)
-            rc = watch_look(from->watch, i + 1, n, err);
+        rc = rc ? rc : sub_make(d, from, i, next[st->subs[i].class_]++, p, rows, err);
+        rc = rc ? rc : watch_look(from->watch, i + 1, n, err);
     }
     for (size_t i = 0; i < PARCELS; i++) {
         int last = parcel_wait(d, &parcel[i], rc ? NULL : err);

@@ -220,8 +220,7 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
     hub_enter(&s->hub);
     assert(s->updates.ask == ASK_NONE);
     rc = hub_leave(&s->hub, 0, err);
-    if (!rc)
-        rc = master_reader_open(m, &s->hub.dev, &s->newest, err);
+    rc = rc ? rc : master_reader_open(m, &s->hub.dev, &s->newest, err);
     if (rc)
         return rc;
     scheduler_stop(s);
@@ -335,10 +334,8 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices);
     rc = s->hub.meter ? tables_open(s, err)
                       : err_set(err, -ENOMEM, "out of memory for measurements");
-    if (!rc)
-        rc = devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
-    if (!rc)
-        rc = commits_open(&s->commits, err);
+    rc = rc ? rc : devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
+    rc = rc ? rc : commits_open(&s->commits, err);
     if (!rc) {
         updates_open(&s->updates);
         rc = scheduler_start(s, err);

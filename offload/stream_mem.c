@@ -232,10 +232,8 @@ static int commit_image(struct stream_mem *m, const struct runlog_step *row, str
         meter_span(m->stream.meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(),
                    image_bytes(&m->cfg));
     rc = sync_rows(m, RUNLOG_SYNC_ALL, err);
-    if (!rc)
-        rc = commit_rows(m, row, &next, err);
-    if (!rc)
-        rc = sync_rows(m, RUNLOG_SYNC_LATER, err);
+    rc = rc ? rc : commit_rows(m, row, &next, err);
+    rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (!rc)
         m->committed = next;
     return rc;
@@ -446,10 +444,8 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);
     rc = m->stream.meter ? open_arena(m, err) : err_set(err, -ENOMEM, "out of memory for a stream");
-    if (!rc)
-        rc = load_states(m, err);
-    if (!rc)
-        rc = sync_rows(m, RUNLOG_SYNC_LATER, err);
+    rc = rc ? rc : load_states(m, err);
+    rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (rc)
         mem_close(&m->stream);
     else

@@ -351,8 +351,7 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     rc = c.bad ? journal_open(&c.journal, cfg->log, c.dev.store.n_subs, c.dev.store.error_feedback,
                               err)
                : err_set(err, -ENOMEM, "out of memory for %zu subgroups", c.dev.store.n_subs);
-    if (!rc)
-        rc = lanes_open(&c, err);
+    rc = rc ? rc : lanes_open(&c, err);
     if (rc)
         goto out;
     v->next_step = c.journal.state.next_step;
@@ -385,8 +384,7 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
     v->applied = state.applied;
     watched.watch = v->watch;
     rc = image_check(&watched, state.area, &newest, err);
-    if (!rc)
-        rc = image_check(&watched, 1 - state.area, &other, err);
+    rc = rc ? rc : image_check(&watched, 1 - state.area, &other, err);
     if (rc)
         return rc;
     v->count[VERIFY_IMAGE] = (struct verify_count){ .n = 1 + (uint64_t)other.named,

@@ -109,15 +109,12 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
         o->train.steps = 2;
     if (o->quick && !opt_given(line, "seq"))
         o->train.seq = 128;
-    if (!rc)
-        rc = train_opts_check(&o->train, err);
-    if (!rc)
-        rc = model_choose(&b->gpt, &tokenizer, &o->model, &o->train, err);
+    rc = rc ? rc : train_opts_check(&o->train, err);
+    rc = rc ? rc : model_choose(&b->gpt, &tokenizer, &o->model, &o->train, err);
     if (!rc && b->gpt.n_labels)
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
-    if (!rc)
-        rc = train_check(o, err);
+    rc = rc ? rc : train_check(o, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
@@ -317,8 +314,7 @@ static int run(struct opt_line *line, struct err *err)
     struct places      places = { 0 };
     int                code = 0, rc = options_check(&b, line, err);
 
-    if (!rc)
-        rc = places_make(&places, &b, err);
+    rc = rc ? rc : places_make(&places, &b, err);
     if (!rc)
         code = measure_apart(&b);
     places_remove(&places);

@@ -243,8 +243,7 @@ static int measure(struct bench *b, struct bench_place *p, json_t *section, stru
     for (int i = 0; i < 2 * BENCH_PATTERNS; i++)
         items[i] = bench_place_item(p, i / 2, i % 2);
     int rc = bench_rounds(items, 2 * BENCH_PATTERNS, b->o->rounds, 0, err);
-    if (!rc)
-        rc = bench_rounds(&flush, 1, FLUSHES, 0, err);
+    rc = rc ? rc : bench_rounds(&flush, 1, FLUSHES, 0, err);
     for (int i = 0; i < BENCH_PATTERNS && !rc; i++) {
         double  own = items[2 * i].median, fio = items[2 * i + 1].median;
         json_t *row = json_pack("{s:s, s:f}", "pattern", patterns[i].name, "bytes_per_second", own);
@@ -271,8 +270,7 @@ static int disk_run(struct bench *b, json_t *rows, struct err *err)
 
         json_array_append_new(rows, section);
         rc = bench_place_open(&p, b, i, err);
-        if (!rc)
-            rc = measure(b, p, section, err);
+        rc = rc ? rc : measure(b, p, section, err);
         bench_place_close(p);
     }
     return rc;

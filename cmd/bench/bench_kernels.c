@@ -326,8 +326,7 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     arena_take(&memory, bytes);
     arena_take(&words, 2 * sizeof *s.tokens * s.bt);
     int rc = arena_map(&memory, "the operands of kernels", err);
-    if (!rc)
-        rc = arena_map(&words, "the tokens of kernels", err);
+    rc = rc ? rc : arena_map(&words, "the tokens of kernels", err);
     s.tokens = (int32_t *)(void *)words.base;
     s.targets = s.tokens ? s.tokens + s.bt : NULL;
     for (size_t i = 0; i < s.bt && !rc; i++) {

@@ -198,8 +198,7 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
         runs[i].operands = &x;
         items[i] = (struct bench_item){.run = product_call, .ctx = &runs[i]};
     }
-    if (!rc)
-        rc = bench_rounds(items, n, b->o->rounds, b->seconds, err);
+    rc = rc ? rc : bench_rounds(items, n, b->o->rounds, b->seconds, err);
     n = 0;
     for (size_t e = 0; e < ENGINES; n += engines[e++].n) {
         if (!rc && (engines[e].products || *engines[e].why))

@@ -201,10 +201,8 @@ static int drive(struct session *s, uint64_t next, uint64_t steps, int apart, st
     char           notice[512];
     int            rc = training_plan(&plan, s, 0, err);
 
-    if (!rc)
-        rc = run_train(&st, &s->run, notice, sizeof notice, err);
-    if (!rc)
-        rc = stream_drain(st, err);
+    rc = rc ? rc : run_train(&st, &s->run, notice, sizeof notice, err);
+    rc = rc ? rc : stream_drain(st, err);
     for (uint64_t i = 0; i < 1 + steps && !rc; i++) {
         rc = drive_step(s, st, next + i, err);
         if (!rc && (apart || i == steps))
@@ -228,16 +226,14 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
 
     s.o.quiet = 1;
     progress_quiet(1);
-    if (!rc)
-        rc = run_position(&s.run, &next, &applied, err);
+    rc = rc ? rc : run_position(&s.run, &next, &applied, err);
     s.o.steps = next + 1 + steps;
     if (!rc)
         rc = way == BENCH_TRAIN ? training_run(&s, &end, err)
                                 : drive(&s, next, steps, way == BENCH_DRIVE_APART, err);
     snprintf(sql, sizeof sql, parts_sql, s.gpt.n_layer, (unsigned long long)next + 1,
              (unsigned long long)(next + 1 + steps));
-    if (!rc)
-        rc = runlog_query(s.log, sql, part_row, out, err);
+    rc = rc ? rc : runlog_query(s.log, sql, part_row, out, err);
     session_close(&s);
     free(dir);
     return rc;

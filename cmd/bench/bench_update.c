@@ -84,8 +84,7 @@ static int rig_fill(struct rig *r, struct err *err)
 
     for (size_t i = 0; i < r->n_pad; i++)
         buf[i] = 1e-3f * (float)(i % 17);
-    if (!rc)
-        rc = write_all(r, 1, &grad_crc, err);
+    rc = rc ? rc : write_all(r, 1, &grad_crc, err);
     for (size_t i = 0; i < r->n_subs; i++) // calm: as all but a process's first are
         r->job[i] = (struct csd_job){
             .kind = CSD_UPDATE,
@@ -119,8 +118,7 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     s.o.compress = 0;
     s.o.error_feedback = 0;
     int rc = session_config(&s, err);
-    if (!rc)
-        rc = store_init(&store, &s.run, err);
+    rc = rc ? rc : store_init(&store, &s.run, err);
     if (!rc) {
         *n_pad = store.max_pad;
         store_release(&store);
@@ -203,10 +201,8 @@ int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
     int               rc = rig_open(&r, b, "null", err);
     struct bench_item item = {.measure = rig_measure, .ctx = r};
 
-    if (!rc)
-        rc = rig_measure(r, &unmeasured, err);
-    if (!rc)
-        rc = bench_rounds(&item, 1, b->o->rounds, 0, err);
+    rc = rc ? rc : rig_measure(r, &unmeasured, err);
+    rc = rc ? rc : bench_rounds(&item, 1, b->o->rounds, 0, err);
     if (!rc)
         *seconds = rig_bytes(r) / (double)(r->n_subs * r->n_pad) / item.median;
     rig_close(r);
@@ -234,8 +230,7 @@ static int measure(struct bench *b, struct rig *r[2], struct bench_item items[TU
         rig_close(r[0]);
         r[0] = NULL;
     }
-    if (!rc)
-        rc = bench_place_open(&p, b, 0, err);
+    rc = rc ? rc : bench_place_open(&p, b, 0, err);
     if (!rc) {
         items[MIXED] = bench_place_item(p, BENCH_MIXED, 0);
         items[BURSTS] = bench_place_item(p, BENCH_BURSTS, 0);
@@ -254,8 +249,7 @@ static int update_run(struct bench *b, json_t *section, struct err *err)
     int               rc = rig_open(&r[0], b, disk_name((size_t)b->o->train.disk), err);
 
     json_object_set_new(section, "rates", rows);
-    if (!rc)
-        rc = rig_open(&r[1], b, "null", err);
+    rc = rc ? rc : rig_open(&r[1], b, "null", err);
     if (!rc) {
         json_object_set_new(section, "subgroup_parameters", json_integer((json_int_t)r[0]->n_pad));
         json_object_set_new(section, "subgroups", json_integer((json_int_t)r[0]->n_subs));

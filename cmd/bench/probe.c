@@ -55,8 +55,7 @@ static int probe_run(struct bench *b, json_t *section, struct err *err)
         small.gpt.n_embd = MOST_WIDE;
         small.gpt.n_head = 4;
     }
-    if (!rc)
-        rc = part_run(&small, section, "moving", mode, 0, &row, err);
+    rc = rc ? rc : part_run(&small, section, "moving", mode, 0, &row, err);
     if (!rc && mode != RUN_MEM)
         rc = bench_update_arithmetic(&small, &arithmetic, err);
     bench_put(row, "parameters", (double)gpt_total(&small.gpt));

@@ -283,8 +283,7 @@ static int option_scan(struct scan *s, struct typed *t, char **argv, struct err 
     struct opt_taken taken = { .name = t->name };
     int              rc = name_find(s->line->cmd, t, argv[0] + 2, strcspn(argv[0] + 2, "="), err);
 
-    if (!rc)
-        rc = value_take(s, t, argv, err);
+    rc = rc ? rc : value_take(s, t, argv, err);
     if (!rc && t->alias) {
         taken.value = t->value;
         taken.help = t->alias->help;
@@ -404,8 +403,7 @@ static int config_option(void *ctx, const char *name, const char *value, struct 
     rc = scan(ctx, 2, argv, err);
     if (!rc && !strcmp(name, "config"))
         rc = err_misuse(err, "--config is for the command line: a file of options names no other");
-    if (!rc)
-        rc = fill(ctx, err);
+    rc = rc ? rc : fill(ctx, err);
     free(argv[1]);
     return rc;
 }
@@ -445,10 +443,8 @@ int opt_parse(struct opt_line *l, struct err *err)
     memset(l->options, 0, l->cmd->size);
     l->notices = NULL;
     rc = scan(&typed, l->argc, l->argv, err);
-    if (!rc)
-        rc = config_read(&typed, err);
-    if (!rc)
-        rc = fill(&typed, err);
+    rc = rc ? rc : config_read(&typed, err);
+    rc = rc ? rc : fill(&typed, err);
     for (size_t i = 0; !rc && (r = row_of(l, i, &field)); i++)
         if (!l->given[i] && (def = opt_row_default(l->cmd, r)))
             rc = opt_value_parse(r, def, field, err);

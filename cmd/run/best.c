@@ -77,8 +77,7 @@ static int write_best(struct session *s, const struct params_source *source, str
     x.tokenizer = tokenise_has_files(tokenizer) ? tokenizer : NULL;
     x.watch = &w;
     w = work_begin(s->events, "writing the best model");
-    if (!rc)
-        rc = hf_export(next, &x, err);
+    rc = rc ? rc : hf_export(next, &x, err);
     work_end(s->events);
     hf_labels_free(&labels);
     if (rc)

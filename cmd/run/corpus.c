@@ -27,8 +27,7 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
         rc = tokens_read(t, at, n, vocab, ids, err);
-        if (!rc)
-            rc = watch_look(&w, at + n, count, err);
+        rc = rc ? rc : watch_look(&w, at + n, count, err);
     }
     work_end(events);
     if (rc && err)
@@ -98,8 +97,7 @@ static int store(struct session *s, const char *what, const char *path, const ch
 
     if (known && (rc || strcmp(sums, known)))
         rc = -ENOENT;
-    if (!rc)
-        rc = settings_set(s->log, err, "%s.sums=%s", what, sums);
+    rc = rc ? rc : settings_set(s->log, err, "%s.sums=%s", what, sums);
     free(sums);
     return rc ? rc
               : settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
@@ -117,8 +115,7 @@ static int add_text(struct session *s, const char *what, const char *path, const
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     snprintf(out, sizeof out, "%s/%s.bin", s->dir, what);
     rc = tokenizer_open(&tok, dir, err);
-    if (!rc)
-        rc = tokenise_files(tok, &path, 1, out, &count, s->events, err);
+    rc = rc ? rc : tokenise_files(tok, &path, 1, out, &count, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
         (rc = check_tokens(out, named, s->gpt.vocab, s->o.seq, s->events, err)))
@@ -150,8 +147,7 @@ int corpus_resume(struct session *s, const char *what, const char *path, struct 
     if (path && !have) { // taken as by a new run
         snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
         rc = corpus_check(path, tokenizer, s->gpt.vocab, s->o.seq, s->events, err);
-        if (!rc)
-            rc = corpus_add(s, what, path, err);
+        rc = rc ? rc : corpus_add(s, what, path, err);
     } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
         rc = full && !text && sums ? store(s, what, full, sums, err) : -ENOENT;
         if (rc == -ENOENT)

@@ -41,8 +41,7 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     e->pairs |= row->text2 != NULL;
     e->words[0] |= !task_number(row->text1, NULL);
     e->words[1] |= row->text2 && !task_number(row->text2, NULL);
-    if (!rc)
-        rc = row_label(e, row, &x, err);
+    rc = rc ? rc : row_label(e, row, &x, err);
     return rc ? rc : watch_look(&e->watch, e->rows, 0, err);
 }
 
@@ -88,8 +87,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     // the cut, without padding at its end; at least one id
     for (n = w->ids.n < w->max_seq ? w->ids.n : w->max_seq; n > 1 && w->ids.ids[n - 1] == w->pad;)
         n--;
-    if (!rc)
-        rc = examples_new_add(&w->out, w->ids.ids, n, &x, err);
+    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids, n, &x, err);
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 

@@ -54,8 +54,7 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
 
         micros = micros < e->grad_accum ? micros : e->grad_accum;
         rc = watch_look(&w, done, f.rows, err);
-        if (!rc)
-            rc = eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
+        rc = rc ? rc : eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
         done += micros * e->batch;
     }
     work_end(e->events);
@@ -167,9 +166,9 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t
         size_t left = n - first, rows = left < per_pass ? left : per_pass;
 
         rc = watch_look(&w, first, n, err);
-        if (!rc)
-            rc = eval_step(e->trainer, step, &source, pass, (rows + e->batch - 1) / e->batch,
-                           logits, &sum, err);
+        rc = rc ? rc
+                : eval_step(e->trainer, step, &source, pass, (rows + e->batch - 1) / e->batch,
+                            logits, &sum, err);
         for (size_t i = 0; i < rows && !rc; i++) // (micros, batch, n_labels)
             if (out->classes)
                 out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
@@ -206,8 +205,7 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
     int                rc = evaluate_predict(e, x, task->n_labels, step, &p, &loss_sum, err);
 
     *out = (struct results_eval){ .samples = p.n, .batches = (p.n + e->batch - 1) / e->batch };
-    if (!rc)
-        rc = take_metrics(out, &p, task, err);
+    rc = rc ? rc : take_metrics(out, &p, task, err);
     if (!rc) {
         out->loss = loss_sum / (double)p.n;
         out->seconds = (double)(clock_ns() - start_ns) * 1e-9;

@@ -15,9 +15,9 @@ int exports_record(struct runlog *log, const char *to, uint64_t step, struct err
 
     if (!rc && !(rc = runlog_begin(log, err))) {
         rc = settings_set(log, err, "export.path=%s", full);
-        if (!rc)
-            rc = settings_set(log, err, "export.step=%" PRIu64 "\nexport.sum=%08" PRIx32, step,
-                              st->sum);
+        rc = rc ? rc
+                : settings_set(log, err, "export.step=%" PRIu64 "\nexport.sum=%08" PRIx32, step,
+                               st->sum);
         rc = runlog_end(log, rc, err);
     }
     safetensors_close(st);

@@ -98,8 +98,7 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     };
     out->results.epochs = (steps + out->results.steps_per_epoch - 1) / out->results.steps_per_epoch;
     rc = take_evals(&out->results, s, out->step, best->any ? best->seconds : seconds, err);
-    if (!rc)
-        rc = results_write(s->dir, s->log, &out->results, err);
+    rc = rc ? rc : results_write(s->dir, s->log, &out->results, err);
     if (!rc && !task_find(task->name))
         out->file = settings_get(s->log, "dev.file");
     return rc;
@@ -161,11 +160,9 @@ static int predict_split(const struct finetune_results *o, size_t split, const s
 
     snprintf(path, sizeof path, "%s/%s.ex", o->dir, test_names[split]);
     rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
-    if (!rc)
-        rc = evaluate_predict(e, x, o->gpt.n_labels, 0, &p, &loss, err);
+    rc = rc ? rc : evaluate_predict(e, x, o->gpt.n_labels, 0, &p, &loss, err);
     predictions_path(path, o, split);
-    if (!rc)
-        rc = results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
+    rc = rc ? rc : results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     examples_close(x);
     return rc;
@@ -180,8 +177,7 @@ int finetune_results_predict(const struct finetune_results *o, struct err *err)
     if (!o->test[0] && !o->test[1])
         return 0;
     rc = model_folder_open(&r, o->model, NULL, o->events, err);
-    if (!rc)
-        rc = model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
+    rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i])
             rc = predict_split(o, i, &e, err);

@@ -14,9 +14,9 @@ static int add_file(struct session *s, const struct encode *e, struct tokenizer 
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
     rc = encode_file(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
-    if (!rc)
-        rc = settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
-                          made->h.crc, e->name, e->rows);
+    rc = rc ? rc
+            : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
+                           made->h.crc, e->name, e->rows);
     examples_close(made);
     return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
 }

@@ -103,11 +103,9 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
         b.fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) +
                           r->source_bytes;
     }
-    if (!rc)
-        rc = products_bytes(&b.products, r, err);
+    rc = rc ? rc : products_bytes(&b.products, r, err);
     b.predictions = predictions_bytes(r->rows, r->model.gpt.n_labels);
-    if (!rc)
-        rc = budget_plan(out, &b, err);
+    rc = rc ? rc : budget_plan(out, &b, err);
     if (rc || !r->run)
         return rc;
     r->run->frames = out->frames;

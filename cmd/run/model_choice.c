@@ -69,8 +69,7 @@ int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct mo
         rc = opt_words_refuse("model", m->model, gpt_preset_name, err);
     if (!rc && !m->init)
         rc = pick_vocab(gpt, *tokenizer, m->vocab, err);
-    if (!rc)
-        rc = gpt_check(gpt, err);
+    rc = rc ? rc : gpt_check(gpt, err);
     if (rc)
         return rc;
     if (m->init && !*tokenizer && tokenise_has_files(m->init)) {

@@ -133,9 +133,9 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
         return err_misuse(err, "--%sseq %zu: the model has %zu positions",
                           r->gpt.n_labels ? "max-" : "", seq, r->gpt.n_positions);
     rc = memory_plan(&plan, &want, err);
-    if (!rc)
-        rc = stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,
-                              dtype, plan.frames, err);
+    rc = rc ? rc
+            : stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,
+                               dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }
 

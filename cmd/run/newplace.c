@@ -218,8 +218,7 @@ int newplace_claim(struct newplace *p, struct session *s, const char *dir, struc
     snprintf(path, sizeof path, "%s/run.db.new", s->dir);
     if (access(path, F_OK) == 0)
         rc = clear_dead(s->dir, path, err);
-    if (!rc)
-        rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
+    rc = rc ? rc : runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
     p->claimed = !rc;
     if (!rc)
         clear_folder(s->dir, 0);

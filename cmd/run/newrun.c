@@ -220,8 +220,7 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
     rc = session_config(s, err);
-    if (!rc)
-        rc = training_plan_here(&plan, s, dev_rows(n), err);
+    rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
     *acts = s->run.acts;
     return rc;
 }

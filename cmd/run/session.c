@@ -367,8 +367,7 @@ int session_load(struct session *s, struct err *err)
 {
     int rc = load_config(s, err);
 
-    if (!rc)
-        rc = load_options(s, err);
+    rc = rc ? rc : load_options(s, err);
     return rc ? rc : session_config(s, err);
 }
 
@@ -510,8 +509,7 @@ int session_recover(struct session *s, struct err *err)
                        "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "
                        "may", s->dir);
     rc = run_train(&stream, &s->run, notice, sizeof notice, err);
-    if (!rc)
-        rc = stream_drain(stream, err);
+    rc = rc ? rc : stream_drain(stream, err);
     stream_close(stream);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);

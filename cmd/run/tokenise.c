@@ -112,8 +112,7 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
     for (size_t i = 0; i < n && !rc; i++) {
         if (i > 0)
             rc = tokens_writer_add(&t.writer, &between, 1, err);
-        if (!rc)
-            rc = add_file(&t, texts[i], err);
+        rc = rc ? rc : add_file(&t, texts[i], err);
     }
     rc = rc ? rc : tokens_writer_commit(&t.writer, err);
     if (!rc && count)
@@ -132,8 +131,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
     struct watch      w;
     int               rc = check_texts(texts, n, events, err);
 
-    if (!rc)
-        rc = bpe_train_open(&b, err);
+    rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {
         w = i < n ? work_begin(events, "reading %s", texts[i])
                   : work_begin(events, "training a tokenizer");
@@ -141,8 +139,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
                    : bpe_train_finish(b, vocab, &tok, &w, err);
         work_end(events);
     }
-    if (!rc)
-        rc = tokenizer_save(tok, dir, err);
+    rc = rc ? rc : tokenizer_save(tok, dir, err);
     if (!rc)
         *ids = tokenizer_vocab(tok);
     tokenizer_close(tok);

@@ -203,10 +203,8 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
     t->s->run.watch = &w;
     rc = run_train(&t->stream, &t->s->run, notice, size, err);
     t->s->run.watch = NULL;
-    if (!rc)
-        rc = stream_drain(t->stream, err);
-    if (!rc)
-        rc = watch_look(&w, 0, 0, err);
+    rc = rc ? rc : stream_drain(t->stream, err);
+    rc = rc ? rc : watch_look(&w, 0, 0, err);
     work_end(t->s->events);
     return rc;
 }
@@ -268,9 +266,9 @@ static int store_values(struct training *t, const struct feed_values *v, struct 
         return rc;
     for (size_t i = 0; i < v->told.n && !rc; i++)
         rc = runlog_eval(log, step, v->told.value[i].name, v->told.value[i].value, err);
-    if (!rc)
-        rc = settings_set(log, err, "dev.seconds=%.17g\ndev_mm.seconds=%.17g", v->seconds[0],
-                          v->seconds[1]);
+    rc = rc ? rc
+            : settings_set(log, err, "dev.seconds=%.17g\ndev_mm.seconds=%.17g", v->seconds[0],
+                           v->seconds[1]);
     if (!rc && v->told.best)
         rc = best_store(&t->best, t->s, v, err);
     if (!rc && step + 1 == t->s->o.steps)
@@ -296,8 +294,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
         v.told.best = 1;
         rc = best_export(t->s, t->stream, step + 1, err);
     }
-    if (!rc)
-        rc = store_values(t, &v, err);
+    rc = rc ? rc : store_values(t, &v, err);
     if (!rc && e && e->evaluation)
         e->evaluation(e->ctx, &v.told);
     return rc;
@@ -374,8 +371,7 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
     rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err)
                                                                    : 0;
-    if (!rc)
-        rc = session_notice(t->s, text, err);
+    rc = rc ? rc : session_notice(t->s, text, err);
     if (!rc && most && t->skipped >= most)
         rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: "
                      "%s; nothing of them went into a parameter; --resume %s with a larger "
@@ -453,8 +449,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     int                      rc, stopped;
 
     rc = skipped_before(t, step, err);
-    if (!rc)
-        rc = wear_before(t, step, err);
+    rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
     for (; step < o->steps && !events_asked_to_stop(t->s->events) && !rc; step++)
@@ -485,8 +480,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         s->o.steps = next;
     if (next == s->o.steps && !missing) {
         rc = session_recover(s, err);
-        if (!rc)
-            rc = record_options(&t, err);
+        rc = rc ? rc : record_options(&t, err);
         *end = (struct training_end){ TRAINING_NOTHING_LEFT, next, next, 0 };
         return rc;
     }

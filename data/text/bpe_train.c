@@ -96,8 +96,8 @@ static int types_grow(struct bpe_train *b, size_t n)
 
         *type_slot(b, b->arena + w->arena, w->n, w->hash) = (uint32_t)k + 1;
     }
-    if (!rc)
-        rc = grow(&b->types, &b->cap_types, b->n_types + 1, sizeof *b->types, "words", b->err);
+    rc =
+        rc ? rc : grow(&b->types, &b->cap_types, b->n_types + 1, sizeof *b->types, "words", b->err);
     return rc ? rc : grow(&b->arena, &b->cap_arena, b->n_arena + n, 1, "bytes of words", b->err);
 }
 
