@@ -168,11 +168,10 @@ static int check_tokens(struct check *c, const char *what, struct err *err)
     struct stat    st = { 0 };
     int            rc = corpus_open(&t, &c->s, what, err);
     uint64_t       found = c->damaged;
-    struct watch   w;
 
     if (rc || !t)
         return rc;
-    w = work_begin(&say_events, "checking %s", t->path);
+    struct watch w = work_begin(&say_events, "checking %s", t->path);
     for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
         struct err why = { 0 };
 
@@ -195,13 +194,12 @@ static int check_examples(struct check *c, const char *name, struct err *err)
     int32_t         *ids;
     int              rc = labelled_open(&e, &c->s, name, err);
     uint64_t         found = c->damaged;
-    struct watch     w;
 
     if (rc || !e)
         return rc;
     ids = malloc(e->h.longest * sizeof *ids);
     rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", e->path);
-    w = work_begin(&say_events, "checking %s", e->path);
+    struct watch w = work_begin(&say_events, "checking %s", e->path);
     for (uint64_t i = 0; !rc && i < e->h.rows; i++) {
         struct example x;
         struct err     why = { 0 };
@@ -224,7 +222,6 @@ static int check_tokenizer(struct check *c, struct err *err)
 {
     char              path[SESSION_PATH + 16];
     struct tokenizer *t = NULL;
-    int               rc;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
     if (!tokenise_has_files(path))
@@ -232,7 +229,7 @@ static int check_tokenizer(struct check *c, struct err *err)
                    ? 0
                    : err_set(err, -ENOENT,
                              "%s: no tokenizer there, though this run was made with one", path);
-    rc = tokenizer_open(&t, path, err);
+    int rc = tokenizer_open(&t, path, err);
     if (!rc)
         line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
     tokenizer_close(t);
@@ -336,10 +333,9 @@ static int go_back(struct check *c, struct err *err)
 static int check_past(struct check *c, struct err *err)
 {
     uint64_t found = c->damaged;
-    int      rc;
 
     session_close(&c->s);
-    rc = session_open(&c->s, c->o->what, SESSION_PAST, &say_events, err);
+    int rc = session_open(&c->s, c->o->what, SESSION_PAST, &say_events, err);
     if (rc || !c->s.past) // damaged settings: without them nothing else can be found
         return rc == -ENOMEM ? rc : 0;
     if (c->disk)

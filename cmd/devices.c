@@ -101,8 +101,7 @@ static void print_drive(const char *name)
     static const char *const file[] = { "size", "device/model", "device/device/current_link_speed",
                                         "device/device/current_link_width" };
     enum { SIZE, MODEL, SPEED, WIDTH, FILES };
-    const char *at;
-    char        path[512], text[FILES][256], mount[512], size[32];
+    char path[512], text[FILES][256], mount[512], size[32];
 
     for (int i = 0; i < FILES; i++) {
         snprintf(path, sizeof path, "/sys/block/%s/%s", name, file[i]);
@@ -114,7 +113,7 @@ static void print_drive(const char *name)
     if (*text[SPEED])
         printf(", %s x%s", text[SPEED], text[WIDTH]);
     snprintf(path, sizeof path, "/dev/%s ", name);
-    at = machine_field(mount, sizeof mount, "/proc/mounts", path);
+    const char *at = machine_field(mount, sizeof mount, "/proc/mounts", path);
     path[strlen(path) - 1] = 'p';
     if (!*at && *machine_field(mount, sizeof mount, "/proc/mounts", path))
         at += strcspn(at, " ") + 1;

@@ -156,7 +156,6 @@ static int find_task(struct evaluation *v, struct err *err)
 {
     const struct task *known = v->e->task ? task_find(v->e->task) : NULL;
     size_t             n = v->r->gpt.n_labels;
-    int                rc;
 
     if (n == 0)
         return err_misuse(err, "%s is a language model, without a head for classes: eval --data "
@@ -167,7 +166,7 @@ static int find_task(struct evaluation *v, struct err *err)
         return err_misuse(err, "the head of %s has %zu class%s, %s has %zu%s", v->e->model, n,
                           n == 1 ? " (a regressor)" : "es", known->title, known->n_labels,
                           known->n_labels == 1 ? " (regression)" : "");
-    rc = classes_open(&v->classes, v->r, v->e->model, err);
+    int rc = classes_open(&v->classes, v->r, v->e->model, err);
     if (rc)
         return rc;
     if (known)
@@ -186,12 +185,11 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     const struct eval_opts *e = v->e;
     struct part            *p = &v->part[v->parts++];
     char                    notice[512];
-    int                     rc;
 
     *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
-    rc = encode_check(&p->rows, e->task ? e->data : NULL, file, err);
+    int rc = encode_check(&p->rows, e->task ? e->data : NULL, file, err);
     for (int i = 0; i < 2 && !rc; i++) {
         encode_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
@@ -260,11 +258,10 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
     struct predictions p = { 0 };
     char               to[4096];
     double             loss;
-    int                rc;
 
     if (snprintf(to, sizeof to, "%s%s", v->e->predict, part->split ? "-mm" : "") >= (int)sizeof to)
         return err_misuse(err, "%s: the path is too long", v->e->predict);
-    rc = evaluate_predict(&v->by, x, v->task.n_labels, 0, &p, &loss, err);
+    int rc = evaluate_predict(&v->by, x, v->task.n_labels, 0, &p, &loss, err);
     rc = rc ? rc : results_predictions(to, &v->task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     return rc;
@@ -351,10 +348,9 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct eval_opts   *o = line->options;
     struct model_folder r;
-    int                 rc;
 
     stop_catch();
-    rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
+    int rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict))

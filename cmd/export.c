@@ -69,10 +69,9 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
     struct model_folder r;
-    int                 rc;
 
     stop_catch();
-    rc = model_folder_open(&r, o->run, NULL, &say_events, err);
+    int rc = model_folder_open(&r, o->run, NULL, &say_events, err);
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
         printf("%s: %.4g million parameters\n", o->dir, (double)gpt_total(&r.gpt) / 1e6);

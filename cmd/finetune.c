@@ -172,11 +172,10 @@ static int check_tokenizer(struct material *m, struct err *err)
 {
     const char       *dir = m->n.tokenizer;
     struct tokenizer *tok = NULL;
-    int               rc;
 
     if (!*dir || !tokenise_has_files(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
-    rc = tokenizer_open(&tok, dir, err);
+    int rc = tokenizer_open(&tok, dir, err);
     if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
                         "%zu", dir, tokenizer_vocab(tok), m->n.gpt.vocab);
@@ -223,7 +222,6 @@ static int take_head(struct material *m, struct err *err)
     const char *init = m->o->init;
     char       *notice = m->notice[NOTICE_HEAD];
     size_t      have = m->init.gpt.n_labels, want = m->task->n_labels;
-    int         rc;
 
     m->source = m->init.source;
     if (have == 0)
@@ -233,7 +231,7 @@ static int take_head(struct material *m, struct err *err)
                  "one is made", init, have, have == 1 ? "" : "es", want);
         return 0;
     }
-    rc = classes_open(&m->classes, &m->init, init, err);
+    int rc = classes_open(&m->classes, &m->init, init, err);
     if (rc)
         return rc;
     if (classes_match(&m->classes, m->task->labels, want))
@@ -396,14 +394,14 @@ static int run(struct opt_line *line, struct err *err)
     struct finetune_results after = { 0 };
     uint64_t                before, applied;
     struct training_end     end;
-    int                     code = 0, rc;
+    int                     code = 0;
 
     stop_catch();
     progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    rc = o->resume ? check_resume(o, err) : make_run(line, err);
+    int rc = o->resume ? check_resume(o, err) : make_run(line, err);
     rc = rc ? rc : open_run(&s, line, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     progress_quiet(s.o.quiet);

@@ -387,8 +387,7 @@ static size_t latest(const struct generator *g)
 static int feed(struct chat *c, const float **logits, struct err *err)
 {
     struct generator *g = c->g;
-    size_t            keep = latest(g), n;
-    const int32_t    *ids;
+    size_t            keep = latest(g);
 
     if (c->ids.n > g->context) {
         fprintf(stderr, "\nsiTrain generate: all %zu positions of the model are used; it goes on "
@@ -397,8 +396,8 @@ static int feed(struct chat *c, const float **logits, struct err *err)
         c->ids.n = keep;
         decode_rewind(g->decode, 0, 0);
     }
-    ids = c->ids.ids + decode_length(g->decode, 0);
-    n = c->ids.n - decode_length(g->decode, 0);
+    const int32_t *ids = c->ids.ids + decode_length(g->decode, 0);
+    size_t         n = c->ids.n - decode_length(g->decode, 0);
     return generator_feed(g, &ids, &n, logits, err);
 }
 
@@ -425,12 +424,11 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
     struct generator *g = c->g;
     const float      *logits;
     size_t            bytes = 0, before = a->n;
-    int32_t           id;
     int               rc = feed(c, &logits, err);
 
     if (rc)
         return rc;
-    id = generator_choose(g, logits, 0, c->chosen++);
+    int32_t id = generator_choose(g, logits, 0, c->chosen++);
     rc = continuation_token(a, g->tok, id, err);
     if (rc || id == tokenizer_endoftext(g->tok))
         return rc;
@@ -470,14 +468,12 @@ static int talk(struct chat *c, int *code, struct err *err)
     int    rc = 0;
 
     while (!rc) {
-        ssize_t n;
-
         interrupted = 0;
         rc = c->terminal ? write_out("> ", 2, err) : 0;
         if (rc)
             break;
         catch_interrupt(0);
-        n = getline(&line, &cap, stdin);
+        ssize_t n = getline(&line, &cap, stdin);
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             n--;
         if (interrupted)
@@ -514,7 +510,7 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
     struct generator      g = { 0 };
-    int                   code = 0, rc;
+    int                   code = 0;
 
     o->tokens_given = opt_given(line, "tokens");
     o->batch_given = opt_given(line, "batch");
@@ -526,7 +522,7 @@ static int run(struct opt_line *line, struct err *err)
     if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
         return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
                                "no --prompt-file and no --batch");
-    rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
+    int rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
     if (!rc)
         rc = o->chat ? chat_run(&g, o, &code, err) : generate_prompts(&g, o, err);
     generator_close(&g);

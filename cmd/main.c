@@ -82,7 +82,6 @@ static void print_man(FILE *out)
 static int run_command(int argc, char **argv)
 {
     char        names[256];
-    const char *near;
     size_t      n = 0;
 
     for (size_t i = 0; i < N_COMMANDS; i++) {
@@ -90,7 +89,7 @@ static int run_command(int argc, char **argv)
             return command_run(commands[i], argc, argv);
         n += (size_t)snprintf(names + n, sizeof names - n, "%s ", commands[i]->name);
     }
-    near = opt_nearest(argv[0], names);
+    const char *near = opt_nearest(argv[0], names);
     if (near)
         fprintf(stderr, "siTrain: there is no command %s; did you mean %s?\n", argv[0], near);
     else

@@ -121,14 +121,14 @@ static int print_storage(const struct session *s, struct err *err)
 /* What is written, and how much of a drive's life that is where --endurance says it. */
 static int print_wear(const struct session *s, struct err *err)
 {
-    double      steps = (double)s->o.steps, endurance = (double)s->o.endurance, total;
+    double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
     struct wear w;
     char        text[32];
     int         rc = wear_computed(&w, &s->run, err);
 
     if (rc)
         return rc;
-    total = wear_device(&w);
+    double total = wear_device(&w);
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
         if (w.device[k] > 0)

@@ -73,11 +73,11 @@ static int make_run(struct opt_line *line, struct err *err)
 static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    int                   first = !settings_has(s->log, "data.path"), rc;
+    int                   first = !settings_has(s->log, "data.path");
 
     if (first && !o->data)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
-    rc = training_overlay(s, line, &o->train, first, err);
+    int rc = training_overlay(s, line, &o->train, first, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
         s->o.threads = session_threads(s->o.threads);
@@ -125,7 +125,7 @@ static int run(struct opt_line *line, struct err *err)
     const struct model_opts *m = &o->model;
     struct session           s = { 0 };
     struct training_end      end;
-    int                      code = 0, rc;
+    int                      code = 0;
 
     stop_catch();
     progress_quiet(o->train.quiet);
@@ -136,7 +136,7 @@ static int run(struct opt_line *line, struct err *err)
                       m->vocab))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
-    rc = o->resume ? 0 : make_run(line, err);
+    int rc = o->resume ? 0 : make_run(line, err);
     rc = rc ? rc : open_run(&s, line, err);
     progress_quiet(s.o.quiet);
     stop_catch_pipe();

@@ -115,11 +115,11 @@ static void add_computed(json_t *all, struct runlog *log)
             for (int d = 0; d < LINK_DIRS; d++) {
                 int     by_frames = k == LINK_HOST && d == LINK_READ &&
                                     (c == CLASS_WIRE || c == CLASS_RESIDUAL);
-                json_t *row;
 
                 if (!m.bytes[k][c][d] || (by_frames && !frames_known))
                     continue;
-                row = traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
+                json_t *row =
+                    traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
                 // activations are by what was asked for last: where steps differ, not in all
                 if (c != CLASS_ACTIVATION || json_num(row, "least") == json_num(row, "most"))
                     json_object_set_new(row, "computed",

@@ -62,7 +62,6 @@ static int move_run(struct moving *m, struct err *err)
                          .watch = &watch };
     char           notice[512] = "", size[32];
     uint64_t       start = clock_ns();
-    int            rc;
 
     r.to.n_devices = o->device.n ? o->device.n : o->devices;
     r.to.device_paths = o->device.n ? o->device.item : NULL;
@@ -70,7 +69,7 @@ static int move_run(struct moving *m, struct err *err)
     r.to.force_device = o->force_device;
     r.to.device_in_ram = o->device_in_ram;
     r.to.layout = m->layout;
-    rc = reshard_run(&r, err);
+    int rc = reshard_run(&r, err);
     // a step is half done: it is finished where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
         rc = reshard_run(&r, err);
@@ -90,7 +89,6 @@ static int run(struct opt_line *line, struct err *err)
     struct reshard_opts *o = line->options;
     struct session       s = { 0 };
     struct moving        m = { .s = &s, .o = o };
-    int                  rc;
 
     stop_catch();
     stop_then("the run is whole even so");
@@ -98,7 +96,7 @@ static int run(struct opt_line *line, struct err *err)
     if (!o->device.n == !o->devices)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
-    rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
+    int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     if (!rc && !(rc = machine_hex(m.layout, sizeof m.layout - 1, err)))
         rc = move_run(&m, err);
     session_close(&s);

@@ -42,13 +42,13 @@ void csd_bell_ring(struct csd_bell *b)
 
 uint64_t csd_bell_wait(struct csd_bell *b, uint64_t seen, uint64_t timeout_ns)
 {
-    uint64_t end = bell_end(timeout_ns), rings;
+    uint64_t end = bell_end(timeout_ns);
     int      rc = 0;
 
     pthread_mutex_lock(&b->mutex);
     while (b->rings == seen && rc != ETIMEDOUT)
         rc = bell_cond_wait(&b->cond, &b->mutex, end);
-    rings = b->rings;
+    uint64_t rings = b->rings;
     pthread_mutex_unlock(&b->mutex);
     return rings;
 }

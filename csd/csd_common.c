@@ -129,14 +129,13 @@ int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct 
         .path = cfg->path, .bytes = cfg->bytes, .create = cfg->create, .read_only = cfg->read_only,
         .keep = cfg->keep, .depth = depth, .buffers = buffers, .n_buffers = cfg->n_buffers + n_own,
     };
-    int                rc;
 
     if (!buffers)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     for (unsigned i = 0; i < d.n_buffers; i++)
         buffers[i] = i < cfg->n_buffers ? cfg->buffers[i] : own[i - cfg->n_buffers];
-    rc = cfg->disk_ops ? cfg->disk_ops->open(out, &d, err)
-                       : disk_open(out, cfg->disk, &d, notice, notice_size, err);
+    int rc = cfg->disk_ops ? cfg->disk_ops->open(out, &d, err)
+                           : disk_open(out, cfg->disk, &d, notice, notice_size, err);
     if (rc == 0 && (*out)->align > CSD_ALIGN) {
         rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given",
                      cfg->path, (*out)->align, CSD_ALIGN);

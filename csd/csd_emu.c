@@ -56,14 +56,14 @@ static void host_io_over(struct emu *e, struct emu_io *io)
 static int owner_meet(struct emu *e)
 {
     struct csd_job *job;
-    int             go_on, rings = 0;
+    int             rings = 0;
 
     pthread_mutex_lock(&e->mutex);
     while ((job = list_pop(&e->inbox)) != NULL)
         list_push(job->kind == CSD_UPDATE ? &e->updates_waiting : &e->host_waiting, job);
     for (; (job = list_pop(&e->finished)); rings = 1)
         list_push(&e->outbox, job);
-    go_on = !e->stop;
+    int go_on = !e->stop;
     pthread_mutex_unlock(&e->mutex);
     if (rings)
         csd_bell_ring(e->cfg.bell);
@@ -116,7 +116,6 @@ static void *emu_worker(void *arg)
 {
     struct emu    *e = arg;
     struct emu_io *io;
-    int            go_on, worked, rc;
 
     omp_set_num_threads(1); // the kernels called from here: one core is one device
     for (;;) {
@@ -126,12 +125,12 @@ static void *emu_worker(void *arg)
             else
                 host_io_over(e, io);
         }
-        go_on = owner_meet(e);
+        int go_on = owner_meet(e);
         jobs_start(e);
-        worked = emu_update_work(e);
+        int worked = emu_update_work(e);
         if (!go_on && is_idle(e))
             return NULL;
-        rc = emu_io_serve(e, worked || e->finished.first ? 0 : emu_io_wait(e));
+        int rc = emu_io_serve(e, worked || e->finished.first ? 0 : emu_io_wait(e));
         if (rc)
             emu_break(e, rc);
     }
@@ -189,7 +188,6 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
     struct emu  *e = calloc(1, sizeof *e);
     struct iovec own[EMU_SETS];
     unsigned     n_own = 0;
-    int          rc;
 
     if (notice_size > 0)
         notice[0] = 0;
@@ -205,7 +203,7 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         list_init(jobs[i], offsetof(struct csd_job, next));
     list_init(&e->delayed, offsetof(struct emu_io, next));
-    rc = csd_memory_check(cfg, emu_memory(cfg), err);
+    int rc = csd_memory_check(cfg, emu_memory(cfg), err);
     if (rc == 0)
         rc = emu_updates_init(e, err);
     for (int i = 0; rc == 0 && i < EMU_SETS; i++)
@@ -239,10 +237,9 @@ static void emu_submit(struct csd *base, struct csd_job *job)
 static int emu_reap(struct csd *base, struct csd_job **done, int max)
 {
     struct emu *e = (struct emu *)base;
-    int         n;
 
     pthread_mutex_lock(&e->mutex);
-    n = list_take(&e->outbox, done, max);
+    int n = list_take(&e->outbox, done, max);
     pthread_mutex_unlock(&e->mutex);
     return n;
 }

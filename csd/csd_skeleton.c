@@ -49,13 +49,13 @@ static int request(struct skeleton *c, struct disk_req *req)
 {
     int64_t          slice = c->cfg.timeout_ns ? (int64_t)c->cfg.timeout_ns : -1;
     struct disk_req *done;
-    uint64_t         moved = disk_moved(c->disk), before;
+    uint64_t         moved = disk_moved(c->disk);
     int              rc = disk_submit(c->disk, req);
 
     if (rc)
         return rc;
     while (!rc && !(rc = disk_reap(c->disk, &done, 1, slice))) {
-        before = moved;
+        uint64_t before = moved;
         moved = disk_moved(c->disk);
         if (slice >= 0 && moved == before)
             rc = -ETIMEDOUT;
@@ -76,20 +76,19 @@ static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cl
     int            is_update = job->kind == CSD_UPDATE;
     enum link_kind kind = is_update && !c->cfg.update_on_host ? LINK_INTERNAL : LINK_HOST;
     enum csd_span  span = req.op == DISK_READ ? SPAN_READ : SPAN_WRITE;
-    uint64_t       start = clock_ns(), end, now;
-    int            rc;
+    uint64_t       start = clock_ns();
 
     if (job->status)
         return;
     if (is_update && job->start_ns[span] == 0)
         job->start_ns[span] = start;
-    rc = c->broken ? c->broken : request(c, &req);
+    int rc = c->broken ? c->broken : request(c, &req);
     if (rc)
         csd_req_fail(&c->cfg, job, &req, rc);
     if (rc || req.op == DISK_FLUSH)
         return;
-    end = csd_links_take(&c->cfg, kind, &req, start);
-    now = clock_ns();
+    uint64_t end = csd_links_take(&c->cfg, kind, &req, start);
+    uint64_t now = clock_ns();
     if (end > now)
         usleep((useconds_t)((end - now) / 1000));
     link_meter_count(&job->meter, kind, cls, csd_req_dir(&req), payload, req.bytes);
@@ -116,10 +115,10 @@ static void gradient_load(struct skeleton *c, struct csd_job *job, struct update
     memset(a->grad, 0, a->grad_bytes);
     grad_wire_begin(&reader, u->n, u->pairs);
     for (size_t at = 0, bytes; at < total && !job->status; at += bytes) {
-        size_t head = at == 0 ? GRAD_WIRE_HEADER : 0, pairs;
+        size_t head = at == 0 ? GRAD_WIRE_HEADER : 0;
 
         bytes = total - at < a->wire_bytes ? total - at : a->wire_bytes;
-        pairs = left < bytes - head ? left : bytes - head;
+        size_t pairs = left < bytes - head ? left : bytes - head;
         left -= pairs;
         transfer(c, job, CLASS_GRADIENT, pairs,
                  (struct disk_req){.op = DISK_READ, .buf = a->wire, .bytes = bytes,
@@ -230,7 +229,6 @@ static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *n
                          size_t notice_size, struct err *err)
 {
     struct skeleton *c = calloc(1, sizeof *c);
-    int              rc;
 
     if (notice_size > 0)
         notice[0] = 0;
@@ -240,7 +238,7 @@ static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *n
     c->cfg.buffers = NULL;
     list_init(&c->done, offsetof(struct csd_job, next));
     arena_take(&c->memory, skeleton_memory(cfg));
-    rc = csd_memory_check(cfg, skeleton_memory(cfg), err);
+    int rc = csd_memory_check(cfg, skeleton_memory(cfg), err);
     rc = rc ? rc : arena_map(&c->memory, "updates of a device", err);
     if (!rc) {
         struct iovec own = {c->memory.base, c->memory.bytes};

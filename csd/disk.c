@@ -21,7 +21,6 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
 {
     const struct disk_ops *ops = NULL;
     struct err             why = {0};
-    int                    rc;
 
     if (size > 0)
         notice[0] = 0;
@@ -29,7 +28,7 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
         ops = strcmp(disk_name(i), name) ? NULL : disk_at(i);
     if (!ops)
         return err_misuse(err, "there is no disk called %s: uring, sync and null are", name);
-    rc = ops->open(out, cfg, &why);
+    int rc = ops->open(out, cfg, &why);
     if (rc == -EOPNOTSUPP && ops == &disk_uring) {
         if (size > 0)
             snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead",

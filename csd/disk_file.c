@@ -14,11 +14,11 @@ enum { OPEN_TRIES = 100 };
 
 static int file_create(const struct disk_config *cfg, struct err *err)
 {
-    int rc, fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     if (fd < 0)
         return err_set(err, -errno, "create %s: %s", cfg->path, strerror(errno));
-    rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
+    int rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
     close(fd);
     if (!rc)
         rc = file_sync_parent(cfg->path, err); // the name is durable, not only the file
@@ -31,11 +31,10 @@ static int file_create(const struct disk_config *cfg, struct err *err)
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct stat st;
-    uint64_t    bytes;
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
-    bytes = (uint64_t)st.st_size;
+    uint64_t bytes = (uint64_t)st.st_size;
     if (S_ISREG(st.st_mode) && cfg->keep && bytes >= cfg->keep) {
         int own = file_open_device(cfg->path, O_RDWR); // allocating may be emulated
         int rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
@@ -135,11 +134,10 @@ static int probe_signature(const char *path, struct err *err)
 int disk_probe(const char *path, struct err *err)
 {
     struct stat st;
-    int         fd;
 
     if (stat(path, &st) || !S_ISBLK(st.st_mode))
         return 0;
-    fd = file_open_device(path, O_RDONLY | O_EXCL);
+    int fd = file_open_device(path, O_RDONLY | O_EXCL);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "%s is mounted or in use", path);
     if (fd < 0)

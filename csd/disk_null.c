@@ -17,10 +17,9 @@ static int null_submit(struct disk *d, struct disk_req *r)
 {
     struct disk_queue *q = (struct disk_queue *)d;
     struct disk_piece  p;
-    int                rc;
 
     pthread_mutex_lock(&q->mutex);
-    rc = disk_queue_add(q, r);
+    int rc = disk_queue_add(q, r);
     while (rc == 0 && disk_queue_cut(q, &p))
         disk_queue_landed(q, r, p.bytes, 0);
     pthread_mutex_unlock(&q->mutex);

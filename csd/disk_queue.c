@@ -84,14 +84,14 @@ int disk_queue_reap(struct disk *d, struct disk_req **done, int max, int64_t wai
 {
     struct disk_queue *q = (struct disk_queue *)d;
     uint64_t           end = wait_ns ? bell_end((uint64_t)wait_ns) : 0; // -1: never
-    int                n, rc = 0;
+    int                rc = 0;
 
     pthread_mutex_lock(&q->mutex);
     while (!q->done.first && !q->woken && wait_ns != 0 && rc != ETIMEDOUT)
         rc = bell_cond_wait(&q->news, &q->mutex, end);
     if (wait_ns != 0)
         q->woken = 0;
-    n = disk_queue_take(q, done, max);
+    int n = disk_queue_take(q, done, max);
     pthread_mutex_unlock(&q->mutex);
     return n;
 }

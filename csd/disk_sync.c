@@ -70,7 +70,7 @@ static void *sync_worker(void *arg)
 {
     struct sync      *d = arg;
     struct disk_piece p;
-    int               rc, some, last;
+    int               some;
 
     pthread_mutex_lock(&d->q.mutex);
     for (;;) {
@@ -81,13 +81,13 @@ static void *sync_worker(void *arg)
         if (d->q.waiting.first)
             pthread_cond_signal(&d->work);
         pthread_mutex_unlock(&d->q.mutex);
-        rc = p.r->op == DISK_FLUSH ? file_flush(d)
-                                   : piece_move(d->fd, p.r->op, p.buf, p.bytes, p.off);
+        int rc = p.r->op == DISK_FLUSH ? file_flush(d)
+                                       : piece_move(d->fd, p.r->op, p.buf, p.bytes, p.off);
         pthread_mutex_lock(&d->q.mutex);
         if (disk_queue_landed(&d->q, p.r, p.bytes, rc))
             pthread_cond_signal(&d->q.news);
     }
-    last = --d->n_alive == 0 && d->abandoned;
+    int last = --d->n_alive == 0 && d->abandoned;
     pthread_mutex_unlock(&d->q.mutex);
     if (last)
         sync_free(d);
@@ -111,7 +111,6 @@ static void sync_close(struct disk *base)
 static void sync_abandon(struct disk *base)
 {
     struct sync *d = (struct sync *)base;
-    int          last;
 
     pthread_mutex_lock(&d->q.mutex);
     d->stop = d->abandoned = 1;
@@ -120,7 +119,7 @@ static void sync_abandon(struct disk *base)
     for (unsigned i = 0; i < d->n_threads; i++)
         pthread_detach(d->threads[i]);
     pthread_cond_broadcast(&d->work);
-    last = d->n_alive == 0;
+    int last = d->n_alive == 0;
     pthread_mutex_unlock(&d->q.mutex);
     if (last)
         sync_free(d);
@@ -160,10 +159,9 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
 static int sync_submit(struct disk *base, struct disk_req *r)
 {
     struct sync *d = (struct sync *)base;
-    int          rc;
 
     pthread_mutex_lock(&d->q.mutex);
-    rc = disk_queue_add(&d->q, r);
+    int rc = disk_queue_add(&d->q, r);
     pthread_cond_signal(&d->work);
     pthread_mutex_unlock(&d->q.mutex);
     return rc;

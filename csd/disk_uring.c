@@ -108,7 +108,6 @@ static int parts_open(struct uring *d, const struct disk_config *cfg, struct err
 static int uring_open(struct disk **out, const struct disk_config *cfg, struct err *err)
 {
     struct uring *d = calloc(1, sizeof *d);
-    int           rc;
 
     if (!d)
         return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
@@ -119,8 +118,8 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
         d->pieces[i].next = d->free;
         d->free = &d->pieces[i];
     }
-    rc = d->pieces ? parts_open(d, cfg, err)
-                   : err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
+    int rc = d->pieces ? parts_open(d, cfg, err)
+                       : err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
     if (!rc) {
         rc = io_uring_register_files(&d->ring, &d->fd, 1);
         if (rc == 0)
@@ -191,11 +190,9 @@ static void pieces_fill(struct uring *d)
 /* Have the read of wake_fd pending. */
 static void wake_arm(struct uring *d)
 {
-    struct io_uring_sqe *sqe;
-
     if (d->armed)
         return;
-    sqe = io_uring_get_sqe(&d->ring);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring);
     io_uring_prep_read(sqe, d->wake_fd, &d->wake_count, sizeof d->wake_count, 0);
     io_uring_sqe_set_data(sqe, NULL);
     d->armed = 1;

@@ -91,7 +91,6 @@ int emu_io_serve(struct emu *e, int64_t wait_ns)
 {
     struct disk_req *done[REAP];
     uint64_t         slice = e->cfg.timeout_ns / SILENCE_SLICES + 1;
-    int              n;
 
     if (e->broken) {
         usleep(1000);
@@ -99,7 +98,7 @@ int emu_io_serve(struct emu *e, int64_t wait_ns)
     }
     if (e->cfg.timeout_ns > 0 && e->n_at_disk > 0 && (uint64_t)wait_ns > slice) // -1 is more, too
         wait_ns = (int64_t)slice;
-    n = disk_reap(e->disk, done, REAP, wait_ns);
+    int n = disk_reap(e->disk, done, REAP, wait_ns);
     for (int i = 0; i < n; i++) {
         struct emu_io *io = done[i]->user;
 

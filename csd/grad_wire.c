@@ -63,10 +63,9 @@ int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *byte
                       struct err *err)
 {
     const char *at = bytes, *end = at + n_bytes;
-    int         rc;
 
     if (r->last == NO_HEADER_YET) {
-        rc = header_check(r, at, err);
+        int rc = header_check(r, at, err);
         if (rc)
             return rc;
         at += GRAD_WIRE_HEADER;

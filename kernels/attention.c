@@ -291,11 +291,9 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_begin(&t, &t.q[(i0 - first) / TILE], hd, q, i0);
     for (size_t j0 = 0; j0 < end; j0 += TILE) {
-        const word *folded;
-
         tile_load(t.k, hd, k, hd->stride, j0);
         tile_load(t.v, hd, v, hd->stride, j0);
-        folded = tile_fold(t.v_fold, hd, t.v);
+        const word *folded = tile_fold(t.v_fold, hd, t.v);
         for (size_t i0 = j0 > first ? j0 : first; i0 < end; i0 += TILE)
             forward_pair(&t, &t.q[(i0 - first) / TILE], hd, folded, i0, j0);
     }
@@ -452,7 +450,6 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
     size_t         nq = round_up(size_min(hd->T - i0, TILE), STRIP), at = j0 * hd->width,
            in = at / hd->form->depth;
     const word    *k_fold = (hd->form->fold ? t->k_fold : t->k) + in;
-    struct weights p, ds;
 
     memset(t->p, 0, sizeof(float) * TILE * TILE);
     memset(t->ds, 0, sizeof(float) * TILE * TILE);
@@ -466,8 +463,8 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
                           diagonal);
     if (hd->drop)
         tile_drop(t->p, t->drop); // for dv
-    p  = tile_narrow(t->p_rows, NULL, hd, t->p);
-    ds = tile_narrow(t->ds_rows, t->ds_cols, hd, t->ds);
+    struct weights p = tile_narrow(t->p_rows, NULL, hd, t->p);
+    struct weights ds = tile_narrow(t->ds_rows, t->ds_cols, hd, t->ds);
     queries_add(t->dq, hd, ds, k_fold, nq, diagonal);
     keys_add(t->dv + at, hd, p, dout, nq, diagonal);
     keys_add(t->dk + at, hd, ds, q, nq, diagonal);
@@ -496,14 +493,13 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
                                 size_t i0)
 {
     size_t      n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth;
-    const word *q_fold, *dout_fold;
 
     tile_load(t->q, hd, q, hd->stride, i0);
     tile_load(t->dout, hd, dout, hd->C, i0);
     tile_transpose(t->qt, t->q, ld);
     tile_transpose(t->doutt, t->dout, ld);
-    q_fold    = tile_fold(t->q_fold, hd, t->q);
-    dout_fold = tile_fold(t->dout_fold, hd, t->dout);
+    const word *q_fold = tile_fold(t->q_fold, hd, t->q);
+    const word *dout_fold = tile_fold(t->dout_fold, hd, t->dout);
     memset(t->dq, 0, sizeof(float) * TILE * hd->width);
     memset(t->delta, 0, sizeof(float) * TILE);
     memset(t->lse, 0, sizeof(float) * TILE);

@@ -181,12 +181,12 @@ static int ask(void)
     enum { TILE_EDX = 1 << 24, BF16_EDX = 1 << 22 };      // leaf 7 (Intel SDM)
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     unsigned a, b, c, d;
-    int      before = errno, granted;
+    int      before = errno;
 
     if (!simd_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE_EDX) ||
         !(d & BF16_EDX))
         return 0;
-    granted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    int granted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
     errno = before;
     return granted;
 }

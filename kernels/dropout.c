@@ -44,8 +44,7 @@ struct mask {
 static struct mask mask_make(const struct dropout *d)
 {
     uint64_t    key = d->site ^ rng_bits(d->seed, SEED_STREAM, 0);
-    float       keep;
-    struct mask m   = { .m0 = 0xd2511f53u, .m1 = 0xcd9e8d57u };
+    struct mask m = { .m0 = 0xd2511f53u, .m1 = 0xcd9e8d57u };
 
     assert(d->p >= 0 && d->p < 1);
     for (uint32_t r = 0; r < ROUNDS; r++) {
@@ -55,7 +54,8 @@ static struct mask mask_make(const struct dropout *d)
     for (uint32_t l = 0; l < LANES; l++)
         m.lane[l] = l;
     m.below = (uint32_t)(d->p * 65536.0f + 0.5f);
-    keep = 65536.0f / (float)(65536 - m.below); // of a p that rounds to 1, infinite and never used
+    float keep = 65536.0f / (float)(65536 - m.below); // of a p that rounds to 1, infinite and never
+                                                      // used
     memcpy(&m.keep, &keep, sizeof keep);
     return m;
 }

@@ -127,11 +127,11 @@ SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *rest
     const float *x = l->x + i * l->C, mean = l->mean[i], rstd = l->rstd[i];
     const void  *w = l->w;
     size_t       C = l->C;
-    float        sums[2], m0, m1;
+    float        sums[2];
 
     sums_as(sums, dout, x, w, dt, mean, rstd, C);
-    m0 = sums[0] / (float)C;
-    m1 = sums[1] / (float)C;
+    float m0 = sums[0] / (float)C;
+    float m1 = sums[1] / (float)C;
 #pragma omp simd
     for (size_t j = 0; j < C; j++) {
         float h = (x[j] - mean) * rstd;

@@ -65,7 +65,7 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
                        const struct matmul_shape *shapes, size_t n_shapes, int threads,
                        struct err *err)
 {
-    int            rc, before = omp_get_max_threads();
+    int            before = omp_get_max_threads();
     struct matmul *mm;
 
     assert(ops->open && ops->run && !ops->packed == !ops->pack);
@@ -83,8 +83,9 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
         mm->unique  = calloc(n_shapes + 1, sizeof *mm->unique);
         mm->shapes  = calloc(n_shapes + 1, sizeof *mm->shapes);
     }
-    rc = mm && mm->unique && mm->shapes
-             ? 0 : err_set(err, -ENOMEM, "no memory for a list of %zu products", n_shapes);
+    int rc = mm && mm->unique && mm->shapes
+                 ? 0
+                 : err_set(err, -ENOMEM, "no memory for a list of %zu products", n_shapes);
     for (size_t i = 0; i < n_shapes && !rc; i++)
         shape_add(mm, i, &shapes[i]);
     if (!rc) {

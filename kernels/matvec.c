@@ -113,11 +113,11 @@ SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dt
         }
     }
     for (size_t r = 0; r < rows; r++) {
-        float lane[WIDE], sum;
+        float lane[WIDE];
 
         _mm256_storeu_ps(lane, _mm256_add_ps(s[r][0], s[r][1]));
-        sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-              ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        float sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                    ((lane[1] + lane[5]) + (lane[3] + lane[7]));
         for (size_t i = end; i < k; i++)
             sum = __builtin_fmaf(a[r * k + i], dtype_get(x, dt, i), sum);
         c[r * n] = sum;

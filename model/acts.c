@@ -160,16 +160,15 @@ static void lay(struct acts *a, size_t inputs)
 int acts_open(struct acts *a, const struct model_options *o, struct err *err)
 {
     struct arena kept = { 0 };
-    size_t       inputs;
-    int          rc;
 
     assert(o->kept <= o->gpt.n_layer);
     *a = (struct acts){ .o = settled(o) };
     lay_layer(&kept, &a->shared, o, tokens(o), 0);
     a->kept_micro = kept.used;
-    inputs = acts_sizes(o).inputs + (a->o.offload == ACTS_OFFLOAD ? a->o.kept * input_bytes(o) : 0);
+    size_t inputs =
+        acts_sizes(o).inputs + (a->o.offload == ACTS_OFFLOAD ? a->o.kept * input_bytes(o) : 0);
     lay(a, inputs);
-    rc = arena_map(&a->arena, "the activations", err);
+    int rc = arena_map(&a->arena, "the activations", err);
     if (rc)
         return rc;
     lay(a, inputs);

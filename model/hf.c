@@ -186,12 +186,11 @@ static int is_classifier(const json_t *config, const char *dir)
     const char         *name = json_string_value(json_array_get(list, 0));
     struct safetensors *st = NULL;
     struct err          unreadable; // hf_open will say so
-    int                 found;
 
     if (name)
         return !strcmp(name, HF_CLASSIFIER);
-    found = safetensors_open(&st, dir, &unreadable) == 0 &&
-            safetensors_find(st, gpt_params[GPT_SCORE_W].name);
+    int found = safetensors_open(&st, dir, &unreadable) == 0 &&
+                safetensors_find(st, gpt_params[GPT_SCORE_W].name);
     safetensors_close(st);
     return found;
 }
@@ -280,10 +279,9 @@ void hf_labels_free(struct hf_labels *l)
 char *hf_label_name(const json_t *names, size_t i)
 {
     char          text[32];
-    const json_t *v;
 
     snprintf(text, sizeof text, "%zu", i);
-    v = json_object_get(names, text);
+    const json_t *v = json_object_get(names, text);
     if (json_is_string(v))
         return strdup(json_string_value(v));
     if (json_is_integer(v))
@@ -407,12 +405,11 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
 int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
 {
     struct hf *h = calloc(1, sizeof *h);
-    int        rc;
 
     *out = NULL;
     if (!h)
         return err_set(err, -ENOMEM, "%s: out of memory", dir);
-    rc = hf_config(&h->gpt, dir, err);
+    int rc = hf_config(&h->gpt, dir, err);
     rc = rc ? rc : refuse_pickle(dir, &h->gpt, err);
     rc = rc ? rc : safetensors_open(&h->st, dir, err);
     if (!rc) {

@@ -43,8 +43,7 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
                      struct err *err)
 {
     char        path[HF_PATH_BYTES];
-    json_t     *file = NULL, *pad;
-    const char *said;
+    json_t     *file = NULL;
     int         rc = hf_path(path, dir, name, err);
 
     if (rc)
@@ -57,8 +56,9 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
         return 0;
     if (!rc && file && !json_is_object(file))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
-    pad = json_object_get(file, "pad_token");
-    said = json_string_value(json_is_object(pad) ? json_object_get(pad, "content") : pad);
+    json_t     *pad = json_object_get(file, "pad_token");
+    const char *said =
+        json_string_value(json_is_object(pad) ? json_object_get(pad, "content") : pad);
     if (!rc && (!said || strcmp(said, token))) {
         rc = json_object_set_new(file, "pad_token", json_string(token)) ? -ENOMEM : 0;
         rc = rc ? err_set(err, rc, "%s: out of memory", path) : json_write(file, path, err);
@@ -249,12 +249,11 @@ static int check_target(const char *dir, struct err *err)
 {
     struct stat    st;
     struct dirent *e;
-    DIR           *d;
     int            empty = 1;
 
     if (lstat(dir, &st) && errno == ENOENT)
         return 0;
-    d = open_folder(dir);
+    DIR *d = open_folder(dir);
     if (!d)
         return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
                           strerror(errno));

@@ -7,13 +7,11 @@
 
 int model_open(struct model *m, const struct model_options *o, struct err *err)
 {
-    int rc;
-
     m->o = *o;
     if (!o->threads)
         m->o.threads = omp_get_max_threads();
     omp_set_num_threads(m->o.threads);
-    rc = products_open(&m->products, &m->o, err);
+    int rc = products_open(&m->products, &m->o, err);
     if (rc)
         return rc;
     arena_take(&m->scratch, m->products->scratch_bytes);

@@ -147,7 +147,6 @@ int products_open(struct products **out, const struct model_options *o, struct e
 {
     struct products    *p = calloc(1, sizeof *p);
     struct matmul_shape ids[MAX_SHAPES + ROW_CLASSES];
-    int                 rc;
 
     *out = NULL;
     if (!p)
@@ -155,7 +154,7 @@ int products_open(struct products **out, const struct model_options *o, struct e
     add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU);
     if (!o->gpt.n_labels && !o->generates)
         add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF);
-    rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, err);
+    int rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, err);
     if (rc) {
         products_close(p);
         return rc;

@@ -70,7 +70,7 @@ int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, u
 {
     int32_t largest = (int32_t)reduce_argmax(logits, V), last = largest;
     float   least = -INFINITY, *weight = scratch;
-    double  total = 0, sum = 0, wanted;
+    double  total = 0, sum = 0;
 
     if (!(s->temperature > 0))
         return largest;
@@ -84,7 +84,7 @@ int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, u
     }
     if (s->top_p > 0 && s->top_p < 1)
         total = nucleus(weight, V, s->top_p * total, scratch + V);
-    wanted = (double)rng_uniform(s->seed, sequence, position) * total;
+    double wanted = (double)rng_uniform(s->seed, sequence, position) * total;
     for (size_t i = 0; i < V; i++) {
         if (weight[i] <= 0)
             continue;

@@ -95,7 +95,6 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     const struct model_options *o = &t->o.model;
     size_t       N = model_tokens(&t->model), row = micro * o->batch;
     struct batch b = { .rows = o->batch, .seq = o->seq, .x = w->x + micro * N };
-    int          rc;
 
     if (o->gpt.n_labels) {
         b.last = w->last + row;
@@ -104,7 +103,7 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     } else {
         b.y = w->y + micro * N;
     }
-    rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
+    int rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
     if (rc)
         return rc;
     assert(o->varying ? b.rows <= o->batch && b.seq > 0 && b.seq <= o->seq &&
@@ -132,13 +131,13 @@ static int layer_pass(struct trainer *t, struct pass *p, size_t b, size_t micro,
                       float *grad, int fresh, struct err *err)
 {
     struct acts *acts = &t->model.acts;
-    int          offloads = !p->evaluates && acts_offloads(acts, b), rc;
+    int          offloads = !p->evaluates && acts_offloads(acts, b);
     size_t       bytes = 0;
     void        *place;
 
     if (offloads) {
         record(t, p, grad ? PHASE_BACKWARD : PHASE_FORWARD, b);
-        rc = grad ? stream_pop(t->stream, &place, err) : stream_push(t->stream, &place, err);
+        int rc = grad ? stream_pop(t->stream, &place, err) : stream_push(t->stream, &place, err);
         if (rc)
             return rc;
         p->start_ns = clock_ns();
@@ -359,12 +358,11 @@ static struct balance balance_of(const struct trainer *t, const struct meter_io 
 static void balance_begin(struct trainer *t, struct step_result *out)
 {
     struct model   *m = &t->model;
-    struct meter_io io;
 
     if (t->o.model.offload != ACTS_AUTO || t->o.model.kept == t->o.model.gpt.n_layer ||
         t->balance.steps > BALANCE_MEASURED || ++t->balance.steps < BALANCE_MEASURED)
         return;
-    io = meter_io(t->stream->meter);
+    struct meter_io io = meter_io(t->stream->meter);
     if (t->balance.steps == BALANCE_MEASURED) {
         t->balance.io = io;
         t->balance.recomputed_ns = m->recomputed_ns;
@@ -385,7 +383,6 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
     struct stream_step update;
     uint64_t           start_ns = clock_ns();
-    int                rc;
 
     assert(t->o.model.training);
     *out = (struct step_result){ 0 };
@@ -393,7 +390,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     t->model.step = step;
     balance_begin(t, out);                               // --activations auto: what is offloaded
 
-    rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
+    int rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
     expect_update(t, step);                              // --speculate: if nothing is clipped
     rc = rc ? rc : read_batches(t, &p, err);
     if (!rc)
@@ -421,12 +418,11 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
 {
     struct pass p = { .step = step, .evaluates = 1, .number = pass, .micros = micros, .data = data,
                       .loss = out->loss_sum, .scored = out->tokens };
-    int         rc;
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
     t->model.dropping = 0;
     balance_disturb(t);
-    rc = stream_begin(t->stream, STREAM_EVAL, step, err);
+    int rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     rc = rc ? rc : read_batches(t, &p, err);
     rc = rc ? rc : forward_pass(t, &p, err);
     rc = rc ? rc : head_pass(t, &p, each, err);

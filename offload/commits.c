@@ -75,10 +75,8 @@ static void job_pass(struct commits *c, int whose)
 /* Take the job back; 0: it is not over. */
 static int job_take(struct commits *c)
 {
-    int over;
-
     pthread_mutex_lock(&c->mutex);
-    over = c->whose == JOB_OVER;
+    int over = c->whose == JOB_OVER;
     if (over)
         c->whose = JOB_IDLE;
     pthread_mutex_unlock(&c->mutex);

@@ -65,13 +65,12 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
                        struct err *err)
 {
     const char *layout = layout_of(cfg);
-    char       *slash;
     int         rc = 0;
 
     *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
     if (!*out)
         return -ENOMEM;
-    slash = strrchr(*out, '/');
+    char *slash = strrchr(*out, '/');
     *slash = '\0';
     if (create && mkdir(*out, 0777) && errno != EEXIST)
         rc = err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
@@ -189,14 +188,14 @@ int devices_flush(struct devices *d, struct err *err)
 static struct arena *buffer_add(struct devices *d, const struct devices_more *more, size_t bytes,
                                 struct err *err)
 {
-    struct arena *grown = realloc(d->buffers, (d->n_buffers + 1) * sizeof *grown), *a;
+    struct arena *grown = realloc(d->buffers, (d->n_buffers + 1) * sizeof *grown);
 
     if (!grown) {
         err_set(err, -ENOMEM, "out of memory for a buffer of devices");
         return NULL;
     }
     d->buffers = grown;
-    a = &grown[d->n_buffers];
+    struct arena *a = &grown[d->n_buffers];
     *a = (struct arena){ .align = ARENA_IO };
     if (more)
         more->lay(more->ctx, &d->store, a);
@@ -427,14 +426,13 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
 {
     static const struct devices_more none;
     size_t                           opened = 0;
-    int                              rc;
 
     *d = (struct devices){ .cfg = *cfg, .n = cfg->n_devices };
     more = more ? more : &none;
     if (more->notice_size)
         more->notice[0] = '\0';
     csd_bell_init(&d->bell);
-    rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
+    int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
     d->internal = calloc(d->n, sizeof *d->internal);
     d->csd = calloc(d->n, sizeof *d->csd);

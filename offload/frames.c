@@ -70,7 +70,6 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
     struct frame     *at = frame_of(f, block);
     enum runlog_phase phase = PHASE_EVAL; // an evaluation's waits are no part of a step
     uint64_t          since = 0;
-    int               held_back;
 
     hub_enter(f->hub);
     assert(f->next_acquire < f->n_uses &&
@@ -79,7 +78,7 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
         phase = subs_all(f->subs, block, f->version, 0) ? PHASE_PARAM_READ : PHASE_OPTIMIZER_WAIT;
     while ((f->next_read <= f->next_acquire || at->unread > 0) && hub_wait(f->hub, &since))
         ;
-    held_back = reads_enough(f);
+    int held_back = reads_enough(f);
     f->next_acquire++;
     *wire = at->wire;
     hub_waited(f->hub, since, phase, (int)block);

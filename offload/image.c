@@ -63,10 +63,9 @@ static int lock_area(const char *path, int shared, int *fd, struct err *err)
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err)
 {
     char path[PATH_MAX];
-    int  rc;
 
     image_path(cfg, area, path, sizeof path);
-    rc = file_open_own(path, O_CREAT, fd, err);
+    int rc = file_open_own(path, O_CREAT, fd, err);
     return rc ? rc : lock_area(path, 0, fd, err);
 }
 
@@ -199,11 +198,10 @@ static int reader_open(struct image_reader *f, const struct run_config *cfg, uns
                        struct err *err)
 {
     uint64_t size;
-    int      rc;
 
     *f = (struct image_reader){ .cfg = cfg, .fd = -1 };
     image_path(cfg, area, f->path, sizeof f->path);
-    rc = file_open_read(f->path, &f->fd, &size, err);
+    int rc = file_open_read(f->path, &f->fd, &size, err);
     return rc ? rc : lock_area(f->path, 1, &f->fd, err);
 }
 
@@ -341,13 +339,12 @@ int image_reader(struct image_reader **out, struct params_source *source,
 {
     struct image_reader *r = calloc(1, sizeof *r);
     struct image_state   s;
-    int                  rc;
 
     *out = NULL;
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading an image");
     r->fd = -1;
-    rc = image_load(cfg, &s, NULL, err);
+    int rc = image_load(cfg, &s, NULL, err);
     rc = rc ? rc : reader_open(r, cfg, s.area, err);
     if (rc) {
         image_reader_close(r);
@@ -435,12 +432,11 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
     struct file_new     new_ = { 0 };
     struct image_reader f = { .cfg = cfg, .piece = malloc(PIECE * sizeof *f.piece) };
     uint32_t           *crc = calloc(cfg->n_blocks, sizeof *crc);
-    int                 rc, begun;
 
     image_path(cfg, 0, f.path, sizeof f.path);
-    rc = crc && f.piece ? file_new_open(&new_, f.path, err)
-                        : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
-    begun = !rc;
+    int rc = crc && f.piece ? file_new_open(&new_, f.path, err)
+                            : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
+    int begun = !rc;
     f.fd = new_.fd;
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
         rc = block_write(&f, b, NULL, init, &crc[b], err);

@@ -141,14 +141,12 @@ static int table_read(struct runlog *log, enum ledger_table t, size_t n, struct 
 int journal_open(struct journal *j, struct runlog *log, size_t n_subs, int residuals,
                  struct err *err)
 {
-    int rc;
-
     *j = (struct journal){ .subs = calloc(n_subs, sizeof *j->subs),
                            .grads = calloc(n_subs, sizeof *j->grads),
                            .residuals = residuals ? calloc(n_subs, sizeof *j->residuals) : NULL };
     if (!j->subs || !j->grads || (residuals && !j->residuals))
         return err_set(err, -ENOMEM, "out of memory for the journal of %zu subgroups", n_subs);
-    rc = table_read(log, LEDGER_STATE, 1, j, err);
+    int rc = table_read(log, LEDGER_STATE, 1, j, err);
     for (enum ledger_table t = LEDGER_SUBS; !rc && t <= last_table(j->residuals); t++)
         rc = table_read(log, t, n_subs, j, err);
     return rc;

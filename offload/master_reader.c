@@ -27,11 +27,9 @@ void master_reader_close(struct master_reader *m)
 static int area_read(struct master_reader *m, const struct store_sub *u, struct csd_job *job,
                      uint32_t crc, struct err *err)
 {
-    int rc;
-
     job->kind = CSD_READ;
     job->payload = job->bytes;
-    rc = devices_run_block(m->dev, u->device, u->block, job, err);
+    int rc = devices_run_block(m->dev, u->device, u->block, job, err);
     if (rc)
         return rc;
     if (m->meter)
@@ -50,7 +48,6 @@ int master_reader_hold(struct master_reader *m, size_t block, size_t at, struct 
 {
     const struct store     *st = &m->dev->store;
     const struct journal   *j = m->from;
-    const struct store_sub *u;
     size_t                  i = m->held;
 
     // readers go upwards: it is the one that is held, or one behind it
@@ -61,7 +58,7 @@ int master_reader_hold(struct master_reader *m, size_t block, size_t at, struct 
     if (i == m->held)
         return 0;
     m->held = SIZE_MAX;
-    u = &st->subs[i];
+    const struct store_sub *u = &st->subs[i];
     struct csd_job states = { .cls = CLASS_STATES, .buf = m->buf,
                               .bytes = store_state_bytes(st, u->n_pad),
                               .off = store_slot_off(st, u->class_, j->subs[i].slot) };

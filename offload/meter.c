@@ -120,10 +120,8 @@ static void io_add(struct meter *m, enum runlog_phase phase, int device, uint64_
 
 struct meter_io meter_io(struct meter *m)
 {
-    struct meter_io io;
-
     pthread_mutex_lock(&m->mutex);
-    io = m->io;
+    struct meter_io io = m->io;
     pthread_mutex_unlock(&m->mutex);
     return io;
 }
@@ -131,11 +129,9 @@ struct meter_io meter_io(struct meter *m)
 void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
                 uint64_t start_ns, uint64_t end_ns, uint64_t bytes)
 {
-    struct meter_step *s;
-
     assert(end_ns >= start_ns);
     pthread_mutex_lock(&m->mutex);
-    s = step_find(m, step, 1);
+    struct meter_step *s = step_find(m, step, 1);
     s->total_ns[phase] += end_ns - start_ns;
     io_add(m, phase, device, start_ns, end_ns);
     if (s->n_spans < m->max_spans) {
@@ -162,12 +158,9 @@ void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int 
 
 uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase)
 {
-    struct meter_step *s;
-    uint64_t           ns;
-
     pthread_mutex_lock(&m->mutex);
-    s = step_find(m, step, 0);
-    ns = s ? s->total_ns[phase] : 0;
+    struct meter_step *s = step_find(m, step, 0);
+    uint64_t           ns = s ? s->total_ns[phase] : 0;
     pthread_mutex_unlock(&m->mutex);
     return ns;
 }
@@ -196,11 +189,10 @@ static size_t step_rows(struct meter *m, const struct meter_step *s)
  * recorders must not. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err)
 {
-    struct meter_step *s, *f = &m->steps[OPEN_STEPS];
-    int                rc;
+    struct meter_step *f = &m->steps[OPEN_STEPS];
 
     pthread_mutex_lock(&m->mutex);
-    s = step_find(m, step, 0);
+    struct meter_step *s = step_find(m, step, 0);
     if (s) {
         struct meter_step swap = *s;
 
@@ -214,7 +206,7 @@ int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *
         if (f->over[p].ns || f->over[p].bytes)
             f->spans[f->n_spans++] = (struct runlog_span){
                 step, (enum runlog_phase)p, -1, -1, 0, f->over[p].ns, f->over[p].bytes };
-    rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, step_rows(m, f), err);
+    int rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, step_rows(m, f), err);
     memset(f->traffic, 0, meter_cells(m) * sizeof *f->traffic);
     *f = (struct meter_step){ .spans = f->spans, .traffic = f->traffic };
     return rc;

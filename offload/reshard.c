@@ -140,7 +140,7 @@ static int remove_one(const struct run_config *cfg, const char *layout, const ch
 
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
 {
-    char  *text, *rest, *layout, *path;
+    char  *text, *path;
     size_t i = 0;
     int    busy = 0, rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
 
@@ -148,8 +148,8 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
         *notice = '\0';
     if (rc)
         return rc == -ENOENT ? 0 : rc;
-    rest = text;
-    layout = strsep(&rest, "\n");
+    char *rest = text;
+    char *layout = strsep(&rest, "\n");
     while (strcmp(layout, layout_of(cfg)) && (path = strsep(&rest, "\n")))
         if (*path)
             busy |= remove_one(cfg, layout, path, i++, notice, notice_size);
@@ -301,11 +301,10 @@ static int switch_over(struct move *m, struct err *err)
 static int move_run(struct move *m, struct err *err)
 {
     struct run_config from = m->r->from, to = m->r->to;
-    int               rc;
 
     from.link_bw = from.csd_read_bw = from.csd_write_bw = 0; // the drives' own speed
     to.link_bw = to.csd_read_bw = to.csd_write_bw = 0;
-    rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
+    int rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
     rc = rc ? rc : old_map(m, err);
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
     rc = rc ? rc : master_reader_open(&m->reader, &m->old, &m->journal, err);
@@ -327,7 +326,6 @@ int reshard_run(struct reshard *r, struct err *err)
     struct move m = { .r = r };
     char        notice[512];
     struct err  ignored;
-    int         rc;
 
     if (r->from.mode == RUN_MEM)
         return err_misuse(err, "%s is in mode mem: its images are in the run's folder, "
@@ -337,7 +335,7 @@ int reshard_run(struct reshard *r, struct err *err)
                           "so there is nothing to move", r->from.dir);
     assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
     r->bytes = 0;
-    rc = room_check(&r->to, err);
+    int rc = room_check(&r->to, err);
     rc = rc ? rc : others_check(&r->from, &r->to, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);

@@ -59,12 +59,11 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
                       const struct run_config *cfg, struct err *err)
 {
     struct journal *j = &r->journal;
-    int             rc;
 
     if (devices_fake(cfg))
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
                           "so there are no parameters to read", cfg->dir);
-    rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, err);
+    int rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, err);
     rc = rc ? rc : journal_open(j, cfg->log, r->dev.store.n_subs, 0, err);
     for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
         if (j->subs[i].version != j->state.applied)
@@ -86,11 +85,10 @@ int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *ap
                  struct err *err)
 {
     struct image_state s;
-    int                rc;
 
     if (cfg->mode != RUN_MEM)
         return journal_position(cfg->log, next_step, applied, err);
-    rc = image_latest(cfg, &s, err);
+    int rc = image_latest(cfg, &s, err);
     if (!rc) {
         *next_step = s.step;
         *applied = s.applied;
@@ -126,12 +124,11 @@ int run_reader(struct run_reader **out, struct params_source *source, const stru
                struct err *err)
 {
     struct run_reader *r = calloc(1, sizeof *r);
-    int                rc;
 
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
-    rc = cfg->mode == RUN_MEM ? image_reader(&r->image, source, cfg, err)
-                              : csd_reader(r, source, cfg, err);
+    int rc = cfg->mode == RUN_MEM ? image_reader(&r->image, source, cfg, err)
+                                  : csd_reader(r, source, cfg, err);
     if (rc)
         run_reader_close(r);
     else

@@ -54,10 +54,9 @@ static int sub_make(struct devices *d, const struct slots_source *from, size_t i
     const struct store_sub *u = &st->subs[i];
     size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
     char  *owed = rows->residuals ? p->buf + states + wire : NULL;
-    int    rc;
 
     memset(p->buf, 0, store_sub_bytes(st, u->n_pad));
-    rc = from->fill(from->ctx, u, (float *)(void *)p->buf, (float *)(void *)owed, err);
+    int rc = from->fill(from->ctx, u, (float *)(void *)p->buf, (float *)(void *)owed, err);
     if (rc)
         return rc;
     convert(p->buf + states, st->wire_dt, p->buf, DT_F32, u->n_pad);

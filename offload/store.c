@@ -144,13 +144,12 @@ static const char super_magic[] = "siTrain device 1\n";
 void store_super_pack(void *page, const struct store_super *s)
 {
     char    *p = page;
-    uint32_t crc;
 
     memset(p, 0, STORE_SUPERBLOCK);
     snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s", super_magic, s->id, s->device,
              s->n_devices, (unsigned long long)s->bytes, *s->layout ? "layout " : "", s->layout,
              *s->layout ? "\n" : "");
-    crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
+    uint32_t crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
     memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
 }
 

@@ -44,12 +44,12 @@ static struct stream_csd *of(struct stream *s)
  * held. */
 static int advance(struct stream_csd *s, struct err *err)
 {
-    int progress = updates_advance(&s->updates), rc;
+    int progress = updates_advance(&s->updates);
 
     progress |= frames_advance(&s->frames);
     progress |= gradients_advance(&s->gradients);
     progress |= act_stack_advance(&s->acts);
-    rc = commits_advance(&s->commits, err);
+    int rc = commits_advance(&s->commits, err);
     if (progress || rc > 0)
         pthread_cond_broadcast(&s->hub.changed);
     return rc < 0 ? rc : progress | rc;
@@ -63,14 +63,14 @@ static void *scheduler_main(void *stream)
     uint64_t           seen = 0;
 
     for (;;) {
-        int reaped = hub_reap(&s->hub, &err), moved = reaped, stop;
+        int reaped = hub_reap(&s->hub, &err), moved = reaped;
 
         hub_enter(&s->hub);
         if (reaped >= 0)
             moved = advance(s, &err);
         if (moved < 0)
             hub_fail(&s->hub, moved, &err);
-        stop = s->stop || s->hub.failed;
+        int stop = s->stop || s->hub.failed;
         hub_leave(&s->hub, 0, NULL);
         if (stop)
             return NULL;
@@ -81,10 +81,8 @@ static void *scheduler_main(void *stream)
 
 static int scheduler_start(struct stream_csd *s, struct err *err)
 {
-    int rc;
-
     s->stop = 0;
-    rc = -pthread_create(&s->thread, NULL, scheduler_main, s);
+    int rc = -pthread_create(&s->thread, NULL, scheduler_main, s);
     s->started = rc == 0;
     return rc ? err_set(err, rc, "start the scheduler's thread: %s", strerror(-rc)) : 0;
 }
@@ -215,11 +213,10 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
 {
     struct stream_csd    *s = of(stream);
     struct master_reader *m = &s->masters;
-    int                   rc;
 
     hub_enter(&s->hub);
     assert(s->updates.ask == ASK_NONE);
-    rc = hub_leave(&s->hub, 0, err);
+    int rc = hub_leave(&s->hub, 0, err);
     rc = rc ? rc : master_reader_open(m, &s->hub.dev, &s->newest, err);
     if (rc)
         return rc;
@@ -324,7 +321,6 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     struct stream_csd  *s = calloc(1, sizeof *s);
     struct devices_more more = { .lay = buffers_lay, .ctx = s, .notice = notice,
                                  .notice_size = notice_size };
-    int                 rc;
 
     if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
@@ -332,8 +328,8 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     pthread_mutex_init(&s->hub.mutex, NULL);
     pthread_cond_init(&s->hub.changed, NULL);
     s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices);
-    rc = s->hub.meter ? tables_open(s, err)
-                      : err_set(err, -ENOMEM, "out of memory for measurements");
+    int rc = s->hub.meter ? tables_open(s, err)
+                          : err_set(err, -ENOMEM, "out of memory for measurements");
     rc = rc ? rc : devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
     rc = rc ? rc : commits_open(&s->commits, err);
     if (!rc) {
@@ -355,7 +351,6 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     struct store          st;
     uint64_t              wire[3]; // of a layer, the embeddings, the final norm
     struct gradient_bytes grad[3];
-    struct grad_work      work;
     int                   rc = store_init(&st, cfg, err);
 
     if (rc)
@@ -369,7 +364,8 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     parts_join(&s, cfg);
     s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks - 2;
     tables_lay(&s, &st, &s.tables);
-    work = grad_work(st.n_blocks, st.block_params, st.compress); // among the tables
+    struct grad_work work = grad_work(st.n_blocks, st.block_params, st.compress); // among the
+                                                                                  // tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
         .layer_frame = wire[0],

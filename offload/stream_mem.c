@@ -367,14 +367,13 @@ static void lay(struct stream_mem *m, struct arena *a)
 {
     const struct run_config *cfg = &m->cfg;
     struct grad_work         work = work_of(cfg);
-    struct topk_pair        *pairs;
 
     m->blocks = arena_take(a, cfg->n_blocks * sizeof *m->blocks);
     m->states = arena_take(a, cfg->n_blocks * sizeof(float *));
     m->crc = arena_take(a, cfg->n_blocks * sizeof *m->crc);
     m->pieces = arena_take(a, m->n_pieces * sizeof *m->pieces);
     m->scratch = arena_take(a, work.scratch);
-    pairs = arena_take(a, work.pairs);
+    struct topk_pair *pairs = arena_take(a, work.pairs);
     for (size_t b = 0; b < cfg->n_blocks; b++) {
         struct mem_bytes bytes = bytes_of(cfg, b);
         struct mem_block mb = { .params = cfg->block_params[b], .pairs = pairs };
@@ -395,11 +394,9 @@ static void lay(struct stream_mem *m, struct arena *a)
 
 static int open_arena(struct stream_mem *m, struct err *err)
 {
-    int rc;
-
     m->n_pieces = make_pieces(&m->cfg, NULL);
     lay(m, &m->arena);
-    rc = arena_map(&m->arena, "parameters, states and gradients in --mode mem", err);
+    int rc = arena_map(&m->arena, "parameters, states and gradients in --mode mem", err);
     if (rc)
         return rc;
     lay(m, &m->arena);
@@ -433,7 +430,6 @@ static int load_states(struct stream_mem *m, struct err *err)
 int stream_mem_open(struct stream **out, const struct run_config *cfg, struct err *err)
 {
     struct stream_mem *m = calloc(1, sizeof *m);
-    int                rc;
 
     *out = NULL;
     if (!m)
@@ -443,7 +439,8 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);
-    rc = m->stream.meter ? open_arena(m, err) : err_set(err, -ENOMEM, "out of memory for a stream");
+    int rc =
+        m->stream.meter ? open_arena(m, err) : err_set(err, -ENOMEM, "out of memory for a stream");
     rc = rc ? rc : load_states(m, err);
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (rc)

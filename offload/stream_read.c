@@ -99,15 +99,14 @@ static void read_next(struct stream_read *r)
     struct frame *f = frame_of(r, block);
 
     if (f->holds != block) {
-        int rc;
-
         if (f->claimed == pass) {
             pthread_cond_wait(&r->changed, &r->mutex);
             return; // look again: the pass may be another one
         }
         f->holds = NO_BLOCK;
         pthread_mutex_unlock(&r->mutex);
-        rc = fill_frame(r, f, block, step, &r->why); // which nobody reads before `failed` says so
+        int rc = fill_frame(r, f, block, step, &r->why); // which nobody reads before `failed` says
+                                                         // so
         pthread_mutex_lock(&r->mutex);
         r->failed = rc;
         f->holds = rc ? NO_BLOCK : block;
@@ -157,14 +156,13 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
 {
     struct stream_read *r = of(s);
     struct frame       *f = frame_of(r, block);
-    int                 rc;
 
     assert(block < r->n_blocks);
     pthread_mutex_lock(&r->mutex);
     assert(r->pass > 0);
     while (!r->failed && (f->holds != block || f->claimed != r->pass))
         pthread_cond_wait(&r->changed, &r->mutex);
-    rc = r->failed;
+    int rc = r->failed;
     if (rc && err)
         *err = r->why;
     pthread_mutex_unlock(&r->mutex);
@@ -223,11 +221,10 @@ static void lay(struct stream_read *r, const size_t *block_params, struct arena 
     for (size_t i = 0; i < r->n_frames + 2; i++) {
         struct order_blocks of = order_blocks(i, r->n_blocks, r->n_frames);
         size_t              params = 0;
-        void               *bytes;
 
         for (size_t b = of.first; b < of.end; b++)
             params = size_max(params, block_params[b]);
-        bytes = arena_take(a, params * dtype_bytes(r->dt));
+        void *bytes = arena_take(a, params * dtype_bytes(r->dt));
         if (r->frames)
             r->frames[i] = (struct frame){ .bytes = bytes, .holds = NO_BLOCK };
     }
@@ -235,10 +232,8 @@ static void lay(struct stream_read *r, const size_t *block_params, struct arena 
 
 static int open_arena(struct stream_read *r, const size_t *block_params, struct err *err)
 {
-    int rc;
-
     lay(r, block_params, &r->arena);
-    rc = arena_map(&r->arena, "frames of parameters", err);
+    int rc = arena_map(&r->arena, "frames of parameters", err);
     if (rc)
         return rc;
     lay(r, block_params, &r->arena);
@@ -251,7 +246,6 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
                      const size_t *block_params, enum dtype dt, size_t frames, struct err *err)
 {
     struct stream_read *r = calloc(1, sizeof *r);
-    int                 rc;
 
     *out = NULL;
     assert(n_blocks >= 2 && (frames > 0 || n_blocks == 2));
@@ -264,7 +258,7 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
     r->dt = dt;
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
-    rc = open_arena(r, block_params, err);
+    int rc = open_arena(r, block_params, err);
     if (!rc) {
         rc = -pthread_create(&r->thread, NULL, reader_main, r);
         r->started = rc == 0;

@@ -11,7 +11,7 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
     enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // its data cross this
     size_t         layers = c->n_blocks - 2;
-    uint64_t       params = 0, gradient = 0, wire = 0, states, offloaded = 0;
+    uint64_t       params = 0, gradient = 0, wire = 0, offloaded = 0;
 
     assert(c->n_blocks >= 2);
     memset(out, 0, sizeof *out);
@@ -28,7 +28,7 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
         gradient += c->compress > 0.0 ? sizeof(struct topk_pair) * topk_count(n, c->compress)
                                       : sizeof(float) * n; // as sent: pairs, or dense
     }
-    states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);
+    uint64_t states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);
     if (c->acts.n > c->acts.buffers)
         offloaded = (uint64_t)(c->acts.n - c->acts.buffers) * c->acts.bytes;
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient;

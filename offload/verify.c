@@ -312,7 +312,6 @@ static int devices_mend(struct check *c, struct err *err)
     const struct store  *st = &c->dev.store;
     struct journal       states = { .subs = c->journal.subs }; // no residuals: they do not matter
     struct master_reader m = { 0 };
-    void                *wire;
     int                  rc = 0;
 
     for (size_t d = 0; d < c->dev.n && !rc; d++)
@@ -322,7 +321,7 @@ static int devices_mend(struct check *c, struct err *err)
         }
     if (rc)
         return rc;
-    wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
+    void *wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
     rc = wire ? master_reader_open(&m, &c->dev, &states, err)
               : err_set(err, -ENOMEM, "out of memory for a wire shard");
     for (size_t i = 0; i < st->n_subs && !rc; i++)
@@ -339,11 +338,11 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     struct run_config   plain = *cfg; // at the drives' own speed
     struct check        c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
     struct devices_more more = { .each = c.each };
-    int                 rc;
 
     plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
-    rc = c.each ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
-                : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
+    int rc = c.each
+                 ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
+                 : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
     if (rc)
         goto out;
     superblocks_say(&c);

@@ -257,10 +257,10 @@ static int measure(struct bench *b, struct err *err)
 /* Wait for the child, ending it and its children where a signal asks this process to. */
 static int wait_for(pid_t pid, const sigset_t *watched)
 {
-    int status = 0, sig, stopped = 0;
+    int status = 0, stopped = 0;
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        sig = sigwaitinfo(watched, NULL);
+        int sig = sigwaitinfo(watched, NULL);
         if (sig < 0 || sig == SIGCHLD)
             continue;
         stopped = 1;
@@ -279,8 +279,7 @@ static int measure_apart(struct bench *b)
 {
     sigset_t   watched, before;
     struct err err = {0};
-    pid_t      pid, parent = getpid();
-    int        code;
+    pid_t      parent = getpid();
 
     sigemptyset(&watched);
     for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, 0}; *s; s++)
@@ -289,7 +288,7 @@ static int measure_apart(struct bench *b)
     // ignored by who started this program, it would take the child's exit code along
     signal(SIGCHLD, SIG_DFL);
     fflush(stdout);
-    pid = fork();
+    pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -300,7 +299,7 @@ static int measure_apart(struct bench *b)
     }
     if (pid > 0)
         setpgid(pid, pid); // both do it: whichever comes first
-    code = pid > 0 ? wait_for(pid, &watched) : 1;
+    int code = pid > 0 ? wait_for(pid, &watched) : 1;
     if (pid < 0)
         perror("siTrain: bench: fork");
     sigprocmask(SIG_SETMASK, &before, NULL);

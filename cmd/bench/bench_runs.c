@@ -109,10 +109,10 @@ json_t *bench_run_medians(const json_t *steps)
     json_t     *out = json_object(), *step, *value;
     double      v[BENCH_MOST_STEPS];
     const char *key;
-    size_t      i, n;
+    size_t      i;
 
     json_object_foreach(json_array_get(steps, 0), key, value) {
-        n = 0;
+        size_t n = 0;
         json_array_foreach(steps, i, step)
             if (n < BENCH_MOST_STEPS)
                 v[n++] = json_num(step, key);

@@ -59,7 +59,7 @@ void bench_table(const json_t *rows, const struct bench_column *columns, const c
 {
     enum { MOST_COLUMNS = 16 };
     json_t *row;
-    size_t  i, width[MOST_COLUMNS], n, k;
+    size_t  i, width[MOST_COLUMNS], n;
     char    buf[64];
 
     for (n = 0; columns[n].key && n < MOST_COLUMNS; n++) {
@@ -70,7 +70,7 @@ void bench_table(const json_t *rows, const struct bench_column *columns, const c
     }
     putchar('\n');
     json_array_foreach(rows, i, row) {
-        for (k = 0; k < n; k++)
+        for (size_t k = 0; k < n; k++)
             put(cell(buf, sizeof buf, row, &columns[k]), (int)width[k], &columns[k]);
         putchar('\n');
     }

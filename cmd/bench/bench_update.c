@@ -132,7 +132,7 @@ static int rig_open(struct rig **out, const struct bench *b, const char *disk, s
 {
     const struct train_opts *o = &b->o->train;
     size_t                   total = (size_t)(b->o->quick ? 4 : 24) << 20;
-    int                      moments = optim_moments((enum optim_kind)o->optimizer), null;
+    int                      moments = optim_moments((enum optim_kind)o->optimizer);
     char                     notice[512];
     struct rig              *r = *out = calloc(1, sizeof *r);
 
@@ -142,7 +142,7 @@ static int rig_open(struct rig **out, const struct bench *b, const char *disk, s
     int rc = largest_sub(b, &r->n_pad, err);
     if (rc)
         return rc;
-    null = !strcmp(disk, "null");
+    int null = !strcmp(disk, "null");
     r->bench = b;
     r->path = null ? file_path(err, "%s/update-null", b->scratch) : bench_file(b, 0, "update");
     r->is_file = null || !bench_is_block(b, 0);

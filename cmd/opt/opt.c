@@ -66,14 +66,14 @@ int opt_set(struct opt_line *line, const char *name, const char *text, struct er
     void                 *field;
     const struct opt_row *r = row_of(line, row_number(line, name), &field);
     int                   rc = 0;
-    char                 *lines, *at, *one;
+    char                 *at, *one;
 
     opt_value_release(r, field);
     if (!*text && (r->type == OPT_STRING || r->type == OPT_PATH))
         return 0;
     if (!opt_row_is_many(r))
         return opt_value_parse(r, text, field, err);
-    lines = at = strdup(text);
+    char *lines = at = strdup(text);
     while (*text && lines && !rc && (one = strsep(&at, "\n")))
         rc = opt_value_parse(r, one, field, err);
     free(lines);
@@ -105,7 +105,6 @@ struct typed {
 static int refuse_unknown(const struct opt_command *cmd, const char *typed, struct err *err)
 {
     char                  all[NAMES_BYTES] = "";
-    const char           *near;
     const struct opt_row *r;
     size_t                n = 0;
 
@@ -115,7 +114,7 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
         n += (size_t)snprintf(all + n, sizeof all - n, "%s ", a->names);
         assert(n < sizeof all);
     }
-    near = opt_nearest(typed, all);
+    const char *near = opt_nearest(typed, all);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
     return err_misuse(err, "--%s is not in this version: there is no option --%s; siTrain %s "
@@ -315,11 +314,11 @@ static void scan_release(struct scan *s)
  * rows stay given. 0; 1 if --help is asked for; or the refusal. To be released in every case. */
 static int scan(struct scan *s, int argc, char **argv, struct err *err)
 {
-    int i = 1, rc;
+    int i = 1;
 
     scan_release(s);
     s->argv = calloc((size_t)argc + 1, sizeof *s->argv);
-    rc = s->argv ? argv_add(s, "", s->line->cmd->name, NULL, err) : opt_no_memory(err);
+    int rc = s->argv ? argv_add(s, "", s->line->cmd->name, NULL, err) : opt_no_memory(err);
     for (; !rc && i < argc && strcmp(argv[i], "--"); i++) {
         struct typed t = { .follows = 0 };
 
@@ -396,11 +395,10 @@ static int fill(const struct scan *s, struct err *err)
 static int config_option(void *ctx, const char *name, const char *value, struct err *err)
 {
     char *argv[] = { NULL, NULL, NULL };
-    int   rc;
 
     if (asprintf(&argv[1], "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
         return opt_no_memory(err);
-    rc = scan(ctx, 2, argv, err);
+    int rc = scan(ctx, 2, argv, err);
     if (!rc && !strcmp(name, "config"))
         rc = err_misuse(err, "--config is for the command line: a file of options names no other");
     rc = rc ? rc : fill(ctx, err);
@@ -438,11 +436,10 @@ int opt_parse(struct opt_line *l, struct err *err)
     const struct opt_row *r;
     const char           *def;
     void                 *field;
-    int                   rc;
 
     memset(l->options, 0, l->cmd->size);
     l->notices = NULL;
-    rc = scan(&typed, l->argc, l->argv, err);
+    int rc = scan(&typed, l->argc, l->argv, err);
     rc = rc ? rc : config_read(&typed, err);
     rc = rc ? rc : fill(&typed, err);
     for (size_t i = 0; !rc && (r = row_of(l, i, &field)); i++)

@@ -64,7 +64,6 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
 void opt_help(const struct opt_command *cmd, FILE *out)
 {
     char head[256], help[512];
-    int  at;
 
     print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
     fputc('\n', out);
@@ -78,7 +77,7 @@ void opt_help(const struct opt_command *cmd, FILE *out)
         for (const struct opt_row *r = p->rows; r->type; r++) {
             row_head(r, head, sizeof head);
             row_help(cmd, r, help, sizeof help);
-            at = fprintf(out, "  %s", head);
+            int at = fprintf(out, "  %s", head);
             if (at + 2 > HELP_COLUMN)
                 at = fprintf(out, "\n") - 1;
             print_wrapped(out, help, at, HELP_COLUMN);

@@ -53,7 +53,7 @@ static void value_trim(char *value)
 static int line_take(char *line, size_t len, int whole, opt_file_option *each, void *ctx,
                      struct err *err)
 {
-    char *at = line + strspn(line, BLANKS), *name, *end, *value = NULL;
+    char *at = line + strspn(line, BLANKS), *value = NULL;
     int   rc = 0;
 
     if (!whole)
@@ -64,8 +64,8 @@ static int line_take(char *line, size_t len, int whole, opt_file_option *each, v
         return err_misuse(err, "there is a zero byte: a text is expected");
     if (line_ends(at))
         return 0;
-    name = at += strncmp(at, "--", 2) ? 0 : 2; // as it is typed on the command line
-    end = at += strcspn(at, BLANKS "=");
+    char *name = at += strncmp(at, "--", 2) ? 0 : 2; // as it is typed on the command line
+    char *end = at += strcspn(at, BLANKS "=");
     if (end == name)
         return err_misuse(err, "an option's name is expected before =");
     at += strspn(at, BLANKS);

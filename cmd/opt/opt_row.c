@@ -53,10 +53,8 @@ const char *opt_row_default(const struct opt_command *cmd, const struct opt_row 
 
 size_t opt_alias_next(const char **names)
 {
-    size_t n;
-
     *names += strspn(*names, " ?");
-    n = strcspn(*names, " ?");
+    size_t n = strcspn(*names, " ?");
     *names += n;
     return n;
 }
@@ -316,7 +314,6 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
                       struct err *err)
 {
     const char **items;
-    char        *copy;
 
     if (r->max > 0 && (double)out->n >= r->max)
         return err_misuse(err, "--%s was given more than %.0f times", r->name, r->max);
@@ -324,7 +321,7 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
     if (!items)
         return opt_no_memory(err);
     out->item = items;
-    copy = r->type == OPT_PATHS ? file_absolute(text, err) : file_path(err, "%s", text);
+    char *copy = r->type == OPT_PATHS ? file_absolute(text, err) : file_path(err, "%s", text);
     if (!copy)
         return -ENOMEM;
     items[out->n++] = copy;

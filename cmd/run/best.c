@@ -64,7 +64,7 @@ static int write_best(struct session *s, const struct params_source *source, str
     char             best[BEST_PATH], next[BEST_PATH], old[BEST_PATH], tokenizer[BEST_PATH];
     struct watch     w;
     struct stat      st; // of whatever has that name: a link that leads nowhere, too
-    int              failed, rc = session_labels(&labels, s, err);
+    int              rc = session_labels(&labels, s, err);
 
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
@@ -82,8 +82,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     hf_labels_free(&labels);
     if (rc)
         return rc;
-    failed = lstat(best, &st) ? rename(next, best)
-                              : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
+    int failed = lstat(best, &st) ? rename(next, best)
+                                  : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
     if (failed && errno == EINVAL) // a file system that cannot exchange: for a moment there is none
         failed = rename(best, old) || rename(next, best);
     if (failed)
@@ -94,10 +94,9 @@ static int write_best(struct session *s, const struct params_source *source, str
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err)
 {
     struct params_source source;
-    int                  rc;
 
     best_clean(s);
-    rc = stream_masters(stream, step, &source, err);
+    int rc = stream_masters(stream, step, &source, err);
     if (rc)
         return rc;
     rc = write_best(s, &source, err);

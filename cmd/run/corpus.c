@@ -43,11 +43,10 @@ int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t
     enum tokens_kind  kind;
     struct tokenizer *tok = NULL;
     struct stat       st;
-    int               rc;
 
     if (stat(path, &st))
         return err_misuse(err, "%s: %s: a token file or a text is expected", path, strerror(errno));
-    rc = tokenise_detect(path, &kind, events, err);
+    int rc = tokenise_detect(path, &kind, events, err);
     if (rc)
         return rc;
     if (kind != TOKENS_TEXT)
@@ -110,11 +109,10 @@ static int add_text(struct session *s, const char *what, const char *path, const
     char              out[SESSION_PATH + 16], dir[SESSION_PATH + 16];
     struct tokenizer *tok = NULL;
     uint64_t          count;
-    int               rc;
 
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     snprintf(out, sizeof out, "%s/%s.bin", s->dir, what);
-    rc = tokenizer_open(&tok, dir, err);
+    int rc = tokenizer_open(&tok, dir, err);
     rc = rc ? rc : tokenise_files(tok, &path, 1, out, &count, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
@@ -168,12 +166,11 @@ static int expect_sums(struct session *s, const char *what, struct tokens *t, st
     char     *text = settings_get(s->log, "%s.sums", what);
     size_t    n = text ? strlen(text) / 8 : 0;
     uint32_t *sums = calloc(n + 1, sizeof *sums);
-    int       rc;
 
     for (size_t i = 0; sums && i < n; i++)
         sscanf(text + 8 * i, "%8" SCNx32, &sums[i]);
-    rc = text && sums ? tokens_expect(t, sums, n, err)
-                      : err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what);
+    int rc = text && sums ? tokens_expect(t, sums, n, err)
+                          : err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what);
     free(text);
     free(sums);
     return rc;
@@ -182,7 +179,6 @@ static int expect_sums(struct session *s, const char *what, struct tokens *t, st
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err)
 {
     char path[2 * SESSION_PATH], *name = settings_get(s->log, "%s.path", what);
-    int  rc;
 
     *out = NULL;
     if (!name)
@@ -190,7 +186,7 @@ int corpus_open(struct tokens **out, struct session *s, const char *what, struct
     snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
              name);
     free(name);
-    rc = tokens_open(out, path, err);
+    int rc = tokens_open(out, path, err);
     if (!rc && (rc = expect_sums(s, what, *out, err))) {
         tokens_close(*out);
         *out = NULL;

@@ -47,12 +47,12 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
 
 int encode_check(struct encode *e, const char *dir, const char *file, struct err *err)
 {
-    int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file), rc;
+    int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file);
 
     if (n >= (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", file);
     e->watch = work_begin(e->events, "reading %s", e->path);
-    rc = read_rows(e, check_row, e, err);
+    int rc = read_rows(e, check_row, e, err);
     work_end(e->events);
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }

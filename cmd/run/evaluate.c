@@ -40,7 +40,6 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
                       data->count ? (data->count - 1) / e->seq : 0 };
     struct batch_source source = { rows_batch, &f };
     struct eval_result  sum = { 0 };
-    struct watch        w;
     int                 rc = 0;
 
     if (!f.ids)
@@ -48,7 +47,7 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
     if (!f.rows)
         rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", data->path,
                         (unsigned long long)data->count, e->seq, e->seq + 1);
-    w = work_begin(e->events, "evaluating");
+    struct watch w = work_begin(e->events, "evaluating");
     for (uint64_t done = 0, pass = 0; done < f.rows && !rc; pass++) {
         uint64_t left = f.rows - done, micros = (left + e->batch - 1) / e->batch;
 
@@ -129,13 +128,11 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
                             struct err *err)
 {
     struct predicting *p = ctx;
-    size_t             left, n;
-    int                rc;
 
     p->first = (pass * p->e->grad_accum + micro) * p->e->batch;
-    left = p->out->n - p->first;
-    n = left < p->e->batch ? left : p->e->batch;
-    rc = evaluate_fill(b, p->x, n, next_row, p, err);
+    size_t left = p->out->n - p->first;
+    size_t n = left < p->e->batch ? left : p->e->batch;
+    int    rc = evaluate_fill(b, p->x, n, next_row, p, err);
     if (!rc && p->out->labels)
         memcpy(p->out->labels + p->first, b->label, n * sizeof *b->label);
     else if (!rc)
@@ -149,7 +146,6 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t
     struct predicting   p = { .e = e, .x = x, .out = out };
     struct batch_source source = { predicting_batch, &p };
     struct eval_result  sum = { 0 };
-    struct watch        w;
     size_t              n = x->h.rows, per_pass = e->batch * e->grad_accum;
     float              *logits = malloc(per_pass * n_labels * sizeof *logits);
     int                 rc = 0;
@@ -161,7 +157,7 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t
         out->truth = out->values + n;
     if (!logits || (!out->classes && !out->values))
         rc = err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
-    w = work_begin(e->events, "evaluating");
+    struct watch w = work_begin(e->events, "evaluating");
     for (size_t first = 0, pass = 0; !rc && first < n; first += per_pass, pass++) {
         size_t left = n - first, rows = left < per_pass ? left : per_pass;
 

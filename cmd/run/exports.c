@@ -47,9 +47,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
 {
     struct safetensors *st = NULL;
     char                file[sizeof e->path + 32];
-    struct watch        w;
     uint32_t            sum;
-    int                 rc;
 
     *e = (struct exported){ .state = EXPORTS_GONE };
     if (!find(e, log, dir, which))
@@ -57,8 +55,8 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
     snprintf(file, sizeof file, "%s/model.safetensors", e->path);
     if (access(file, F_OK))
         return 1;
-    w = work_begin(events, "checking %s", e->path);
-    rc = safetensors_open(&st, e->path, &e->why);
+    struct watch w = work_begin(events, "checking %s", e->path);
+    int          rc = safetensors_open(&st, e->path, &e->why);
     if (!rc) {
         e->bytes = st->bytes;
         rc = safetensors_verify(st, &w, &e->why); // every byte

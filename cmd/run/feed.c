@@ -44,13 +44,12 @@ int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct 
     const struct feed *f = feed;
     size_t             batch = f->order.batch;
     struct place       p = { .f = f };
-    uint64_t           left;
 
     if (!f->train)
         return tokens_batch(f->data, &f->order, step, micro, f->evaluator.vocab, b->x, b->y, err);
     p.epoch = step / f->epoch_steps;
     p.first = (step % f->epoch_steps * f->order.grad_accum + micro) * batch;
-    left = p.first < f->rows ? f->rows - p.first : 0;
+    uint64_t left = p.first < f->rows ? f->rows - p.first : 0;
     return evaluate_fill(b, f->train, left < batch ? (size_t)left : batch, epoch_row, &p, err);
 }
 
@@ -130,7 +129,6 @@ int feed_open(struct feed **out, struct session *s, struct err *err)
 {
     const struct train_opts *o = &s->o;
     struct feed             *f = *out = calloc(1, sizeof *f);
-    int                      rc;
 
     if (!f)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
@@ -141,7 +139,7 @@ int feed_open(struct feed **out, struct session *s, struct err *err)
                                       .grad_accum = o->grad_accum };
     if (settings_has(s->log, "task"))
         return open_labelled(f, s, err);
-    rc = corpus_open(&f->data, s, "data", err);
+    int rc = corpus_open(&f->data, s, "data", err);
     return rc ? rc : corpus_open(&f->eval, s, "eval", err);
 }
 

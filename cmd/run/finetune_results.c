@@ -50,7 +50,6 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
 {
     struct eval_rows rows = { r->task, r->eval, 0 };
     char             sql[96];
-    int              rc;
 
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         struct results_eval *v = &r->eval[i];
@@ -63,7 +62,7 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
     }
     snprintf(sql, sizeof sql,
              "SELECT name, printf('%%!.17g', value) FROM evals WHERE step = %" PRIu64, step);
-    rc = runlog_query(s->log, sql, take_row, &rows, err);
+    int rc = runlog_query(s->log, sql, take_row, &rows, err);
     if (!rows.found)
         r->n_evals = 0;
     return rc;
@@ -77,7 +76,6 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     const struct gpt_config *g = &s->gpt;
     double   seconds[TASK_SPLITS] = { 0 };
     uint64_t rows = labelled_rows(s, "train");
-    int      rc;
 
     for (size_t i = 0; i < TASK_SPLITS; i++)
         settings_scan(s->log, "%lf", &seconds[i], "%s.seconds", dev_names[i]);
@@ -97,7 +95,7 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
         .best_metric = best->value,
     };
     out->results.epochs = (steps + out->results.steps_per_epoch - 1) / out->results.steps_per_epoch;
-    rc = take_evals(&out->results, s, out->step, best->any ? best->seconds : seconds, err);
+    int rc = take_evals(&out->results, s, out->step, best->any ? best->seconds : seconds, err);
     rc = rc ? rc : results_write(s->dir, s->log, &out->results, err);
     if (!rc && !task_find(task->name))
         out->file = settings_get(s->log, "dev.file");
@@ -156,10 +154,9 @@ static int predict_split(const struct finetune_results *o, size_t split, const s
     struct predictions p = { 0 };
     char               path[RESULTS_PATH];
     double             loss;
-    int                rc;
 
     snprintf(path, sizeof path, "%s/%s.ex", o->dir, test_names[split]);
-    rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
+    int rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
     rc = rc ? rc : evaluate_predict(e, x, o->gpt.n_labels, 0, &p, &loss, err);
     predictions_path(path, o, split);
     rc = rc ? rc : results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
@@ -172,11 +169,10 @@ int finetune_results_predict(const struct finetune_results *o, struct err *err)
 {
     struct model_folder r;
     struct evaluator    e = { 0 };
-    int                 rc;
 
     if (!o->test[0] && !o->test[1])
         return 0;
-    rc = model_folder_open(&r, o->model, NULL, o->events, err);
+    int rc = model_folder_open(&r, o->model, NULL, o->events, err);
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i])

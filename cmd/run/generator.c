@@ -12,10 +12,8 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
                    const struct read_opts *read, const struct sampling *sampling,
                    const struct events *events, struct err *err)
 {
-    int rc;
-
     *g = (struct generator){ .read = *read, .sampling = *sampling };
-    rc = model_folder_open(&g->model, model, disk_name((size_t)read->disk), events, err);
+    int rc = model_folder_open(&g->model, model, disk_name((size_t)read->disk), events, err);
     if (rc)
         return rc;
     if (g->model.gpt.n_labels)

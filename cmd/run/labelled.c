@@ -10,10 +10,9 @@ static int add_file(struct session *s, const struct encode *e, struct tokenizer 
 {
     struct examples *made = NULL;
     char             path[SESSION_PATH + 32];
-    int              rc;
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-    rc = encode_file(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
+    int rc = encode_file(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
     rc = rc ? rc
             : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
                            made->h.crc, e->name, e->rows);
@@ -115,10 +114,10 @@ uint64_t labelled_rows(struct session *s, const char *name)
 uint64_t labelled_most_rows(struct session *s, const char *name)
 {
     char     other[32];
-    uint64_t n = labelled_rows(s, name), n_other;
+    uint64_t n = labelled_rows(s, name);
 
     snprintf(other, sizeof other, "%s_mm", name);
-    n_other = labelled_rows(s, other);
+    uint64_t n_other = labelled_rows(s, other);
     return n > n_other ? n : n_other;
 }
 

@@ -31,12 +31,12 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
     struct model_options o = r->decode ? decode_model(r->decode) : r->model;
     struct products *p = NULL;
     static uint64_t  most; // code that was generated once is not generated again
-    uint64_t         before = rss_now(), grown;
+    uint64_t             before = rss_now();
     int              rc = products_open(&p, &o, err);
 
     if (rc)
         return rc;
-    grown = rss_now() > before ? rss_now() - before : 0;
+    uint64_t grown = rss_now() > before ? rss_now() - before : 0;
     most = grown > most ? grown : most;
     *out = p->scratch_bytes +
            (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
@@ -49,14 +49,13 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
 {
     struct run_config cfg = *r->run;
     struct run_memory m;
-    int               rc;
 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) // as many as there can be
         cfg.acts = (struct run_acts){ r->model.gpt.n_layer * r->model.grad_accum, b->record_buffer,
                                       3 };
-    rc = run_memory(&cfg, &m, err);
+    int rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
     b->training = 1;

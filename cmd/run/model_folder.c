@@ -24,10 +24,9 @@ static int open_hf(struct model_folder *r, const char *path, struct err *err)
 static int open_masters(struct model_folder *r, struct err *err)
 {
     struct watch w = work_begin(r->events, "checking %s", r->run.dir);
-    int          rc;
 
     r->run.run.watch = &w;
-    rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    int rc = run_reader(&r->masters, &r->source, &r->run.run, err);
     r->run.run.watch = NULL;
     work_end(r->events);
     return rc;
@@ -125,14 +124,13 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
         .host_mem = o->host_mem, .model = t.model, .rows = rows, .source_bytes = r->bytes
     };
     struct budget          plan;
-    int                    rc;
 
     *out = (struct evaluator){ .batch = o->batch, .seq = seq, .grad_accum = 1,
                                .vocab = r->gpt.vocab, .events = r->events };
     if (seq > r->gpt.n_positions)
         return err_misuse(err, "--%sseq %zu: the model has %zu positions",
                           r->gpt.n_labels ? "max-" : "", seq, r->gpt.n_positions);
-    rc = memory_plan(&plan, &want, err);
+    int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc
             : stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,
                                dtype, plan.frames, err);

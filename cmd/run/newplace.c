@@ -49,7 +49,6 @@ static void clear_folder(const char *dir, int with_database)
 /* May dir be made, or used? 0 also for one that a killed creation left. */
 static int check_folder(const char *dir, struct err *err)
 {
-    DIR           *d;
     struct dirent *e;
     int            rc = 0;
 
@@ -57,7 +56,7 @@ static int check_folder(const char *dir, struct err *err)
         return err_misuse(err,
                           "%s is a run already: go on with --resume %s, or choose another name",
                           dir, dir);
-    d = opendir(dir);
+    DIR *d = opendir(dir);
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
@@ -76,7 +75,6 @@ static int check_device(const char *path, struct err *err)
 {
     char        dir[SESSION_PATH];
     struct stat st;
-    char       *slash;
 
     if (strchr(path, '\n'))
         return err_misuse(err,
@@ -86,7 +84,7 @@ static int check_device(const char *path, struct err *err)
     if (stat(path, &st) == 0)
         return 0;
     snprintf(dir, sizeof dir, "%s", path);
-    slash = strrchr(dir, '/');
+    char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir] = '\0';
     if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
@@ -165,13 +163,12 @@ static void clear_device(const char *device, const char *id, size_t i)
     char              path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
     struct store_super super;
     struct stat        st;
-    int                fd;
 
     snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", device, id, i);
     unlink(path);
     if (stat(device, &st))
         return;
-    fd = file_open_device(device, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
+    int fd = file_open_device(device, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
     if (fd < 0)
         return;
     if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) &&

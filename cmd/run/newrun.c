@@ -56,13 +56,12 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
     struct tm      tm;
     struct utsname u;
     size_t         at = strlen(command);
-    int            rc;
 
     for (int i = 0; i < n->argc && at < sizeof command - 1; i++)
         at += (size_t)snprintf(command + at, sizeof command - at, " %s", n->argv[i]);
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     uname(&u);
-    rc = settings_set(s->log, err, "command=%s", command);
+    int rc = settings_set(s->log, err, "command=%s", command);
     return rc ? rc
               : settings_set(s->log, err,
                              "id=%s\ncreated=%s\nversion=%s\nhost=%s\nsystem=%s %s %s\ncpu=%s",
@@ -76,13 +75,12 @@ static int keep_option(void *ctx, const struct opt_row *row, int given, const ch
 {
     const struct keeping *k = ctx;
     char                 *full = NULL;
-    int                   rc;
 
     if (row->kept != OPT_SOURCE || !given)
         return 0;
     if (row->type == OPT_PATH)
         full = realpath(text, NULL);
-    rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);
+    int rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);
     free(full);
     return rc;
 }
@@ -146,7 +144,6 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct beginning     new = { s, n->source ? *n->source : (struct params_source){ 0 } };
     struct params_source source = { begin_read, &new };
     struct hf           *hf = NULL;
-    struct finite        init;
     struct watch         w;
     size_t               labels = n->source_labels;
     int                  rc;
@@ -157,7 +154,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
         work_end(n->events);
         if (rc)
             return rc;
-        init = (struct finite){ hf_source(hf), hf_gpt(hf), n->init };
+        struct finite init = { hf_source(hf), hf_gpt(hf), n->init };
         new.body = finite_source(&init);
         labels = hf_gpt(hf)->n_labels;
     }
@@ -213,13 +210,12 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
                           struct err *err)
 {
     struct budget plan;
-    int           rc;
 
     s->o.seq = s->o.seq ? s->o.seq : n->gpt.n_positions;
     s->o.threads = session_threads(s->o.threads);
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
-    rc = session_config(s, err);
+    int rc = session_config(s, err);
     rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
     *acts = s->run.acts;
     return rc;

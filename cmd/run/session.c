@@ -86,21 +86,19 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
     char       *text = settings_get(s->log, "config.labels"), what[SESSION_PATH + 32];
     json_t     *list = NULL;
     size_t      n = s->gpt.n_labels;
-    const char *name;
-    int         rc;
 
     *out = (struct hf_labels){ 0 };
     if (!text) // a language model's, or nobody named them
         return 0;
     snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
-    rc = json_parse(&list, text, strlen(text), what, err);
+    int rc = json_parse(&list, text, strlen(text), what, err);
     if (!rc && json_array_size(list) != n)
         rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what,
                      json_array_size(list), n);
     if (!rc && !(out->name = calloc(n + 1, sizeof *out->name)))
         rc = err_set(err, -ENOMEM, "%s: out of memory", what);
     for (; !rc && out->n < n; out->n++) {
-        name = json_string_value(json_array_get(list, out->n));
+        const char *name = json_string_value(json_array_get(list, out->n));
         if (!name || !(out->name[out->n] = strdup(name)))
             rc = err_set(err, -EBADMSG, "%s: label %zu has no name", what, out->n);
     }
@@ -117,14 +115,13 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
  * elsewhere. */
 static char *stored_text(const struct opt_row *row, const char *text)
 {
-    char  *copy = strdup(text), *rest = copy, *cwd, *line, *out = NULL;
+    char  *copy = strdup(text), *rest = copy, *line, *out = NULL;
     size_t size;
-    FILE  *f;
 
     if (row->type != OPT_PATHS)
         return copy;
-    cwd = getcwd(NULL, 0);
-    f = copy && cwd ? open_memstream(&out, &size) : NULL;
+    char *cwd = getcwd(NULL, 0);
+    FILE *f = copy && cwd ? open_memstream(&out, &size) : NULL;
     while (f && (line = strsep(&rest, "\n"))) {
         int relative = *line && *line != '/';
 
@@ -143,15 +140,13 @@ struct storing { struct session *s; int places; struct err *err; };
 static int store_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     struct storing *c = ctx;
-    char           *stored;
-    int             rc;
 
     (void)given;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
         strcmp(row->name, "csd-mem"))
         return 0;
-    stored = stored_text(row, text);
-    rc = stored ? settings_set(c->s->log, c->err, "option.%s=%s", row->name, stored) : -ENOMEM;
+    char *stored = stored_text(row, text);
+    int rc = stored ? settings_set(c->s->log, c->err, "option.%s=%s", row->name, stored) : -ENOMEM;
     free(stored);
     return rc;
 }
@@ -222,16 +217,15 @@ static int overlay_option(void *ctx, const struct opt_row *row, int given, const
     struct overlay *c = ctx;
     struct opt_line line = train_opts_line(&c->s->o);
     const char     *name = row->name;
-    char           *old, *new;
-    int             rc = 0, moved;
+    int             rc = 0;
 
     if (row->kept < OPT_FIXED || !given)
         return 0;
-    old = settings_get(c->s->log, "option.%s", name);
-    new = stored_text(row, text);
+    char *old = settings_get(c->s->log, "option.%s", name);
+    char *new = stored_text(row, text);
     if (!new || (old && !strcmp(old, new)))
         goto out;
-    moved = !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
+    int moved = !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
     c->moved |= moved;
     if (moved || may_change(c, row, new))
         rc = opt_set(&line, name, new, c->err);
@@ -385,12 +379,11 @@ int session_is_run(const char *dir)
 static int open_log(struct session *s, enum session_how how, struct err *err)
 {
     char path[SESSION_PATH + 16], word[16] = "";
-    int  rc;
 
     snprintf(path, sizeof path, "%s/run.db", s->dir);
     if (how == SESSION_PAST)
         return runlog_open_past(&s->log, path, &s->past, err);
-    rc = runlog_open(&s->log, path, 1, 1, err);
+    int rc = runlog_open(&s->log, path, 1, 1, err);
     if (rc || how == SESSION_READ)
         return rc ? rc : runlog_lock_reading(s->log, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
@@ -411,13 +404,12 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
     char spares[8] = "", notice[512] = "";
-    int  rc;
 
     *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
     if (!realpath(dir, s->dir) || !session_is_run(s->dir))
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
-    rc = open_log(s, how, err);
+    int rc = open_log(s, how, err);
     if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (rc || (rc = session_load(s, err)) ||
@@ -447,11 +439,10 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
     struct session s = { 0 };
     struct err     why;
     uint64_t       next, applied;
-    int            past;
 
     if (rc != -EBADMSG)
         return rc;
-    past = open_as(&s, dir, SESSION_PAST, events, &why);
+    int past = open_as(&s, dir, SESSION_PAST, events, &why);
     if (!past)
         past = run_position(&s.run, &next, &applied, &why);
     if (!past && s.past)
@@ -500,7 +491,6 @@ int session_recover(struct session *s, struct err *err)
 {
     struct stream *stream = NULL;
     char           notice[512] = "";
-    int            rc;
 
     if (s->run.mode == RUN_MEM) // a committed image is whole
         return 0;
@@ -508,7 +498,7 @@ int session_recover(struct session *s, struct err *err)
         return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written "
                        "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "
                        "may", s->dir);
-    rc = run_train(&stream, &s->run, notice, sizeof notice, err);
+    int rc = run_train(&stream, &s->run, notice, sizeof notice, err);
     rc = rc ? rc : stream_drain(stream, err);
     stream_close(stream);
     if (!rc && *notice)

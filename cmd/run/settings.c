@@ -14,10 +14,9 @@ static char *get(struct runlog *log, const char *format, va_list ap)
 char *settings_get(struct runlog *log, const char *key, ...)
 {
     va_list ap;
-    char   *text;
 
     va_start(ap, key);
-    text = get(log, key, ap);
+    char *text = get(log, key, ap);
     va_end(ap);
     return text;
 }
@@ -25,13 +24,11 @@ char *settings_get(struct runlog *log, const char *key, ...)
 int settings_has(struct runlog *log, const char *key, ...)
 {
     va_list ap;
-    char   *text;
-    int     has;
 
     va_start(ap, key);
-    text = get(log, key, ap);
+    char *text = get(log, key, ap);
     va_end(ap);
-    has = text && *text;
+    int has = text && *text;
     free(text);
     return has;
 }
@@ -39,13 +36,11 @@ int settings_has(struct runlog *log, const char *key, ...)
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
 {
     va_list ap;
-    char   *text;
-    int     found;
 
     va_start(ap, key);
-    text = get(log, key, ap);
+    char *text = get(log, key, ap);
     va_end(ap);
-    found = text && sscanf(text, conversion, out) == 1;
+    int found = text && sscanf(text, conversion, out) == 1;
     free(text);
     return found;
 }
@@ -55,10 +50,10 @@ int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     const char *between = strchr(settings, '\n') ? "\n" : "";
     va_list     ap;
     char       *text;
-    int         n, rc = 0;
+    int         rc = 0;
 
     va_start(ap, settings);
-    n = vasprintf(&text, settings, ap);
+    int n = vasprintf(&text, settings, ap);
     va_end(ap);
     if (n < 0)
         return err_set(err, -ENOMEM, "out of memory for a setting of the run");

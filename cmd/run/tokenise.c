@@ -48,13 +48,12 @@ static int write_ids(struct tokenise *t, struct err *err)
 
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
-    struct watch w;
     uint64_t     size, n;
     int          fd, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
-    w = work_begin(t->events, "tokenising %s", path);
+    struct watch w = work_begin(t->events, "tokenising %s", path);
     for (uint64_t done = 0; done < size && !rc; done += n) {
         n = size - done < PIECE_BYTES ? size - done : PIECE_BYTES;
         if (!(rc = file_pread(fd, t->piece, n, done, path, err)) &&
@@ -128,13 +127,12 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    struct watch      w;
     int               rc = check_texts(texts, n, events, err);
 
     rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {
-        w = i < n ? work_begin(events, "reading %s", texts[i])
-                  : work_begin(events, "training a tokenizer");
+        struct watch w = i < n ? work_begin(events, "reading %s", texts[i])
+                               : work_begin(events, "training a tokenizer");
         rc = i < n ? bpe_train_file(b, texts[i], &w, err)
                    : bpe_train_finish(b, vocab, &tok, &w, err);
         work_end(events);

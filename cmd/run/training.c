@@ -108,11 +108,10 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
 
 int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
 {
-    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), all;
+    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     char     needs[32], has[32], most[32];
     int      rc = training_plan(out, s, rows, err);
-
-    all = out->total + out->arenas;
+    uint64_t all = out->total + out->arenas;
     if (rc || all <= ram)
         return rc;
     return err_misuse(err,
@@ -132,12 +131,11 @@ int training_plan_here(struct budget *out, struct session *s, uint64_t rows, str
 static void keep_engine(struct session *s)
 {
     char *engine = settings_get(s->log, "engine");
-    int   known;
 
     if (!engine)
         return;
     engine[strcspn(engine, " ")] = '\0';
-    known = matmul_engine_parse(engine);
+    int known = matmul_engine_parse(engine);
     if (known > 0 && s->o.blas == MATMUL_AUTO)
         s->o.blas = known;
     if (!matmul_has((enum matmul_engine)s->o.blas))
@@ -198,10 +196,9 @@ static int record_options(const struct training *t, struct err *err)
 static int open_stream(struct training *t, char *notice, size_t size, struct err *err)
 {
     struct watch w = work_begin(t->s->events, "opening %s", t->s->dir);
-    int          rc;
 
     t->s->run.watch = &w;
-    rc = run_train(&t->stream, &t->s->run, notice, size, err);
+    int rc = run_train(&t->stream, &t->s->run, notice, size, err);
     t->s->run.watch = NULL;
     rc = rc ? rc : stream_drain(t->stream, err);
     rc = rc ? rc : watch_look(&w, 0, 0, err);
@@ -212,7 +209,6 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
-    struct trainer_options o;
     char                   notice[512] = "";
     int                    rc = feed_open(&t->feed, s, err);
 
@@ -226,7 +222,7 @@ static int training_open(struct training *t, struct err *err)
     if ((rc = best_load(&t->best, s, err)) ||
         (rc = training_plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err)))
         return rc;
-    o = training_options(s);
+    struct trainer_options o = training_options(s);
     o.model.kept = t->plan.kept;
     if (!t->plan.record_buffers) // no room, or no need
         o.model.offload = ACTS_STAY;
@@ -281,10 +277,9 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
     const struct events *e = t->s->events;
     struct feed_values   v;
-    int                  rc;
 
     events_kill_costs(e, "--resume evaluates again");
-    rc = feed_evaluate(t->feed, t->trainer, step + 1, &v, err);
+    int rc = feed_evaluate(t->feed, t->trainer, step + 1, &v, err);
     v.told.step = step;
     // The database is the stream's until it is drained; in mem it is this thread's, and a drain is
     // an image.
@@ -325,12 +320,11 @@ static int ask(struct session *s, double *out, const char *query, uint64_t next,
 static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
 {
     double found = 0;
-    int    rc;
 
     *missing = 0;
     if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
         return 0;
-    rc = ask(s, &found, "SELECT count(*) FROM evals WHERE step = %llu - 1", next, err);
+    int rc = ask(s, &found, "SELECT count(*) FROM evals WHERE step = %llu - 1", next, err);
     *missing = !(found > 0);
     return rc;
 }
@@ -358,7 +352,6 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     uint64_t most = t->s->o.max_skipped;
     char     where[96] = "the loss is not finite", text[256];
     size_t   b = r->skip_block;
-    int      rc;
 
     t->skipped = r->skipped ? t->skipped + 1 : 0;
     if (!r->skipped)
@@ -369,8 +362,9 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
                  : b == t->s->gpt.n_layer + 1 ? "the final norm"
                                               : "a layer");
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
-    rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most) ? stream_drain(t->stream, err)
-                                                                   : 0;
+    int rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most)
+                 ? stream_drain(t->stream, err)
+                 : 0;
     rc = rc ? rc : session_notice(t->s, text, err);
     if (!rc && most && t->skipped >= most)
         rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: "
@@ -420,18 +414,15 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     struct batch_source  data = { feed_batch, t->feed };
     const struct events *e = t->s->events;
     struct step_result   r;
-    struct meter_io      io;
     uint64_t             start_ns = clock_ns();
-    double               hidden;
-    int                  rc;
 
     tell_what_a_stop_does(t, step);
-    rc = train_step(t->trainer, step, &data, &r, err);
+    int rc = train_step(t->trainer, step, &data, &r, err);
     if (rc)
         return rc;
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    io = meter_io(t->stream->meter);
-    hidden = io.busy_ns ? fmax(0, 1 - (double)io.wait_ns / (double)io.busy_ns) : -1;
+    struct meter_io io = meter_io(t->stream->meter);
+    double          hidden = io.busy_ns ? fmax(0, 1 - (double)io.wait_ns / (double)io.busy_ns) : -1;
     if (e && e->step)
         e->step(e->ctx, &(struct training_step){ step, &r, hidden, rss_peak() });
     rc = count_skipped(t, step, &r, err);
@@ -446,15 +437,13 @@ static int train_steps(struct training *t, int missing, struct training_end *end
 {
     const struct train_opts *o = &t->s->o;
     uint64_t                 step = t->first;
-    int                      rc, stopped;
-
-    rc = skipped_before(t, step, err);
+    int                      rc = skipped_before(t, step, err);
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
     for (; step < o->steps && !events_asked_to_stop(t->s->events) && !rc; step++)
         rc = one_step(t, step, err);
-    stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
+    int stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
     events_stop_waits(t->s->events, 0, step, "committed");
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)

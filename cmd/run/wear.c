@@ -58,12 +58,12 @@ double wear_years(double step_bytes, double step_seconds, double endurance)
 void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
                double endurance)
 {
-    double total = wear_device(w), years;
+    double total = wear_device(w);
     char   a[32], b[32];
 
     if (!(endurance > 0) || !(step_seconds > 0) || !(total > 0))
         return;
-    years = wear_years(total, step_seconds, endurance);
+    double years = wear_years(total, step_seconds, endurance);
     if (years < 1)
         events_notice(events, "warning: at %.3g s a step each device is written %s a day: a drive "
                       "of --endurance %s is worn out in %.3g days", step_seconds,

@@ -62,7 +62,6 @@ static void on_stop(int signal)
 {
     int         kept = errno;
     struct line l = { 0 };
-    ssize_t     n;
 
     (void)signal;
     if (signals++)
@@ -75,7 +74,7 @@ static void on_stop(int signal)
     add(&l, *said(&then) ? ", and " : "");
     add(&l, said(&then));
     add(&l, "\n");
-    n = write(STDERR_FILENO, l.text, l.n);
+    ssize_t n = write(STDERR_FILENO, l.text, l.n);
     (void)n; // there is nobody to tell
     errno = kept;
 }

@@ -5,11 +5,9 @@
 
 int append_open(struct append *a, const char *path, uint64_t off, struct err *err)
 {
-    int rc;
-
     *a = (struct append){ .buf = malloc(APPEND_BYTES), .off = off };
-    rc = a->buf ? file_new_open(&a->f, path, err)
-                : err_set(err, -ENOMEM, "no memory to write %s", path);
+    int rc = a->buf ? file_new_open(&a->f, path, err)
+                    : err_set(err, -ENOMEM, "no memory to write %s", path);
     if (rc)
         append_close(a);
     return rc;

@@ -17,12 +17,10 @@ void *arena_take(struct arena *a, size_t bytes)
 
 int arena_map(struct arena *a, const char *what, struct err *err)
 {
-    void *base;
-
     assert(!a->base);
     if (a->used == 0)
         return 0;
-    base = mmap(NULL, a->used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base = mmap(NULL, a->used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return err_set(err, -ENOMEM, "out of memory: %s need %zu MiB", what, (a->used >> 20) + 1);
     madvise(base, a->used, MADV_HUGEPAGE); // a wish: small pages work as well

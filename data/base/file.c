@@ -89,13 +89,12 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
 {
     struct stat    st;
     struct statvfs fs;
-    uint64_t       room, more;
     int            rc = 0;
 
     if (fstat(fd, &st) || fstatvfs(fd, &fs))
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    room = (uint64_t)fs.f_bavail * fs.f_frsize;
-    more = bytes > (uint64_t)st.st_size ? bytes - (uint64_t)st.st_size : 0;
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t more = bytes > (uint64_t)st.st_size ? bytes - (uint64_t)st.st_size : 0;
     if ((uint64_t)st.st_size > bytes)
         rc = ftruncate(fd, (off_t)bytes) ? errno : 0;
     else if (more > room) // an attempt would fill the disk for everybody first
@@ -131,11 +130,10 @@ int file_sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    int         rc;
 
     if (!dir)
         return err_set(err, -ENOMEM, "no memory to sync the folder of %s", path);
-    rc = file_sync_dir(dir, err);
+    int rc = file_sync_dir(dir, err);
     free(dir);
     return rc;
 }
@@ -233,12 +231,11 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err)
 int file_open_device(const char *path, int flags)
 {
     struct stat st;
-    int         fd;
 
     // what is neither is not even opened: that alone does things to some devices
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
         return -ENODEV;
-    fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {

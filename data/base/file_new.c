@@ -59,11 +59,10 @@ static void remove_dead(const char *dir, const char *name, int folder)
 {
     struct stat st;
     char       *path = file_path(NULL, "%s/%s", dir, name);
-    int         fd;
 
     if (!path)
         return;
-    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() &&
         (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
         file_remove_tree(path);

@@ -6,12 +6,12 @@ enum { LEAST_BYTES = 16 }; // of the first piece: there may be many arrays of a 
 int grow_more(void *array, size_t *cap, size_t need, size_t size, const char *what, struct err *err)
 {
     size_t more = *cap ? *cap : LEAST_BYTES / size + 1, bytes;
-    void  *old, *fresh;
+    void  *old;
 
     while (more < need)
         more *= 2;
     memcpy(&old, array, sizeof old);
-    fresh = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(old, bytes);
+    void *fresh = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(old, bytes);
     if (!fresh)
         return err_set(err, -ENOMEM, "no memory for %zu %s", more, what);
     memcpy(array, &fresh, sizeof fresh);

@@ -11,7 +11,6 @@ size_t utf8_valid(const char *text, size_t n, int *why)
 
     for (*why = 1; i < n;) {
         uint64_t word;
-        int      len;
 
         if (n - i >= sizeof word) {
             memcpy(&word, p + i, sizeof word);
@@ -20,7 +19,7 @@ size_t utf8_valid(const char *text, size_t n, int *why)
                 continue;
             }
         }
-        len = utf8_length(p + i, n - i);
+        int len = utf8_length(p + i, n - i);
         if (len <= 0) {
             *why = len;
             break;

@@ -49,7 +49,6 @@ static void holder_name(const char *db_path, char *text, size_t size)
     static const char *const tails[] = { "-shm", "" };
     char                     path[4200], name[32] = "a program";
     long                     pid = 0;
-    FILE                    *f;
 
     for (size_t i = 0; i < 2 && !pid; i++)
         if ((size_t)snprintf(path, sizeof path, "%s%s", db_path, tails[i]) < sizeof path)
@@ -58,7 +57,7 @@ static void holder_name(const char *db_path, char *text, size_t size)
     if (!pid)
         return;
     snprintf(path, sizeof path, "/proc/%ld/comm", pid);
-    f = fopen(path, "re");
+    FILE *f = fopen(path, "re");
     if (f && fgets(name, sizeof name, f))
         name[strcspn(name, "\n")] = '\0';
     if (f)
@@ -88,7 +87,6 @@ static int wait_say(struct db_wait *w)
 int db_wait_busy(void *wait, int count)
 {
     struct db_wait *w = wait;
-    uint64_t        ms;
 
     if (w->given_up)
         return 0;
@@ -96,7 +94,7 @@ int db_wait_busy(void *wait, int count)
         w->busy_ns = clock_ns();
         w->told = 0;
     }
-    ms = (clock_ns() - w->busy_ns) / 1000000;
+    uint64_t ms = (clock_ns() - w->busy_ns) / 1000000;
     if (ms >= wait_rule.limit_ms)
         w->given_up = -EBUSY;
     else if (ms >= wait_rule.notice_ms && wait_say(w))

@@ -19,14 +19,13 @@ static void text_read(int fd, char *text, size_t size)
 static void numbers_read(struct run_lock *l, int fd)
 {
     char        text[512], boot[RUN_LOCK_BOOT] = "";
-    const char *line;
     int         now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     text_read(now, l->boot, RUN_LOCK_BOOT);
     if (now >= 0)
         close(now);
     text_read(fd, text, sizeof text);
-    line = strchr(text, '\n');
+    const char *line = strchr(text, '\n');
     l->known = line &&
                sscanf(line, "\nboot %36[0-9a-f-]\ncommits %" SCNu64 " begun %" SCNu64
                       " taken %" SCNu64, boot, &l->commits, &l->begun, &l->taken) == 4 &&
@@ -38,17 +37,16 @@ static void numbers_read(struct run_lock *l, int fd)
 int run_lock_note(struct run_lock *l)
 {
     char host[64] = "", text[512] = "\n";
-    int  n, rc;
 
     gethostname(host, sizeof host - 1);
     if (l->writes)
         snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
-    n = (int)strlen(text);
+    int n = (int)strlen(text);
     if (l->known)
         n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\ncommits %" PRIu64 " begun %"
                       PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
     errno = 0; // written over what is there, which takes no room on a full disk
-    rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
+    int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 

@@ -140,11 +140,11 @@ static int settings_check(struct runlog *log, struct err *err)
 {
     static const char reading[] = "reading the settings";
     sqlite3_stmt     *st = NULL;
-    int               got, rc = db_check_table(&log->db, "runs", err);
+    int               rc = db_check_table(&log->db, "runs", err);
 
     if (rc)
         return rc;
-    got = db_row(&log->db, &st, "SELECT key, value, crc FROM runs", reading, err, "");
+    int got = db_row(&log->db, &st, "SELECT key, value, crc FROM runs", reading, err, "");
     for (; got > 0 && !rc; got = rc ? rc : db_next(&log->db, st, reading, err)) {
         const char *key = (const char *)sqlite3_column_text(st, 0);
         const char *value = (const char *)sqlite3_column_text(st, 1);
@@ -172,7 +172,6 @@ static int log_count(struct runlog *log, struct err *err)
 {
     struct run_lock *l = &log->lock;
     int64_t          n;
-    int              rc;
 
     if (db_number(&log->db, "SELECT n FROM commits", &n))
         return db_fail(&log->db, "counting its commits", err);
@@ -180,7 +179,7 @@ static int log_count(struct runlog *log, struct err *err)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
     l->known = log->counts = 1;
-    rc = run_lock_note(l);
+    int rc = run_lock_note(l);
     return rc ? err_set(err, rc, "write run.lock beside %s: %s", log->db.path, strerror(-rc)) : 0;
 }
 

@@ -222,11 +222,11 @@ int runlog_query(struct runlog *log, const char *sql,
     enum { COLUMNS = 64 };
     const char   *values[COLUMNS], *names[COLUMNS];
     sqlite3_stmt *st = NULL;
-    int           n, got, rc = 0;
+    int           got, rc = 0;
 
     if (sqlite3_prepare_v2(log->db.sql, sql, -1, &st, NULL))
         return db_fail(&log->db, "a query", err);
-    n = sqlite3_column_count(st);
+    int n = sqlite3_column_count(st);
     assert(sqlite3_stmt_readonly(st) && n <= COLUMNS);
     while (!rc && (got = db_next(&log->db, st, "a query", err))) {
         for (int i = 0; i < n && got > 0; i++) {

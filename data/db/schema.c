@@ -183,14 +183,15 @@ static int state_columns(struct db *db, int read_only, struct err *err)
     if (sqlite3_table_column_metadata(db->sql, "main", "journal_state", NULL, NULL, NULL, NULL,
                                       NULL, NULL))
         return 0;
-    int got, rc = db_exec(db, upgrading, err, "CREATE TEMP TABLE was AS SELECT next_step, applied,"
-                          " optim, sum FROM main.journal_state; %sCREATE %s%s",
-                          read_only ? "" : "DROP TABLE main.journal_state; ",
-                          read_only ? "TEMP TABLE " : "TABLE main.", schema_journal_state);
+    int rc = db_exec(db, upgrading, err,
+                     "CREATE TEMP TABLE was AS SELECT next_step, applied,"
+                     " optim, sum FROM main.journal_state; %sCREATE %s%s",
+                     read_only ? "" : "DROP TABLE main.journal_state; ",
+                     read_only ? "TEMP TABLE " : "TABLE main.", schema_journal_state);
 
     if (rc)
         return rc;
-    got = db_row(db, &was, "SELECT * FROM temp.was", upgrading, err, "");
+    int got = db_row(db, &was, "SELECT * FROM temp.was", upgrading, err, "");
     for (; got > 0 && !rc; got = rc ? rc : db_next(db, was, upgrading, err))
         rc = state_put(db, was, err);
     sqlite3_reset(was);

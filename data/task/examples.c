@@ -132,11 +132,10 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
                   struct example *out, struct err *err)
 {
     struct examples_record r;
-    int                    rc;
 
     assert(i < e->h.rows);
-    rc = file_pread(e->fd, &r, sizeof r, sizeof e->h + e->h.ids * sizeof *ids + i * sizeof r,
-                    e->path, err);
+    int rc = file_pread(e->fd, &r, sizeof r, sizeof e->h + e->h.ids * sizeof *ids + i * sizeof r,
+                        e->path, err);
     rc = rc ? rc : record_check(e, i, &r, err);
     if (rc)
         return rc;

@@ -66,7 +66,7 @@ static int64_t next_class(const int32_t *predicted, const int32_t *truth, size_t
  * class k, p_k predicted as k. */
 static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
 {
-    double  tp = 0, tt = 0, pp = 0, all = (double)n, product;
+    double  tp = 0, tt = 0, pp = 0, all = (double)n;
     size_t  t[WINDOW], p[WINDOW], right = count_right(predicted, truth, n);
 
     for (int64_t at = next_class(predicted, truth, n, INT32_MIN); at != INT64_MAX;
@@ -85,7 +85,7 @@ static double matthews(const int32_t *predicted, const int32_t *truth, size_t n)
             pp += (double)p[k] * (double)p[k];
         }
     }
-    product = (all * all - pp) * (all * all - tt);
+    double product = (all * all - pp) * (all * all - tt);
     return product == 0 ? 0.0 : ((double)right * all - tp) / sqrt(product);
 }
 
@@ -117,7 +117,7 @@ static int undefined(const float *x, const float *y, size_t n)
 /* Pearson's, of two sides that are defined. */
 static double correlation(const double *x, const double *y, size_t n)
 {
-    double mx = 0, my = 0, xy = 0, xx = 0, yy = 0, r;
+    double mx = 0, my = 0, xy = 0, xx = 0, yy = 0;
 
     for (size_t i = 0; i < n; i++) {
         mx += x[i];
@@ -132,7 +132,7 @@ static double correlation(const double *x, const double *y, size_t n)
         xx += dx * dx;
         yy += dy * dy;
     }
-    r = xy / (sqrt(xx) * sqrt(yy));
+    double r = xy / (sqrt(xx) * sqrt(yy));
     return r > 1 ? 1.0 : r < -1 ? -1.0 : r; // NaN stays
 }
 

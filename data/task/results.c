@@ -240,13 +240,14 @@ static int write_parts(const char *dir, const struct results *r, const struct to
 int results_write(const char *dir, struct runlog *log, const struct results *r, struct err *err)
 {
     struct totals t = { 0 };
-    int           rc;
 
     assert(r->n_evals <= TASK_SPLITS);
     if (!log)
         return write_parts(dir, r, NULL, err);
-    rc = runlog_query(log, "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss),"
-                      " total(seconds) FROM steps", take_totals, &t, err);
+    int rc = runlog_query(log,
+                          "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss),"
+                          " total(seconds) FROM steps",
+                          take_totals, &t, err);
     rc = rc ? rc : write_parts(dir, r, &t, err);
     return rc ? rc : write_state(dir, log, r, &t, err);
 }

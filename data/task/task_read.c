@@ -41,12 +41,11 @@ static int reading_next(struct reading *d, struct err *err)
 int task_number(const char *text, float *value)
 {
     char *end;
-    float f;
 
     // neither blanks, nor hexadecimal, nor inf and nan
     if (!*text || text[strspn(text, "0123456789+-.eE")])
         return 0;
-    f = strtof(text, &end);
+    float f = strtof(text, &end);
     if (value)
         *value = f;
     return !*end && isfinite(f);
@@ -109,7 +108,7 @@ static int glue_header(struct reading *d, const struct task_columns *c, size_t *
                        struct err *err)
 {
     struct row_file *f = &d->file;
-    const char      *label, *path = f->path;
+    const char      *path = f->path;
     int              rc = row_file_next(f, err);
     size_t           n = rc > 0 ? f->n_fields : 0;
 
@@ -119,7 +118,8 @@ static int glue_header(struct reading *d, const struct task_columns *c, size_t *
         return err_misuse(err, "%s:%zu: the header has %zu column%s, at least %zu are expected",
                           path, f->line, n, n == 1 ? "" : "s", *width);
     *width = n;
-    label = c->label == -1 ? "" : row_file_field(f, c->label == -2 ? n - 1 : (size_t)c->label);
+    const char *label =
+        c->label == -1 ? "" : row_file_field(f, c->label == -2 ? n - 1 : (size_t)c->label);
     if (task_number(label, NULL))
         return err_misuse(err, "%s:%zu: a header is expected, but '%.40s' stands where it names "
                           "the label: is this file the task's?", path, f->line, label);
@@ -319,7 +319,7 @@ static int delimiter_check(const char *path, enum row_kind kind, const char *nam
 
 static int own_header(struct reading *d, struct task_columns *c, struct err *err)
 {
-    const char   *name[ROW_MAX_FIELDS], *missing;
+    const char   *name[ROW_MAX_FIELDS];
     struct header h = { d->file.path, name, 0 };
     int           rc = delimiter_check(h.path, d->kind, NULL, err);
 
@@ -334,7 +334,7 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
                               d->file.line, name[h.n]);
     }
     header_list(&h, d->known, sizeof d->known);
-    missing = header_choose(c, &h, &d->asked);
+    const char *missing = header_choose(c, &h, &d->asked);
     if (missing || c->label < 0)
         rc = delimiter_check(h.path, d->kind, missing ? missing : "label", err);
     return rc < 0 ? rc : header_names(d, &h, c, missing, err);
@@ -445,7 +445,7 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
 {
     struct reading      d = { .most = most, .row = row, .ctx = ctx };
     struct task_columns c;
-    int                 kind = own_kind(path), rc;
+    int                 kind = own_kind(path);
 
     if (kind < 0)
         return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
@@ -453,7 +453,7 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
     d.kind = (enum row_kind)kind;
     if (names)
         d.asked = *names;
-    rc = row_file_open(&d.file, path, d.kind, err);
+    int rc = row_file_open(&d.file, path, d.kind, err);
     if (!rc && d.kind != ROWS_LINES && !(rc = own_header(&d, &c, err)))
         rc = table_read(&d, &c, d.file.n_fields, err);
     while (!rc && d.kind == ROWS_LINES && (rc = reading_next(&d, err)) > 0)

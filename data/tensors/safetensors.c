@@ -123,11 +123,11 @@ static int st_header_check(const struct st_file *f, char *text, size_t n, const 
                            struct err *err)
 {
     const char *recorded = json_string_value(json_object_get(meta, ST_HEADER_KEY));
-    char       *digits, found[9];
+    char        found[9];
 
     if (!recorded)
         return 0;
-    digits = memmem(text, n, ST_HEADER_MARK, strlen(ST_HEADER_MARK));
+    char *digits = memmem(text, n, ST_HEADER_MARK, strlen(ST_HEADER_MARK));
     if (digits && (size_t)(text + n - digits) >= strlen(ST_HEADER_MARK ST_HEADER_ZEROS))
         memcpy(digits + strlen(ST_HEADER_MARK), ST_HEADER_ZEROS, strlen(ST_HEADER_ZEROS));
     snprintf(found, sizeof found, "%08x", crc32c(0, text, n));

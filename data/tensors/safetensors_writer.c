@@ -66,7 +66,7 @@ static json_t *st_entry(const struct safetensors_writer *w, const struct st_decl
 static char *st_header_text(const struct safetensors_writer *w)
 {
     json_t  *root = json_object(), *sums = json_object();
-    char    *inner, *text = NULL;
+    char    *text = NULL;
     uint64_t off = 0;
     int      bad = 0;
 
@@ -76,7 +76,7 @@ static char *st_header_text(const struct safetensors_writer *w)
         snprintf(hex, sizeof hex, "%08x", w->tensors[i].sum);
         bad |= json_object_set_new(sums, w->tensors[i].name, json_string(hex));
     }
-    inner = json_dumps(sums, JSON_COMPACT);
+    char *inner = json_dumps(sums, JSON_COMPACT);
     if (inner && !bad)
         bad |= json_object_set_new(root, "__metadata__",
                                    json_pack("{s:s, s:s, s:s}", "format", "pt",

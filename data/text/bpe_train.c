@@ -105,18 +105,17 @@ static int types_grow(struct bpe_train *b, size_t n)
 static int count_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct bpe_train *b = arg;
-    uint32_t          hash = (uint32_t)word_hash(bytes, n), *slot;
-    int               rc;
+    uint32_t          hash = (uint32_t)word_hash(bytes, n);
 
     if (special >= 0)
         return 0;
     if (n > (1u << 28) || b->n_types == UINT32_MAX - 1)
         return err_misuse(err, "a word of %zu bytes, or %zu words, are more than training can "
                           "count", n, b->n_types);
-    rc = types_grow(b, n);
+    int rc = types_grow(b, n);
     if (rc)
         return rc;
-    slot = type_slot(b, bytes, n, hash);
+    uint32_t *slot = type_slot(b, bytes, n, hash);
     if (*slot) {
         b->types[*slot - 1].count++;
         return 0;
@@ -132,14 +131,13 @@ static int count_word(void *arg, const char *bytes, size_t n, int32_t special, s
 int bpe_train_open(struct bpe_train **out, struct err *err)
 {
     struct bpe_train *b = calloc(1, sizeof *b);
-    int               rc;
 
     *out = NULL;
     if (!b || !(b->piece = malloc(PIECE_BYTES))) {
         bpe_train_close(b);
         return err_set(err, -ENOMEM, "no memory to train a tokenizer");
     }
-    rc = pretoken_open(&b->pre, err);
+    int rc = pretoken_open(&b->pre, err);
     rc = rc ? rc : pretoken_special(b->pre, "<|endoftext|>", 13, 0, 0, err);
     if (rc)
         bpe_train_close(b);
@@ -205,14 +203,13 @@ static uint32_t *pair_slot(struct bpe_train *b, uint64_t pair)
 static struct pair_entry *pair_get(struct bpe_train *b, uint64_t pair)
 {
     int       fresh;
-    uint32_t *slot;
 
     if (slots_grow(&b->pair_slots, b->n_pairs + 1, &fresh, b->err) ||
         grow(&b->pairs, &b->cap_pairs, b->n_pairs + 1, sizeof *b->pairs, "pairs", b->err))
         return NULL;
     for (size_t k = 0; fresh && k < b->n_pairs; k++)
         *pair_slot(b, b->pairs[k].pair) = (uint32_t)k + 1;
-    slot = pair_slot(b, pair);
+    uint32_t *slot = pair_slot(b, pair);
     if (!*slot) {
         b->pairs[b->n_pairs] = (struct pair_entry){ .pair = pair };
         *slot = (uint32_t)++b->n_pairs;
@@ -266,10 +263,10 @@ static int pair_pop(struct bpe_train *b, uint64_t *pair)
 {
     while (b->heap.n > 0) {
         heap_key top = heap_pop(&b->heap);
-        int64_t  queued = INT64_MAX - (int64_t)(top >> 64), count;
+        int64_t  queued = INT64_MAX - (int64_t)(top >> 64);
 
         *pair = (uint64_t)top;
-        count = b->pairs[*pair_slot(b, *pair) - 1].count;
+        int64_t count = b->pairs[*pair_slot(b, *pair) - 1].count;
         if (count == queued)
             return 1;
         if (count > 0 && pair_push(b, *pair, count))
@@ -355,7 +352,6 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
 {
     uint32_t (*merges)[2];
     size_t   n_merges = vocab - 257;
-    int      rc;
 
     *out = NULL;
     b->err = err;
@@ -364,8 +360,8 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
                           "are possible", vocab, TOKENIZER_MAX_VOCAB);
     assert(!b->pairs);
     merges = malloc((n_merges + 1) * sizeof *merges);
-    rc = merges ? symbols_make(b, watch)
-                : err_set(err, -ENOMEM, "no memory for %zu merges", n_merges);
+    int rc = merges ? symbols_make(b, watch)
+                    : err_set(err, -ENOMEM, "no memory for %zu merges", n_merges);
     for (size_t r = 0; !rc && r < n_merges; r++) {
         uint64_t pair = 0;
         int      found = pair_pop(b, &pair);

@@ -198,11 +198,10 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
 {
     *used = 0;
     while (*used < n) {
-        int    why, rc;
+        int    why;
         size_t part = 0, valid = utf8_valid(text + *used, n - *used, &why);
         int    run_open = open && why >= 0;
-
-        rc = run_cut(p, text + *used, valid, run_open, to, &part, err);
+        int    rc = run_cut(p, text + *used, valid, run_open, to, &part, err);
         *used += part;
         if (rc || run_open)
             return rc;

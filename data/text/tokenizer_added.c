@@ -87,7 +87,7 @@ static int token_read(const struct adding *s, struct added_token *out, const jso
                       struct err *err)
 {
     static const char *const unknown[] = { "lstrip", "rstrip", "single_word" };
-    const json_t            *content = json_is_string(v) ? v : json_object_get(v, "content"), *flag;
+    const json_t            *content = json_is_string(v) ? v : json_object_get(v, "content");
 
     if (!json_is_string(content) || json_string_length(content) == 0)
         return err_misuse(err, "%s: an added token has no content", s->path);
@@ -97,7 +97,7 @@ static int token_read(const struct adding *s, struct added_token *out, const jso
         if (json_is_true(json_object_get(v, unknown[i])))
             return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here",
                               s->path, out->content, unknown[i]);
-    flag = json_object_get(v, "normalized");
+    const json_t *flag = json_object_get(v, "normalized");
     out->normalized = flag ? json_is_true(flag) : !out->special;
     return 0;
 }
@@ -187,11 +187,10 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
 static int special_add(struct adding *s, const json_t *v, struct err *err)
 {
     struct added_token what;
-    int           rc;
 
     if (!v || json_is_null(v))
         return 0;
-    rc = token_read(s, &what, v, 1, err);
+    int rc = token_read(s, &what, v, 1, err);
     return rc || added_find(s->to, what.content) ? rc : token_add(s, &what, err);
 }
 

@@ -133,18 +133,17 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
                       const char *right, size_t n_right, struct err *err)
 {
     char       name[2 * TOKENIZER_MAX_BYTES + 1];
-    json_int_t a, b, c;
 
     if (n_left > TOKENIZER_MAX_BYTES || n_right > TOKENIZER_MAX_BYTES)
         return err_misuse(err, "%s: merge %zu is longer than %u bytes", l->path, rank,
                           TOKENIZER_MAX_BYTES);
     memcpy(name, left, n_left);
     name[n_left] = 0;
-    a = id_of(json_object_get(l->vocab, name));
+    json_int_t a = id_of(json_object_get(l->vocab, name));
     memcpy(name + n_left, right, n_right);
     name[n_left + n_right] = 0;
-    b = id_of(json_object_get(l->vocab, name + n_left));
-    c = id_of(json_object_get(l->vocab, name));
+    json_int_t b = id_of(json_object_get(l->vocab, name + n_left));
+    json_int_t c = id_of(json_object_get(l->vocab, name));
     // a NUL is in no token
     if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0)
         return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a "
@@ -189,7 +188,7 @@ static int merges_load(struct loading *l, const json_t *merges, struct err *err)
 static int merges_read(json_t **out, const char *path, struct err *err)
 {
     char  *text;
-    size_t n, len, kept;
+    size_t n, len;
     int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
 
     *out = json_array();
@@ -200,7 +199,7 @@ static int merges_read(json_t **out, const char *path, struct err *err)
         const char *line = text + at;
 
         len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
-        kept = len && line[len - 1] == '\r' ? len - 1 : len;
+        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
         if (kept && (kept < 8 || memcmp(line, "#version", 8)) &&
             json_array_append_new(*out, json_stringn_nocheck(line, kept)))
             rc = err_set(err, -ENOMEM, "no memory for the merges of %s", path);

@@ -306,12 +306,11 @@ static uint64_t tokens_permute(uint64_t i, uint64_t n, uint64_t seed, uint64_t e
 {
     uint64_t key = mix64(mix64(seed + 0x9e3779b97f4a7c15u) + epoch);
     unsigned half = 1;
-    uint64_t mask;
 
     assert(i < n && n <= (uint64_t)1 << 62);
     while ((uint64_t)1 << 2 * half < n)
         half++;
-    mask = ((uint64_t)1 << half) - 1;
+    uint64_t mask = ((uint64_t)1 << half) - 1;
     do {
         uint64_t left = i >> half, right = i & mask;
 
@@ -339,11 +338,10 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
                           t->path, t->count, o->seq + 1);
     for (size_t r = 0; r < o->batch; r++, x += o->seq, y += o->seq) {
         uint64_t row = (first + r) % rows;
-        int      rc;
 
         if (o->shuffled)
             row = tokens_permute(row, rows, o->seed, (first + r) / rows);
-        rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
+        int rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
         rc = rc ? rc : tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
         if (rc)
             return rc;
