@@ -76,10 +76,7 @@ static void say_state(void *ctx, int is_damage, const char *sentence)
     remark("%s", sentence);
 }
 
-static void damage(void *ctx, const char *sentence)
-{
-    say_state(ctx, 1, sentence);
-}
+static void damage(void *ctx, const char *sentence) { say_state(ctx, 1, sentence); }
 
 /* A line of the table: a kind, what there is of it, its bytes. */
 static void __attribute__((format(printf, 4, 5)))

@@ -120,10 +120,7 @@ static void print_drive(const char *name)
     printf(*at ? ", in use at %.*s\n" : "\n", (int)strcspn(at, " "), at);
 }
 
-static int is_nvme(const struct dirent *d)
-{
-    return !strncmp(d->d_name, "nvme", 4);
-}
+static int is_nvme(const struct dirent *d) { return !strncmp(d->d_name, "nvme", 4); }
 
 static void print_drives(void)
 {

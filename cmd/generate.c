@@ -377,10 +377,7 @@ static void catch_interrupt(int flags)
 }
 
 /* So many tokens go on where the positions are used up. */
-static size_t latest(const struct generator *g)
-{
-    return g->context / 2 > 0 ? g->context / 2 : 1;
-}
+static size_t latest(const struct generator *g) { return g->context / 2 > 0 ? g->context / 2 : 1; }
 
 /* The new tokens through the model. Without a position left for what follows them, only the latest
  * half goes on. */

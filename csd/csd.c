@@ -5,15 +5,9 @@
 /* The kinds of devices. */
 static const struct csd_ops *const all[] = { &csd_emu, &csd_null };
 
-const struct csd_ops *csd_at(size_t i)
-{
-    return i < sizeof all / sizeof *all ? all[i] : NULL;
-}
+const struct csd_ops *csd_at(size_t i) { return i < sizeof all / sizeof *all ? all[i] : NULL; }
 
-const char *csd_name(size_t i)
-{
-    return csd_at(i) ? csd_at(i)->name : NULL;
-}
+const char *csd_name(size_t i) { return csd_at(i) ? csd_at(i)->name : NULL; }
 
 const struct csd_ops *csd_find(const char *name)
 {

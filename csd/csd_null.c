@@ -27,10 +27,7 @@ static int null_open(struct csd **out, const struct csd_config *cfg, char *notic
 }
 
 /* What the emulated one takes: a run that stores nothing is laid out as one that does. */
-static size_t null_memory(const struct csd_config *cfg)
-{
-    return csd_emu.memory(cfg);
-}
+static size_t null_memory(const struct csd_config *cfg) { return csd_emu.memory(cfg); }
 
 static void update_meter(const struct null *c, struct csd_job *job)
 {

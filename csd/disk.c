@@ -6,15 +6,9 @@
 /* The kinds of disks; those that store nothing are last. */
 static const struct disk_ops *const all[] = { &disk_uring, &disk_sync, &disk_null };
 
-const struct disk_ops *disk_at(size_t i)
-{
-    return i < sizeof all / sizeof *all ? all[i] : NULL;
-}
+const struct disk_ops *disk_at(size_t i) { return i < sizeof all / sizeof *all ? all[i] : NULL; }
 
-const char *disk_name(size_t i)
-{
-    return disk_at(i) ? disk_at(i)->name : NULL;
-}
+const char *disk_name(size_t i) { return disk_at(i) ? disk_at(i)->name : NULL; }
 
 int disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
               size_t size, struct err *err)
@@ -53,10 +47,7 @@ int disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns)
     return d->ops->reap(d, done, max, wait_ns);
 }
 
-void disk_wake(struct disk *d)
-{
-    d->ops->wake(d);
-}
+void disk_wake(struct disk *d) { d->ops->wake(d); }
 
 void disk_close(struct disk *d)
 {
@@ -64,12 +55,6 @@ void disk_close(struct disk *d)
         d->ops->close(d);
 }
 
-void disk_abandon(struct disk *d)
-{
-    d->ops->abandon(d);
-}
+void disk_abandon(struct disk *d) { d->ops->abandon(d); }
 
-uint64_t disk_moved(const struct disk *d)
-{
-    return __atomic_load_n(&d->moved, __ATOMIC_RELAXED);
-}
+uint64_t disk_moved(const struct disk *d) { return __atomic_load_n(&d->moved, __ATOMIC_RELAXED); }

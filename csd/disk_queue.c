@@ -20,16 +20,10 @@ void disk_queue_release(struct disk_queue *q)
 }
 
 /* What counts a request through: its bytes, or 1 for a flush. */
-static size_t total(const struct disk_req *r)
-{
-    return r->op == DISK_FLUSH ? 1 : r->bytes;
-}
+static size_t total(const struct disk_req *r) { return r->op == DISK_FLUSH ? 1 : r->bytes; }
 
 /* Nothing more of it is to be started. */
-static int is_cut_up(const struct disk_req *r)
-{
-    return r->cut == total(r) || r->status != 0;
-}
+static int is_cut_up(const struct disk_req *r) { return r->cut == total(r) || r->status != 0; }
 
 int disk_queue_add(struct disk_queue *q, struct disk_req *r)
 {
@@ -106,7 +100,4 @@ void disk_queue_wake(struct disk *d)
     pthread_mutex_unlock(&q->mutex);
 }
 
-void disk_count_moved(struct disk *d)
-{
-    __atomic_fetch_add(&d->moved, 1, __ATOMIC_RELAXED);
-}
+void disk_count_moved(struct disk *d) { __atomic_fetch_add(&d->moved, 1, __ATOMIC_RELAXED); }

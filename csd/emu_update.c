@@ -13,10 +13,7 @@ static void span_begin(struct csd_job *job, enum csd_span s)
         job->start_ns[s] = clock_ns();
 }
 
-static void span_end(struct csd_job *job, enum csd_span s)
-{
-    job->end_ns[s] = clock_ns();
-}
+static void span_end(struct csd_job *job, enum csd_span s) { job->end_ns[s] = clock_ns(); }
 
 static enum csd_span io_span(const struct emu_io *io)
 {

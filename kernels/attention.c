@@ -312,10 +312,7 @@ static const struct attention_form *form_for(enum dtype dt)
                                      : &attention_f32;
 }
 
-const char *attention_describe(enum dtype dt)
-{
-    return form_for(dt)->name;
-}
+const char *attention_describe(enum dtype dt) { return form_for(dt)->name; }
 
 static struct head head_make(const struct attention *a)
 {

@@ -37,15 +37,9 @@ static const struct tile_config config = {
 
 #define AMX __attribute__((target("amx-tile,amx-bf16")))
 
-AMX static void begin(void)
-{
-    _tile_loadconfig(&config);
-}
+AMX static void begin(void) { _tile_loadconfig(&config); }
 
-AMX static void end(void)
-{
-    _tile_release();
-}
+AMX static void end(void) { _tile_release(); }
 
 /* The block's sums, all to registers or all back. */
 #define SUMS(MOVE)                                     \

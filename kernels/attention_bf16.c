@@ -84,10 +84,7 @@ static void narrow(word *rows, word *cols, const float *s)
         }
 }
 
-static int runs(enum dtype dt)
-{
-    return dt == DT_BF16 && simd_avx512_bf16();
-}
+static int runs(enum dtype dt) { return dt == DT_BF16 && simd_avx512_bf16(); }
 
 const struct attention_form attention_bf16 = {
     .name = "bf16", .depth = 2, .runs = runs, .load = attention_bf16_load,

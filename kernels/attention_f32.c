@@ -97,10 +97,7 @@ static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t
     }
 }
 
-static int runs(enum dtype dt)
-{
-    return dt == DT_F32 || dt == DT_BF16;
-}
+static int runs(enum dtype dt) { return dt == DT_F32 || dt == DT_BF16; }
 
 const struct attention_form attention_f32 = {
     .name = "fp32", .depth = 1, .runs = runs, .load = load, .mm_add = mm_add};

@@ -151,10 +151,7 @@ static void group_narrowed(float *restrict sum, bf16 *restrict out, const float 
         }
 }
 
-size_t colsum_scratch(size_t n, size_t C)
-{
-    return div_up(n, COLSUM_ROWS) * C * sizeof(float);
-}
+size_t colsum_scratch(size_t n, size_t C) { return div_up(n, COLSUM_ROWS) * C * sizeof(float); }
 
 void colsum_finish(float *db, const float *part, size_t n, size_t C)
 {

@@ -16,15 +16,9 @@ enum {
 static const float two_k = 1.59576912160573071f; // 2 sqrt(2 / pi)
 static const float cubic = 0.044715f;
 
-SIMD_INLINE float minus_2u(float x)
-{
-    return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f);
-}
+SIMD_INLINE float minus_2u(float x) { return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f); }
 
-SIMD_INLINE float gelu_value(float x)
-{
-    return x / (1.0f + vexpf(minus_2u(x)));
-}
+SIMD_INLINE float gelu_value(float x) { return x / (1.0f + vexpf(minus_2u(x))); }
 
 /* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1
  * and its formula infinity times nothing. */

@@ -14,15 +14,9 @@ static const char *const matmul_engine_names[] = {
     [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
 };
 
-const char *matmul_engine_name(size_t e)
-{
-    return matmul_engine_names[e];
-}
+const char *matmul_engine_name(size_t e) { return matmul_engine_names[e]; }
 
-int matmul_has(enum matmul_engine e)
-{
-    return e != MATMUL_ONEDNN || &matmul_onednn != NULL;
-}
+int matmul_has(enum matmul_engine e) { return e != MATMUL_ONEDNN || &matmul_onednn != NULL; }
 
 int matmul_engine_parse(const char *word)
 {
@@ -126,10 +120,7 @@ void matmul_close(struct matmul *mm)
     free(mm);
 }
 
-size_t matmul_scratch(const struct matmul *mm)
-{
-    return mm->scratch_bytes;
-}
+size_t matmul_scratch(const struct matmul *mm) { return mm->scratch_bytes; }
 
 size_t matmul_packed(const struct matmul *mm, size_t id)
 {
@@ -161,7 +152,4 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
     omp_set_num_threads(before);
 }
 
-const char *matmul_describe(const struct matmul *mm)
-{
-    return mm->describe;
-}
+const char *matmul_describe(const struct matmul *mm) { return mm->describe; }

@@ -98,10 +98,7 @@ static size_t b_offset(const struct matmul_shape *s, size_t j0, size_t k0)
     return s->form == MATMUL_NT ? j0 * s->k + k0 : k0 * s->n + j0;
 }
 
-static size_t b_stride(const struct matmul_shape *s)
-{
-    return s->form == MATMUL_NT ? s->k : s->n;
-}
+static size_t b_stride(const struct matmul_shape *s) { return s->form == MATMUL_NT ? s->k : s->n; }
 
 /* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it
  * was packed; k in panels, in order. */

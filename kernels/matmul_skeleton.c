@@ -29,10 +29,7 @@ static int skeleton_open(struct matmul *mm, struct err *err)
 }
 
 /* Not required. Gives back what open took, all of it or what there was when it failed. */
-static void skeleton_close(struct matmul *mm)
-{
-    (void)mm;
-}
+static void skeleton_close(struct matmul *mm) { (void)mm; }
 
 /* Not required, but both or none. Of a product whose pack_b says that B serves many runs: the bytes
  * of the form in which B is best read, a multiple of 64, or 0 where B is best as it is. Here it is

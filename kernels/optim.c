@@ -45,10 +45,7 @@ int optim_moments(enum optim_kind kind)
     return kind == OPTIM_ADAMW || kind == OPTIM_ADAM ? 2 : 1;
 }
 
-const char *optim_name(size_t kind)
-{
-    return optim_names[kind];
-}
+const char *optim_name(size_t kind) { return optim_names[kind]; }
 
 int optim_parse(const char *name)
 {

@@ -28,10 +28,7 @@ static double block_sumsq(const float *x, size_t n)
     return sum;
 }
 
-size_t reduce_scratch(size_t n)
-{
-    return div_up(n, REDUCE_BLOCK) * sizeof(double);
-}
+size_t reduce_scratch(size_t n) { return div_up(n, REDUCE_BLOCK) * sizeof(double); }
 
 double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
 {

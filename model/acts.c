@@ -11,10 +11,7 @@
 #include <assert.h>
 #include <omp.h>
 
-static size_t tokens(const struct model_options *o)
-{
-    return o->batch * o->seq;
-}
+static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
 /* Of N tokens; in a record or not. */
 static void lay_layer(struct arena *a, struct acts_layer *l, const struct model_options *o,
@@ -177,10 +174,7 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     return 0;
 }
 
-void acts_close(struct acts *a)
-{
-    arena_free(&a->arena);
-}
+void acts_close(struct acts *a) { arena_free(&a->arena); }
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
 {

@@ -187,10 +187,7 @@ static void layer_forward(const struct layer *l, int output)
     }
 }
 
-void block_begin(struct model *m)
-{
-    products_begin(m->products);
-}
+void block_begin(struct model *m) { products_begin(m->products); }
 
 void block_forward(struct model *m, size_t layer, size_t micro, const void *wire)
 {

@@ -51,10 +51,7 @@ struct decode {
 /* ---- memory ---- */
 
 /* Rows of a pass of one sequence, padding included. */
-static size_t decode_rows(const struct decode_options *o)
-{
-    return round_up(o->piece, UNIT);
-}
+static size_t decode_rows(const struct decode_options *o) { return round_up(o->piece, UNIT); }
 
 static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
                         int threads)
@@ -428,10 +425,7 @@ int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, co
     return rc;
 }
 
-size_t decode_length(const struct decode *d, size_t sequence)
-{
-    return d->buf.length[sequence];
-}
+size_t decode_length(const struct decode *d, size_t sequence) { return d->buf.length[sequence]; }
 
 void decode_rewind(struct decode *d, size_t sequence, size_t length)
 {

@@ -35,10 +35,7 @@ static int is_file(const char *dir, const char *name)
     return hf_path(path, dir, name, NULL) == 0 && stat(path, &st) == 0;
 }
 
-int hf_is_folder(const char *dir)
-{
-    return is_file(dir, "config.json");
-}
+int hf_is_folder(const char *dir) { return is_file(dir, "config.json"); }
 
 /* ---- what is no folder of ours yet ---- */
 
@@ -435,10 +432,7 @@ void hf_close(struct hf *h)
     free(h);
 }
 
-const struct gpt_config *hf_gpt(const struct hf *h)
-{
-    return &h->gpt;
-}
+const struct gpt_config *hf_gpt(const struct hf *h) { return &h->gpt; }
 
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {

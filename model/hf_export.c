@@ -88,10 +88,7 @@ static const char *dtype_word(enum st_dtype d)
     return d == ST_F16 ? "float16" : d == ST_BF16 ? "bfloat16" : "float32";
 }
 
-static json_t *token_id(long id)
-{
-    return id >= 0 ? json_integer(id) : json_null();
-}
+static json_t *token_id(long id) { return id >= 0 ? json_integer(id) : json_null(); }
 
 /* The shortest decimal that is this float again: 1e-05, not 9.99999975e-06. */
 static double decimal(float f)

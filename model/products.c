@@ -43,10 +43,7 @@ size_t products_unit(const struct model_options *o)
     return unit;
 }
 
-static int is_backward(enum product which)
-{
-    return which >= PRODUCT_D_GELU;
-}
+static int is_backward(enum product which) { return which >= PRODUCT_D_GELU; }
 
 static struct matmul_shape shape_of(const struct model_options *o, enum product which,
                                     size_t tokens)
@@ -171,10 +168,7 @@ void products_close(struct products *p)
     free(p);
 }
 
-void products_begin(struct products *p)
-{
-    memset(p->packed, 0, sizeof p->packed);
-}
+void products_begin(struct products *p) { memset(p->packed, 0, sizeof p->packed); }
 
 /* B of product `id` in its packed form; what was packed for the other direction is overwritten. */
 static const void *packed(struct products *p, size_t id, const void *b, void *scratch)

@@ -85,10 +85,7 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
     return hub_leave(f->hub, held_back, err);
 }
 
-void frames_release(struct frames *f, size_t block)
-{
-    frame_of(f, block)->users--;
-}
+void frames_release(struct frames *f, size_t block) { frame_of(f, block)->users--; }
 
 /* ---- the scheduler's side */
 

@@ -4,10 +4,7 @@
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
 
-void hub_enter(struct hub *h)
-{
-    pthread_mutex_lock(&h->mutex);
-}
+void hub_enter(struct hub *h) { pthread_mutex_lock(&h->mutex); }
 
 int hub_leave(struct hub *h, int ring, struct err *err)
 {

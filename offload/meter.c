@@ -36,10 +36,7 @@ struct meter {
     struct arena           arena;      // of all tables
 };
 
-static size_t meter_cells(const struct meter *m)
-{
-    return (size_t)PHASES * (1 + m->n_devices);
-}
+static size_t meter_cells(const struct meter *m) { return (size_t)PHASES * (1 + m->n_devices); }
 
 static void lay(struct meter *m, struct arena *a)
 {

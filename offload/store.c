@@ -153,10 +153,7 @@ void store_super_pack(void *page, const struct store_super *s)
     memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
 }
 
-int store_super_present(const void *page)
-{
-    return memcmp(page, "siTrain device ", 15) == 0;
-}
+int store_super_present(const void *page) { return memcmp(page, "siTrain device ", 15) == 0; }
 
 int store_super_whole(const void *page)
 {

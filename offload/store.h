@@ -68,10 +68,7 @@ static inline size_t store_wire_bytes(const struct store *s, size_t n_pad)
 
 /* After `applied` updates area applied % 2 is the committed one: the next update that is not
  * skipped writes the other. */
-static inline size_t store_residual_bytes(size_t n_pad)
-{
-    return sizeof(float) * n_pad;
-}
+static inline size_t store_residual_bytes(size_t n_pad) { return sizeof(float) * n_pad; }
 
 /* Of all that a subgroup holds: states, wire, one residual. */
 static inline size_t store_sub_bytes(const struct store *s, size_t n_pad)
@@ -85,10 +82,7 @@ static inline uint64_t store_residual_off(const struct store_sub *u, uint64_t ap
     return u->residual_off + applied % 2 * store_residual_bytes(u->n_pad);
 }
 
-static inline size_t store_pad(size_t n)
-{
-    return round_up(n, CSD_ALIGN_PARAMS);
-}
+static inline size_t store_pad(size_t n) { return round_up(n, CSD_ALIGN_PARAMS); }
 
 /* The superblock of a device: who it belongs to. layout: "" for the devices that the run was made
  * with, else a name of each set of devices that it was moved to (reshard.h), so that those it has

@@ -138,10 +138,7 @@ static inline int stream_pop(struct stream *s, void **act, struct err *err)
     return s->ops->lend(s, 1, act, err);
 }
 
-static inline void stream_popped(struct stream *s)
-{
-    s->ops->popped(s);
-}
+static inline void stream_popped(struct stream *s) { s->ops->popped(s); }
 
 /* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
  * durable. Does not wait. Where an update leaves elements as they were, since they would have

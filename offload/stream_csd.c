@@ -32,10 +32,7 @@ struct stream_csd {
     struct journal       newest;  // what they are read from, by its subs alone: a commit's
 };
 
-static struct stream_csd *of(struct stream *s)
-{
-    return (struct stream_csd *)s;
-}
+static struct stream_csd *of(struct stream *s) { return (struct stream_csd *)s; }
 
 /* ---- the scheduler's thread */
 
@@ -162,10 +159,7 @@ static void csd_pushed(struct stream *s, size_t bytes, size_t left)
     act_stack_pushed(&of(s)->acts, bytes, left);
 }
 
-static void csd_popped(struct stream *s)
-{
-    act_stack_popped(&of(s)->acts);
-}
+static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
 
 /* Until the last commit of all that was asked for. Did any of it leave elements as they were? Lock
  * held; 0: the stream has failed. */

@@ -64,10 +64,7 @@ struct stream_mem {
     struct param_set   kept;
 };
 
-static struct stream_mem *of(struct stream *s)
-{
-    return (struct stream_mem *)s;
-}
+static struct stream_mem *of(struct stream *s) { return (struct stream_mem *)s; }
 
 /* Bytes of a block's buffers; the residual's are among the states'. */
 struct mem_bytes { size_t states, grad, wire, residual; };

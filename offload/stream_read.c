@@ -56,10 +56,7 @@ struct stream_read {
     struct err      why;
 };
 
-static struct stream_read *of(struct stream *s)
-{
-    return (struct stream_read *)s;
-}
+static struct stream_read *of(struct stream *s) { return (struct stream_read *)s; }
 
 static struct frame *frame_of(struct stream_read *r, size_t block)
 {

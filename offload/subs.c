@@ -82,10 +82,7 @@ int subs_all(const struct subs *s, size_t block, uint64_t version, int committed
     return i == end;
 }
 
-int subs_slot_free(const struct subs *s, size_t i)
-{
-    return free_of(s, i)->n > 0;
-}
+int subs_slot_free(const struct subs *s, size_t i) { return free_of(s, i)->n > 0; }
 
 uint32_t subs_begin(struct subs *s, size_t i)
 {

@@ -8,16 +8,10 @@ enum { MOST_BYTES = 1 << 20 };
 
 #define BLANKS " \t\r"
 
-static int is_blank(char c)
-{
-    return c && strchr(BLANKS, c);
-}
+static int is_blank(char c) { return c && strchr(BLANKS, c); }
 
 /* Past blanks there is nothing, or a comment. */
-static int line_ends(const char *at)
-{
-    return strchr("#", at[strspn(at, BLANKS)]) != NULL;
-}
+static int line_ends(const char *at) { return strchr("#", at[strspn(at, BLANKS)]) != NULL; }
 
 /* "..." at `at`, unquoted in place. */
 static int value_unquote(char *at, struct err *err)

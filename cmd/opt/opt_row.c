@@ -23,10 +23,7 @@ const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t
     return NULL;
 }
 
-int opt_row_is_arg(const struct opt_row *r)
-{
-    return r->type == OPT_ARG || r->type == OPT_ARGS;
-}
+int opt_row_is_arg(const struct opt_row *r) { return r->type == OPT_ARG || r->type == OPT_ARGS; }
 
 int opt_row_is_many(const struct opt_row *r)
 {

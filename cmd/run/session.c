@@ -160,10 +160,7 @@ static int store_options(struct session *s, int places, struct err *err)
     return rc == -ENOMEM ? err_set(err, rc, "%s: out of memory for the options", s->dir) : rc;
 }
 
-int session_store_options(struct session *s, struct err *err)
-{
-    return store_options(s, 0, err);
-}
+int session_store_options(struct session *s, struct err *err) { return store_options(s, 0, err); }
 
 int session_store_devices(struct session *s, struct err *err)
 {

@@ -33,16 +33,10 @@ const struct train_activations train_activations[] = {
     { 0 },
 };
 
-static const char *activations_name(size_t i)
-{
-    return train_activations[i].name;
-}
+static const char *activations_name(size_t i) { return train_activations[i].name; }
 
 /* fp16 is for files alone. */
-static const char *dtype_word(size_t dtype)
-{
-    return dtype <= DT_BF16 ? dtype_name(dtype) : NULL;
-}
+static const char *dtype_word(size_t dtype) { return dtype <= DT_BF16 ? dtype_name(dtype) : NULL; }
 
 OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
 OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
@@ -257,10 +251,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
     return 0;
 }
 
-static int same(const char *a, const char *b)
-{
-    return a && b && !strcmp(a, b);
-}
+static int same(const char *a, const char *b) { return a && b && !strcmp(a, b); }
 
 int columns_check(const struct task_names *n, int own, struct err *err)
 {

@@ -45,10 +45,7 @@ double wear_device(const struct wear *w)
     return sum;
 }
 
-double wear_day(double step_bytes, double step_seconds)
-{
-    return step_bytes / step_seconds * DAY;
-}
+double wear_day(double step_bytes, double step_seconds) { return step_bytes / step_seconds * DAY; }
 
 double wear_years(double step_bytes, double step_seconds, double endurance)
 {

@@ -21,15 +21,9 @@ enum { BAR_CELLS = 24, LEAST_CELLS = 4, LINE_BYTES = 512, REST_BYTES = 24 };
 static enum { LINE_FREE, LINE_BAR, LINE_WORK } line; // what is drawn there
 static int silent;
 
-void progress_quiet(int quiet)
-{
-    silent = quiet;
-}
+void progress_quiet(int quiet) { silent = quiet; }
 
-int progress_is_quiet(void)
-{
-    return silent;
-}
+int progress_is_quiet(void) { return silent; }
 
 void progress_make_way(void)
 {

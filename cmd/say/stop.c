@@ -42,10 +42,7 @@ static void add_number(struct line *l, uint64_t n)
     add(l, at);
 }
 
-static const char *said(const struct said *s)
-{
-    return s->text[s->shown];
-}
+static const char *said(const struct said *s) { return s->text[s->shown]; }
 
 static void add_expected(struct line *l)
 {
@@ -102,10 +99,7 @@ void stop_catch_pipe(void)
     sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe }, NULL);
 }
 
-int stop_asked(void)
-{
-    return signals || reader_gone;
-}
+int stop_asked(void) { return signals || reader_gone; }
 
 static void set(struct said *said, const char *fmt, va_list ap)
 {

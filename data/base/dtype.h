@@ -18,10 +18,7 @@ static inline const char *dtype_name(size_t d)
     return d < sizeof names / sizeof *names ? names[d] : NULL;
 }
 
-static inline size_t dtype_bytes(enum dtype d)
-{
-    return d == DT_F32 ? 4 : 2;
-}
+static inline size_t dtype_bytes(enum dtype d) { return d == DT_F32 ? 4 : 2; }
 
 static inline float bf16_to_f32(bf16 h)
 {
@@ -45,15 +42,9 @@ static inline bf16 bf16_from_f32(float f)
 }
 
 /* IEEE 754 half precision, which some model files are stored in; rounded as bf16 is. */
-static inline float f16_to_f32(uint16_t h)
-{
-    return _cvtsh_ss(h);
-}
+static inline float f16_to_f32(uint16_t h) { return _cvtsh_ss(h); }
 
-static inline uint16_t f16_from_f32(float f)
-{
-    return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT);
-}
+static inline uint16_t f16_from_f32(float f) { return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT); }
 
 /* Where element i of an array stands; who only reads takes it as const again. */
 static inline void *dtype_at(const void *p, enum dtype d, size_t i)

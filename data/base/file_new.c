@@ -25,10 +25,7 @@ enum { HEX = 16, TRIES = 16, COPY_BYTES = 1 << 16 };
 static const char *const before[] = { ".", ".new-" }; // HEX; of a file, of a folder
 static const char *const after[] = { ".tmp", "" };    // and behind it
 
-static uint32_t sum_of(uint32_t drawn)
-{
-    return crc32c(0, &drawn, sizeof drawn);
-}
+static uint32_t sum_of(uint32_t drawn) { return crc32c(0, &drawn, sizeof drawn); }
 
 static void file_new_clear(struct file_new *f)
 {
@@ -37,10 +34,7 @@ static void file_new_clear(struct file_new *f)
     *f = (struct file_new){ .fd = -1 };
 }
 
-static int is_hex(const char *text)
-{
-    return strspn(text, "0123456789abcdef") >= HEX;
-}
+static int is_hex(const char *text) { return strspn(text, "0123456789abcdef") >= HEX; }
 
 /* Is `name` what was to become `base`, file or folder? */
 static int is_ours(const char *name, const char *base, size_t len, int folder)

@@ -13,10 +13,7 @@ enum { SLICE_MS = 100 };
 
 static struct db_wait_rule wait_rule = { .notice_ms = 2000, .limit_ms = 600000 };
 
-void db_wait_set(const struct db_wait_rule *rule)
-{
-    wait_rule = *rule;
-}
+void db_wait_set(const struct db_wait_rule *rule) { wait_rule = *rule; }
 
 /* ---- who it is ---- */
 

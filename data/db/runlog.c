@@ -354,7 +354,4 @@ void runlog_close(struct runlog *log)
     free(log);
 }
 
-const char *runlog_path(const struct runlog *log)
-{
-    return log->db.path;
-}
+const char *runlog_path(const struct runlog *log) { return log->db.path; }

@@ -19,10 +19,7 @@ int metric_of_values(enum metric m)
     return m == METRIC_PEARSON || m == METRIC_SPEARMAN || m == METRIC_MSE;
 }
 
-int metric_larger_better(enum metric m)
-{
-    return m != METRIC_MSE;
-}
+int metric_larger_better(enum metric m) { return m != METRIC_MSE; }
 
 /* ---- classes ---- */
 

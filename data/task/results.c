@@ -13,15 +13,9 @@ enum { SQL_BYTES = 512 };
 /* ---- JSON objects ---- */
 
 /* A number; null where it is not finite. */
-static json_t *number(double v)
-{
-    return isfinite(v) ? json_real(v) : json_null();
-}
+static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-static json_t *count(uint64_t v)
-{
-    return json_integer((json_int_t)v);
-}
+static json_t *count(uint64_t v) { return json_integer((json_int_t)v); }
 
 /* "eval_loss_mm" of "eval", "loss", "_mm". */
 static int put(json_t *to, const char *prefix, const char *name, const char *suffix, json_t *v)
@@ -32,10 +26,7 @@ static int put(json_t *to, const char *prefix, const char *name, const char *suf
     return json_object_set_new(to, key, v);
 }
 
-static json_t *rounded(double v, double unit)
-{
-    return number(round(v / unit) * unit);
-}
+static json_t *rounded(double v, double unit) { return number(round(v / unit) * unit); }
 
 /* runtime, samples_per_second, steps_per_second; no rates where no time was measured. */
 static int put_speed(json_t *to, const char *prefix, const char *suffix, double seconds,
@@ -50,10 +41,7 @@ static int put_speed(json_t *to, const char *prefix, const char *suffix, double 
     return bad;
 }
 
-static int no_memory(struct err *err)
-{
-    return err_set(err, -ENOMEM, "no memory for the results");
-}
+static int no_memory(struct err *err) { return err_set(err, -ENOMEM, "no memory for the results"); }
 
 static int write_json(const json_t *value, const char *dir, const char *name, int indent,
                       struct err *err)
@@ -69,10 +57,7 @@ static int write_json(const json_t *value, const char *dir, const char *name, in
 
 struct totals { uint64_t steps, tokens; double loss, seconds; };
 
-static double column(const char *text)
-{
-    return text ? strtod(text, NULL) : (double)NAN;
-}
+static double column(const char *text) { return text ? strtod(text, NULL) : (double)NAN; }
 
 static int take_totals(void *ctx, int n, const char **values, const char **names)
 {

@@ -47,10 +47,7 @@ const struct task task_table[] = {
 };
 const size_t task_count = sizeof task_table / sizeof *task_table;
 
-const char *task_word(size_t i)
-{
-    return i < task_count ? task_table[i].name : NULL;
-}
+const char *task_word(size_t i) { return i < task_count ? task_table[i].name : NULL; }
 
 const struct task *task_find(const char *name)
 {

@@ -17,10 +17,7 @@
 
 enum { HALVES = 4096 }; // values that are converted at once
 
-static size_t st_size(enum st_dtype dtype)
-{
-    return dtype == ST_F32 ? 4 : 2;
-}
+static size_t st_size(enum st_dtype dtype) { return dtype == ST_F32 ? 4 : 2; }
 
 int safetensors_writer_open(struct safetensors_writer *w, const char *path, enum st_dtype dtype,
                             struct err *err)

@@ -200,10 +200,7 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
 
 /* ---- what a tokenizer says of itself ---- */
 
-size_t tokenizer_vocab(const struct tokenizer *t)
-{
-    return t->n;
-}
+size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
 int32_t tokenizer_endoftext(const struct tokenizer *t)
 {

@@ -154,10 +154,7 @@ void tokens_close(struct tokens *t)
 
 /* ---- checksums ---- */
 
-size_t tokens_sums(const struct tokens *t)
-{
-    return div_up(t->size, MIB);
-}
+size_t tokens_sums(const struct tokens *t) { return div_up(t->size, MIB); }
 
 /* Bytes of the file into the buffer, and their CRC32C. */
 static int tokens_sum(struct tokens *t, uint64_t off, size_t n, uint32_t *sum, struct err *err)
