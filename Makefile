@@ -284,5 +284,5 @@ test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train #
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain
 
--include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
+-include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(wildcard $(BUILD)/tests/fault/*.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
 .SECONDARY:
