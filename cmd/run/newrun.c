@@ -144,6 +144,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct beginning     new = { s, n->source ? *n->source : (struct params_source){ 0 } };
     struct params_source source = { begin_read, &new };
     struct hf           *hf = NULL;
+    struct finite        init; // read from until the states are made
     struct watch         w;
     size_t               labels = n->source_labels;
     int                  rc;
@@ -154,7 +155,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
         work_end(n->events);
         if (rc)
             return rc;
-        struct finite init = { hf_source(hf), hf_gpt(hf), n->init };
+        init = (struct finite){ hf_source(hf), hf_gpt(hf), n->init };
         new.body = finite_source(&init);
         labels = hf_gpt(hf)->n_labels;
     }
