@@ -112,7 +112,7 @@ static void memory_fails(void **state)
         disk_fault_set(&(struct disk_fault_plan){ .inner = &disk_sync });
         want = trial_whole(plans[i]);
         for (; call_fails(plans[i], &want, CALLS_MEMORY, k, ENOMEM, &survived); n++)
-            k += trial_all ? 1 : plans[i] == &on_uring ? 13 : 3;
+            k += trial_all ? 1 : plans[i] == &on_uring ? 7 : 3;
         print_message("%s: %llu of %llu allocations failed, one at a time; %d could be done "
                       "without\n",
                       plans[i]->name, (unsigned long long)n, (unsigned long long)k, survived);

@@ -44,6 +44,8 @@ int __wrap_pthread_join(pthread_t t, void **value);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+                                  const struct timespec *until);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
                                   const struct timespec *until);
 int __wrap_pthread_cond_signal(pthread_cond_t *c);
@@ -218,6 +220,14 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
     woken = threads_wait(c, ns);
     __wrap_pthread_mutex_lock(m);
     return woken ? 0 : ETIMEDOUT;
+}
+
+/* All clocks are the simulated one. */
+int __wrap_pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+                                  const struct timespec *until)
+{
+    (void)clock;
+    return __wrap_pthread_cond_timedwait(c, m, until);
 }
 
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
