@@ -40,6 +40,7 @@ int     __real_fstatvfs(int fd, struct statvfs *st);
 int     __real_stat(const char *path, struct stat *st);
 int     __real_statvfs(const char *path, struct statvfs *st);
 int     __real_access(const char *path, int how);
+char   *__real_realpath(const char *path, char *resolved);
 int     __real_mkdir(const char *path, mode_t mode);
 int     __real_unlink(const char *path);
 int     __real_rmdir(const char *path);
@@ -59,6 +60,7 @@ int     __wrap_fstatvfs(int fd, struct statvfs *st);
 int     __wrap_stat(const char *path, struct stat *st);
 int     __wrap_statvfs(const char *path, struct statvfs *st);
 int     __wrap_access(const char *path, int how);
+char   *__wrap_realpath(const char *path, char *resolved);
 int     __wrap_mkdir(const char *path, mode_t mode);
 int     __wrap_unlink(const char *path);
 int     __wrap_rmdir(const char *path);
@@ -238,6 +240,17 @@ int __wrap_fstat(int fd, struct stat *st)
 int __wrap_stat(const char *path, struct stat *st)
 {
     return simulated(path) ? fill_stat(storage_find(path), st) : __real_stat(path, st);
+}
+
+/* There are no links. */
+char *__wrap_realpath(const char *path, char *resolved)
+{
+    struct stat st;
+
+    assert(!simulated(path) || !resolved);
+    if (!simulated(path))
+        return __real_realpath(path, resolved);
+    return __wrap_stat(path, &st) ? NULL : strdup(path);
 }
 
 static int fill_room(struct statvfs *st)
