@@ -120,16 +120,21 @@ static char *stored_text(const struct opt_row *row, const char *text)
 
     if (row->type != OPT_PATHS)
         return copy;
-    char *cwd = getcwd(NULL, 0);
-    FILE *f = copy && cwd ? open_memstream(&out, &size) : NULL;
-    while (f && (line = strsep(&rest, "\n"))) {
-        int relative = *line && *line != '/';
+    FILE *f = copy ? open_memstream(&out, &size) : NULL;
+    int   missing = !f;
+    while (!missing && (line = strsep(&rest, "\n"))) {
+        char *full = *line ? file_absolute(line, NULL) : NULL;
 
-        fprintf(f, "%s%s%s%s", relative ? cwd : "", relative ? "/" : "", line, rest ? "\n" : "");
+        missing = *line && !full;
+        fprintf(f, "%s%s", full ? full : "", rest ? "\n" : "");
+        free(full);
     }
     if (f)
-        fclose(f);
-    free(cwd);
+        missing |= fclose(f) != 0;
+    if (missing) {
+        free(out);
+        out = NULL;
+    }
     free(copy);
     return out;
 }
