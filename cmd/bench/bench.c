@@ -279,7 +279,7 @@ static int measure_apart(struct bench *b)
 {
     sigset_t   watched, before;
     struct err err = {0};
-    pid_t      parent = getpid();
+    pid_t      pid, parent = getpid();
 
     sigemptyset(&watched);
     for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, 0}; *s; s++)
@@ -288,7 +288,7 @@ static int measure_apart(struct bench *b)
     // ignored by who started this program, it would take the child's exit code along
     signal(SIGCHLD, SIG_DFL);
     fflush(stdout);
-    pid_t pid = fork();
+    pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);

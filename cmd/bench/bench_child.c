@@ -99,9 +99,11 @@ int bench_child(json_t **out, struct bench_args *a, const char *setting, struct 
 {
     int   files[2] = {memfd_create("out", MFD_CLOEXEC), memfd_create("err", MFD_CLOEXEC)};
     int   status = 0, rc;
-    pid_t pid = a->rc || files[0] < 0 || files[1] < 0 ? -1 : fork();
+    pid_t pid = -1;
 
     *out = NULL;
+    if (!a->rc && files[0] >= 0 && files[1] >= 0)
+        pid = fork();
     if (pid == 0)
         become(a->v, setting, files);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

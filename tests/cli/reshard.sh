@@ -154,7 +154,7 @@ if command -v sqlite3 >/dev/null; then
         # where the killed process has not ended after two seconds, the next opening removes what it held
         for opening in 1 2 3; do
             files=$(find "$tmp/killed" "$tmp/k1" "$tmp/k2" -name 'states*' -o -name 'sitrain-*-dev*' | wc -l)
-            [ "$files" != "$(sqlite3 "$tmp/killed/run.db" "SELECT count(*) FROM devices")" ] || break
+            grep -q "another process uses it" "$tmp/err" || break
             run export "$tmp/killed" "$tmp/exported$opening"
             rm -rf "$tmp/exported$opening"
         done
