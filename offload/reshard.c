@@ -159,6 +159,19 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
 
 /* ---- before anything is made */
 
+/* The list has room for one layout: what it still names would be forgotten. */
+static int list_check(const struct run_config *from, struct err *err)
+{
+    char *text;
+    int   rc = runlog_text(from->log, REMOVE_KEY, &text, err);
+
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    free(text);
+    return err_set(err, -EBUSY, "another process still uses device files that %s had before: "
+                   "try again when it has ended", from->dir);
+}
+
 /* On each file system all that is to be there must fit beside all that is. */
 struct place { dev_t dev; uint64_t need, free; };
 
@@ -335,7 +348,8 @@ int reshard_run(struct reshard *r, struct err *err)
                           "so there is nothing to move", r->from.dir);
     assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
     r->bytes = 0;
-    int rc = room_check(&r->to, err);
+    int rc = list_check(&r->from, err);
+    rc = rc ? rc : room_check(&r->to, err);
     rc = rc ? rc : others_check(&r->from, &r->to, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);

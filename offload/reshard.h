@@ -20,8 +20,8 @@ struct reshard {
     uint64_t bytes; // out: states, wire parameters and residuals written
 };
 
-/* -EBUSY where a step is half done (run_train and stream_drain finish it); nothing may be listed
- * (reshard_clean). After a failure the run is where it was; after success and reshard_clean(&r->to)
+/* -EBUSY where a step is half done (run_train and stream_drain finish it), or where something is
+ * listed (reshard_clean). After a failure the run is where it was; after success and reshard_clean(&r->to)
  * it is on the new devices alone. */
 int reshard_run(struct reshard *r, struct err *err);
 

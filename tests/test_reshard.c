@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -309,6 +310,36 @@ static void test_no_room(void **state)
     toy_remove(&t);
 }
 
+/* What another process still uses stays listed, and the run is not moved again before it is gone. */
+static void test_used(void **state)
+{
+    const struct variant *v = &variants[0];
+    struct variant        back = *v;
+    char                  path[4096], notice[512];
+    struct toy            t;
+
+    (void)state;
+    back.to = v->at;
+    variant_make(&t, v);
+    must(&t, toy_move(&t, v, "hhhh", NULL, 0));
+    stands_at(&t, v->to, "hhhh");
+    snprintf(path, sizeof path, "%s/dev0/states", t.dir);
+    int fd = open(path, O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
+    assert_non_null(strstr(notice, "dev0/states is not of this run any more and was left where it "
+                                   "is: another process uses it"));
+    assert_int_equal(toy_move(&t, &back, "iiii", NULL, 0), -EBUSY);
+    assert_non_null(strstr(t.err.text, "another process still uses device files"));
+    assert_int_equal(access(path, F_OK), 0);
+    close(fd);
+    toy_clean(&t);
+    assert_int_equal(device_files(&t), v->to.devices);
+    must(&t, toy_move(&t, &back, "iiii", NULL, 0));
+    stands_at(&t, v->at, "iiii");
+    toy_remove(&t);
+}
+
 /* A file that is listed but is another's stays; a device of the layout before is refused. */
 static void test_strangers(void **state)
 {
@@ -367,7 +398,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moved_is_the_same), cmocka_unit_test(test_killed),
         cmocka_unit_test(test_stopped),           cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_no_room),           cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_no_room),           cmocka_unit_test(test_used),
+        cmocka_unit_test(test_strangers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
