@@ -88,7 +88,9 @@ check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
 TSAN_NAMES := csd stream_csd stream_compress stream_order stream_commit stream_fault stream_read disk meter
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
-ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog)
+ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run)
+# The program itself: the scripts that do not look at its memory or its speed.
+ASAN_CLI   := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)
 SANITIZED  := asan-quick tsan-quick
 SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
@@ -103,9 +105,11 @@ asan-quick:
 tsan-quick:
 	+@$(TSAN_MAKE) $(TSAN_QUICK)
 
-asan: ## the whole suite under AddressSanitizer and UBSan
-	+@$(ASAN_MAKE) test-bins
-	@$(RUN_TESTS) $(ASAN_TESTS)
+asan: BUILD  := build-asan
+asan: TARGET := build-asan/siTrain
+asan: ## the whole suite under AddressSanitizer and UBSan, and the program as a person runs it
+	+@$(ASAN_MAKE) TARGET=$(TARGET) all test-bins
+	@$(RUN_TESTS) $(ASAN_CLI) $(ASAN_TESTS)
 
 tsan: ## the threaded parts under ThreadSanitizer
 	+@$(TSAN_MAKE) $(TSAN_TESTS)
