@@ -61,7 +61,8 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
         json_string_value(json_is_object(pad) ? json_object_get(pad, "content") : pad);
     if (!rc && (!said || strcmp(said, token))) {
         rc = json_object_set_new(file, "pad_token", json_string(token)) ? -ENOMEM : 0;
-        rc = rc ? err_set(err, rc, "%s: out of memory", path) : json_write(file, path, err);
+        rc = rc ? err_set(err, rc, "%s: out of memory", path)
+                : json_write(file, path, JSON_INDENT(2), err);
     }
     json_decref(file);
     return rc;
@@ -155,9 +156,9 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
     if (!rc && g->n_labels)
         rc = add_labels(config, x, err);
     if (!rc && !(rc = hf_path(path, dir, "config.json", err)))
-        rc = json_write(config, path, err);
+        rc = json_write(config, path, JSON_INDENT(2), err);
     if (!rc && !g->n_labels && !(rc = hf_path(path, dir, "generation_config.json", err)))
-        rc = json_write(generation, path, err);
+        rc = json_write(generation, path, JSON_INDENT(2), err);
     json_decref(config);
     json_decref(generation);
     return rc;

@@ -21,8 +21,8 @@ struct reshard {
 };
 
 /* -EBUSY where a step is half done (run_train and stream_drain finish it), or where something is
- * listed (reshard_clean). After a failure the run is where it was; after success and reshard_clean(&r->to)
- * it is on the new devices alone. */
+ * listed (reshard_clean). After a failure the run is where it was; after success and
+ * reshard_clean(&r->to) it is on the new devices alone. */
 int reshard_run(struct reshard *r, struct err *err);
 
 /* Remove the device files, and take the superblocks off the block devices, that run.db lists as not

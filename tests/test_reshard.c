@@ -310,7 +310,7 @@ static void test_no_room(void **state)
     toy_remove(&t);
 }
 
-/* What another process still uses stays listed, and the run is not moved again before it is gone. */
+/* What another process still uses stays listed; the run is not moved again before it is gone. */
 static void test_used(void **state)
 {
     const struct variant *v = &variants[0];

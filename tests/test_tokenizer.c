@@ -277,7 +277,7 @@ static int open_changed(const char *section, const char *key, const char *value)
     assert_int_equal(json_parse(&v, text, strlen(text), "value", &e), 0);
     json_object_set(section ? json_object_get(root, section) : root, key, json_array_get(v, 0));
     json_decref(v);
-    assert_int_equal(json_write(root, tempdir_at("tokenizer.json"), &e), 0);
+    assert_int_equal(json_write(root, tempdir_at("tokenizer.json"), JSON_INDENT(2), &e), 0);
     json_decref(root);
     rc = tokenizer_open(&t, tempdir, &e);
     tokenizer_close(t);

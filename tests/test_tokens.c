@@ -265,7 +265,7 @@ static void test_json(void **state)
 
     (void)state;
     assert_int_equal(json_parse(&v, "{\"a\": [1, 2.5]}", 15, "text", &e), 0);
-    assert_int_equal(json_write(v, tempdir_at("a.json"), &e), 0);
+    assert_int_equal(json_write(v, tempdir_at("a.json"), JSON_INDENT(2), &e), 0);
     json_decref(v);
     assert_int_equal(json_read(&v, tempdir_at("a.json"), 1000, &e), 0);
     assert_int_equal(json_integer_value(json_array_get(json_object_get(v, "a"), 0)), 1);

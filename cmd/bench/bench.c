@@ -243,7 +243,7 @@ static int measure(struct bench *b, struct err *err)
     machine(b);
     int rc = run_sections(b, err);
     if (!rc && to && b->print)
-        rc = json_write(b->report, to, err);
+        rc = json_write(b->report, to, JSON_INDENT(2), err);
     if (!rc && !b->print) {
         json_dumpf(b->report, stdout, JSON_INDENT(2));
         putchar('\n');

@@ -70,7 +70,7 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
     return rc;
 }
 
-static int write_whole(const json_t *value, const char *path, size_t flags, struct err *err)
+int json_write(const json_t *value, const char *path, size_t flags, struct err *err)
 {
     char *text = json_dumps(value, flags | JSON_ENCODE_ANY), *line = NULL;
     int   rc = text && asprintf(&line, "%s\n", text) >= 0
@@ -80,15 +80,4 @@ static int write_whole(const json_t *value, const char *path, size_t flags, stru
     free(text);
     free(line);
     return rc;
-}
-
-int json_write(const json_t *value, const char *path, struct err *err)
-{
-    return write_whole(value, path, JSON_INDENT(2), err);
-}
-
-int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err)
-{
-    return write_whole(value, path, JSON_INDENT((size_t)indent) | JSON_SORT_KEYS |
-                       JSON_REAL_PRECISION(15), err);
 }

@@ -12,11 +12,10 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
 /* Parse text[0..n) of which `what` says where it stands. A whole number too large for json_int_t,
  * as Python writes some, is a real one. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
-/* Write to path (temporary name, fsync, rename), indented by two. */
-int json_write(const json_t *value, const char *path, struct err *err);
-/* The same for figures that people read: keys sorted, real numbers with 15 digits (0.1 is
- * 0.1), indented by `indent`. */
-int json_write_sorted(const json_t *value, const char *path, int indent, struct err *err);
+/* Write to path (temporary name, fsync, rename); flags are jansson's: JSON_INDENT(2), or those of
+ * figures that people read. */
+int json_write(const json_t *value, const char *path, size_t flags, struct err *err);
+enum { JSON_FIGURES = JSON_SORT_KEYS | JSON_REAL_PRECISION(15) }; // 0.1 is 0.1
 
 /* A number or text of an object; where there is none, or it is of another kind: 0 and "". */
 static inline double json_num(const json_t *object, const char *key)

@@ -10,8 +10,8 @@
 
 enum { RUN_LOCK_BOOT = 37 };
 
-/* commits: how many run.db had; taken_from, taken: a checkpoint began when there were so many, and
- * one was complete. The file is not flushed: it is believed under the same start of the machine
+/* commits: how many run.db had; begun, taken: a checkpoint began when there were so many, and one
+ * was complete. The file is not flushed: it is believed under the same start of the machine
  * alone, when what the kernel gives is what was written. No file's time tells that: clocks are
  * set. */
 struct run_lock {

@@ -47,7 +47,8 @@ static int write_json(const json_t *value, const char *dir, const char *name, in
                       struct err *err)
 {
     char *path = file_path(err, "%s/%s", dir, name);
-    int   rc = path ? json_write_sorted(value, path, indent, err) : -ENOMEM;
+    int   rc = path ? json_write(value, path, JSON_INDENT((size_t)indent) | JSON_FIGURES, err)
+                    : -ENOMEM;
 
     free(path);
     return rc;

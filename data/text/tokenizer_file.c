@@ -378,7 +378,7 @@ static json_t *roles_make(const struct tokenizer *t, int config)
 static int save_json(json_t *value, const char *dir, const char *name, struct err *err)
 {
     char *path = file_path(err, "%s/%s", dir, name);
-    int   rc = value && path ? json_write(value, path, err)
+    int   rc = value && path ? json_write(value, path, JSON_INDENT(2), err)
                              : err_set(err, -ENOMEM, "no memory to write %s into %s", name, dir);
 
     free(path);
