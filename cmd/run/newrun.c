@@ -1,21 +1,142 @@
 /* newrun.c: the creation of a run, in the order that makes a kill harmless: folder, run.db.new with
- * the lock, settings, tokenizer, tokens, devices, and last the name run.db (newplace.h). */
+ * the lock, settings, tokenizer, tokens, devices, and last the name run.db. So what a killed
+ * creation left is known by its names: a folder without run.db that holds nothing else may be
+ * cleared and used. At a device, what is certainly the run's own is removed. */
 #include "cmd/run/newrun.h"
 
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
-#include "cmd/run/newplace.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/training.h"
+#include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"
+#include "offload/devices.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
+
+/* ---- may it be made? ---- */
+
+/* A name that creation gives. */
+static int is_ours(const char *name)
+{
+    static const char *const ours[] = { ".",          "..",         "run.lock",    "tokenizer",
+                                        "run.db.new*", "data.bin*", "eval.bin*",   "train.ex*",
+                                        "dev.ex*",    "dev_mm.ex*", "test.ex*",    "test_mm.ex*",
+                                        "dev[0-9]*",  "image[0-9]*" };
+    size_t i = 0, n = sizeof ours / sizeof *ours;
+
+    while (i < n && fnmatch(ours[i], name, 0))
+        i++;
+    return i < n;
+}
+
+/* Remove what creation made in dir, the lock file (which is held) left out. */
+static void clear_folder(const char *dir, int with_database)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    char           path[SESSION_PATH + 264];
+
+    while (d && (e = readdir(d))) {
+        if (*e->d_name == '.' || !strcmp(e->d_name, "run.lock") || !is_ours(e->d_name) ||
+            (!with_database && !strncmp(e->d_name, "run.db", 6)))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        file_remove_tree(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* May dir be made, or used? 0 also for one that a killed creation left. */
+static int check_folder(const char *dir, struct err *err)
+{
+    struct dirent *e;
+    int            rc = 0;
+
+    if (session_is_run(dir))
+        return err_misuse(err,
+                          "%s is a run already: go on with --resume %s, or choose another name",
+                          dir, dir);
+    DIR *d = opendir(dir);
+    if (!d && errno == ENOENT)
+        return 0;
+    if (!d)
+        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
+                          strerror(errno));
+    while (!rc && (e = readdir(d)))
+        if (!is_ours(e->d_name))
+            rc = err_misuse(err, "%s exists and holds %s: choose a folder that does not exist", dir,
+                            e->d_name);
+    closedir(d);
+    return rc;
+}
+
+/* A device is there, or can be made as a file in a folder that is there. */
+static int check_device(const char *path, struct err *err)
+{
+    char        dir[SESSION_PATH];
+    struct stat st;
+
+    if (strchr(path, '\n'))
+        return err_misuse(err,
+                          "--device: a path without line breaks is expected, but one has a line "
+                          "break after %.*s",
+                          (int)strcspn(path, "\n"), path);
+    if (stat(path, &st) == 0)
+        return 0;
+    snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = '\0';
+    if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
+        return 0;
+    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path,
+                      strerror(errno));
+}
+
+/* Is device i named before, and no folder? */
+static int is_twice(const struct opt_strings *devices, size_t i)
+{
+    const char *name = devices->item[i];
+    struct stat st;
+    size_t      j = 0;
+
+    while (strcmp(devices->item[j], name))
+        j++;
+    return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
+}
+
+/* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images
+ * of it. */
+static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
+{
+    int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
+                 !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
+    int rc = stored && !o->device.n ? devices_place_check(dir, 0, o->device_in_ram, err) : 0;
+
+    for (size_t i = 0; i < o->device.n && !rc; i++) {
+        const char *name = o->device.item[i];
+
+        rc = check_device(name, err);
+        if (!rc && is_twice(&o->device, i))
+            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, "
+                            "a folder any number", name);
+        if (!rc && stored)
+            rc = devices_place_check(name, 1, o->device_in_ram, err);
+    }
+    return rc;
+}
 
 /* Rows of the larger development set; 0: none. */
 static uint64_t dev_rows(const struct newrun *n)
@@ -33,8 +154,9 @@ static int check(const struct newrun *n, struct err *err)
 {
     const char *const texts[] = { n->data, n->eval_data };
     uint64_t          seq = n->o->seq ? n->o->seq : n->gpt.n_positions;
-    int               rc = newplace_check(n->dir, n->o, err);
+    int               rc = check_folder(n->dir, err);
 
+    rc = rc ? rc : check_devices(n->dir, n->o, err);
     if (!rc && n->tokenizer)
         rc = tokenise_expect(n->tokenizer, err);
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
@@ -44,6 +166,121 @@ static int check(const struct newrun *n, struct err *err)
         if (texts[i])
             rc = corpus_check(texts[i], n->tokenizer, n->gpt.vocab, seq, n->events, err);
     return rc;
+}
+
+/* ---- taken, given up, kept ---- */
+
+/* All of it is complete: run.db.new, closed, becomes run.db. */
+static int place_keep(struct session *s, struct err *err)
+{
+    char from[SESSION_PATH + 32], to[SESSION_PATH + 32], wal[SESSION_PATH + 40];
+
+    snprintf(from, sizeof from, "%s/run.db.new", s->dir);
+    snprintf(to, sizeof to, "%s/run.db", s->dir);
+    snprintf(wal, sizeof wal, "%s-wal", from);
+    runlog_close(s->log);
+    s->log = NULL;
+    if (access(wal, F_OK) == 0)
+        return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)",
+                       from, wal);
+    if (rename(from, to))
+        return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
+    int rc = file_sync_dir(s->dir, err);
+    rc = rc ? rc : file_sync_parent(s->dir, err); // RUN itself
+    if (rc)
+        unlink(to); // what it names will be removed
+    return rc;
+}
+
+/* What a creation that came to nothing left at a --device: in a folder the file with its id in the
+ * name, a file or a block device with its superblock. What is not certainly its own stays. */
+static void clear_device(const char *device, const char *id, size_t i)
+{
+    static const char zeros[STORE_SUPERBLOCK];
+    char              path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
+    struct store_super super;
+    struct stat        st;
+
+    snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", device, id, i);
+    unlink(path);
+    if (stat(device, &st))
+        return;
+    int fd = file_open_device(device, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
+    if (fd < 0)
+        return;
+    if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) &&
+        !strcmp(super.id, id)) {
+        if (S_ISREG(st.st_mode))
+            unlink(device);
+        else
+            file_pwrite(fd, zeros, sizeof zeros, 0, device, NULL);
+    }
+    close(fd);
+}
+
+/* run.db.new is there: if its maker is alive, the folder is taken; else it is cleared, and the
+ * devices that the maker had. */
+static int clear_dead(const char *dir, const char *path, struct err *err)
+{
+    struct runlog *log = NULL;
+    struct err     dead;
+    int            rc = runlog_open(&log, path, 0, 0, &dead);
+    char          *id = rc ? NULL : settings_get(log, "id"),
+                  *devices = rc ? NULL : settings_get(log, "option.device"), *rest = devices;
+
+    for (size_t i = 0; id && rest && *rest; i++)
+        clear_device(strsep(&rest, "\n"), id, i);
+    free(id);
+    free(devices);
+    runlog_close(log);
+    if (rc == -EBUSY)
+        return err_set(err, rc, "%s", dead.text);
+    clear_folder(dir, 1);
+    return 0;
+}
+
+/* Where the run is put. made: the folder was not there; claimed: its lock is ours. */
+struct place { int made, claimed; };
+
+/* Make the folder, or take over what a killed creation left in it, and create run.db.new with its
+ * lock: s->dir, s->log. After a failure, too, place_give_up. */
+static int place_claim(struct place *p, struct session *s, const char *dir, struct err *err)
+{
+    char path[SESSION_PATH + 16];
+    int  rc = 0;
+
+    p->made = mkdir(dir, 0777) == 0;
+    if (!p->made && errno != EEXIST)
+        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
+    if (!realpath(dir, s->dir))
+        return err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    snprintf(path, sizeof path, "%s/run.db.new", s->dir);
+    if (access(path, F_OK) == 0)
+        rc = clear_dead(s->dir, path, err);
+    rc = rc ? rc : runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
+    p->claimed = !rc;
+    if (!rc)
+        clear_folder(s->dir, 0);
+    return rc;
+}
+
+/* It comes to nothing: remove what was made. */
+static void place_give_up(const struct place *p, struct session *s, const char *dir)
+{
+    char lock[SESSION_PATH + 16];
+
+    if (p->claimed) {
+        for (size_t i = 0; i < s->run.n_devices && s->run.device_paths; i++)
+            clear_device(s->run.device_paths[i], s->id, i);
+        runlog_close(s->log);
+        s->log = NULL;
+        clear_folder(dir, 1);
+    }
+    if (p->made) {
+        snprintf(lock, sizeof lock, "%s/run.lock", dir);
+        unlink(lock);
+        rmdir(dir);
+    }
 }
 
 /* ---- how it was made ---- */
@@ -202,7 +439,7 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
         (n->eval_data && (rc = corpus_add(s, "eval", n->eval_data, err))) ||
         (rc = format_run(s, n, err)))
         return rc;
-    return newplace_keep(s, err);
+    return place_keep(s, err);
 }
 
 /* It is to be trained as it is: what is refused then is refused before anything is made. *acts: for
@@ -228,7 +465,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct session s = {
         .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate, .events = n->events
     };
-    struct newplace place = { 0 };
+    struct place    place = { 0 };
     struct run_acts acts = { 0 };
     int             rc = check(n, err);
 
@@ -237,13 +474,13 @@ int newrun_create(const struct newrun *n, struct err *err)
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
     if (!rc && !(rc = machine_hex(s.id, sizeof s.id - 1, err)) &&
-        !(rc = newplace_claim(&place, &s, n->dir, err)) &&
+        !(rc = place_claim(&place, &s, n->dir, err)) &&
         !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         rc = fill_folder(&s, n, err);
     }
     if (rc)
-        newplace_give_up(&place, &s, n->dir);
+        place_give_up(&place, &s, n->dir);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;
