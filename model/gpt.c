@@ -204,26 +204,19 @@ void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_
     }
 }
 
-void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
-                      int decay_all,
-                      void (*emit)(void *ctx, size_t offset, size_t count, int decays), void *ctx)
+int gpt_decays(const struct gpt_config *g, size_t block, size_t i, size_t n, int decay_all,
+               size_t *count)
 {
-    size_t run = 0;
-    int    run_decays = 0;
+    int decays = 0;
 
-    assert(first + n <= gpt_block_size(g, block));
-    for (size_t at = 0, count; at < n; at += count) {
-        size_t in;
-        int    t = (int)gpt_tensor_at(g, block, first + at, n - at, &in, &count);
-        int    decays = decay_all || gpt_params[t].decay;
+    *count = 0;
+    for (size_t in, more; *count < n; *count += more) { // neighbours of equal decay are one piece
+        enum gpt_tensor t = gpt_tensor_at(g, block, i + *count, n - *count, &in, &more);
+        int             next = decay_all || gpt_params[t].decay;
 
-        if (run && decays != run_decays) { // neighbours of equal decay are one piece
-            emit(ctx, at - run, run, run_decays);
-            run = 0;
-        }
-        run += count;
-        run_decays = decays;
+        if (*count && next != decays)
+            break;
+        decays = next;
     }
-    if (run)
-        emit(ctx, n - run, run, run_decays);
+    return decays;
 }

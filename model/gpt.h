@@ -77,8 +77,7 @@ double gpt_flops_per_token(const struct gpt_config *g, size_t seq);
 void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
                      uint64_t seed);
 
-/* Pieces of equal weight decay inside [first, first + n) of a block, for updates: calls emit(ctx,
- * offset from first, n, decays?). */
-void gpt_decay_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
-                      int decay_all,
-                      void (*emit)(void *ctx, size_t offset, size_t count, int decays), void *ctx);
+/* Does weight decay move parameter i of a block? *count: as many from there on, of n at most, are
+ * as it is. */
+int gpt_decays(const struct gpt_config *g, size_t block, size_t i, size_t n, int decay_all,
+               size_t *count);

@@ -22,11 +22,8 @@ struct run_config {
     enum run_mode  mode;
     size_t         n_blocks;
     const size_t  *block_params;  // parameters of each block
-    /* Weight decay of parameters [first, first + n) of a block, in pieces: emit(ectx, offset,
-     * count, weight_decay). */
-    void (*decay)(void *ctx, size_t block, size_t first, size_t n,
-                  void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
-                  void *ectx);
+    /* Weight decay of parameter i of a block; *count: of how many from there on, of n at most. */
+    float (*decay)(void *ctx, size_t block, size_t i, size_t n, size_t *count);
     void          *decay_ctx;
     /* What parameter i of a block is called in a sentence; NULL: "parameter I of block B". */
     void (*name)(void *ctx, size_t block, size_t i, char *out, size_t size);

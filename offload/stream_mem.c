@@ -310,29 +310,20 @@ static const struct stream_ops stream_mem_ops = {
 
 /* Opening. */
 
-/* cfg->decay's pieces of a block, cut further; with pieces NULL only counted. */
-struct cutter { struct piece *pieces; size_t n, block; };
-static void cut_pieces(void *ctx, size_t offset, size_t count, float weight_decay)
-{
-    struct cutter *c = ctx;
-    size_t         end = offset + count;
-
-    for (size_t n; offset < end; offset += n) {
-        n = size_min(PIECE_PARAMS - offset % PIECE_PARAMS, end - offset);
-        if (c->pieces)
-            c->pieces[c->n] =
-                (struct piece){ c->block, offset, n, weight_decay, REACH_UNKNOWN, { 0 } };
-        c->n++;
-    }
-}
-
+/* Pieces of equal decay, of PIECE_PARAMS at most, of all blocks; with pieces NULL only counted. */
 static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 {
-    struct cutter c = { .pieces = pieces };
+    size_t made = 0;
 
-    for (c.block = 0; c.block < cfg->n_blocks; c.block++)
-        cfg->decay(cfg->decay_ctx, c.block, 0, cfg->block_params[c.block], cut_pieces, &c);
-    return c.n;
+    for (size_t b = 0; b < cfg->n_blocks; b++)
+        for (size_t at = 0, n; at < cfg->block_params[b]; at += n, made++) {
+            size_t most = size_min(PIECE_PARAMS - at % PIECE_PARAMS, cfg->block_params[b] - at);
+            float  wd = cfg->decay(cfg->decay_ctx, b, at, most, &n);
+
+            if (pieces)
+                pieces[made] = (struct piece){ b, at, n, wd, REACH_UNKNOWN, { 0 } };
+        }
+    return made;
 }
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)

@@ -5,34 +5,29 @@
 
 /* ---- set-up */
 
-/* Collects the segments of one subgroup after the other; counts only where `of` is NULL. */
-struct decay_collect { struct update *of; struct csd_segment *next; size_t n; };
-static void decay_emit(void *ctx, size_t offset, size_t count, float weight_decay)
-{
-    struct decay_collect *c = ctx;
-
-    c->n++;
-    if (!c->of)
-        return;
-    *c->next++ = (struct csd_segment){ .first = offset, .n = count, .weight_decay = weight_decay };
-    c->of->n_segments++;
-    c->of->most_decay = fmax(c->of->most_decay, (double)weight_decay);
-}
-
 /* Each subgroup's segments; how many there are of all. */
 static size_t segments_fill(struct updates *u, const struct store *st, struct csd_segment *segments)
 {
     const struct run_config *cfg = &u->hub->cfg;
-    struct decay_collect     c = { .next = segments };
+    size_t                   n = 0;
 
     for (size_t i = 0; i < st->n_subs; i++) {
-        c.of = segments ? &u->of[i] : NULL;
-        if (segments)
-            *c.of = (struct update){ .segments = c.next };
-        cfg->decay(cfg->decay_ctx, st->subs[i].block, st->subs[i].first, st->subs[i].n, decay_emit,
-                   &c);
+        const struct store_sub *sub = &st->subs[i];
+        struct update           of = { 0 };
+
+        for (size_t at = 0, count; at < sub->n; at += count, n++, of.n_segments++) {
+            float wd = cfg->decay(cfg->decay_ctx, sub->block, sub->first + at, sub->n - at, &count);
+
+            of.most_decay = fmax(of.most_decay, (double)wd);
+            if (segments)
+                segments[n] = (struct csd_segment){ at, count, wd };
+        }
+        if (!segments)
+            continue;
+        of.segments = segments + n - of.n_segments;
+        u->of[i] = of;
     }
-    return c.n;
+    return n;
 }
 
 void updates_tables(struct updates *u, const struct store *st, struct arena *a)

@@ -54,17 +54,13 @@ static inline int init_read(void *ctx, size_t block, size_t first, size_t n, flo
 }
 
 /* The first 20,000 parameters of a block decay, the others do not. */
-static inline void decay(void *ctx, size_t block, size_t first, size_t n,
-                  void (*emit)(void *, size_t, size_t, float), void *ectx)
+static inline float decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
 {
-    size_t cut = first < 20000 ? 20000 - first : 0;
+    size_t left = i < 20000 ? 20000 - i : n;
 
     (void)ctx, (void)block;
-    cut = cut < n ? cut : n;
-    if (cut)
-        emit(ectx, 0, cut, 0.1f);
-    if (n > cut)
-        emit(ectx, cut, n - cut, 0.0f);
+    *count = left < n ? left : n;
+    return i < 20000 ? 0.1f : 0.0f;
 }
 
 static inline float grad_value(uint64_t step, size_t block, size_t i)

@@ -165,17 +165,6 @@ static void plain_popped(struct stream *s)
     free(plain(s)->stack[--plain(s)->depth]);
 }
 
-struct piece { struct stream_plain *p; size_t first; };
-
-static void update_piece(void *ctx, size_t offset, size_t n, int decays)
-{
-    struct stream_plain *p = ((struct piece *)ctx)->p;
-    size_t i = ((struct piece *)ctx)->first + offset;
-
-    optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n,
-                 decays ? p->o.weight_decay : 0.0f, &p->last.optim);
-}
-
 static int plain_update(struct stream *s, const struct stream_step *step, struct err *err)
 {
     struct stream_plain *p = plain(s);
@@ -185,12 +174,14 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     p->last = *step;
     if (step->skip)
         return 0;
-    for (size_t b = 0; b < p->blocks; b++) {
-        struct piece piece = { p, p->first[b] };
+    for (size_t b = 0; b < p->blocks; b++)
+        for (size_t i = p->first[b], n; i < p->first[b + 1]; i += n) {
+            int decays = gpt_decays(&p->o.gpt, b, i - p->first[b], p->first[b + 1] - i,
+                                    p->o.decay_all, &n);
 
-        gpt_decay_ranges(&p->o.gpt, b, 0, p->first[b + 1] - p->first[b], p->o.decay_all,
-                         update_piece, &piece);
-    }
+            optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n,
+                         decays ? p->o.weight_decay : 0.0f, &p->last.optim);
+        }
     p->stream.applied++;
     return 0;
 }

@@ -151,44 +151,42 @@ static void test_init_distribution(void **state)
 
 struct cover { size_t next, decayed, pieces; int last; };
 
-static void count_range(void *ctx, size_t offset, size_t n, int decays)
+static struct cover count_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
+                                 int decay_all)
 {
-    struct cover *c = ctx;
+    struct cover c = { 0 };
 
-    assert_int_equal(offset, c->next);
-    assert_true(n > 0);
-    assert_true(c->pieces == 0 || decays != c->last); // pieces are as long as they can be
-    c->next += n;
-    c->decayed += decays ? n : 0;
-    c->last = decays;
-    c->pieces++;
+    for (size_t count; c.next < n; c.next += count, c.pieces++) {
+        int decays = gpt_decays(g, block, first + c.next, n - c.next, decay_all, &count);
+
+        assert_true(count > 0 && count <= n - c.next);
+        assert_true(c.pieces == 0 || decays != c.last); // pieces are as long as they can be
+        c.decayed += decays ? count : 0;
+        c.last = decays;
+    }
+    return c;
 }
 
 static void test_decay_ranges(void **state)
 {
     struct gpt_config g = tiny();
     size_t n = gpt_block_size(&g, 1), C = g.n_embd, decayed = 0;
-    struct cover c = { 0 };
+    struct cover c = count_ranges(&g, 1, 0, n, 0);
 
     (void)state;
-    gpt_decay_ranges(&g, 1, 0, n, 0, count_range, &c);
     assert_int_equal(c.next, n);
     assert_int_equal(c.decayed, 12 * C * C);
-    c = (struct cover){ 0 };
-    gpt_decay_ranges(&g, 1, 0, n, 1, count_range, &c);
+    c = count_ranges(&g, 1, 0, n, 1);
     assert_true(c.next == n && c.decayed == n && c.pieces == 1);
     for (size_t at = 0; at < n; at += 777) { // any cut
-        c = (struct cover){ 0 };
-        gpt_decay_ranges(&g, 1, at, n - at < 777 ? n - at : 777, 0, count_range, &c);
+        c = count_ranges(&g, 1, at, n - at < 777 ? n - at : 777, 0);
         assert_int_equal(c.next, n - at < 777 ? n - at : 777);
         decayed += c.decayed;
     }
     assert_int_equal(decayed, 12 * C * C);
-    c = (struct cover){ 0 };
-    gpt_decay_ranges(&g, 0, 0, gpt_block_size(&g, 0), 0, count_range, &c);
+    c = count_ranges(&g, 0, 0, gpt_block_size(&g, 0), 0);
     assert_int_equal(c.decayed, gpt_block_size(&g, 0));
-    c = (struct cover){ 0 };
-    gpt_decay_ranges(&g, 3, 0, 2 * C, 0, count_range, &c);
+    c = count_ranges(&g, 3, 0, 2 * C, 0);
     assert_int_equal(c.decayed, 0);
 }
 

@@ -20,17 +20,13 @@ void (*toy_before_norm)(struct stream *s, uint64_t step);
 
 const struct params_source toy_init = { .read = init_read };
 
-void toy_decay(void *ctx, size_t block, size_t first, size_t n,
-               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
-               void *ectx)
+float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
 {
-    (void)ctx, (void)block;
-    for (size_t at = first; at < first + n;) {
-        size_t end = (at / 700 + 1) * 700 < first + n ? (at / 700 + 1) * 700 : first + n;
+    size_t left = 700 - i % 700;
 
-        emit(ectx, at - first, end - at, at / 700 % 3 ? 0.0f : 0.1f);
-        at = end;
-    }
+    (void)ctx, (void)block;
+    *count = left < n ? left : n;
+    return i / 700 % 3 ? 0.0f : 0.1f;
 }
 
 struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *sizes, size_t n)

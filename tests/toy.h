@@ -10,9 +10,7 @@ enum { TOY_BLOCKS = 16 };
 extern const struct params_source toy_init; // the parameters that a run begins with
 
 /* Weight decay (run_config's): every third run of 700 parameters decays. */
-void toy_decay(void *ctx, size_t block, size_t first, size_t n,
-               void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
-               void *ectx);
+float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count);
 
 /* A run of the toy in `dir` as most tests want it: bf16, AdamW, one emulated device that is just
  * large enough to update 2,048 parameters. No log is open; what a test wants otherwise, it sets. */

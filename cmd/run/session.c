@@ -281,27 +281,12 @@ int session_overlay(struct session *s, const struct opt_line *line, int first, s
 
 /* ---- run_config ---- */
 
-struct decay_ctx {
-    void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay);
-    void *ectx;
-    float weight_decay;
-};
-
-static void emit_decay(void *ctx, size_t offset, size_t count, int decays)
-{
-    struct decay_ctx *d = ctx;
-
-    d->emit(d->ectx, offset, count, decays ? d->weight_decay : 0.0f);
-}
-
-static void run_decay(void *ctx, size_t block, size_t first, size_t n,
-                      void (*emit)(void *ectx, size_t offset, size_t count, float weight_decay),
-                      void *ectx)
+static float run_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
 {
     const struct session *s = ctx;
-    struct decay_ctx      d = { emit, ectx, (float)s->o.weight_decay };
+    int                   all = s->o.decay == TRAIN_DECAY_ALL;
 
-    gpt_decay_ranges(&s->gpt, block, first, n, s->o.decay == TRAIN_DECAY_ALL, emit_decay, &d);
+    return gpt_decays(&s->gpt, block, i, n, all, count) ? (float)s->o.weight_decay : 0.0f;
 }
 
 static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size)
