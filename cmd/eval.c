@@ -248,23 +248,18 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
     for (size_t i = 0; i < t->n_metrics; i++)
         printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix, found.metric[i]);
     if (t->n_metrics > 1)
-        printf("combined_score%s %.6f\n", suffix, evaluate_combined(t, &found));
+        printf("combined_score%s %.6f\n", suffix, results_combined(t, &found));
     return 0;
 }
 
 static int predict_part(const struct evaluation *v, const struct part *part, struct examples *x,
                         struct err *err)
 {
-    struct predictions p = { 0 };
-    char               to[4096];
-    double             loss;
+    char to[4096];
 
     if (snprintf(to, sizeof to, "%s%s", v->e->predict, part->split ? "-mm" : "") >= (int)sizeof to)
         return err_misuse(err, "%s: the path is too long", v->e->predict);
-    int rc = evaluate_predict(&v->by, x, v->task.n_labels, 0, &p, &loss, err);
-    rc = rc ? rc : results_predictions(to, &v->task, p.classes, p.values, p.n, err);
-    predictions_free(&p);
-    return rc;
+    return evaluate_predict(&v->by, x, &v->task, to, err);
 }
 
 static int run_parts(const struct evaluation *v, struct err *err)

@@ -411,7 +411,7 @@ static int run(struct opt_line *line, struct err *err)
         code = say_training_end(&s, &end);
     if (!rc && code == 0)
         rc = finetune_results_write(&after, &s, before, err);
-    if (!rc && code == 0 && after.results.n_evals)
+    if (after.results.n_evals)
         print_table(&after);
     session_close(&s);
     if (!rc && code == 0) // with the run closed: it is read like any other model

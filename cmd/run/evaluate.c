@@ -97,11 +97,18 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
     return 0;
 }
 
-void predictions_free(struct predictions *p)
+/* What a model says of each row, and what is true, behind it: classes and their labels, or a
+ * regressor's values and theirs; the others are NULL. */
+struct predictions {
+    int32_t *classes, *labels; // (n), of one (2 n)
+    float   *values, *truth;
+    size_t   n;
+};
+
+static void predictions_free(struct predictions *p)
 {
     free(p->classes);
     free(p->values);
-    *p = (struct predictions){ 0 };
 }
 
 enum { METRIC_SCRATCH = 4 }; // doubles a row, of metric_values
@@ -140,8 +147,9 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
     return rc;
 }
 
-int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
-                     uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
+/* Every row of the examples, in order, and the sum of the losses. */
+static int predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
+                   uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
 {
     struct predicting   p = { .e = e, .x = x, .out = out };
     struct batch_source source = { predicting_batch, &p };
@@ -195,10 +203,10 @@ static int take_metrics(struct results_eval *out, const struct predictions *p,
 int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
                       uint64_t step, struct results_eval *out, struct err *err)
 {
-    struct predictions p = { 0 };
+    struct predictions p;
     uint64_t           start_ns = clock_ns();
     double             loss_sum;
-    int                rc = evaluate_predict(e, x, task->n_labels, step, &p, &loss_sum, err);
+    int                rc = predict(e, x, task->n_labels, step, &p, &loss_sum, err);
 
     *out = (struct results_eval){ .samples = p.n, .batches = (p.n + e->batch - 1) / e->batch };
     rc = rc ? rc : take_metrics(out, &p, task, err);
@@ -210,11 +218,14 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
     return rc;
 }
 
-double evaluate_combined(const struct task *task, const struct results_eval *v)
+int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
+                     const char *path, struct err *err)
 {
-    double sum = 0;
+    struct predictions p;
+    double             loss_sum;
+    int                rc = predict(e, x, task->n_labels, 0, &p, &loss_sum, err);
 
-    for (size_t i = 0; i < task->n_metrics; i++)
-        sum += v->metric[i];
-    return sum / (double)task->n_metrics;
+    rc = rc ? rc : results_predictions(path, task, p.classes, p.values, p.n, err);
+    predictions_free(&p);
+    return rc;
 }

@@ -25,29 +25,16 @@ struct evaluator {
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err);
 
-/* What a model says of each row, and what is true, behind it: classes and their labels, or a
- * regressor's values and theirs; the others are NULL. */
-struct predictions {
-    int32_t *classes, *labels; // (n), of one (2 n)
-    float   *values, *truth;
-    size_t   n;
-};
-void predictions_free(struct predictions *p); // accepts the zero state
-
-/* Bytes that they take for n rows, the scratch of the metrics with them: for the memory plan. */
-uint64_t predictions_bytes(uint64_t n, size_t n_labels);
-
-/* Every row of the examples, in order: predictions of a model of n_labels, and the sum of their
- * losses. */
-int evaluate_predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
-                     uint64_t step, struct predictions *out, double *loss_sum, struct err *err);
-
 /* Loss and the task's metrics. */
 int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
                       uint64_t step, struct results_eval *out, struct err *err);
 
-/* The mean of a task's two metrics; what run_glue.py calls combined_score. */
-double evaluate_combined(const struct task *task, const struct results_eval *v);
+/* What the model says of each row, as results_predictions writes it. */
+int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
+                     const char *path, struct err *err);
+
+/* Bytes that n rows take in either, beside the batches: for the memory plan. */
+uint64_t predictions_bytes(uint64_t n, size_t n_labels);
 
 /* A micro-batch of n rows (0 is fine), number i of which is row(ctx, i) of the examples: padded to
  * the longest, rounded up to a multiple of 16, at most what *b allows. */

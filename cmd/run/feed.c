@@ -74,7 +74,7 @@ static int evaluate_dev(struct feed *f, size_t split, uint64_t step, struct feed
     for (size_t i = 0; i < task->n_metrics; i++)
         add_value(out, metric_names[task->metric[i]], suffix, v.metric[i]);
     if (task->n_metrics > 1)
-        add_value(out, "combined_score", suffix, evaluate_combined(task, &v));
+        add_value(out, "combined_score", suffix, results_combined(task, &v));
     add_value(out, "loss", suffix, v.loss);
     out->told.count += v.samples;
     out->seconds[split] = v.seconds;

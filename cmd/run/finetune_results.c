@@ -133,50 +133,37 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
                                     .threads = s->o.threads };
     out->events = s->events;
-    out->gpt = s->gpt;
     out->test_rows = labelled_most_rows(s, "test");
-    for (size_t i = 0; i < TASK_SPLITS; i++)
-        out->test[i] = settings_scan(s->log, "%" SCNx32, &out->sum[i], "%s.sum", test_names[i]) &&
-                       (before < s->o.steps || !predictions_path(path, out, i));
-    return write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
+    rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (before < s->o.steps || !predictions_path(path, out, i))
+            rc = labelled_open(&out->test[i], s, test_names[i], err);
+    return rc;
 }
 
 void finetune_results_release(struct finetune_results *o)
 {
+    for (size_t i = 0; i < TASK_SPLITS; i++)
+        examples_close(o->test[i]);
     labelled_release(&o->labelled);
     free(o->file);
-}
-
-static int predict_split(const struct finetune_results *o, size_t split, const struct evaluator *e,
-                         struct err *err)
-{
-    struct examples   *x = NULL;
-    struct predictions p = { 0 };
-    char               path[RESULTS_PATH];
-    double             loss;
-
-    snprintf(path, sizeof path, "%s/%s.ex", o->dir, test_names[split]);
-    int rc = labelled_open_file(&x, path, o->sum[split], &o->gpt, err);
-    rc = rc ? rc : evaluate_predict(e, x, o->gpt.n_labels, 0, &p, &loss, err);
-    predictions_path(path, o, split);
-    rc = rc ? rc : results_predictions(path, &o->labelled.task, p.classes, p.values, p.n, err);
-    predictions_free(&p);
-    examples_close(x);
-    return rc;
 }
 
 int finetune_results_predict(const struct finetune_results *o, struct err *err)
 {
     struct model_folder r;
     struct evaluator    e = { 0 };
+    char                path[RESULTS_PATH];
 
     if (!o->test[0] && !o->test[1])
         return 0;
     int rc = model_folder_open(&r, o->model, NULL, o->events, err);
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (o->test[i])
-            rc = predict_split(o, i, &e, err);
+        if (o->test[i]) {
+            predictions_path(path, o, i);
+            rc = evaluate_predict(&e, o->test[i], &o->labelled.task, path, err);
+        }
     evaluator_close(&e);
     model_folder_close(&r);
     return rc;

@@ -9,9 +9,7 @@ struct finetune_results {
     char              dir[SESSION_PATH], model[SESSION_PATH + 16]; // RUN; RUN/best or RUN
     struct labelled   labelled;
     struct read_opts  read;     // how the model was trained
-    struct gpt_config gpt;
-    int test[TASK_SPLITS]; // there are such rows, and their predictions are to be written
-    uint32_t          sum[TASK_SPLITS];
+    struct examples  *test[TASK_SPLITS]; // rows whose predictions are to be written, or NULL
     uint64_t          test_rows; // of the larger of them
     struct results    results;   // as written; n_evals 0: there was no evaluation,
     uint64_t          step;      // which was after this step,

@@ -73,11 +73,17 @@ void labelled_release(struct labelled *l)
     *l = (struct labelled){ 0 };
 }
 
-int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
-                       const struct gpt_config *gpt, struct err *err)
+int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err)
 {
-    int rc = examples_open(out, path, err);
+    const struct gpt_config *gpt = &s->gpt;
+    char                     path[SESSION_PATH + 32];
+    uint32_t                 sum;
 
+    *out = NULL;
+    snprintf(path, sizeof path, "%s/%s.ex", s->dir, name);
+    if (!settings_scan(s->log, "%" SCNx32, &sum, "%s.sum", name))
+        return 0;
+    int rc = examples_open(out, path, err);
     if (!rc && (*out)->h.crc != sum)
         rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)",
                      path);
@@ -89,18 +95,6 @@ int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
         *out = NULL;
     }
     return rc;
-}
-
-int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err)
-{
-    char     path[SESSION_PATH + 32];
-    uint32_t sum;
-
-    *out = NULL;
-    snprintf(path, sizeof path, "%s/%s.ex", s->dir, name);
-    if (!settings_scan(s->log, "%" SCNx32, &sum, "%s.sum", name))
-        return 0;
-    return labelled_open_file(out, path, sum, &s->gpt, err);
 }
 
 uint64_t labelled_rows(struct session *s, const char *name)

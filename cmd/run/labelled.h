@@ -24,12 +24,9 @@ void labelled_release(struct labelled *l); // accepts the zero state
  * The caller's to task_names_free. */
 void labelled_columns(struct task_names *out, const struct session *s);
 
-/* RUN/NAME.ex, which must be what was stored; *out NULL where nothing was. */
+/* RUN/NAME.ex, which must be what was stored; *out NULL where nothing was. It stays open, and is
+ * the caller's to close, when the session is closed. */
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);
-
-/* The same of a file whose session is closed; model: what it goes through. */
-int labelled_open_file(struct examples **out, const char *path, uint32_t sum,
-                       const struct gpt_config *gpt, struct err *err);
 
 /* Rows of NAME, and of the larger of NAME and NAME_mm; 0 where there are none. */
 uint64_t labelled_rows(struct session *s, const char *name);

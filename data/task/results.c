@@ -174,22 +174,28 @@ static int write_state(const char *dir, struct runlog *log, const struct results
 
 /* ---- results ---- */
 
+double results_combined(const struct task *task, const struct results_eval *e)
+{
+    double sum = 0;
+
+    for (size_t k = 0; k < task->n_metrics; k++)
+        sum += e->metric[k];
+    return sum / (double)task->n_metrics;
+}
+
 /* One file's evaluation. t: NULL where nothing was trained. */
 static int put_eval(json_t *to, const struct results *r, size_t split, const struct totals *t)
 {
     const struct task         *task = r->task;
     const struct results_eval *e = &r->eval[split];
     const char *suffix = task->suffix[split] ? task->suffix[split] : "";
-    double      sum = 0;
     char        epoch[16];
     int         bad = put(to, "eval", "loss", suffix, number(e->loss));
 
-    for (size_t k = 0; k < task->n_metrics; k++) {
+    for (size_t k = 0; k < task->n_metrics; k++)
         bad |= put(to, "eval", metric_names[task->metric[k]], suffix, number(e->metric[k]));
-        sum += e->metric[k];
-    }
     if (task->n_metrics > 1)
-        bad |= put(to, "eval", "combined_score", suffix, number(sum / (double)task->n_metrics));
+        bad |= put(to, "eval", "combined_score", suffix, number(results_combined(task, e)));
     bad |= put(to, "eval", "samples", suffix, count(e->samples));
     snprintf(epoch, sizeof epoch, "epoch%s", suffix);
     if (t)

@@ -33,6 +33,9 @@ struct results_eval {             // of one file; split: its place in task's dev
     uint64_t samples, batches;
 };
 
+/* run_glue.py's combined_score: the mean of the task's metrics. */
+double results_combined(const struct task *task, const struct results_eval *e);
+
 struct results {
     const struct task *task;
     uint64_t train_samples;       // rows of an epoch
