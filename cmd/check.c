@@ -8,7 +8,6 @@
 #include "cmd/say/say.h"
 #include "cmd/run/session.h"
 #include "cmd/run/settings.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/exports.h"
 #include "csd/disk.h"
@@ -396,7 +395,6 @@ static int run(struct opt_line *line, struct err *err)
     struct check       c = { .o = o };
     int                rc;
 
-    stop_catch();
     progress_quiet(o->quiet);
     if (opt_given(line, "disk"))
         c.disk = disk_name((size_t)o->disk);

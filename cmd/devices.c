@@ -3,8 +3,8 @@
  * engine a small product), so that "available" is a fact. Drives are read about in /sys and /proc
  * alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/train_opts.h"
+#include "cmd/say/say.h"
 #include "csd/csd.h"
 #include "csd/disk.h"
 #include "data/base/file.h"
@@ -167,7 +167,6 @@ static int run(struct opt_line *line, struct err *err)
     char                *path = file_path(err, "%s/.siTrain-devices", o->dir);
     int                  rc = -ENOMEM;
 
-    stop_catch();
     if (path && (rc = file_new_scratch(&scratch, path, err)))
         rc = err_set(err, rc, "make a folder in %s: %s; name one that can be written with --dir",
                      o->dir, strerror(-rc));
@@ -175,7 +174,7 @@ static int run(struct opt_line *line, struct err *err)
         print_all(o->dir, scratch.temp);
     file_new_abort(&scratch);
     free(path);
-    if (!rc && stop_asked())
+    if (!rc && events_asked_to_stop(&say_events))
         rc = err_stopped(err, "stopped; nothing is left in %s", o->dir);
     return rc;
 }

@@ -9,7 +9,6 @@
 #include "cmd/run/tokenise.h"
 #include "cmd/run/train_opts.h"
 #include "cmd/say/say.h"
-#include "cmd/say/stop.h"
 #include "data/base/file.h"
 
 #include <math.h>
@@ -344,7 +343,6 @@ static int run(struct opt_line *line, struct err *err)
     struct eval_opts   *o = line->options;
     struct model_folder r;
 
-    stop_catch();
     int rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;

@@ -2,7 +2,6 @@
 #include "cmd/cmd.h"
 #include "cmd/say/say.h"
 #include "cmd/run/model_folder.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/exports.h"
 
 struct export_opts {
@@ -70,7 +69,6 @@ static int run(struct opt_line *line, struct err *err)
     struct export_opts *o = line->options;
     struct model_folder r;
 
-    stop_catch();
     int rc = model_folder_open(&r, o->run, NULL, &say_events, err);
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)

@@ -11,7 +11,6 @@
 #include "cmd/run/finetune_results.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
@@ -393,10 +392,7 @@ static int run(struct opt_line *line, struct err *err)
     struct session          s = { 0 };
     struct finetune_results after = { 0 };
     uint64_t                before, applied;
-    struct training_end     end;
-    int                     code = 0;
 
-    stop_catch();
     progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
@@ -404,20 +400,16 @@ static int run(struct opt_line *line, struct err *err)
     int rc = o->resume ? check_resume(o, err) : make_run(line, err);
     rc = rc ? rc : open_run(&s, line, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
-    progress_quiet(s.o.quiet);
-    stop_catch_pipe();
-    rc = rc ? rc : training_run(&s, &end, err);
+    rc = rc ? rc : say_training_run(&s, err);
     if (!rc)
-        code = say_training_end(&s, &end);
-    if (!rc && code == 0)
         rc = finetune_results_write(&after, &s, before, err);
     if (after.results.n_evals)
         print_table(&after);
     session_close(&s);
-    if (!rc && code == 0) // with the run closed: it is read like any other model
+    if (!rc) // with the run closed: it is read like any other model
         rc = finetune_results_predict(&after, err);
     finetune_results_release(&after);
-    return rc ? rc : code;
+    return rc;
 }
 
 const struct opt_command finetune_command = {

@@ -535,5 +535,5 @@ const struct opt_command generate_command = {
             "were alone; --batch N given: N continuations of each. Between two texts stands a line "
             "---. A model that does not fit into --host-mem is read from its drive for every "
             "token.",
-    .parts = parts, .size = sizeof(struct generate_opts), .run = run,
+    .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
 };

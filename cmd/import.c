@@ -4,7 +4,6 @@
 #include "cmd/run/newrun.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "model/hf.h"
 
@@ -35,7 +34,6 @@ static int run(struct opt_line *line, struct err *err)
                               .labels = &labels };
     int                 rc;
 
-    stop_catch();
     progress_quiet(o->train.quiet);
     if ((rc = train_opts_check(&o->train, err)) || (rc = hf_config(&n.gpt, o->dir, err)) ||
         (rc = hf_labels(&labels, o->dir, err)) || (rc = newrun_create(&n, err)))

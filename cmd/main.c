@@ -137,10 +137,9 @@ static void take_closed_streams(void)
  * is not asked, since it may be a worker's thread that waits. */
 static int say_waiting(void *ctx, const char *sentence)
 {
-    (void)ctx;
     if (sentence)
         fprintf(stderr, "%ssiTrain: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", sentence);
-    return stop_asked();
+    return stop_asked(ctx);
 }
 
 int main(int argc, char **argv)

@@ -290,5 +290,5 @@ const struct opt_command plan_command = {
     .usage = "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or "
              "finetune's options]",
     .summary = "the memory, the traffic, the disk space and the time of a run, before it is made",
-    .parts = parts, .size = sizeof(struct plan_opts), .run = run,
+    .parts = parts, .size = sizeof(struct plan_opts), .killed = 1, .run = run,
 };

@@ -1,7 +1,6 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
 #include "cmd/say/say.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
 
@@ -58,7 +57,6 @@ static int run(struct opt_line *line, struct err *err)
     size_t               ids;
     int                  rc;
 
-    stop_catch();
     if (!o->out)
         return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the "
                           "folder, to write");

@@ -7,7 +7,6 @@
 #include "cmd/run/model_choice.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "cmd/say/stop.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
@@ -124,10 +123,7 @@ static int run(struct opt_line *line, struct err *err)
     struct pretrain_opts    *o = line->options;
     const struct model_opts *m = &o->model;
     struct session           s = { 0 };
-    struct training_end      end;
-    int                      code = 0;
 
-    stop_catch();
     progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
@@ -138,13 +134,9 @@ static int run(struct opt_line *line, struct err *err)
                                "--init, --model and sizes out");
     int rc = o->resume ? 0 : make_run(line, err);
     rc = rc ? rc : open_run(&s, line, err);
-    progress_quiet(s.o.quiet);
-    stop_catch_pipe();
-    rc = rc ? rc : training_run(&s, &end, err);
-    if (!rc)
-        code = say_training_end(&s, &end);
+    rc = rc ? rc : say_training_run(&s, err);
     session_close(&s);
-    return rc ? rc : code;
+    return rc;
 }
 
 const struct opt_command pretrain_command = {

@@ -451,7 +451,5 @@ const struct opt_command report_command = {
     .text = "Works while the run is under way. Times are of the steps whose spans are kept "
             "whole: the first and last 100 and every 1,000th. Everything printed comes from "
             "RUN/run.db, which sqlite3 opens.",
-    .parts = parts,
-    .size = sizeof(struct report_opts),
-    .run = run,
+    .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
 };

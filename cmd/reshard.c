@@ -4,7 +4,6 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/session.h"
-#include "cmd/say/stop.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "offload/reshard.h"
@@ -90,8 +89,7 @@ static int run(struct opt_line *line, struct err *err)
     struct session       s = { 0 };
     struct moving        m = { .s = &s, .o = o };
 
-    stop_catch();
-    stop_then("the run is whole even so");
+    events_kill_costs(&say_events, "the run is whole even so");
     progress_quiet(o->quiet);
     if (!o->device.n == !o->devices)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "

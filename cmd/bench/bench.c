@@ -331,6 +331,6 @@ const struct opt_command bench_command = {
             "block devices that are measured in turn; block devices are written over.",
     .parts = parts,
     .size = sizeof(struct bench_opts),
-    .run = run,
+    .killed = 1, .run = run,
     .defaults = defaults,
 };

@@ -4,6 +4,7 @@
 
 #include "cmd/opt/opt_doc.h"
 #include "cmd/say/progress.h"
+#include "cmd/say/stop.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
     int             code = line.options ? opt_parse(&line, &err) : opt_no_memory(&err);
 
     if (!code) {
+        if (!cmd->killed)
+            stop_catch();
         fputs(line.notices ? line.notices : "", stderr);
         code = cmd->run(&line, &err);
         progress_make_way();

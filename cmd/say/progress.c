@@ -229,13 +229,16 @@ static void work_draw(uint64_t now, uint64_t done, uint64_t total)
 
 void progress_work_begins(void *ctx, const char *what)
 {
+    char until[sizeof work.what + 64];
+
     (void)ctx;
     snprintf(work.what, sizeof work.what, "%s", what);
     for (char *p = work.what; *p; p++) // a file's name may speak to the terminal
         *p = (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
     work.start_ns = work.looked_ns = clock_ns();
     work.drawn_ns = 0;
-    stop_waits("in the middle of %s, after the piece under way", work.what);
+    snprintf(until, sizeof until, "in the middle of %s, after the piece under way", work.what);
+    stop_waits(NULL, until, 0);
 }
 
 void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total)
@@ -257,5 +260,5 @@ void progress_work_ends(void *ctx)
     (void)ctx;
     if (work.drawn_ns && line == LINE_WORK)
         progress_make_way();
-    stop_waits(NULL);
+    stop_waits(NULL, NULL, 0);
 }

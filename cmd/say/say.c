@@ -39,20 +39,17 @@ static void say_training(void *ctx, const struct training_begins *t)
             layers);
 }
 
-static void say_balance(uint64_t step, const struct step_result *r)
-{
-    progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step took "
-                  "%.3g s, recomputing a layer %.3g s of it; the devices were busy for %.3g s, a "
-                  "layer would take them %.3g s more)",
-                  (unsigned long long)step + 1, r->offloaded, layers, r->balance.step,
-                  r->balance.recompute, r->balance.busy, r->balance.carry);
-}
-
 static void say_step(void *ctx, const struct training_step *s)
 {
+    const struct step_result *r = s->result;
+
     (void)ctx;
-    if (s->result->balanced && !progress_is_quiet())
-        say_balance(s->step, s->result);
+    if (r->balanced && !progress_is_quiet())
+        progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step "
+                      "took %.3g s, recomputing a layer %.3g s of it; the devices were busy for "
+                      "%.3g s, a layer would take them %.3g s more)",
+                      (unsigned long long)s->step + 1, r->offloaded, layers, r->balance.step,
+                      r->balance.recompute, r->balance.busy, r->balance.carry);
     progress_step(s);
 }
 
@@ -84,25 +81,6 @@ static void say_streaming(void *ctx, const struct streaming *s)
             opt_size_text(rate, sizeof rate, s->byte_second), s->token_bytes / s->byte_second);
 }
 
-static int say_asked_to_stop(void *ctx)
-{
-    (void)ctx;
-    return stop_asked();
-}
-
-static void say_stop_waits(void *ctx, const char *until, double seconds)
-{
-    (void)ctx;
-    stop_waits("%s", until);
-    stop_expects(seconds);
-}
-
-static void say_kill_costs(void *ctx, const char *what)
-{
-    (void)ctx;
-    stop_then("%s", what ? what : "");
-}
-
 const struct events say_events = { .notice = say_notice,
                                    .training = say_training,
                                    .step = say_step,
@@ -111,21 +89,27 @@ const struct events say_events = { .notice = say_notice,
                                    .work_begins = progress_work_begins,
                                    .work_goes_on = progress_work_goes_on,
                                    .work_ends = progress_work_ends,
-                                   .asked_to_stop = say_asked_to_stop,
-                                   .stop_waits = say_stop_waits,
-                                   .kill_costs = say_kill_costs };
+                                   .asked_to_stop = stop_asked,
+                                   .stop_waits = stop_waits,
+                                   .kill_costs = stop_then };
 
-int say_training_end(const struct session *s, const struct training_end *end)
+int say_training_run(struct session *s, struct err *err)
 {
-    unsigned long long step = end->step, steps = end->steps;
+    struct training_end end;
 
+    progress_quiet(s->o.quiet);
+    stop_catch_pipe();
+    int rc = training_run(s, &end, err);
+    if (rc)
+        return rc;
     progress_make_way();
-    if (end->how == TRAINING_NOTHING_LEFT)
-        printf("%s is finished: its %llu step%s done; --steps N goes further\n", s->dir, step,
-               step == 1 ? " is" : "s are");
-    if (end->how != TRAINING_STOPPED)
+    if (end.how == TRAINING_NOTHING_LEFT)
+        printf("%s is finished: its %" PRIu64 " step%s done; --steps N goes further\n", s->dir,
+               end.step, end.step == 1 ? " is" : "s are");
+    if (end.how != TRAINING_STOPPED)
         return 0;
-    fprintf(stderr, "siTrain: stopped after step %llu of %llu%s; go on with --resume %s\n", step,
-            steps, end->within_evaluation ? ", within its evaluation" : "", s->dir);
+    fprintf(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with --resume "
+            "%s\n", end.step, end.steps, end.within_evaluation ? ", within its evaluation" : "",
+            s->dir);
     return 130;
 }

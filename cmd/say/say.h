@@ -8,5 +8,5 @@
  * asked for by Ctrl-C (stop.h). */
 extern const struct events say_events;
 
-/* What is said of a training that ended without a failure, and the command's exit code. */
-int say_training_end(const struct session *s, const struct training_end *end);
+/* training_run, and what is said of its end. -errno with a sentence, or the command's exit code. */
+int say_training_run(struct session *s, struct err *err);

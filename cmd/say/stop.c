@@ -6,7 +6,6 @@
 #include "data/base/clock.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -99,38 +98,37 @@ void stop_catch_pipe(void)
     sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe }, NULL);
 }
 
-int stop_asked(void) { return signals || reader_gone; }
-
-static void set(struct said *said, const char *fmt, va_list ap)
-{
-    int next = !said->shown;
-
-    *said->text[next] = '\0';
-    if (fmt)
-        vsnprintf(said->text[next], TEXT_BYTES, fmt, ap);
-    said->shown = next;
-}
-
-void stop_waits(const char *fmt, ...)
-{
-    va_list ap;
-
-    due_ns = 0;
-    va_start(ap, fmt);
-    set(&waits, fmt, ap);
-    va_end(ap);
-}
-
-void stop_then(const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    set(&then, fmt, ap);
-    va_end(ap);
-}
-
 void stop_expects(double seconds)
 {
     due_ns = seconds > 0 ? clock_ns() + (uint64_t)(seconds * 1e9) : 0;
+}
+
+/* ---- as struct events has them ---- */
+
+int stop_asked(void *ctx)
+{
+    (void)ctx;
+    return signals || reader_gone;
+}
+
+static void set(struct said *said, const char *text)
+{
+    int next = !said->shown;
+
+    snprintf(said->text[next], TEXT_BYTES, "%s", text ? text : "");
+    said->shown = next;
+}
+
+void stop_waits(void *ctx, const char *until, double seconds)
+{
+    (void)ctx;
+    due_ns = 0;
+    set(&waits, until);
+    stop_expects(seconds);
+}
+
+void stop_then(void *ctx, const char *what)
+{
+    (void)ctx;
+    set(&then, what);
 }
