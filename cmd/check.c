@@ -158,58 +158,39 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
-static int check_tokens(struct check *c, const char *what, struct err *err)
+/* RUN's tokens or examples of this name, if it has them, piece by piece. */
+static int check_data(struct check *c, const char *name, struct err *err)
 {
-    struct tokens *t = NULL;
-    struct stat    st = { 0 };
-    int            rc = corpus_open(&t, &c->s, what, err);
-    uint64_t       found = c->damaged;
-
-    if (rc || !t)
-        return rc;
-    struct watch w = work_begin(&say_events, "checking %s", t->path);
-    for (size_t i = 0; i < tokens_sums(t) && !rc; i++) {
-        struct err why = { 0 };
-
-        if (tokens_verify(t, i, &why))
-            damage(c, why.text);
-        rc = watch_look(&w, i + 1, tokens_sums(t), err);
-    }
-    work_end(&say_events);
-    stat(t->path, &st);
-    line(c, "tokens", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", t->count, t->path,
-         c->damaged > found ? ", damaged" : "");
-    tokens_close(t);
-    return rc;
-}
-
-static int check_examples(struct check *c, const char *name, struct err *err)
-{
+    struct tokens   *t = NULL;
     struct examples *e = NULL;
     struct stat      st = { 0 };
-    int32_t         *ids;
-    int              rc = labelled_open(&e, &c->s, name, err);
     uint64_t         found = c->damaged;
+    int              rc = corpus_open(&t, &c->s, name, err);
 
-    if (rc || !e)
+    rc = rc || t ? rc : labelled_open(&e, &c->s, name, err);
+    if (rc || (!t && !e))
         return rc;
-    ids = malloc(e->h.longest * sizeof *ids);
-    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", e->path);
-    struct watch w = work_begin(&say_events, "checking %s", e->path);
-    for (uint64_t i = 0; !rc && i < e->h.rows; i++) {
+    const char *path = t ? t->path : e->path;
+    uint64_t    pieces = t ? tokens_sums(t) : e->h.rows;
+    int32_t    *ids = malloc(t ? sizeof *ids : e->h.longest * sizeof *ids); // of an example
+    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
+    struct watch w = work_begin(&say_events, "checking %s", path);
+    for (uint64_t i = 0; !rc && i < pieces; i++) {
         struct example x;
         struct err     why = { 0 };
         size_t         n;
 
-        if (examples_read(e, i, ids, e->h.longest, &n, &x, &why))
+        if (t ? tokens_verify(t, i, &why)
+              : examples_read(e, i, ids, e->h.longest, &n, &x, &why))
             damage(c, why.text);
-        rc = watch_look(&w, i + 1, e->h.rows, err);
+        rc = watch_look(&w, i + 1, pieces, err);
     }
     work_end(&say_events);
-    stat(e->path, &st);
-    line(c, "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s", e->h.rows,
-         e->path, c->damaged > found ? ", damaged" : "");
+    stat(path, &st);
+    line(c, t ? "tokens" : "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s",
+         t ? t->count : pieces, path, c->damaged > found ? ", damaged" : "");
     free(ids);
+    tokens_close(t);
     examples_close(e);
     return rc;
 }
@@ -263,25 +244,27 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    // of tokens, and of examples
     static const char *const files[] = { "data", "eval",
                                          "train", "dev", "dev_mm", "test", "test_mm" };
     struct runlog_check      db;
     int                      rc = part_over(c, check_database(c, &db, err), err);
 
+    if (c->disk)
+        c->s.run.disk = c->disk;
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
     for (size_t i = 0; i < sizeof files / sizeof *files && !rc; i++)
-        rc = part_over(c, (i < 2 ? check_tokens : check_examples)(c, files[i], err), err);
+        rc = part_over(c, check_data(c, files[i], err), err);
     rc = rc ? rc : part_over(c, check_tokenizer(c, err), err);
     return rc ? rc : check_exports(c, err);
 }
 
 /* ---- a run, a folder ---- */
 
-static void say_verdict(struct check *c, const char *what)
+static void say_verdict(struct check *c)
 {
-    char       size[32];
-    struct err text = { 0 };
+    const char *what = c->o->what;
+    char        size[32];
+    struct err  text = { 0 };
 
     if (c->damaged > c->mended && c->masters) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
@@ -334,8 +317,6 @@ static int check_past(struct check *c, struct err *err)
     int rc = session_open(&c->s, c->o->what, SESSION_PAST, &say_events, err);
     if (rc || !c->s.past) // damaged settings: without them nothing else can be found
         return rc == -ENOMEM ? rc : 0;
-    if (c->disk)
-        c->s.run.disk = c->disk;
     rc = check_parts(c, err);
     if (!rc && c->damaged > found)
         remark("that is by what is whole of run.db, an earlier step's: what does not fit it may be "
@@ -348,8 +329,6 @@ static int check_run(struct check *c, struct err *err)
     int rc = session_open(&c->s, c->o->what, c->o->repair ? SESSION_WRITE : SESSION_READ,
                           &say_events, err);
 
-    if (c->disk && !rc)
-        c->s.run.disk = c->disk;
     if (rc == -EBADMSG) {
         damage(c, err->text);
         rc = check_past(c, err);
@@ -358,7 +337,7 @@ static int check_run(struct check *c, struct err *err)
         rc = check_parts(c, err);
     }
     if (!rc)
-        say_verdict(c, c->o->what);
+        say_verdict(c);
     return rc;
 }
 
@@ -385,7 +364,7 @@ static int check_folder(struct check *c, struct err *err)
     hf_close(hf);
     rc = part_over(c, rc, err);
     if (!rc)
-        say_verdict(c, c->o->what);
+        say_verdict(c);
     return rc;
 }
 

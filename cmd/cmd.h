@@ -14,3 +14,9 @@
 COMMANDS(COMMAND_DECLARED)
 
 extern const struct opt_alias run_glue_aliases[]; // run_glue.c: finetune takes them
+
+/* report_config.c: print the options of the run in `dir`, whose database is open as `log`, as a
+ * file that --config takes. -ENOENT, with a sentence, if the run does not keep what it was made
+ * from; -EBADMSG for what no line of a file can hold. */
+struct runlog;
+int report_config_print(struct runlog *log, const char *dir, struct err *err);

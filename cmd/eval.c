@@ -306,13 +306,14 @@ static int open_model(struct evaluation *v, struct err *err)
     struct model_folder ordered = *v->r;
     struct read_opts    read = v->e->read;
     uint64_t            most = 0;
+    int                 rc = labelled_seq(&read.seq, v->e->max_seq ? v->e->max_seq : read.seq,
+                                          v->r->gpt.n_positions, err);
 
-    read.seq = v->seq = labelled_seq(v->e->max_seq ? v->e->max_seq : read.seq,
-                                     v->r->gpt.n_positions);
+    v->seq = read.seq;
     ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
-    return model_folder_evaluator(&v->by, &ordered, &read, most, err);
+    return rc ? rc : model_folder_evaluator(&v->by, &ordered, &read, most, err);
 }
 
 static int eval_task(const struct model_folder *r, const struct eval_opts *e, struct err *err)

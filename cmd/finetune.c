@@ -16,11 +16,9 @@
 #include "cmd/run/training.h"
 
 struct finetune_opts {
-    const char *config, *run, *resume, *task, *data, *train_file, *eval_file, *test_file, *init,
-        *tokenizer;
-    int               regression, predict;
+    const char       *config, *run, *resume, *data, *init, *tokenizer;
+    struct tune_opts  tune;
     struct task_names columns;
-    uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct train_opts train;
 };
 
@@ -31,42 +29,20 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
-    { "task", OPT_STRING, AT(task), .words = task_word, .help = "a GLUE task", .kept = OPT_SOURCE },
     { "data", OPT_PATH, AT(data), .arg = "DIR",
       .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them",
-      .kept = OPT_SOURCE },
-    { "train-file", OPT_PATH, AT(train_file), .arg = "FILE",
-      .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and "
-              "sentence2, and label; or as --text-column and the others say", .kept = OPT_SOURCE },
-    { "eval-file", OPT_PATH, AT(eval_file), .arg = "FILE", .help = "the same, to evaluate on",
-      .kept = OPT_SOURCE },
-    { "test-file", OPT_PATH, AT(test_file), .arg = "FILE",
-      .help = "the same, to predict; labels are not looked at", .kept = OPT_SOURCE },
-    { "regression", OPT_FLAG, AT(regression),
-      .help = "labels are numbers to come near to; else that is so where one is not whole",
       .kept = OPT_SOURCE },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN",
       .help = "begin with this model; a head for as many classes is kept", .kept = OPT_SOURCE },
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .help = "else the one in --init's folder",
       .kept = OPT_SOURCE },
-    { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000,
-      .help = "how often each row is trained on; --steps says otherwise" },
-    { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
-      .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
-    { "predict", OPT_FLAG, AT(predict), .help = "write predictions of the test rows at the end",
-      .kept = OPT_SOURCE },
-    { "max-train-samples", OPT_UINT, AT(max_train),
-      .help = "train on the first N rows only; 0: all", .kept = OPT_SOURCE },
-    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "evaluate on the first N only",
-      .kept = OPT_SOURCE },
-    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "predict the first N only",
-      .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
-    { "Rows of one's own", column_rows, offsetof(struct finetune_opts, columns) },
-    { "Training", train_rows, offsetof(struct finetune_opts, train) },
+    { "Task", tune_rows, AT(tune) },
+    { "Rows of one's own", column_rows, AT(columns) },
+    { "Training", train_rows, AT(train) },
     { 0 }
 };
 static const struct opt_default defaults[] = { { "steps", NULL },        { "batch", "32" },
@@ -75,15 +51,13 @@ static const struct opt_default defaults[] = { { "steps", NULL },        { "batc
 
 /* ---- a new run ---- */
 
-enum { NOTICE_HEAD, NOTICE_TEXTS }; // what is said of the head, of each of two texts
-
 /* What a new run is made from. */
 struct material {
     const struct finetune_opts *o;
     struct model_folder  init;
     struct classes       classes; // of a classifier to begin with
     struct params_source source;
-    char                 notice[NEWRUN_NOTICES][512];
+    char                 notice[512]; // of its head
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
     struct encode        file[1 + 2 * TASK_SPLITS];
@@ -97,6 +71,7 @@ static int add_file(struct material *m, const char *name, const char *file, int 
                     struct err *err)
 {
     const struct finetune_opts *o = m->o;
+    const struct tune_opts     *t = &o->tune;
     struct encode              *e = &m->file[m->files++];
     int                         first = e == m->file;
 
@@ -105,7 +80,7 @@ static int add_file(struct material *m, const char *name, const char *file, int 
                           .own = m->own != NULL,
                           .asked = first ? o->columns : m->file[0].read,
                           .labels = labels,
-                          .most = first ? o->max_train : labels ? o->max_eval : o->max_predict,
+                          .most = first ? t->max_train : labels ? t->max_eval : t->max_predict,
                           .events = &say_events };
     return encode_check(e, m->own ? NULL : o->data, file, err);
 }
@@ -113,57 +88,59 @@ static int add_file(struct material *m, const char *name, const char *file, int 
 static int add_files(struct material *m, struct err *err)
 {
     static const char *const    dev[] = { "dev", "dev_mm" }, *const test[] = { "test", "test_mm" };
-    const struct finetune_opts *o = m->o;
-    const char *const           own[] = { o->eval_file, NULL, o->test_file, NULL };
+    const struct tune_opts     *t = &m->o->tune;
+    const char *const           own[] = { t->eval_file, NULL, t->test_file, NULL };
     const char *const          *devs = m->own ? own : m->task->dev;
     const char *const          *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, "train", m->own ? o->train_file : TASK_TRAIN_FILE, 1, err);
+    int rc = add_file(m, "train", m->own ? t->train_file : TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
         rc = add_file(m, dev[i], devs[i], 1, err);
-    for (size_t i = 0; i < TASK_SPLITS && o->predict && tests[i] && !rc; i++)
+    for (size_t i = 0; i < TASK_SPLITS && t->predict && tests[i] && !rc; i++)
         rc = add_file(m, test[i], tests[i], 0, err);
     return rc;
 }
 
 static int check_source(const struct finetune_opts *o, struct err *err)
 {
-    if (!o->task && !o->train_file)
+    const struct tune_opts *t = &o->tune;
+
+    if (!t->task && !t->train_file)
         return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file "
                                "FILE");
-    if (o->task && (o->train_file || o->eval_file || o->test_file))
+    if (t->task && (t->train_file || t->eval_file || t->test_file))
         return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file "
                                "and --test-file out");
-    if (o->task && !o->data)
+    if (t->task && !o->data)
         return err_misuse(err, "--data DIR is missing: the folder of %s with train.tsv and its "
-                          "development set", o->task);
-    if (o->task && o->regression)
+                          "development set", t->task);
+    if (t->task && t->regression)
         return err_misuse(err, "--regression is for one's own rows: a task says itself what it is");
-    if (o->train_file && o->data)
+    if (t->train_file && o->data)
         return err_misuse(err, "--data goes with --task: leave it out where --train-file says what "
                                "to train on");
-    if (o->train_file && o->train.eval_every && !o->eval_file)
+    if (t->train_file && o->train.eval_every && !t->eval_file)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
                                "too");
-    if (o->predict && o->train_file && !o->test_file)
+    if (t->predict && t->train_file && !t->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
-    if (o->test_file && !o->predict)
+    if (t->test_file && !t->predict)
         return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it "
                                "out");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
-    return columns_check(&o->columns, !o->task, err);
+    return columns_check(&o->columns, !t->task, err);
 }
 
 static int find_task(struct material *m, struct err *err)
 {
-    const struct finetune_opts *o = m->o;
-    int                         rc = 0;
+    const struct tune_opts *t = &m->o->tune;
+    int                     rc = 0;
 
-    if (!o->task)
-        rc = task_own(&m->own, o->train_file, &o->columns, o->regression, err);
-    m->task = o->task ? task_find(o->task) : m->own;
-    return rc || m->task ? rc : opt_words_refuse("task", o->task, task_word, err);
+    if (!t->task)
+        rc = task_own(&m->own, t->train_file, &m->o->columns, t->regression, err);
+    m->task = t->task ? task_find(t->task) : m->own;
+    return rc || m->task ? rc : opt_words_refuse("task", t->task, task_word, err);
 }
 
 /* The tokenizer must be the model's. */
@@ -189,14 +166,10 @@ static int choose_seq(const struct opt_line *line, size_t positions, struct err 
 {
     struct finetune_opts *o = line->options;
 
-    if (opt_given(line, "seq") && o->max_seq && o->max_seq != o->train.seq)
+    if (opt_given(line, "seq") && o->tune.max_seq && o->tune.max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
-    if (!o->train.seq)
-        o->train.seq = labelled_seq(o->max_seq, positions);
-    if (o->train.seq > positions)
-        return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", o->train.seq,
-                          positions);
-    return 0;
+    return labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, positions,
+                        err);
 }
 
 /* How long: what --epochs means in steps. */
@@ -206,7 +179,7 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
     struct train_opts    *t = &o->train;
     uint64_t              each = labelled_epoch_steps(row_count, t);
 
-    t->steps = t->steps ? t->steps : o->epochs * each;
+    t->steps = t->steps ? t->steps : o->tune.epochs * each;
     t->schedule_steps = t->schedule_steps ? t->schedule_steps : t->steps;
     if (!opt_given(line, "eval-every"))
         t->eval_every = each;
@@ -219,14 +192,13 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
 static int take_head(struct material *m, struct err *err)
 {
     const char *init = m->o->init;
-    char       *notice = m->notice[NOTICE_HEAD];
     size_t      have = m->init.gpt.n_labels, want = m->task->n_labels;
 
     m->source = m->init.source;
     if (have == 0)
         return 0;
     if (have != want) {
-        snprintf(notice, sizeof *m->notice, "the head of %.300s has %zu class%s, not %zu: a new "
+        snprintf(m->notice, sizeof m->notice, "the head of %.300s has %zu class%s, not %zu: a new "
                  "one is made", init, have, have == 1 ? "" : "es", want);
         return 0;
     }
@@ -236,8 +208,8 @@ static int take_head(struct material *m, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(notice, sizeof *m->notice, "%.300s calls its classes otherwise: its head is kept "
-                 "in its order, %.60s is %.60s", init, m->task->labels[0],
+        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is "
+                 "kept in its order, %.60s is %.60s", init, m->task->labels[0],
                  m->classes.names.name[0]);
     return 0;
 }
@@ -269,10 +241,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.labels = &m->labels;
     m->n.source = &m->source;
     m->n.source_labels = m->init.gpt.n_labels;
-    for (int i = 0; i < 2; i++)
-        encode_notice(&m->file[0], i, m->notice[NOTICE_TEXTS + i], sizeof *m->notice);
-    for (int i = 0; i < NEWRUN_NOTICES; i++)
-        m->n.notice[i] = m->notice[i];
+    m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }
 
@@ -322,9 +291,11 @@ static int make_run(struct opt_line *line, struct err *err)
 
 static int check_resume(const struct finetune_opts *o, struct err *err)
 {
-    if (o->task || o->data || o->train_file || o->eval_file || o->test_file || o->init ||
-        o->tokenizer || o->columns.text || o->columns.pair || o->columns.label || o->regression ||
-        o->predict || o->max_train || o->max_eval || o->max_predict)
+    const struct tune_opts *t = &o->tune;
+
+    if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
+        o->columns.label || t->task || t->train_file || t->eval_file || t->test_file ||
+        t->regression || t->predict || t->max_train || t->max_eval || t->max_predict)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
                           "--tokenizer, --task, --data, the files and their columns, --regression, "
                           "--predict and the limits of rows out");
@@ -339,12 +310,12 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
 
     if (!each)
         return err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
-    if (o->max_seq) {
-        o->train.seq = o->max_seq;
+    if (o->tune.max_seq) {
+        o->train.seq = o->tune.max_seq;
         opt_mark_given(line, "seq");
     }
     if (opt_given(line, "epochs") && !opt_given(line, "steps")) {
-        o->train.steps = o->epochs * each;
+        o->train.steps = o->tune.epochs * each;
         opt_mark_given(line, "steps");
     }
     if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&

@@ -177,6 +177,7 @@ struct batch_of_texts {
     struct sequence  *seq;
     size_t            prompts, n, shown; // n: sequences; shown: the first that is not printed to
                                          // its end
+    size_t            positions, longest; // tokens of a sequence, of a prompt, at most
     const int32_t   **ids; // (n) with `fed`: the tokens that go through the model next
     size_t           *fed;
 };
@@ -226,38 +227,33 @@ static int open_prompts(struct batch_of_texts *t, struct err *err)
     return rc;
 }
 
-static int limit_tokens(struct batch_of_texts *t, size_t *positions, size_t *longest,
-                        struct err *err)
+/* How many tokens a sequence may write. */
+static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err *err)
 {
-    const struct generate_opts *o = t->o;
-    size_t                      context = t->g->context;
-    char                        name[4200] = "the prompt";
+    const struct prompt *p = s->prompt;
+    size_t               context = t->g->context, n = p->ids.n, tokens = t->o->tokens;
+    char                 name[4200] = "the prompt";
 
-    for (size_t i = 0; i < t->n; i++) {
-        struct sequence *s = &t->seq[i];
-        size_t           n = s->prompt->ids.n;
-
-        if (s->prompt->line)
-            snprintf(name, sizeof name, "%s:%zu", o->prompt_file, s->prompt->line);
-        else if (t->prompts > 1)
-            snprintf(name, sizeof name, "prompt %td", s->prompt - t->prompt + 1);
-        if (n >= context)
-            return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu "
-                              "positions there are: shorten it", name, n, context);
-        if (o->tokens_given && n + o->tokens > context)
-            return err_misuse(err, "%s has %zu tokens, with --tokens %llu more than the %zu "
-                              "positions there are", name, n, (unsigned long long)o->tokens,
-                              context);
-        s->most = n + o->tokens < context ? o->tokens : context - n;
-        *positions = n + s->most > *positions ? n + s->most : *positions;
-        *longest = n > *longest ? n : *longest;
-    }
+    if (p->line)
+        snprintf(name, sizeof name, "%s:%zu", t->o->prompt_file, p->line);
+    else if (t->prompts > 1)
+        snprintf(name, sizeof name, "prompt %td", p - t->prompt + 1);
+    if (n >= context)
+        return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu "
+                          "positions there are: shorten it", name, n, context);
+    if (t->o->tokens_given && n + tokens > context)
+        return err_misuse(err, "%s has %zu tokens, with --tokens %zu more than the %zu positions "
+                          "there are", name, n, tokens, context);
+    s->most = n + tokens < context ? tokens : context - n;
+    t->positions = n + s->most > t->positions ? n + s->most : t->positions;
+    t->longest = n > t->longest ? n : t->longest;
     return 0;
 }
 
 static int make_sequences(struct batch_of_texts *t, struct err *err)
 {
     size_t each = t->o->batch_given ? t->o->read.batch : 1;
+    int    rc = 0;
 
     t->n = t->prompts * each;
     t->seq = calloc(t->n, sizeof *t->seq);
@@ -265,15 +261,16 @@ static int make_sequences(struct batch_of_texts *t, struct err *err)
     t->fed = malloc(t->n * sizeof *t->fed);
     if (!t->seq || !t->ids || !t->fed)
         return err_set(err, -ENOMEM, "out of memory for %zu sequences", t->n);
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n && !rc; i++) {
         const struct prompt *p = &t->prompt[i / each];
 
         t->seq[i] = (struct sequence){ .prompt = p, .number = i % each,
                                        .text = { .stops = &t->o->stop } };
         t->ids[i] = p->ids.ids;
         t->fed[i] = p->ids.n;
+        rc = limit_tokens(t, &t->seq[i], err);
     }
-    return 0;
+    return rc;
 }
 
 /* Print the texts that are whole, and of the next one what there is. */
@@ -326,12 +323,10 @@ static int generate_all(struct batch_of_texts *t, struct err *err)
 static int generate_prompts(struct generator *g, const struct generate_opts *o, struct err *err)
 {
     struct batch_of_texts t = { .g = g, .o = o };
-    size_t                positions = 0, longest = 0;
-    int                   rc;
+    int                   rc = open_prompts(&t, err);
 
-    if (!(rc = open_prompts(&t, err)) && !(rc = make_sequences(&t, err)) &&
-        !(rc = limit_tokens(&t, &positions, &longest, err)) &&
-        !(rc = generator_start(g, t.n, positions, longest, err)))
+    if (!rc && !(rc = make_sequences(&t, err)) &&
+        !(rc = generator_start(g, t.n, t.positions, t.longest, err)))
         rc = generate_all(&t, err);
     for (size_t i = 0; t.seq && i < t.n; i++)
         free(t.seq[i].text.text);
@@ -457,8 +452,8 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
     return rc;
 }
 
-/* Lines until an empty one, the end of the input, or Ctrl-C. */
-static int talk(struct chat *c, int *code, struct err *err)
+/* Lines until an empty one, the end of the input, or Ctrl-C, which is 130. */
+static int talk(struct chat *c, struct err *err)
 {
     char  *line = NULL;
     size_t cap = 0;
@@ -473,10 +468,9 @@ static int talk(struct chat *c, int *code, struct err *err)
         ssize_t n = getline(&line, &cap, stdin);
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             n--;
-        if (interrupted)
-            *code = 130;
         if (n <= 0 || interrupted) {
             rc = c->terminal ? write_out("\n", 1, err) : 0;
+            rc = !rc && interrupted ? 130 : rc;
             break;
         }
         catch_interrupt(SA_RESTART);
@@ -486,8 +480,7 @@ static int talk(struct chat *c, int *code, struct err *err)
     return rc;
 }
 
-/* Talk on a terminal. *code: 0, or 130 where Ctrl-C ended it. */
-static int chat_run(struct generator *g, const struct generate_opts *o, int *code, struct err *err)
+static int chat_run(struct generator *g, const struct generate_opts *o, struct err *err)
 {
     struct chat c = { .g = g, .o = o,
                       .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
@@ -497,7 +490,7 @@ static int chat_run(struct generator *g, const struct generate_opts *o, int *cod
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && o->prompt.n)
         rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), err);
-    rc = rc ? rc : talk(&c, code, err);
+    rc = rc ? rc : talk(&c, err);
     token_buf_free(&c.ids);
     free(c.pending.text);
     return rc;
@@ -507,7 +500,6 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
     struct generator      g = { 0 };
-    int                   code = 0;
 
     o->tokens_given = opt_given(line, "tokens");
     o->batch_given = opt_given(line, "batch");
@@ -521,9 +513,9 @@ static int run(struct opt_line *line, struct err *err)
                                "no --prompt-file and no --batch");
     int rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
     if (!rc)
-        rc = o->chat ? chat_run(&g, o, &code, err) : generate_prompts(&g, o, err);
+        rc = o->chat ? chat_run(&g, o, err) : generate_prompts(&g, o, err);
     generator_close(&g);
-    return rc == -EPIPE ? 0 : rc ? rc : code; // nobody reads any more, which is no failure
+    return rc == -EPIPE ? 0 : rc; // nobody reads any more, which is no failure
 }
 
 const struct opt_command generate_command = {

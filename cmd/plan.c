@@ -16,11 +16,9 @@
 
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer;
-    const char       *task, *train_file; // a fine-tuning
-    const char       *eval_file, *test_file;
-    int               regression, predict, probe;
+    int               probe;
+    struct tune_opts  tune;
     struct task_names columns;
-    uint64_t          epochs, max_seq, max_train, max_eval, max_predict;
     struct model_opts model;
     struct train_opts train;
 };
@@ -42,25 +40,11 @@ static const struct opt_row rows[] = {
     { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "says how large the vocabulary is" },
-    { "task", OPT_STRING, AT(task), .words = task_word,
-      .help = "a fine-tuning for this task, in finetune's batches and rows" },
-    { "train-file", OPT_STRING, AT(train_file), .arg = "FILE",
-      .help = "or for the classes of one's own rows" },
-    { "regression", OPT_FLAG, AT(regression), .help = "of which the labels are numbers" },
-    { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
-      .help = "tokens of a fine-tuning's row, at most" },
-    { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
-      .help = "this and what follows: accepted, so that finetune's line can be planned as it is" },
-    { "test-file", OPT_STRING, AT(test_file), .arg = "FILE", .help = "the same" },
-    { "predict", OPT_FLAG, AT(predict), .help = "the same" },
-    { "epochs", OPT_UINT, AT(epochs), "3", .min = 1, .max = 1000000, .help = "the same" },
-    { "max-train-samples", OPT_UINT, AT(max_train), .help = "the same" },
-    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "the same" },
-    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same" },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
+    { "A fine-tuning, as finetune has it", tune_rows, AT(tune) },
     { "Rows of one's own", column_rows, AT(columns) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
@@ -211,43 +195,37 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
                      struct err *err)
 {
     struct plan_opts  *o = line->options;
-    struct train_opts *t = &o->train;
-    const struct task *task = o->task ? task_find(o->task) : NULL;
+    struct train_opts *train = &o->train;
+    struct tune_opts  *t = &o->tune;
+    const struct task *task = t->task ? task_find(t->task) : NULL;
     struct task       *own = NULL;
     uint64_t           rows_there;
-    int                rc = 0;
 
-    if (o->task && !task)
-        return opt_words_refuse("task", o->task, task_word, err);
-    rc = columns_check(&o->columns, !!o->train_file, err);
+    if (t->task && !task)
+        return opt_words_refuse("task", t->task, task_word, err);
+    int rc = columns_check(&o->columns, !!t->train_file, err);
     for (size_t i = 0; !rc && task && o->data && i < TASK_SPLITS && task->dev[i]; i++) {
         rc = count_rows(&rows_there, o, task, o->data, task->dev[i], 0, err);
         *evaluated = rows_there > *evaluated ? rows_there : *evaluated;
     }
-    if (!rc && o->train_file)
-        rc = task_own(&own, o->train_file, &o->columns, o->regression, err);
+    if (!rc && t->train_file)
+        rc = task_own(&own, t->train_file, &o->columns, t->regression, err);
     if (rc || (!task && !own))
         return rc;
     task = task ? task : own;
     s->gpt.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
-        t->batch = 32; // finetune's
-    if (!opt_given(line, "steps") && (o->train_file || o->data)) {
-        rc = count_rows(&rows_there, o, task, o->train_file ? NULL : o->data,
-                        o->train_file ? o->train_file : TASK_TRAIN_FILE, o->max_train, err);
-        t->steps = o->epochs * labelled_epoch_steps(rows_there, t);
+        train->batch = 32; // finetune's
+    if (!opt_given(line, "steps") && (t->train_file || o->data)) {
+        rc = count_rows(&rows_there, o, task, t->train_file ? NULL : o->data,
+                        t->train_file ? t->train_file : TASK_TRAIN_FILE, t->max_train, err);
+        train->steps = t->epochs * labelled_epoch_steps(rows_there, train);
     }
     task_own_free(own);
-    if (rc)
-        return rc;
-    if (!opt_given(line, "seq"))
-        t->seq = labelled_seq(o->max_seq, s->gpt.n_positions);
-    if (t->seq > s->gpt.n_positions)
-        return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", t->seq,
-                          s->gpt.n_positions);
     if (opt_given(line, "dropout"))
-        s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)t->dropout;
-    return 0;
+        s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)train->dropout;
+    return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
+                                  s->gpt.n_positions, err);
 }
 
 static int run(struct opt_line *line, struct err *err)

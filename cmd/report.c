@@ -3,7 +3,7 @@
  * come from the steps kept whole; traffic from all steps that were applied and not done again,
  * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
  * database is not printed. */
-#include "cmd/report_config.h"
+#include "cmd/cmd.h"
 #include "cmd/run/session.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/wear.h"
@@ -428,7 +428,7 @@ static int run(struct opt_line *line, struct err *err)
              ? err_misuse(err, "--json, --csv and --config exclude each other; give one of them")
              : report_open(&log, o->run, err);
     if (!rc)
-        rc = o->config ? report_config_print(stdout, log, o->run, err)
+        rc = o->config ? report_config_print(log, o->run, err)
                        : gather_all(report, log, err);
     if (!rc && o->json) {
         json_dumpf(report, stdout, JSON_INDENT(2));

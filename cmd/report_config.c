@@ -2,9 +2,8 @@
  * options of training are written, so that neither another default nor another machine makes other
  * bits; left out is what belongs to one command only, and what was not asked for and would be
  * refused or mean something else if it were. */
-#include "cmd/report_config.h"
-
 #include "cmd/cmd.h"
+
 #include "cmd/opt/opt_file.h"
 #include "cmd/run/session.h"
 #include "cmd/run/settings.h"
@@ -159,7 +158,7 @@ static int refuse_unknown(struct printing *p, struct err *err)
     return -ENOENT;
 }
 
-int report_config_print(FILE *out, struct runlog *log, const char *dir, struct err *err)
+int report_config_print(struct runlog *log, const char *dir, struct err *err)
 {
     struct printing           p = { .log = log, .dir = dir,
                                     .classifies = settings_has(log, "task"),
@@ -184,7 +183,7 @@ int report_config_print(FILE *out, struct runlog *log, const char *dir, struct e
     if (fclose(p.out) && !rc)
         rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     if (!rc)
-        fwrite(text, 1, bytes, out);
+        fwrite(text, 1, bytes, stdout);
     free(text);
     return rc;
 }

@@ -100,6 +100,7 @@ struct typed {
     int                     is_flag;          // takes no value
     const char             *value;            // NULL: none was given
     int                     follows;          // the value was an argument of its own
+    struct opt_taken        taken;            // on its way through the alias
 };
 
 static int refuse_unknown(const struct opt_command *cmd, const char *typed, struct err *err)
@@ -255,7 +256,7 @@ static int row_claim(struct scan *s, const struct typed *t, struct err *err)
 }
 
 /* t->value becomes what the alias's row takes. 1: it changes nothing, which was said. */
-static int alias_value(struct scan *s, struct typed *t, struct opt_taken *taken, struct err *err)
+static int alias_value(struct scan *s, struct typed *t, struct err *err)
 {
     const struct opt_alias *a = t->alias;
     const char             *why = a->help;
@@ -266,8 +267,9 @@ static int alias_value(struct scan *s, struct typed *t, struct opt_taken *taken,
     if (t->is_flag)
         t->value = a->value;
     if (a->translate) {
-        rc = a->translate(taken, err);
-        why = t->value = taken->out;
+        t->taken = (struct opt_taken){ .name = t->name, .value = t->value, .help = a->help };
+        rc = a->translate(&t->taken, err);
+        why = t->value = t->taken.out;
     }
     if (rc <= 0)
         return rc;
@@ -279,15 +281,11 @@ static int alias_value(struct scan *s, struct typed *t, struct opt_taken *taken,
 /* The option argv[0], whose value may be the next argument. */
 static int option_scan(struct scan *s, struct typed *t, char **argv, struct err *err)
 {
-    struct opt_taken taken = { .name = t->name };
-    int              rc = name_find(s->line->cmd, t, argv[0] + 2, strcspn(argv[0] + 2, "="), err);
+    int rc = name_find(s->line->cmd, t, argv[0] + 2, strcspn(argv[0] + 2, "="), err);
 
     rc = rc ? rc : value_take(s, t, argv, err);
-    if (!rc && t->alias) {
-        taken.value = t->value;
-        taken.help = t->alias->help;
-        rc = alias_value(s, t, &taken, err);
-    }
+    if (!rc && t->alias)
+        rc = alias_value(s, t, err);
     if (rc)
         return rc < 0 ? rc : 0;
     rc = row_claim(s, t, err);

@@ -325,20 +325,6 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
     return 0;
 }
 
-static char *join_strings(const struct opt_strings *s)
-{
-    char  *text = NULL;
-    size_t n;
-    FILE  *out = open_memstream(&text, &n);
-
-    for (size_t i = 0; out && i < s->n; i++)
-        fprintf(out, "%s%s", i ? "\n" : "", s->item[i]);
-    if (out && !fclose(out))
-        return text;
-    free(text);
-    return NULL;
-}
-
 /* ---- any value ---- */
 
 int opt_value_parse(const struct opt_row *r, const char *text, void *field, struct err *err)
@@ -362,37 +348,50 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     return 0;
 }
 
-static void set_text(const struct opt_row *r, uint64_t bits, char *buf, size_t size)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; r->words(i); i++)
-        if (bits >> i & 1)
-            n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "", r->words(i));
-}
-
 char *opt_value_text(const struct opt_row *r, const void *field)
 {
-    const struct opt_warmup *w = field;
-    char                     buf[256] = "";
-    const char              *text = buf;
+    const struct opt_strings *many = field;
+    const struct opt_warmup  *w = field;
+    const char               *one, *comma = "";
+    char                      number[32], *text = NULL;
+    size_t                    n;
+    FILE                     *out = open_memstream(&text, &n);
 
-    if (opt_row_is_many(r))
-        return join_strings(field);
+    if (!out)
+        return NULL;
     switch (r->type) {
-    case OPT_FLAG:   snprintf(buf, sizeof buf, "%d", *(const int *)field); break;
+    case OPT_FLAG:   fprintf(out, "%d", *(const int *)field); break;
     case OPT_UINT:
-    case OPT_SIZE:
-        snprintf(buf, sizeof buf, "%llu", (unsigned long long)*(const uint64_t *)field);
-        break;
+    case OPT_SIZE:   fprintf(out, "%" PRIu64, *(const uint64_t *)field); break;
     case OPT_DOUBLE:
-    case OPT_RATIO:  double_text(buf, sizeof buf, *(const double *)field, 0); break;
-    case OPT_WORD:   text = r->words((size_t)*(const int *)field); break;
-    case OPT_SET:    set_text(r, *(const uint64_t *)field, buf, sizeof buf); break;
-    case OPT_WARMUP: double_text(buf, sizeof buf, w->value, w->percent); break;
-    default:         text = *(const char *const *)field; break;
+    case OPT_RATIO:
+        fputs(double_text(number, sizeof number, *(const double *)field, 0), out);
+        break;
+    case OPT_WARMUP: fputs(double_text(number, sizeof number, w->value, w->percent), out); break;
+    case OPT_WORD:   fputs(r->words((size_t)*(const int *)field), out); break;
+    case OPT_SET:
+        for (size_t i = 0; (one = r->words(i)); i++)
+            if (*(const uint64_t *)field >> i & 1) {
+                fprintf(out, "%s%s", comma, one);
+                comma = ",";
+            }
+        break;
+    case OPT_ARGS:
+    case OPT_PATHS:
+    case OPT_STRINGS:
+        for (size_t i = 0; i < many->n; i++)
+            fprintf(out, "%s%s", i ? "\n" : "", many->item[i]);
+        break;
+    case OPT_ARG:
+    case OPT_PATH:
+    case OPT_STRING:
+        one = *(const char *const *)field;
+        fputs(one ? one : "", out);
     }
-    return strdup(text ? text : "");
+    if (!fclose(out))
+        return text;
+    free(text);
+    return NULL;
 }
 
 void opt_value_release(const struct opt_row *r, void *field)

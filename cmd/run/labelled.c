@@ -115,9 +115,12 @@ uint64_t labelled_most_rows(struct session *s, const char *name)
     return n > n_other ? n : n_other;
 }
 
-uint64_t labelled_seq(uint64_t asked, size_t positions)
+int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *err)
 {
-    return asked ? asked : positions < USUAL_SEQ ? positions : USUAL_SEQ;
+    *seq = asked ? asked : positions < USUAL_SEQ ? positions : USUAL_SEQ;
+    if (*seq <= positions)
+        return 0;
+    return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
 }
 
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)

@@ -32,9 +32,9 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
 uint64_t labelled_rows(struct session *s, const char *name);
 uint64_t labelled_most_rows(struct session *s, const char *name);
 
-/* Tokens that a row of a model may have: what was asked for, or where that is 0, 128
- * if the model has as many. */
-uint64_t labelled_seq(uint64_t asked, size_t positions);
+/* Tokens that a row of a model may have: what was asked for, which is refused where the model has
+ * fewer positions; or where that is 0, 128 if it has as many. */
+int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *err);
 
 /* Steps of an epoch. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);

@@ -128,8 +128,8 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
     *out = (struct evaluator){ .batch = o->batch, .seq = seq, .grad_accum = 1,
                                .vocab = r->gpt.vocab, .events = r->events };
     if (seq > r->gpt.n_positions)
-        return err_misuse(err, "--%sseq %zu: the model has %zu positions",
-                          r->gpt.n_labels ? "max-" : "", seq, r->gpt.n_positions);
+        return err_misuse(err, "--seq %zu: the model has %zu positions", seq,
+                          r->gpt.n_positions);
     int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc
             : stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,

@@ -337,10 +337,14 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
 {
     long pad = n->init && n->gpt.n_labels ? hf_pad(n->init) : -1;
     int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
+    char text[512];
 
-    for (size_t i = 0; i < NEWRUN_NOTICES && !rc; i++)
-        if (n->notice[i] && *n->notice[i])
-            rc = session_notice(s, n->notice[i], err);
+    if (!rc && n->notice && *n->notice)
+        rc = session_notice(s, n->notice, err);
+    for (int i = 0; i < 2 && n->examples && !rc; i++) {
+        encode_notice(n->examples, i, text, sizeof text);
+        rc = *text ? session_notice(s, text, err) : 0;
+    }
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
 }
 

@@ -4,8 +4,6 @@
 #include "cmd/run/encode.h"
 #include "cmd/run/session.h"
 
-enum { NEWRUN_NOTICES = 3 };
-
 /* What makes the run again (`report --config`). Options of training are kept as option.NAME, as
  * they are now; of the others, which say what it was made from, those that were given are kept as
  * given.NAME, paths in full. The zero state: nobody asks for it again. */
@@ -32,7 +30,7 @@ struct newrun {
     const struct encode    *examples;   // (n_examples), checked; rows are cut at o->seq
     size_t                  n_examples;
     uint64_t                epochs;
-    const char             *notice[NEWRUN_NOTICES]; // told, and kept in run.db; NULL, "": none
+    const char             *notice;     // told, and kept in run.db; NULL, "": none
 
     // how it was asked for; may all be missing
     struct recipe recipe;

@@ -197,6 +197,36 @@ const struct opt_row column_rows[] = {
     { 0 }
 };
 
+#define TUNE(field) offsetof(struct tune_opts, field)
+
+const struct opt_row tune_rows[] = {
+    { "task", OPT_STRING, TUNE(task), .words = task_word, .help = "a GLUE task",
+      .kept = OPT_SOURCE },
+    { "train-file", OPT_PATH, TUNE(train_file), .arg = "FILE",
+      .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and "
+              "sentence2, and label; or as --text-column and the others say", .kept = OPT_SOURCE },
+    { "eval-file", OPT_PATH, TUNE(eval_file), .arg = "FILE", .help = "the same, to evaluate on",
+      .kept = OPT_SOURCE },
+    { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
+      .help = "the same, to predict; labels are not looked at", .kept = OPT_SOURCE },
+    { "regression", OPT_FLAG, TUNE(regression),
+      .help = "labels are numbers to come near to; else that is so where one is not whole",
+      .kept = OPT_SOURCE },
+    { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
+      .help = "how often each row is trained on; --steps says otherwise" },
+    { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
+      .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
+    { "predict", OPT_FLAG, TUNE(predict), .help = "write predictions of the test rows at the end",
+      .kept = OPT_SOURCE },
+    { "max-train-samples", OPT_UINT, TUNE(max_train),
+      .help = "train on the first N rows only; 0: all", .kept = OPT_SOURCE },
+    { "max-eval-samples", OPT_UINT, TUNE(max_eval), .help = "evaluate on the first N only",
+      .kept = OPT_SOURCE },
+    { "max-predict-samples", OPT_UINT, TUNE(max_predict), .help = "predict the first N only",
+      .kept = OPT_SOURCE },
+    { 0 }
+};
+
 struct opt_line train_opts_line(struct train_opts *o)
 {
     static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };

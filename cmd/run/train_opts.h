@@ -77,6 +77,15 @@ struct train_opts {
     int      quiet;
 };
 
+/* What is fine-tuned for, for finetune and plan. */
+struct tune_opts {
+    const char *task;                               // of GLUE; or
+    const char *train_file, *eval_file, *test_file; // one's own rows
+    int         regression, predict;
+    uint64_t    epochs, max_seq;                    // max_seq 0: 128, or what the model has
+    uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
+};
+
 /* For eval and generate. */
 struct read_opts {
     uint64_t seq, batch;  // seq 0: the model's positions
@@ -87,8 +96,8 @@ struct read_opts {
     int      disk;        // as in disk_at
 };
 
-// of struct model_opts, train_opts, read_opts; column_rows: of struct task_names
-extern const struct opt_row model_rows[], train_rows[], read_rows[], column_rows[];
+// of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names
+extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], column_rows[];
 
 /* What --help says: for who has no command line. -ENOMEM. */
 int train_opts_default(struct train_opts *o, struct err *err);

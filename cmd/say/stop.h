@@ -1,7 +1,7 @@
 /* stop.h: Ctrl-C, for every command that may last. The first SIGINT or SIGTERM asks for a clean end
  * and is answered at once, on stderr: what is waited for, and what a second one does: that ends the
- * process at once, as a kill would. Commands ask between the pieces of their work, and exit with 130
- * (err_stopped). */
+ * process at once, as a kill would. Commands ask between the pieces of their work, and exit with
+ * 130 (err_stopped). */
 #pragma once
 
 #include "data/base/err.h"
