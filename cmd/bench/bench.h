@@ -104,7 +104,7 @@ struct bench_item {
     int    threads; // 0: as they are set
     double bytes;   // of one call, for bench_ways
     // results
-    int    left_out;
+    int    left_out; // set before: it is not measured
     double median, least, most; // seconds of one call, or figures; 0 where it was left out
     size_t calls, done;         // bench_rounds's own: calls in each turn, and so far
     double figure[BENCH_MOST_ROUNDS];
@@ -139,27 +139,18 @@ const json_t *bench_largest(const json_t *rows, const char *key);
 
 /* ---- bench_child.c: another program ---- */
 
-enum { BENCH_MOST_ARGS = 48 };
-struct bench_args { char *v[BENCH_MOST_ARGS + 1]; size_t n; int rc; }; // begins as { 0 }
+struct bench_args { char *words; size_t bytes; int failed; }; // argz's, malloced; begins as { 0 }
 
 /* One word, which may have blanks; and words with blanks between. */
 void bench_arg(struct bench_args *a, const char *name, const char *value);
 void bench_words(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t batch, size_t seq,
                       size_t threads);
-void bench_args_free(struct bench_args *a);
-/* Run it (a->v[0], found in PATH; BENCH_SELF is this program) with setting (NAME=VALUE, or NULL)
- * added to its environment, take what it prints as JSON, and free the arguments. -ENOENT if there
- * is no such program. */
+/* Run the first word, found in PATH (BENCH_SELF: this program), with setting (NAME=VALUE, or NULL)
+ * added to its environment, take what it prints as JSON, and free the words. -ENOENT if there is no
+ * such program. */
 #define BENCH_SELF "/proc/self/exe"
 int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err);
-
-/* ---- bench_core.c: OpenBLAS's kernels ---- */
-
-/* Other core types that this CPU can run, each in a process of its own, beside the one in use: rows
- * of { core, flops_per_second, least, most, in_use, note }; none where it is the user's choice. */
-int  bench_cores(struct bench *b, const json_t *products, json_t *rows, struct err *err);
-void bench_cores_print(const json_t *rows);
 
 /* ---- bench_disk.c: the disk under the devices, and fio on the same file ---- */
 

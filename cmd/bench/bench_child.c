@@ -2,6 +2,7 @@
  * parent. */
 #include "cmd/bench/bench.h"
 
+#include <argz.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,35 +14,24 @@
 
 enum { NO_PROGRAM = 127 };
 
-static void add(struct bench_args *a, char *word)
-{
-    if (!word || a->n == BENCH_MOST_ARGS) {
-        a->rc = -ENOMEM;
-        free(word);
-    } else {
-        a->v[a->n++] = word;
-    }
-}
-
 void bench_arg(struct bench_args *a, const char *name, const char *value)
 {
-    char *word;
+    char *word = NULL;
 
-    add(a, asprintf(&word, "%s%s", name, value) < 0 ? NULL : word);
+    if (asprintf(&word, "%s%s", name, value) < 0 || argz_add(&a->words, &a->bytes, word))
+        a->failed = 1;
+    free(word);
 }
 
 void bench_words(struct bench_args *a, const char *fmt, ...)
 {
     va_list ap;
-    char   *text;
+    char   *text = NULL;
 
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        text = NULL;
+    if (vasprintf(&text, fmt, ap) < 0 || argz_add_sep(&a->words, &a->bytes, text, ' '))
+        a->failed = 1;
     va_end(ap);
-    for (char *at = text, *word; (word = strsep(&at, " "));)
-        add(a, strdup(word));
-    a->rc = text ? a->rc : -ENOMEM;
     free(text);
 }
 
@@ -52,17 +42,15 @@ void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t b
                 "--threads=%zu", g->n_layer, g->n_head, g->n_embd, g->vocab, batch, seq, threads);
 }
 
-void bench_args_free(struct bench_args *a)
-{
-    while (a->n > 0)
-        free(a->v[--a->n]);
-}
-
 /* In the child: its stdout and stderr are these files; does not return. */
-static void become(char *const *argv, const char *setting, const int files[2])
+static void become(const struct bench_args *a, const char *setting, const int files[2])
 {
-    char *pair = setting ? strdup(setting) : NULL;
+    char  *pair = setting ? strdup(setting) : NULL;
+    char **argv = calloc(argz_count(a->words, a->bytes) + 1, sizeof *argv);
 
+    if (!argv)
+        _exit(1);
+    argz_extract(a->words, a->bytes, argv);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pair)
         putenv(pair);
@@ -102,30 +90,31 @@ int bench_child(json_t **out, struct bench_args *a, const char *setting, struct 
     pid_t pid = -1;
 
     *out = NULL;
-    if (!a->rc && files[0] >= 0 && files[1] >= 0)
+    if (!a->failed && files[0] >= 0 && files[1] >= 0)
         pid = fork();
     if (pid == 0)
-        become(a->v, setting, files);
+        become(a, setting, files);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     char *text = text_of(files[0]), *said = text_of(files[1]);
     char *begin = text ? strchr(text, '{') : NULL; // some say something first
 
-    if (a->rc)
-        rc = err_set(err, a->rc, "start a program: too many words for it, or out of memory");
+    if (a->failed)
+        rc = err_set(err, -ENOMEM, "start a program: out of memory for its words");
     else if (pid < 0)
-        rc = err_set(err, -EAGAIN, "start %s: no process could be made", a->v[0]);
+        rc = err_set(err, -EAGAIN, "start %s: no process could be made", a->words);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
-        rc = err_set(err, -ENOENT, "%s", strcmp(a->v[0], BENCH_SELF) ? "not installed" :
+        rc = err_set(err, -ENOENT, "%s", strcmp(a->words, BENCH_SELF) ? "not installed" :
                      "/proc is not there to start this program from");
     else if (!WIFEXITED(status) || WEXITSTATUS(status) || !begin)
-        rc = child_fail(a->v[0], said, err);
+        rc = child_fail(a->words, said, err);
     else
-        rc = json_parse(out, begin, strlen(begin), a->v[0], err);
+        rc = json_parse(out, begin, strlen(begin), a->words, err);
     free(text);
     free(said);
     close(files[0]);
     close(files[1]);
-    bench_args_free(a);
+    free(a->words);
+    *a = (struct bench_args){0};
     return rc;
 }

@@ -231,7 +231,7 @@ int probe_step(struct probe *out, const struct session *s, const struct budget *
     sigprocmask(SIG_BLOCK, &ends, &before);
     rc = rc ? rc : bench_child(&report, &a, NULL, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    bench_args_free(&a);
+    free(a.words);
     if (!rc)
         scale(out, json_object_get(report, "probe"), s, &g, batch, seq, plan);
     if (!rc && !(out->step > 0))
