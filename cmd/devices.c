@@ -73,7 +73,7 @@ static void print_engine(size_t e, enum dtype dtype)
     int                 rc = matmul_open(&mm, (enum matmul_engine)e, &shape, 1, 1, &why);
 
     printf("  %-9s %-5s %s\n", matmul_engine_name(e), dtype_name(dtype),
-           rc ? why.text : matmul_describe(mm));
+           rc ? why.text : mm->describe);
     matmul_close(mm);
 }
 

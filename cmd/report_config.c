@@ -107,7 +107,7 @@ static int print_engine(struct printing *p, const struct opt_row *row, struct er
 
     if (engine)
         engine[strcspn(engine, " ")] = '\0';
-    if (engine && matmul_engine_parse(engine) > 0)
+    if (engine && opt_words_find(matmul_engine_name, engine, strlen(engine)) > 0)
         opt_file_write(p->out, row->name, engine);
     else
         rc = print_stored(p, "option", row->name, row, err);

@@ -5,6 +5,7 @@
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
+#include "kernels/vexp.h"
 
 #include <immintrin.h>
 #include <omp.h>
@@ -185,6 +186,92 @@ void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t
     colsum_finish(db, part, n, C);
 }
 
+/* ---- GELU, through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing where
+ * tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', u = k (x + 0.044715 x^3) ---- */
+
+enum { GELU_CHUNK = 16384, GELU_COLUMNS = 1024 }; // of a thread's turn forward, and backward
+
+static const float two_k = 1.59576912160573071f; // 2 sqrt(2 / pi)
+static const float cubic = 0.044715f;
+
+SIMD_INLINE float minus_2u(float x) { return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f); }
+
+SIMD_INLINE float gelu_value(float x) { return x / (1.0f + vexpf(minus_2u(x))); }
+
+/* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1
+ * and its formula infinity times nothing. */
+SIMD_INLINE float gelu_slope(float x, float *value)
+{
+    float t = minus_2u(x), e = vexpf(t), s = 1.0f / (1.0f + e);
+    float du = two_k * __builtin_fmaf(3.0f * cubic * x, x, 1.0f);
+    float slope = s * __builtin_fmaf(x * du, e * s, 1.0f); // 1 - s = e s
+
+    *value = x / (1.0f + e);
+    slope = t > 80.0f ? 0.0f : slope;
+    return t < -80.0f ? 1.0f : slope;
+}
+
+SIMD_INLINE void gelu_forward_as(void *out, const void *x, enum dtype dt, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        dtype_put(out, dt, i, gelu_value(dtype_get(x, dt, i)));
+}
+
+SIMD_INLINE void gelu_backward_as(void *restrict out, void *restrict dx, float *restrict sum,
+                                  const float *restrict dout, const void *restrict x,
+                                  enum dtype dt, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        float value, d = dout[i] * gelu_slope(dtype_get(x, dt, i), &value);
+
+        dtype_put(out, dt, i, value);
+        dtype_put(dx, dt, i, d);
+        sum[i] += dt == DT_F32 ? d : bf16_to_f32(bf16_from_f32(d)); // as it was stored
+    }
+}
+
+SIMD_CLONES
+static void gelu_chunk(void *out, const void *x, enum dtype dt, size_t n)
+{
+    dt == DT_F32 ? gelu_forward_as(out, x, DT_F32, n) : gelu_forward_as(out, x, DT_BF16, n);
+}
+
+SIMD_CLONES
+static void gelu_row(void *out, void *dx, float *sum, const float *dout, const void *x,
+                     enum dtype dt, size_t n)
+{
+    dt == DT_F32 ? gelu_backward_as(out, dx, sum, dout, x, DT_F32, n)
+                 : gelu_backward_as(out, dx, sum, dout, x, DT_BF16, n);
+}
+
+void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += GELU_CHUNK)
+        gelu_chunk(dtype_at(out, dt, i), dtype_at(x, dt, i), dt, size_min(n - i, GELU_CHUNK));
+}
+
+void gelu_backward(const struct gelu_backward *g)
+{
+    size_t n = g->n, C = g->C, groups = div_up(n, COLSUM_ROWS), across = div_up(C, GELU_COLUMNS);
+    float *part = g->scratch; // (groups, C)
+
+#pragma omp parallel for schedule(static)
+    for (size_t u = 0; u < groups * across; u++) {
+        size_t first = u / across * COLSUM_ROWS, end = size_min(first + COLSUM_ROWS, n);
+        size_t j = u % across * GELU_COLUMNS, len = size_min(C - j, GELU_COLUMNS);
+        float *sum = part + u / across * C + j;
+
+        memset(sum, 0, len * sizeof *sum);
+        for (size_t at = first * C + j; at < end * C; at += C)
+            gelu_row(dtype_at(g->out, g->dt, at), dtype_at(g->dx, g->dt, at), sum, g->dout + at,
+                     dtype_at(g->x, g->dt, at), g->dt, len);
+    }
+    colsum_finish(g->db, part, n, C);
+}
+
 /* ---- embeddings: forward looks rows up; backward adds rows where tokens repeat, so there the
  * threads share out the columns, and every element sees its sums in the order of (b, t) ---- */
 
@@ -204,12 +291,10 @@ static void row_forward(float *out, const void *te, const void *pe, enum dtype d
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
                        const int32_t *tokens, size_t B, size_t T, size_t C)
 {
-    size_t row = C * dtype_bytes(dt);
-
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < B * T; i++)
-        row_forward(out + i * C, (const char *)wte + (size_t)tokens[i] * row,
-                    (const char *)wpe + i % T * row, dt, C);
+        row_forward(out + i * C, dtype_at(wte, dt, (size_t)tokens[i] * C),
+                    dtype_at(wpe, dt, i % T * C), dt, C);
 }
 
 SIMD_CLONES

@@ -1,4 +1,4 @@
-/* elementwise.h: the small passes between products: conversion, sums of rows, residuals,
+/* elementwise.h: the small passes between products: conversion, sums of rows, residuals, GELU,
  * embeddings. */
 #pragma once
 
@@ -23,6 +23,23 @@ size_t colsum_scratch(size_t n, size_t C);
 /* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C)
  * is added to db in order. */
 void colsum_finish(float *db, const float *part, size_t n, size_t C);
+
+/* GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel
+ * 2016; GPT-2's gelu_new): out[i] = gelu(x[i]), both of dtype `dt`. */
+void gelu_forward(void *out, const void *x, enum dtype dt, size_t n);
+
+/* One pass, for value and slope share an exponential. */
+struct gelu_backward {
+    size_t       n, C;
+    enum dtype   dt;
+    const void  *x;       // (n, C) dt
+    const float *dout;    // (n, C)
+    void        *out;     // (n, C) dt: gelu(x), the bits of forward
+    void        *dx;      // (n, C) dt: dout gelu'(x)
+    float       *db;      // (C) += the sums of dx's columns, as colsum_add takes them
+    void        *scratch; // colsum_scratch(n, C) bytes
+};
+void gelu_backward(const struct gelu_backward *g);
 
 /* out (B, T, C) = wte[tokens[b][t]] + wpe[t]; wte (V, C), wpe (T, C) of `dt`; tokens (B, T). */
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,

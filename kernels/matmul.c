@@ -10,21 +10,16 @@
 
 #include "kernels/simd.h"
 
-static const char *const matmul_engine_names[] = {
-    [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
-};
+const char *matmul_engine_name(size_t e)
+{
+    static const char *const names[] = {
+        [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
+    };
 
-const char *matmul_engine_name(size_t e) { return matmul_engine_names[e]; }
+    return names[e];
+}
 
 int matmul_has(enum matmul_engine e) { return e != MATMUL_ONEDNN || &matmul_onednn != NULL; }
-
-int matmul_engine_parse(const char *word)
-{
-    for (int i = 0; matmul_engine_names[i]; i++)
-        if (!strcmp(word, matmul_engine_names[i]))
-            return i;
-    return -1;
-}
 
 static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
 {
@@ -120,8 +115,6 @@ void matmul_close(struct matmul *mm)
     free(mm);
 }
 
-size_t matmul_scratch(const struct matmul *mm) { return mm->scratch_bytes; }
-
 size_t matmul_packed(const struct matmul *mm, size_t id)
 {
     assert(id < mm->n_ids);
@@ -151,5 +144,3 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
     mm->ops->run(mm, mm->unique[id], c, a, b, bias, scratch);
     omp_set_num_threads(before);
 }
-
-const char *matmul_describe(const struct matmul *mm) { return mm->describe; }

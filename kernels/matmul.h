@@ -26,7 +26,18 @@ struct matmul_shape {
     int        pack_b;     // 1: B serves many runs: it comes through matmul_pack where that helps
 };
 
-struct matmul; // opaque
+struct matmul {
+    size_t scratch_bytes; // 64-byte aligned, that the largest of the shapes needs in matmul_run
+    /* For the run's row: "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
+    char   describe[96];
+    /* The rest is private (matmul_engine.h). */
+    const struct matmul_ops *ops;
+    void                    *own; // what the engine keeps
+    int     threads; // already the calling thread's OpenMP setting when the engine is called
+    size_t  n_ids, n_shapes;
+    size_t *unique;              // (n_ids) the shape of each id
+    struct matmul_shape *shapes; // (n_shapes) all different
+};
 
 /* Open `n_shapes` products (shapes copied; index in this list = id for matmul_run; equal ones are
  * shared inside). AUTO: oneDNN where the CPU has AVX-512, else OpenBLAS. -ENOTSUP: the engine does
@@ -34,9 +45,6 @@ struct matmul; // opaque
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err);
 void matmul_close(struct matmul *mm);
-
-/* Bytes of scratch (64-byte aligned) that the largest of the shapes needs in matmul_run. */
-size_t matmul_scratch(const struct matmul *mm);
 
 /* Of a product with pack_b: bytes of B's other form (a multiple of 64); 0 where there is none, or
  * the shape does not ask. */
@@ -50,8 +58,6 @@ void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 
-/* What runs, for the run's row: "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21 Haswell". */
-const char *matmul_describe(const struct matmul *mm);
 /* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer
  * than the library, kernels without AVX2, several times as slow (docs/performance.md). Which core
  * its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it has chosen); NULL
@@ -59,4 +65,3 @@ const char *matmul_describe(const struct matmul *mm);
 const char *matmul_better_core(const char *chosen);
 int matmul_has(enum matmul_engine e); // 0: siTrain was built without it
 const char *matmul_engine_name(size_t e); // NULL behind the last
-int matmul_engine_parse(const char *word);            // -1 for another word

@@ -4,18 +4,6 @@
 
 #include "kernels/matmul.h"
 
-struct matmul {
-    const struct matmul_ops *ops;
-    int     threads; // already the calling thread's OpenMP setting when the engine is called
-    size_t  n_ids, n_shapes;
-    size_t *unique;              // (n_ids) the shape of each id
-    struct matmul_shape *shapes; // (n_shapes) all different
-    /* What open sets. */
-    void   *own; // what the engine keeps
-    size_t  scratch_bytes;
-    char    describe[96];
-};
-
 /* `shape` is a place in mm->shapes. Nothing but open allocates. */
 struct matmul_ops {
     int (*open)(struct matmul *mm, struct err *err);

@@ -131,7 +131,7 @@ SIMD_INLINE void logits(float *c, const float *a, const struct matvec *p, enum d
     const size_t m = p->m, n = p->n, k = p->k;
 
     for (size_t j = of.from; j < of.to; j++) {
-        const void *x = (const char *)p->b + j * k * dtype_bytes(dt);
+        const void *x = dtype_at(p->b, dt, j * k);
         size_t      r = 0;
 
         for (; r + ROWS <= m; r += ROWS)

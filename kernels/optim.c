@@ -17,11 +17,6 @@ enum {
     CSR_FTZ   = 0x8000,
 };
 
-static const char *const optim_names[] = {
-    [OPTIM_ADAMW] = "adamw", [OPTIM_ADAM] = "adam", [OPTIM_SGD] = "sgd",
-    [OPTIM_ADAGRAD] = "adagrad", NULL,
-};
-
 void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double beta1,
                    double beta2, double eps, double clip_factor, uint64_t t)
 {
@@ -45,14 +40,14 @@ int optim_moments(enum optim_kind kind)
     return kind == OPTIM_ADAMW || kind == OPTIM_ADAM ? 2 : 1;
 }
 
-const char *optim_name(size_t kind) { return optim_names[kind]; }
-
-int optim_parse(const char *name)
+const char *optim_name(size_t kind)
 {
-    for (int i = 0; optim_names[i]; i++)
-        if (!strcmp(optim_names[i], name))
-            return i;
-    return -1;
+    static const char *const names[] = {
+        [OPTIM_ADAMW] = "adamw", [OPTIM_ADAM] = "adam", [OPTIM_SGD] = "sgd",
+        [OPTIM_ADAGRAD] = "adagrad", NULL,
+    };
+
+    return names[kind];
 }
 
 /* Both Adams from the gradient on: wi and gi hold decay already, where it belongs there. */

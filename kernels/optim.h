@@ -27,9 +27,7 @@ void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double
 
 /* Moments of an optimizer: adamw, adam 2; sgd, adagrad 1 (v is unused and may be NULL). */
 int optim_moments(enum optim_kind kind);
-/* NULL behind the last; optim_parse returns -1 for another word. */
-const char *optim_name(size_t kind);
-int optim_parse(const char *name);
+const char *optim_name(size_t kind); // NULL behind the last
 
 /* Move w[0..n) one step, in place; m, v its moments, g its gradient; weight decay `wd`. Runs on the
  * calling thread alone. */

@@ -93,8 +93,7 @@ static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t 
         float  factor = (float)((double)scale / sum);
 
         row_gradient(dlogits, dt, r->part[0].x, top, factor, split);
-        row_gradient((char *)dlogits + split * dtype_bytes(dt), dt, r->part[1].x, top, factor,
-                     r->part[1].n);
+        row_gradient(dtype_at(dlogits, dt, split), dt, r->part[1].x, top, factor, r->part[1].n);
         dtype_put(dlogits, dt, target, (float)((p - 1.0) * (double)scale));
     }
     return (float)(log(sum) - (double)at);

@@ -136,7 +136,7 @@ static void place_packed(struct products *p)
             p->packed_at[p->key[id].which] = *end;
             *end += matmul_packed(p->matmul, id);
         }
-    p->run_bytes = round_up(matmul_scratch(p->matmul), 64);
+    p->run_bytes = round_up(p->matmul->scratch_bytes, 64);
     p->scratch_bytes = p->run_bytes + size_max(at[0], at[1]);
 }
 

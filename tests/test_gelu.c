@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
 #include "kernels/vexp.h"
 #include "tests/ref.h"
 

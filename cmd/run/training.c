@@ -134,8 +134,7 @@ static void keep_engine(struct session *s)
 
     if (!engine)
         return;
-    engine[strcspn(engine, " ")] = '\0';
-    int known = matmul_engine_parse(engine);
+    int known = opt_words_find(matmul_engine_name, engine, strcspn(engine, " "));
     if (known > 0 && s->o.blas == MATMUL_AUTO)
         s->o.blas = known;
     if (!matmul_has((enum matmul_engine)s->o.blas))
