@@ -174,8 +174,6 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     return 0;
 }
 
-void acts_close(struct acts *a) { arena_free(&a->arena); }
-
 float *acts_input(const struct acts *a, size_t block, size_t micro)
 {
     assert(block >= 1 && block <= a->o.gpt.n_layer + 1 && micro < a->o.grad_accum);

@@ -14,7 +14,6 @@
 #include "data/base/clock.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
 
 #include <assert.h>
 
@@ -186,8 +185,6 @@ static void layer_forward(const struct layer *l, int output)
             mlp_forward(l, i, n);
     }
 }
-
-void block_begin(struct model *m) { products_begin(m->products); }
 
 void block_forward(struct model *m, size_t layer, size_t micro, const void *wire)
 {

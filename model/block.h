@@ -11,9 +11,8 @@ void embed_forward(struct model *m, size_t micro, const void *wire);
 /* Adds dx to the gradients of wte and wpe. */
 void embed_backward(struct model *m, size_t micro, float *grad);
 
-/* A layer's parameters were lent, for all micro-batches, forward or backward. */
-void block_begin(struct model *m);
-/* Layer `layer`, 1..n_layer. */
+/* Layer `layer`, 1..n_layer. products_begin comes before its first micro-batch, forward or
+ * backward. */
 void block_forward(struct model *m, size_t layer, size_t micro, const void *wire);
 /* dx: of the layer's output on entry, of its input on return. Computes the layer's activations
  * again if they were not kept. fresh: the first micro-batch since model_grad_begin, whose products

@@ -8,11 +8,11 @@ enum { PIECE = 1 << 14 };
 /* Names the tensor of value i, and says how many there are in it, which is read anew. */
 static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
 {
-    enum gpt_tensor t = gpt_tensor_of(f->gpt, block, i);
-    size_t          first = gpt_offset(f->gpt, t), size = gpt_size(f->gpt, t), n = 0;
-    char            name[RUN_NAME];
-    float          *piece = malloc(PIECE * sizeof *piece);
-    int             rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
+    struct gpt_place place = gpt_place(f->gpt, block, i);
+    size_t           first = i - place.in, size = place.in + place.left, n = 0;
+    char             name[RUN_NAME];
+    float           *piece = malloc(PIECE * sizeof *piece);
+    int              rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
 
     for (size_t at = 0, k; at < size && !rc; at += k) {
         k = size_min(size - at, PIECE);
@@ -21,12 +21,12 @@ static int refuse(const struct finite *f, size_t block, size_t i, struct err *er
             n += reach_beyond(piece, k).n;
     }
     free(piece);
-    gpt_tensor_name(name, sizeof name, "", block, t);
+    gpt_tensor_name(name, sizeof name, "", block, place.t);
     return rc ? rc
               : err_set(err, -EDOM,
                         "%s: tensor %s: %zu of its %zu values are infinite or not a number, the "
                         "first value %zu: nothing can be computed from it",
-                        f->what, name, n, size, i - first);
+                        f->what, name, n, size, place.in);
 }
 
 static int read_finite(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)

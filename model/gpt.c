@@ -91,15 +91,15 @@ void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor
     *end   = kind == GPT_EMBEDDINGS ? GPT_LN1_W : kind == GPT_LAYER ? GPT_LNF_W : GPT_TENSORS;
 }
 
-enum gpt_tensor gpt_tensor_of(const struct gpt_config *g, size_t block, size_t i)
+struct gpt_place gpt_place(const struct gpt_config *g, size_t block, size_t i)
 {
     enum gpt_tensor t, end;
 
     gpt_block_tensors(g, block, &t, &end);
-    while (i >= gpt_offset(g, t) + gpt_size(g, t))
-        t++;
+    for (; i >= gpt_size(g, t); t++)
+        i -= gpt_size(g, t);
     assert(t < end);
-    return t;
+    return (struct gpt_place){ t, i, gpt_size(g, t) - i };
 }
 
 void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t)
@@ -175,29 +175,19 @@ double gpt_flops_per_token(const struct gpt_config *g, size_t seq)
     return 6.0 * (double)gpt_total(g) + 6.0 * (double)g->n_layer * (double)g->n_embd * (double)seq;
 }
 
-enum gpt_tensor gpt_tensor_at(const struct gpt_config *g, size_t block, size_t i, size_t n,
-                              size_t *in, size_t *count)
-{
-    enum gpt_tensor t = gpt_tensor_of(g, block, i);
-
-    *in = i - gpt_offset(g, t);
-    *count = size_min(gpt_size(g, t) - *in, n);
-    return t;
-}
-
 void gpt_init_values(float *out, const struct gpt_config *g, size_t block, size_t first, size_t n,
                      uint64_t seed)
 {
     assert(first + n <= gpt_block_size(g, block));
     for (size_t at = 0, count; at < n; at += count) {
-        size_t          in;
-        enum gpt_tensor t = gpt_tensor_at(g, block, first + at, n - at, &in, &count);
-        enum gpt_init   init = gpt_params[t].init;
-        double          fan = init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
+        struct gpt_place place = gpt_place(g, block, first + at);
+        enum gpt_init    init = gpt_params[place.t].init;
+        double           fan = init == GPT_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
 
+        count = size_min(place.left, n - at);
         if (init == GPT_INIT_NORMAL || init == GPT_INIT_RESIDUAL)
             rng_normal(out + at, count, (float)(0.02 / sqrt(fan)), seed,
-                       (uint64_t)block * 64 + (uint64_t)t, in);
+                       (uint64_t)block * 64 + (uint64_t)place.t, place.in);
         else
             for (size_t i = 0; i < count; i++)
                 out[at + i] = init == GPT_INIT_ONE ? 1.0f : 0.0f;
@@ -210,13 +200,14 @@ int gpt_decays(const struct gpt_config *g, size_t block, size_t i, size_t n, int
     int decays = 0;
 
     *count = 0;
-    for (size_t in, more; *count < n; *count += more) { // neighbours of equal decay are one piece
-        enum gpt_tensor t = gpt_tensor_at(g, block, i + *count, n - *count, &in, &more);
-        int             next = decay_all || gpt_params[t].decay;
+    while (*count < n) { // neighbours of equal decay are one piece
+        struct gpt_place place = gpt_place(g, block, i + *count);
+        int              next = decay_all || gpt_params[place.t].decay;
 
         if (*count && next != decays)
             break;
         decays = next;
+        *count += size_min(place.left, n - *count);
     }
     return decays;
 }

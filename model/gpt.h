@@ -54,15 +54,13 @@ size_t gpt_total(const struct gpt_config *g);
 void gpt_block_tensors(const struct gpt_config *g, size_t block, enum gpt_tensor *first,
                        enum gpt_tensor *end);
 
-/* Which tensor of a block parameter i is in, and what it is called: gpt_params' name, in a layer
- * after "h.N.", all after `prefix` but for a classifier's head, which stands beside the
- * transformer. */
-enum gpt_tensor gpt_tensor_of(const struct gpt_config *g, size_t block, size_t i);
-void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t);
+/* Where parameter i of a block stands: its tensor, where in that, and how many are left there. */
+struct gpt_place { enum gpt_tensor t; size_t in, left; };
+struct gpt_place gpt_place(const struct gpt_config *g, size_t block, size_t i);
 
-/* The same, with where in the tensor it stands, and how many follow there, of n at most. */
-enum gpt_tensor gpt_tensor_at(const struct gpt_config *g, size_t block, size_t i, size_t n,
-                              size_t *in, size_t *count);
+/* What a tensor is called: gpt_params' name, in a layer after "h.N.", all after `prefix` but for a
+ * classifier's head, which stands beside the transformer. */
+void gpt_tensor_name(char *out, size_t size, const char *prefix, size_t block, enum gpt_tensor t);
 
 /* Named sizes: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b. -1 for another name. */
 int  gpt_preset(struct gpt_config *g, const char *name);

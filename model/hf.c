@@ -3,6 +3,8 @@
  * what we would compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
+#include "data/base/round.h"
+
 #include <assert.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
@@ -440,10 +442,11 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
     int        rc = 0;
 
     assert(first + n <= gpt_block_size(&h->gpt, block));
-    for (size_t in, count; n && !rc; first += count, out += count, n -= count) {
-        enum gpt_tensor t = gpt_tensor_at(&h->gpt, block, first, n, &in, &count);
+    for (size_t count; n && !rc; first += count, out += count, n -= count) {
+        struct gpt_place at = gpt_place(&h->gpt, block, first);
 
-        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + t], in, count, out, err);
+        count = size_min(at.left, n);
+        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + at.t], at.in, count, out, err);
     }
     return rc;
 }

@@ -179,7 +179,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        block_begin(&t->model);
+        products_begin(t->model.products);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
                 continue;
@@ -240,7 +240,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        block_begin(&t->model);
+        products_begin(t->model.products);
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
             if (is_empty(t, a))
                 continue;
@@ -500,7 +500,4 @@ void trainer_close(struct trainer *t)
     free(t);
 }
 
-const char *trainer_engine(const struct trainer *t)
-{
-    return matmul_describe(t->model.products->matmul);
-}
+const char *trainer_engine(const struct trainer *t) { return t->model.products->matmul->describe; }

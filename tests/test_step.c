@@ -279,7 +279,7 @@ static void test_offloaded_layers(void **state)
         }
         assert_int_equal(found, n);
     }
-    acts_close(&a);
+    arena_free(&a.arena);
 }
 
 static void test_balance(void **state)

@@ -293,7 +293,7 @@ static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size
 {
     const struct session *s = ctx;
 
-    gpt_tensor_name(out, size, "", block, gpt_tensor_of(&s->gpt, block, i));
+    gpt_tensor_name(out, size, "", block, gpt_place(&s->gpt, block, i).t);
 }
 
 int session_config(struct session *s, struct err *err)
