@@ -71,9 +71,8 @@ static void tile_transpose(word *restrict out, const word *restrict x, size_t ld
 }
 
 // n elements of each row of x (rows, ld), rounded to dt.
-SIMD_CLONES
-static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld,
-                       size_t rows, size_t n)
+SIMD_CLONES static void tile_store(void *out, enum dtype dt, size_t stride, const float *x,
+                                   size_t ld, size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++, x += ld) {
         if (dt == DT_BF16)
@@ -86,8 +85,7 @@ static void tile_store(void *out, enum dtype dt, size_t stride, const float *x, 
 }
 
 // x (TILE, TILE) times the factors.
-SIMD_CLONES
-static void tile_drop(float *restrict x, const float *restrict factor)
+SIMD_CLONES static void tile_drop(float *restrict x, const float *restrict factor)
 {
     for (size_t i = 0; i < TILE * TILE; i++)
         x[i] *= factor[i];
@@ -155,10 +153,7 @@ static void keys_add(float *out, const struct head *hd, struct weights w, const 
 /* ---- forward ---- */
 
 /* A part of a thread's scratch; a layout is run for its size (from NULL) and for its pointers. */
-static void *words(struct arena *scratch, size_t n)
-{
-    return arena_take(scratch, n * sizeof(word));
-}
+static void *words(struct arena *all, size_t n) { return arena_take(all, n * sizeof(word)); }
 
 struct query_tile {
     word  *qt;        // (width, TILE)
@@ -197,9 +192,9 @@ static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
 
 /* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A
  * masked score is -inf; key 0 of the tile is never masked, so the maximum is finite. */
-SIMD_CLONES
-static void softmax_tile(float (*restrict s)[TILE], float *restrict max, float *restrict sum,
-                         float *restrict corr, float scale, int diagonal)
+SIMD_CLONES static void softmax_tile(float (*restrict s)[TILE], float *restrict max,
+                                     float *restrict sum, float *restrict corr, float scale,
+                                     int diagonal)
 {
     float old[TILE];
 
@@ -227,8 +222,8 @@ static void softmax_tile(float (*restrict s)[TILE], float *restrict max, float *
 }
 
 // Row i of x times by[i].
-SIMD_CLONES
-static void rows_scale(float *restrict x, size_t ld, const float *restrict by, size_t rows)
+SIMD_CLONES static void rows_scale(float *restrict x, size_t ld, const float *restrict by,
+                                   size_t rows)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < ld; j++)
@@ -412,9 +407,8 @@ SIMD_INLINE float dot_as(const void *x, const void *y, enum dtype dt, size_t n)
     return sum;
 }
 
-SIMD_CLONES
-static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt, size_t stride,
-                     size_t rows, size_t n)
+SIMD_CLONES static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt,
+                                 size_t stride, size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++) {
         const void *a = dtype_at(x, dt, i * stride), *b = dtype_at(y, dt, i * stride);
@@ -424,10 +418,10 @@ static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt, 
 }
 
 // p: scores to probabilities; ds: gradients of probabilities to those of unscaled scores.
-SIMD_CLONES
-static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE],
-                                  const float *restrict lse, const float *restrict delta,
-                                  float scale, int diagonal)
+SIMD_CLONES static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE],
+                                              const float *restrict lse,
+                                              const float *restrict delta, float scale,
+                                              int diagonal)
 {
     for (int j = 0; j < TILE; j++)
         for (int i = 0; i < TILE; i++) {

@@ -142,8 +142,7 @@ AVX512BF16 __attribute__((always_inline)) static inline void transpose(__m512i x
     }
 }
 
-AVX512BF16
-static void narrow(word *rows, word *cols, const float *s)
+AVX512BF16 static void narrow(word *rows, word *cols, const float *s)
 {
     for (size_t i = 0; i < TILE; i += 2 * SIDE)
         for (size_t j = 0; j < TILE; j += SIDE) {

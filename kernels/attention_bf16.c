@@ -27,9 +27,8 @@ block(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t 
             _mm512_storeu_ps(c + (size_t)r * ldc + 16 * v, sum[r][v]);
 }
 
-AVX512BF16
-static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
-                   size_t n, size_t k)
+AVX512BF16 static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb,
+                              size_t m, size_t n, size_t k)
 {
     mm_blocks(block, c, ldc, a, b, ldb, (size_t[]){ m, n, k });
 }
@@ -53,8 +52,7 @@ void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride
     }
 }
 
-AVX512BF16
-void attention_bf16_fold(word *out, const word *rows, size_t width)
+AVX512BF16 void attention_bf16_fold(word *out, const word *rows, size_t width)
 {
     const bf16 *x = (const bf16 *)rows;
 
@@ -67,8 +65,7 @@ void attention_bf16_fold(word *out, const word *rows, size_t width)
         }
 }
 
-AVX512BF16
-static void narrow(word *rows, word *cols, const float *s)
+AVX512BF16 static void narrow(word *rows, word *cols, const float *s)
 {
     for (size_t i = 0; i < TILE; i += 2, s += 2 * TILE)
         for (size_t j = 0; j < TILE; j += 16) {

@@ -13,18 +13,16 @@
 #include "kernels/vexp.h"
 
 // n elements of each row of x, zero up to ld.
-SIMD_CLONES
-static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt, size_t stride,
-                       size_t rows, size_t n)
+SIMD_CLONES static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt,
+                                   size_t stride, size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++, out += ld)
         row_widen(out, x, dt, i * stride, n, ld);
 }
 
 // s[j] = q . k[j] * scale, in STRIP lanes.
-SIMD_CLONES
-static void tile_scores(float *s, const float *q, const float *k, size_t rows, size_t width,
-                               float scale)
+SIMD_CLONES static void tile_scores(float *s, const float *q, const float *k, size_t rows,
+                                    size_t width, float scale)
 {
     for (size_t j = 0; j < rows; j++, k += width) {
         float lanes[STRIP] = { 0 }, sum = 0.0f;
@@ -38,9 +36,8 @@ static void tile_scores(float *s, const float *q, const float *k, size_t rows, s
     }
 }
 
-SIMD_CLONES
-static void tile_values(float *restrict o, const float *restrict p, const float *restrict v,
-                               size_t rows, size_t width)
+SIMD_CLONES static void tile_values(float *restrict o, const float *restrict p,
+                                    const float *restrict v, size_t rows, size_t width)
 {
     for (size_t j = 0; j < rows; j++)
         for (size_t d = 0; d < width; d++)
@@ -48,8 +45,7 @@ static void tile_values(float *restrict o, const float *restrict p, const float 
 }
 
 // s[0..n): scores to probabilities.
-SIMD_CLONES
-static void softmax(float *s, size_t n)
+SIMD_CLONES static void softmax(float *s, size_t n)
 {
     float max = s[0], sum = 0.0f;
 

@@ -81,9 +81,8 @@ static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t
 }
 
 /* Rows are short and pages apart, so the CPU does not see the next ones coming. */
-SIMD_CLONES
-static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
-                 size_t width)
+SIMD_CLONES static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
+                             size_t n, size_t width)
 {
     float *out = (float *)rows;
 

@@ -96,9 +96,8 @@ SIMD_INLINE void spread(uint32_t f[8][LANES], const uint32_t w[4][LANES], const 
 }
 
 // n <= GROUP elements of a row: two spans, side by side.
-SIMD_CLONES
-static void group_apply(float *out, const float *x, size_t n, uint64_t row, uint64_t number,
-                        const struct mask *m)
+SIMD_CLONES static void group_apply(float *out, const float *x, size_t n, uint64_t row,
+                                    uint64_t number, const struct mask *m)
 {
     uint32_t w[4][LANES], f[8][LANES];
     float    factor[GROUP];
@@ -128,8 +127,8 @@ void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
 }
 
 // Calls of the same number in LANES rows go side by side.
-SIMD_CLONES
-static void tile_factors(float *factor, uint64_t row, uint64_t number, const struct mask *m)
+SIMD_CLONES static void tile_factors(float *factor, uint64_t row, uint64_t number,
+                                     const struct mask *m)
 {
     for (size_t c = 0; c < CALLS; c++)
         for (size_t i = 0; i < SPAN; i += LANES) {

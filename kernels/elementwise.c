@@ -16,15 +16,13 @@ enum {
     VIA   = 512,   // elements that pass through fp32 at a time, between the two 16-bit formats
 };
 
-SIMD_CLONES
-static void f32_to_bf16(bf16 *restrict out, const float *restrict x, size_t n)
+SIMD_CLONES static void f32_to_bf16(bf16 *restrict out, const float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = bf16_from_f32(x[i]);
 }
 
-SIMD_CLONES
-static void bf16_to_f32s(float *restrict out, const bf16 *restrict x, size_t n)
+SIMD_CLONES static void bf16_to_f32s(float *restrict out, const bf16 *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = bf16_to_f32(x[i]);
@@ -110,8 +108,7 @@ void floats_zero(float *x, size_t n)
         memset(x + i, 0, size_min(n - i, CHUNK) * sizeof *x);
 }
 
-SIMD_CLONES
-static void residual_chunk(float *out, const float *a, const float *b, size_t n)
+SIMD_CLONES static void residual_chunk(float *out, const float *a, const float *b, size_t n)
 {
 #pragma omp simd // out may be a or b, which no vector minds
     for (size_t i = 0; i < n; i++)
@@ -125,25 +122,24 @@ void residual_add(float *out, const float *a, const float *b, size_t n)
         residual_chunk(out + i, a + i, b + i, size_min(n - i, CHUNK));
 }
 
-SIMD_CLONES
-static void group_f32(float *restrict sum, const float *restrict dy, size_t rows, size_t C)
+SIMD_CLONES static void group_f32(float *restrict sum, const float *restrict dy, size_t rows,
+                                  size_t C)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < C; j++)
             sum[j] += dy[r * C + j];
 }
 
-SIMD_CLONES
-static void group_bf16(float *restrict sum, const bf16 *restrict dy, size_t rows, size_t C)
+SIMD_CLONES static void group_bf16(float *restrict sum, const bf16 *restrict dy, size_t rows,
+                                   size_t C)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < C; j++)
             sum[j] += bf16_to_f32(dy[r * C + j]);
 }
 
-SIMD_CLONES
-static void group_narrowed(float *restrict sum, bf16 *restrict out, const float *restrict dy,
-                           size_t rows, size_t C)
+SIMD_CLONES static void group_narrowed(float *restrict sum, bf16 *restrict out,
+                                       const float *restrict dy, size_t rows, size_t C)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < C; j++) {
@@ -232,15 +228,13 @@ SIMD_INLINE void gelu_backward_as(void *restrict out, void *restrict dx, float *
     }
 }
 
-SIMD_CLONES
-static void gelu_chunk(void *out, const void *x, enum dtype dt, size_t n)
+SIMD_CLONES static void gelu_chunk(void *out, const void *x, enum dtype dt, size_t n)
 {
     dt == DT_F32 ? gelu_forward_as(out, x, DT_F32, n) : gelu_forward_as(out, x, DT_BF16, n);
 }
 
-SIMD_CLONES
-static void gelu_row(void *out, void *dx, float *sum, const float *dout, const void *x,
-                     enum dtype dt, size_t n)
+SIMD_CLONES static void gelu_row(void *out, void *dx, float *sum, const float *dout, const void *x,
+                                 enum dtype dt, size_t n)
 {
     dt == DT_F32 ? gelu_backward_as(out, dx, sum, dout, x, DT_F32, n)
                  : gelu_backward_as(out, dx, sum, dout, x, DT_BF16, n);
@@ -282,8 +276,8 @@ SIMD_INLINE void row_as(float *out, const void *te, const void *pe, enum dtype d
         out[j] = dtype_get(te, dt, j) + dtype_get(pe, dt, j);
 }
 
-SIMD_CLONES
-static void row_forward(float *out, const void *te, const void *pe, enum dtype dt, size_t C)
+SIMD_CLONES static void row_forward(float *out, const void *te, const void *pe, enum dtype dt,
+                                    size_t C)
 {
     dt == DT_F32 ? row_as(out, te, pe, DT_F32, C) : row_as(out, te, pe, DT_BF16, C);
 }
@@ -297,9 +291,8 @@ void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype 
                     dtype_at(wpe, dt, i % T * C), dt, C);
 }
 
-SIMD_CLONES
-static void row_backward(float *restrict te, float *restrict pe, const float *restrict dout,
-                         size_t n)
+SIMD_CLONES static void row_backward(float *restrict te, float *restrict pe,
+                                     const float *restrict dout, size_t n)
 {
     for (size_t j = 0; j < n; j++) {
         te[j] += dout[j];

@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-SIMD_CLONES
-static float row_mean(const float *x, size_t C)
+SIMD_CLONES static float row_mean(const float *x, size_t C)
 {
     float  lane[SIMD_LANES] = {0};
     size_t j = 0;
@@ -23,8 +22,7 @@ static float row_mean(const float *x, size_t C)
     return simd_sum(lane) / (float)C;
 }
 
-SIMD_CLONES
-static float row_variance(const float *x, float mean, size_t C)
+SIMD_CLONES static float row_variance(const float *x, float mean, size_t C)
 {
     float  lane[SIMD_LANES] = {0};
     size_t j = 0;
@@ -53,15 +51,14 @@ SIMD_INLINE void apply_as(void *out, const struct layernorm *l, size_t i, enum d
                   __builtin_fmaf((x[j] - mean) * rstd, dtype_get(w, dt, j), dtype_get(b, dt, j)));
 }
 
-SIMD_CLONES
-static void row_apply(void *out, const struct layernorm *l, size_t i)
+SIMD_CLONES static void row_apply(void *out, const struct layernorm *l, size_t i)
 {
     l->dt == DT_F32 ? apply_as((float *)out + i * l->C, l, i, DT_F32)
                     : apply_as((bf16 *)out + i * l->C, l, i, DT_BF16);
 }
 
-SIMD_CLONES
-static void row_add(float *restrict out, const float *restrict x, const float *restrict y, size_t C)
+SIMD_CLONES static void row_add(float *restrict out, const float *restrict x,
+                                const float *restrict y, size_t C)
 {
     for (size_t j = 0; j < C; j++)
         out[j] = x[j] + y[j];
@@ -143,9 +140,8 @@ SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, float *rest
     }
 }
 
-SIMD_CLONES
-static void row_backward(float *dx, float *dw, float *db, const float *dout,
-                         const struct layernorm *l, size_t i)
+SIMD_CLONES static void row_backward(float *dx, float *dw, float *db, const float *dout,
+                                     const struct layernorm *l, size_t i)
 {
     l->dt == DT_F32 ? backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_F32)
                     : backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_BF16);

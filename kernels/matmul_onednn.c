@@ -222,8 +222,7 @@ static int onednn_open(struct matmul *mm, struct err *err)
     dnnl_set_primitive_cache_capacity(0);
     if (!o || dnnl_engine_create(&o->engine, dnnl_cpu, 0) ||
         dnnl_stream_create(&o->stream, o->engine, dnnl_stream_in_order))
-        return err_set(err, -ENOMEM,
-                       "onednn did not start, for want of memory or of a CPU engine");
+        return err_set(err, -ENOMEM, "onednn did not start, for want of memory or of a CPU engine");
     for (size_t i = 0; i < mm->n_shapes; i++) {
         const struct matmul_shape *s = &mm->shapes[i];
         struct product            *p = &o->products[i];

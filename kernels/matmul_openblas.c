@@ -48,8 +48,7 @@ static int blas_open(struct matmul *mm, struct err *err)
         mm->scratch_bytes = size_max(mm->scratch_bytes, shape_scratch(&mm->shapes[i]));
     openblas_set_num_threads(mm->threads);
     sscanf(openblas_get_config(), "OpenBLAS %31s", version);
-    snprintf(mm->describe, sizeof mm->describe, "openblas %s %s", version,
-             openblas_get_corename());
+    snprintf(mm->describe, sizeof mm->describe, "openblas %s %s", version, openblas_get_corename());
     return 0;
 }
 
@@ -88,8 +87,7 @@ static void gemm(const struct matmul_shape *s, struct operand a, struct operand 
 {
     cblas_sgemm(CblasRowMajor, s->form == MATMUL_TN ? CblasTrans : CblasNoTrans,
                 s->form == MATMUL_NT ? CblasTrans : CblasNoTrans, (blasint)s->m, (blasint)s->n,
-                (blasint)s->k, 1.0f, a.p, (blasint)a.ld, b.p, (blasint)b.ld, beta, c,
-                (blasint)ldc);
+                (blasint)s->k, 1.0f, a.p, (blasint)a.ld, b.p, (blasint)b.ld, beta, c, (blasint)ldc);
 }
 
 // Where B's columns j0.. and rows k0.. begin, and how far apart its rows (NT: columns) lie.

@@ -76,9 +76,6 @@ static void skeleton_run(const struct matmul *mm, size_t shape, void *c, const v
 }
 
 const struct matmul_ops matmul_skeleton = {
-    .open = skeleton_open,
-    .run = skeleton_run,
-    .packed = skeleton_packed,
-    .pack = skeleton_pack,
+    .open = skeleton_open, .run = skeleton_run, .packed = skeleton_packed, .pack = skeleton_pack,
     .close = skeleton_close,
 };

@@ -80,8 +80,7 @@ int reach_calm(struct reach *r, const struct optim_step *s, double wd, double g)
 
 /* The largest magnitude of x[0..n), as bits: as such floats without their sign order as they do as
  * numbers, and infinities and NaNs come last. */
-SIMD_CLONES __attribute__((noinline))
-static uint32_t largest(const float *x, size_t n)
+SIMD_CLONES __attribute__((noinline)) static uint32_t largest(const float *x, size_t n)
 {
     uint32_t most = 0;
 
@@ -95,8 +94,8 @@ static uint32_t largest(const float *x, size_t n)
     return most;
 }
 
-SIMD_CLONES __attribute__((noinline))
-static uint32_t largest_ratio(const float *m, const float *v, size_t n)
+SIMD_CLONES __attribute__((noinline)) static uint32_t largest_ratio(const float *m, const float *v,
+                                                                    size_t n)
 {
     uint32_t most = 0;
 

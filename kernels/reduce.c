@@ -12,8 +12,7 @@ enum { LANES = 32 };
 
 static_assert(REDUCE_BLOCK % LANES == 0, "only the last block has a tail");
 
-SIMD_CLONES
-static double block_sumsq(const float *x, size_t n)
+SIMD_CLONES static double block_sumsq(const float *x, size_t n)
 {
     double lane[LANES] = {0}, sum = 0.0;
     size_t i = 0;

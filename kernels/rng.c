@@ -4,9 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-struct words {
-    uint32_t w[4];
-};
+struct words { uint32_t w[4]; };
 
 static struct words philox(uint64_t seed, uint64_t stream, uint64_t index)
 {

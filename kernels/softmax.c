@@ -12,8 +12,7 @@
 
 enum { RUN = 4096 }; // elements summed in float before their sum goes to a double
 
-SIMD_CLONES
-static float row_max(const float *x, size_t V)
+SIMD_CLONES static float row_max(const float *x, size_t V)
 {
     float  lane[SIMD_LANES], top = -INFINITY;
     size_t i = 0;
@@ -30,8 +29,7 @@ static float row_max(const float *x, size_t V)
     return top;
 }
 
-SIMD_CLONES
-static float run_sum(const float *x, float top, size_t n)
+SIMD_CLONES static float run_sum(const float *x, float top, size_t n)
 {
     float  lane[SIMD_LANES] = {0};
     size_t i = 0;
@@ -52,9 +50,8 @@ SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, float top
         dtype_put(out, dt, i, vexpf(x[i] - top) * factor);
 }
 
-SIMD_CLONES
-static void row_gradient(void *out, enum dtype dt, const float *x, float top, float factor,
-                         size_t V)
+SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, float top,
+                                     float factor, size_t V)
 {
     dt == DT_F32 ? gradient_as(out, DT_F32, x, top, factor, V)
                  : gradient_as(out, DT_BF16, x, top, factor, V);
@@ -122,8 +119,7 @@ void softmax_xent(const struct softmax_xent *s)
 /* ---- a classifier's head: a row's products with a handful of label vectors, bound by memory, done
  * once a batch ---- */
 
-SIMD_CLONES
-static float dot(const void *a, const void *b, enum dtype dt, size_t C)
+SIMD_CLONES static float dot(const void *a, const void *b, enum dtype dt, size_t C)
 {
     float  lane[SIMD_LANES] = { 0 };
     size_t c = 0;
@@ -137,8 +133,7 @@ static float dot(const void *a, const void *b, enum dtype dt, size_t C)
 }
 
 /* y[c] += a x[c] */
-SIMD_CLONES
-static void axpy(float *y, float a, const void *x, enum dtype dt, size_t C)
+SIMD_CLONES static void axpy(float *y, float a, const void *x, enum dtype dt, size_t C)
 {
     for (size_t c = 0; c < C; c++)
         y[c] += a * dtype_get(x, dt, c);

@@ -95,16 +95,13 @@ static size_t candidate_cap(size_t n, size_t k)
 size_t topk_scratch(size_t n, size_t k)
 {
     return div_up(n, BLOCK) * sizeof(struct block) +
-           candidate_cap(n, k) * sizeof(struct topk_pair) +
-           size_min(n, SAMPLE) * sizeof(float);
+           candidate_cap(n, k) * sizeof(struct topk_pair) + size_min(n, SAMPLE) * sizeof(float);
 }
 
 static struct topk_space space_of(void *scratch, size_t n, size_t k)
 {
     struct topk_space s = {
-        .blocks = scratch,
-        .n_blocks = div_up(n, BLOCK),
-        .n_sample = size_min(n, SAMPLE),
+        .blocks = scratch, .n_blocks = div_up(n, BLOCK), .n_sample = size_min(n, SAMPLE),
         .cap = candidate_cap(n, k),
     };
 
@@ -221,8 +218,7 @@ static size_t candidates_collect(const struct topk_space *s, const float *x, siz
     return used;
 }
 
-SIMD_CLONES
-static void count_plain(struct block *b, const float *x, size_t n, uint32_t at)
+SIMD_CLONES static void count_plain(struct block *b, const float *x, size_t n, uint32_t at)
 {
     uint32_t above = 0, equal = 0;
 
