@@ -133,13 +133,12 @@ const char *gpt_preset_name(size_t i)
 
 int gpt_preset(struct gpt_config *g, const char *name)
 {
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        if (strcmp(name, presets[i].name) != 0)
-            continue;
-        *g = (struct gpt_config){ presets[i].n_layer, presets[i].n_head, presets[i].n_embd,
-                                  .vocab = 50257, .n_positions = 1024, .norm_eps = 1e-5f };
-        return 0;
-    }
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
+        if (!strcmp(name, presets[i].name)) {
+            *g = (struct gpt_config){ presets[i].n_layer, presets[i].n_head, presets[i].n_embd,
+                                      .vocab = 50257, .n_positions = 1024, .norm_eps = 1e-5f };
+            return 0;
+        }
     return -1;
 }
 

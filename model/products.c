@@ -197,27 +197,19 @@ static size_t id_of(const struct products *p, enum product which, size_t rows, i
     return id;
 }
 
-/* The other columns of logits, from the other rows of wte. */
-static void run_rest(const struct products *p, size_t id, float *c, const void *a, const void *b,
-                     void *scratch)
-{
-    const struct matmul_shape *s = &p->shape[id];
-    size_t                     split = products_split(s->n, s->ab_dt);
-
-    matmul_run(p->matmul, p->key[id].rest, c + s->m * split, a,
-               dtype_at(b, s->ab_dt, split * s->k), NULL, scratch);
-}
-
 void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch)
 {
-    size_t id = id_of(p, which, rows, 0);
+    size_t                     id = id_of(p, which, rows, 0);
+    const struct matmul_shape *s = &p->shape[id];
+    size_t                     split = products_split(s->n, s->ab_dt);
 
     if (matmul_packed(p->matmul, id))
         b = packed(p, id, b, scratch);
     matmul_run(p->matmul, id, c, a, b, bias, scratch);
-    if (p->key[id].rest)
-        run_rest(p, id, c, a, b, scratch);
+    if (p->key[id].rest) // the other columns of logits, from the other rows of wte
+        matmul_run(p->matmul, p->key[id].rest, (float *)c + s->m * split, a,
+                   dtype_at(b, s->ab_dt, split * s->k), NULL, scratch);
 }
 
 void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,

@@ -56,13 +56,14 @@ static int is_empty(const struct trainer *t, size_t micro)
     return model_shape(&t->model, micro).rows == 0;
 }
 
-static int all_empty(const struct trainer *t)
+/* Micro-batches in which something stands. */
+static size_t filled(const struct trainer *t, size_t micros)
 {
-    size_t a = 0;
+    size_t n = 0;
 
-    while (a < t->o.model.grad_accum && is_empty(t, a))
-        a++;
-    return a == t->o.model.grad_accum;
+    for (size_t a = 0; a < micros; a++)
+        n += !is_empty(t, a);
+    return n;
 }
 
 /* A block's gradient, ready to be added to. *fresh: all but the matrices that products make, which
@@ -72,7 +73,7 @@ static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh,
     int rc = stream_grad(t->stream, block, grad, fresh, err);
 
     if (!rc && *fresh)
-        model_grad_begin(&t->model, block, *grad, !all_empty(t));
+        model_grad_begin(&t->model, block, *grad, filled(t, t->o.model.grad_accum) > 0);
     return rc;
 }
 
@@ -160,13 +161,11 @@ static int layer_pass(struct trainer *t, struct pass *p, size_t b, size_t micro,
 /* Records that a training pass pushes. */
 static size_t count_records(const struct trainer *t, const struct pass *p)
 {
-    size_t layers = 0, micros = 0;
+    size_t layers = 0;
 
     for (size_t b = 1; b <= t->o.model.gpt.n_layer; b++)
         layers += (size_t)acts_offloads(&t->model.acts, b);
-    for (size_t a = 0; a < p->micros; a++)
-        micros += !is_empty(t, a);
-    return layers * micros;
+    return layers * filled(t, p->micros);
 }
 
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)

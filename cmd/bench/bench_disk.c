@@ -39,17 +39,12 @@ struct bench_place {
     uint64_t           bytes;
     uint64_t           next[2]; // reads in one half, writes in the other, each in a circle
     int                written; // the half that was written last: it is read next, as slots are
-    char               no_fio[1024]; // why it was left out, or ""
+    struct err         no_fio; // why it was left out, or ""
     struct disk_req    req[REQUESTS];
     struct pattern_run run[BENCH_PATTERNS];
 };
 
 /* ---- transfers ---- */
-
-static int place_fail(const struct bench_place *p, int rc, struct err *err)
-{
-    return err_set(err, rc, "%s: %s", p->path, strerror(-rc));
-}
 
 /* The next one that is over: 1; 0: none yet. */
 static int wait_one(struct bench_place *p, struct disk_req **r, struct err *err)
@@ -58,7 +53,7 @@ static int wait_one(struct bench_place *p, struct disk_req **r, struct err *err)
 
     if (n > 0 && (*r)->status)
         n = (*r)->status;
-    return n < 0 ? place_fail(p, n, err) : n;
+    return n < 0 ? err_set(err, n, "%s: %s", p->path, strerror(-n)) : n;
 }
 
 static int start(struct bench_place *p, struct disk_req *r, enum disk_op op, struct err *err)
@@ -70,7 +65,7 @@ static int start(struct bench_place *p, struct disk_req *r, enum disk_op op, str
     r->off = *next + ((op == DISK_WRITE) != p->written ? half : 0);
     *next = (*next + REQUEST_BYTES) % half;
     int rc = disk_submit(p->disk, r);
-    return rc ? place_fail(p, rc, err) : 0;
+    return rc ? err_set(err, rc, "%s: %s", p->path, strerror(-rc)) : 0;
 }
 
 /* Move so many bytes each way, mixed evenly, as many at once as REQUESTS; all of it is over on
@@ -172,12 +167,10 @@ static int fio_run(struct bench_place *p, const struct pattern *pattern, double 
 static int fio_measure(void *ctx, double *rate, struct err *err)
 {
     const struct pattern_run *r = ctx;
-    struct err                why = {0};
+    struct err               *why = &r->place->no_fio;
 
     (void)err;
-    if (!*r->place->no_fio && r->pattern->fio && fio_run(r->place, r->pattern, rate, &why))
-        snprintf(r->place->no_fio, sizeof r->place->no_fio, "%s", why.text);
-    return *r->place->no_fio || !r->pattern->fio;
+    return *why->text || !r->pattern->fio || fio_run(r->place, r->pattern, rate, why) != 0;
 }
 
 /* ---- the place ---- */
@@ -254,8 +247,8 @@ static int measure(struct bench *b, struct bench_place *p, json_t *section, stru
             bench_put(row, "share_of_fio", own / fio);
         }
     }
-    if (*p->no_fio)
-        json_object_set_new(section, "fio", json_string(p->no_fio));
+    if (*p->no_fio.text)
+        json_object_set_new(section, "fio", json_string(p->no_fio.text));
     bench_put(section, "flush_seconds", flush.median);
     return rc;
 }
@@ -291,8 +284,7 @@ static void disk_print(const json_t *rows)
         double bursts = json_num(json_array_get(patterns_of, BENCH_BURSTS), "bytes_per_second");
 
         printf("%sDisk under a device (%s, pieces of 1 MiB, 64 in flight; reads and writes "
-               "together)\n",
-               i ? "\n" : "", json_str(section, "disk"));
+               "together)\n", i ? "\n" : "", json_str(section, "disk"));
         bench_table(patterns_of, columns, NULL);
         if (*json_str(section, "fio"))
             printf("  fio: %s\n", json_str(section, "fio"));

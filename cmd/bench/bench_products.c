@@ -33,7 +33,7 @@ struct operands { void *a, *b, *c, *bias, *scratch; };
 struct engine {
     const struct engine_kind *kind;
     struct products          *products; // NULL: it cannot run here, or was not asked for
-    char                      why[1024];
+    struct err                why;      // NULL
     size_t                    n; // of its products
 };
 
@@ -123,17 +123,14 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
         .gpt = b->gpt, .dtype = kind->dtype, .engine = kind->engine, .threads = (int)o->threads,
         .training = 1, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum,
     };
-    struct err               err = {0};
 
     e->kind = kind;
     p.gpt.n_labels = 0; // with the products of a head
     if ((o->blas != MATMUL_AUTO && o->blas != (int)kind->engine) ||
         (kind->dtype != DT_F32 && o->dtype != DT_BF16))
         return 0;
-    if (products_open(&e->products, &p, &err)) {
-        snprintf(e->why, sizeof e->why, "%s", err.text);
+    if (products_open(&e->products, &p, &e->why))
         return 0;
-    }
     for (; e->n < e->products->n; e->n++) {
         struct product_run *r = &runs[e->n];
 
@@ -156,7 +153,7 @@ static void engine_report(const struct bench *b, const struct engine *e,
 
     json_array_append_new(engines, row);
     if (!e->products) {
-        json_object_set_new(row, "note", json_string(e->why));
+        json_object_set_new(row, "note", json_string(e->why.text));
         return;
     }
     for (size_t i = 0; i < e->n; i++) {
@@ -177,9 +174,8 @@ static void engine_report(const struct bench *b, const struct engine *e,
 
 /* ---- OpenBLAS's kernels ----
  * It chooses them when it is loaded, by the processor's name; an old library does not know a new
- * processor and takes slow ones. Its variable OPENBLAS_CORETYPE says otherwise. So the program
- * starts itself once with each that this processor can run, and lets it run the model's products in
- * fp32. */
+ * processor and takes slow ones. Its variable OPENBLAS_CORETYPE says otherwise. So this program is
+ * started once with each that this processor can run, for the model's products in fp32. */
 
 enum { CORES = 4, TURNS = 3, TURNS_QUICK = 2 };
 
@@ -285,7 +281,7 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
     rc = rc ? rc : bench_rounds(items, n, b->o->rounds, b->seconds, err);
     n = 0;
     for (size_t e = 0; e < ENGINES; n += engines[e++].n) {
-        if (!rc && (engines[e].products || *engines[e].why))
+        if (!rc && (engines[e].products || *engines[e].why.text))
             engine_report(b, &engines[e], runs + n, items + n, shapes, rows);
         products_close(engines[e].products);
     }
@@ -360,5 +356,4 @@ static void products_print(const json_t *section)
     cores_print(json_object_get(section, "openblas_cores"));
 }
 
-const struct bench_section bench_products = {"products", 0, 0, products_measure,
-                                             products_print};
+const struct bench_section bench_products = {"products", 0, 0, products_measure, products_print};

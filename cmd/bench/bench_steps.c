@@ -234,8 +234,7 @@ static void steps_print(const json_t *section)
     bench_table(least, bounds, NULL);
     if (share > 0)
         printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same "
-               "products\n",
-               100 * share);
+               "products\n", 100 * share);
     if (both)
         printf("=> mode %s takes %.2f times what its computing and its bytes take at least\n",
                json_str(section, "mode"), json_num(both, "ratio"));

@@ -278,8 +278,7 @@ static void update_print(const json_t *section)
                  *against = fio ? fio : json_array_get(rows, MIXED);
 
     printf("Update path of one device: %.0f subgroups of %.0f parameters read, updated, written "
-           "back\n",
-           json_num(section, "subgroups"), json_num(section, "subgroup_parameters"));
+           "back\n", json_num(section, "subgroups"), json_num(section, "subgroup_parameters"));
     bench_table(rows, columns, NULL);
     printf("=> %.0f %% of what %s moves with the same mix\n",
            100 * json_num(against, "update_path_share"), fio ? "fio" : "the disk");
