@@ -52,7 +52,7 @@ struct check {
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
-    int                      masters; // master, moments or gradients are among the damaged
+    int                      states_lost; // masters, moments or gradients are damaged
 };
 
 /* ---- what is said ---- */
@@ -141,7 +141,7 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
         char                       damaged[48] = "", mended[48] = "";
 
         c->mended += n->mended;
-        c->masters |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
+        c->states_lost |= k != VERIFY_WIRE && k != VERIFY_SUPERBLOCK && n->damaged > n->mended;
         if (n->damaged)
             snprintf(damaged, sizeof damaged, ", %" PRIu64 " damaged", n->damaged);
         if (n->mended)
@@ -266,7 +266,7 @@ static void say_verdict(struct check *c)
     char        size[32];
     struct err  text = { 0 };
 
-    if (c->damaged > c->mended && c->masters) {
+    if (c->damaged > c->mended && c->states_lost) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
         exports_say(c->s.log, c->s.dir, &say_events, &text);
         remark("%s", text.text);

@@ -203,14 +203,14 @@ static void wake_arm(struct uring *d)
 static void piece_returned(struct uring *d, struct disk_piece *p, int res)
 {
     int    is_flush = p->r->op == DISK_FLUSH, is_short = res >= 0 && (size_t)res < p->bytes;
-    size_t whole = res > 0 ? (size_t)res / d->q.base.align * d->q.base.align : 0;
+    size_t came = res > 0 ? (size_t)res / d->q.base.align * d->q.base.align : 0;
 
-    if (!is_flush && (res == -EINTR || res == -EAGAIN || (is_short && whole > 0))) {
-        if (whole > 0) // the rest is asked for again
-            disk_queue_landed(&d->q, p->r, whole, 0);
-        p->buf += whole;
-        p->off += whole;
-        p->bytes -= whole;
+    if (!is_flush && (res == -EINTR || res == -EAGAIN || (is_short && came > 0))) {
+        if (came > 0) // the rest is asked for again
+            disk_queue_landed(&d->q, p->r, came, 0);
+        p->buf += came;
+        p->off += came;
+        p->bytes -= came;
         piece_prepare(d, p);
         return;
     }

@@ -186,11 +186,11 @@ static int ask(void)
 
 static int runs(enum dtype dt)
 {
-    static _Atomic int answer; // 0: not asked yet; 1: no; 2: yes
+    static _Atomic int permission; // 0: not asked for yet; 1: refused; 2: granted
 
-    if (dt == DT_BF16 && !atomic_load(&answer))
-        atomic_store(&answer, 1 + ask());
-    return dt == DT_BF16 && atomic_load(&answer) == 2;
+    if (dt == DT_BF16 && !atomic_load(&permission))
+        atomic_store(&permission, 1 + ask());
+    return dt == DT_BF16 && atomic_load(&permission) == 2;
 }
 
 const struct attention_form attention_amx = {

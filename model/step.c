@@ -44,7 +44,7 @@ struct pass {
 };
 
 /* The span that began at p->start_ns ends here. */
-static void record(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block)
+static void span_end(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block)
 {
     meter_span(t->stream->meter, p->step, p->evaluates ? PHASE_EVAL : phase, (int)block, -1,
                p->start_ns, clock_ns(), 0);
@@ -122,7 +122,7 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
     p->start_ns = clock_ns();
     for (size_t a = 0; !rc && a < p->micros; a++)
         rc = read_batch(t, p, a, err);
-    record(t, p, PHASE_DATA, 0);
+    span_end(t, p, PHASE_DATA, 0);
     return rc;
 }
 
@@ -137,7 +137,7 @@ static int layer_pass(struct trainer *t, struct pass *p, size_t b, size_t micro,
     void        *place;
 
     if (offloads) {
-        record(t, p, grad ? PHASE_BACKWARD : PHASE_FORWARD, b);
+        span_end(t, p, grad ? PHASE_BACKWARD : PHASE_FORWARD, b);
         int rc = grad ? stream_pop(t->stream, &place, err) : stream_push(t->stream, &place, err);
         if (rc)
             return rc;
@@ -189,7 +189,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
         }
         if (rc)
             return rc;
-        record(t, p, PHASE_FORWARD, b);
+        span_end(t, p, PHASE_FORWARD, b);
         stream_release(t->stream, b);
     }
     return 0;
@@ -222,7 +222,7 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
         p->loss += head_run(&t->model, a, &h, &p->scored);
         h.fresh = 0;
     }
-    record(t, p, PHASE_LOSS, final);
+    span_end(t, p, PHASE_LOSS, final);
     stream_release(t->stream, final);
     stream_release(t->stream, 0);
     return h.trains ? stream_send_grad(t->stream, final, &p->norm, err) : 0;
@@ -248,7 +248,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         }
         if (rc)
             return rc;
-        record(t, p, PHASE_BACKWARD, b);
+        span_end(t, p, PHASE_BACKWARD, b);
         stream_release(t->stream, b);
         rc = stream_send_grad(t->stream, b, &p->norm, err); // norm, Top-K, write
         if (rc)
@@ -269,7 +269,7 @@ static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
     for (size_t a = 0; a < p->micros; a++)
         if (!is_empty(t, a))
             embed_backward(&t->model, a, grad);
-    record(t, p, PHASE_BACKWARD, 0);
+    span_end(t, p, PHASE_BACKWARD, 0);
     return stream_send_grad(t->stream, 0, &p->norm, err);
 }
 

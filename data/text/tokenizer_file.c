@@ -362,16 +362,16 @@ static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *v
 static json_t *roles_make(const struct tokenizer *t, int config)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
-    json_t                  *whole = config ? json_pack("{s:s, s:b}", "tokenizer_class",
-                                                        "GPT2TokenizerFast", "add_prefix_space", 0)
-                                            : json_object();
+    json_t *file = config ? json_pack("{s:s, s:b}", "tokenizer_class", "GPT2TokenizerFast",
+                                      "add_prefix_space", 0)
+                          : json_object();
 
     for (size_t i = 0; i < 3 && tokenizer_endoftext(t) >= 0; i++)
-        if (json_object_set_new(whole, roles[i], json_string("<|endoftext|>"))) {
-            json_decref(whole);
+        if (json_object_set_new(file, roles[i], json_string("<|endoftext|>"))) {
+            json_decref(file);
             return NULL;
         }
-    return whole;
+    return file;
 }
 
 /* dir/name; takes over `value`, NULL where there was no memory for it. */
