@@ -1,6 +1,6 @@
 /* cmd.h: the commands. To add one: a file cmd/NAME.c that defines `const struct opt_command
- * NAME_command` (opt.h shows how), and a row here. Exit codes: 0 done, 1 failed, 2 misuse, 130
- * interrupted after a clean stop. */
+ * NAME_command` (export.c is a short one), and a row here. Exit codes: 0 done, 1 failed, 2 misuse,
+ * 130 interrupted after a clean stop. */
 #pragma once
 
 #include "cmd/opt/opt.h"

@@ -129,28 +129,19 @@ struct evaluation {
 };
 
 /* The task of one's own rows: the model's classes by their names; LABEL_1 is called 1 in a file. */
-static void own_task(struct evaluation *v)
+static void own_task(struct evaluation *v, int named)
 {
     struct hf_labels *l = &v->classes.names;
-    int               named = classes_named(&v->classes);
 
     for (size_t i = 0; i < l->n && !named; i++)
         memmove(l->name[i], l->name[i] + strlen("LABEL_"),
                 strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = task_custom((const char *const *)l->name, v->r->gpt.n_labels);
+    v->task.dev[0] = v->e->eval_file;
+    v->task.tests[0] = v->e->test_file;
 }
 
-/* Which row of the head is which class: by name where the names are the task's. */
-static void match_classes(struct evaluation *v)
-{
-    const struct task *t = &v->task;
-
-    if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 &&
-        classes_named(&v->classes))
-        fprintf(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in "
-                "its order, %s is %s\n", v->e->model, t->labels[0], v->classes.names.name[0]);
-}
-
+/* The task, and which row of the head is which class: by name where the names are the task's. */
 static int find_task(struct evaluation *v, struct err *err)
 {
     const struct task *known = v->e->task ? task_find(v->e->task) : NULL;
@@ -168,11 +159,15 @@ static int find_task(struct evaluation *v, struct err *err)
     int rc = classes_open(&v->classes, v->r, v->e->model, err);
     if (rc)
         return rc;
+    const struct task *t = &v->task;
+    int                named = classes_named(&v->classes);
     if (known)
         v->task = *known;
     else
-        own_task(v);
-    match_classes(v);
+        own_task(v, named);
+    if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 && named)
+        fprintf(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in "
+                "its order, %s is %s\n", v->e->model, t->labels[0], v->classes.names.name[0]);
     return 0;
 }
 
@@ -202,20 +197,15 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
 static int add_parts(struct evaluation *v, struct err *err)
 {
     const struct eval_opts *e = v->e;
-    size_t                  splits = e->task ? TASK_SPLITS : 0;
     int                     rc = 0;
 
     if (!v->r->hf)
         labelled_columns(&v->trained, &v->r->run);
     v->columns = e->columns.text ? e->columns : v->trained;
     v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
-    if (e->eval_file)
-        rc = add_part(v, 0, e->eval_file, 1, err);
-    if (!rc && e->test_file)
-        rc = add_part(v, 0, e->test_file, 0, err);
-    for (size_t i = 0; i < splits && v->task.dev[i] && !rc; i++)
+    for (size_t i = 0; i < TASK_SPLITS && v->task.dev[i] && !rc; i++)
         rc = add_part(v, i, v->task.dev[i], 1, err);
-    for (size_t i = 0; i < splits && e->predict && v->task.tests[i] && !rc; i++)
+    for (size_t i = 0; i < TASK_SPLITS && e->predict && v->task.tests[i] && !rc; i++)
         rc = add_part(v, i, v->task.tests[i], 0, err);
     return rc;
 }

@@ -180,10 +180,8 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
     uint64_t              each = labelled_epoch_steps(row_count, t);
 
     t->steps = t->steps ? t->steps : o->tune.epochs * each;
-    t->schedule_steps = t->schedule_steps ? t->schedule_steps : t->steps;
     if (!opt_given(line, "eval-every"))
         t->eval_every = each;
-    t->threads = session_threads(t->threads);
     return t->steps / each + (t->steps % each != 0);
 }
 
@@ -271,8 +269,7 @@ static int make_run(struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
     struct material m = { .o = o,
-                          .n = { .dir = o->run, .o = &o->train, .recipe = { line, NULL },
-                                 .argc = line->argc, .argv = line->argv,
+                          .n = { .dir = o->run, .o = &o->train, .line = line,
                                  .events = &say_events } };
     int             rc = gather(&m, line, err);
 

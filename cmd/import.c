@@ -29,9 +29,7 @@ static int run(struct opt_line *line, struct err *err)
     struct hf_labels    labels = { 0 };
     struct newrun       n = { .dir = o->run, .o = &o->train, .init = o->dir,
                               .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
-                              .recipe = { line, o->dir },
-                              .argc = line->argc, .argv = line->argv, .events = &say_events,
-                              .labels = &labels };
+                              .line = line, .events = &say_events, .labels = &labels };
     int                 rc;
 
     progress_quiet(o->train.quiet);

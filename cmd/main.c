@@ -2,7 +2,6 @@
  * command's own file does the rest. */
 #include "cmd/cmd.h"
 #include "cmd/bench/bench.h"
-#include "cmd/opt/opt_doc.h"
 #include "cmd/say/command.h"
 #include "cmd/say/stop.h"
 #include "data/db/db_wait.h"

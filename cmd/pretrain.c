@@ -44,8 +44,7 @@ static int make_run(struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
     struct newrun n = { .dir = o->run, .o = &o->train, .init = o->model.init, .data = o->data,
-                        .eval_data = o->eval_data, .recipe = { line, NULL }, .argc = line->argc,
-                        .argv = line->argv, .events = &say_events };
+                        .eval_data = o->eval_data, .line = line, .events = &say_events };
     int           rc = train_opts_check(&o->train, err);
 
     if (rc)

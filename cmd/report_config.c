@@ -10,8 +10,6 @@
 #include "cmd/run/train_opts.h"
 #include "kernels/matmul.h"
 
-#include <math.h>
-
 struct printing {
     FILE          *out;
     struct runlog *log;
@@ -70,13 +68,13 @@ static int print_stored(struct printing *p, const char *before, const char *key,
 static int dropout_is_models(struct printing *p)
 {
     static const char *const parts[] = { "drop_embd", "drop_attn", "drop_resid" };
-    double                   asked = 0, part, most = 0;
+    double                   asked = 0, part;
+    int                      any = 0;
 
     settings_scan(p->log, "%lf", &asked, "option.dropout");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (settings_scan(p->log, "%lf", &part, "config.%s", parts[i]))
-            most = fmax(most, part);
-    return p->classifies && most > 0 && !(asked > 0);
+        any |= settings_scan(p->log, "%lf", &part, "config.%s", parts[i]) && part > 0;
+    return p->classifies && any && !(asked > 0);
 }
 
 /* Without --schedule-steps the horizon is --steps, also another one. */

@@ -33,42 +33,27 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-struct moving {
-    struct session *s;
-    const struct reshard_opts *o;
-    char            layout[STORE_LAYOUT]; // a name for the new set of devices
-};
-
 /* In the transaction that switches. */
-static int settings(void *ctx, struct err *err)
-{
-    struct moving *m = ctx;
-    struct session now = *m->s; // what is stored is not this session's own
+static int settings(void *now, struct err *err) { return session_store_devices(now, err); }
 
-    now.o.device = m->o->device;
-    now.o.devices = m->o->device.n ? m->o->device.n : m->o->devices;
-    now.o.csd_mem = m->o->csd_mem ? m->o->csd_mem : m->s->o.csd_mem;
-    snprintf(now.layout, sizeof now.layout, "%s", m->layout);
-    return session_store_devices(&now, err);
-}
-
-static int move_run(struct moving *m, struct err *err)
+static int move_run(struct session *s, const struct reshard_opts *o, struct err *err)
 {
-    const struct reshard_opts *o = m->o;
-    struct session            *s = m->s;
+    struct session now = *s; // with what is stored, which is not this session's own
     struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
-    struct reshard r = { .from = s->run, .to = s->run, .settings = settings, .ctx = m,
+    struct reshard r = { .from = s->run, .to = s->run, .settings = settings, .ctx = &now,
                          .watch = &watch };
     char           notice[512] = "", size[32];
     uint64_t       start = clock_ns();
 
-    r.to.n_devices = o->device.n ? o->device.n : o->devices;
+    int rc = machine_hex(now.layout, sizeof now.layout - 1, err); // a name for the new set
+    now.o.device = o->device;
+    now.o.devices = r.to.n_devices = o->device.n ? o->device.n : o->devices;
+    now.o.csd_mem = r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r.to.device_paths = o->device.n ? o->device.item : NULL;
-    r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r.to.force_device = o->force_device;
     r.to.device_in_ram = o->device_in_ram;
-    r.to.layout = m->layout;
-    int rc = reshard_run(&r, err);
+    r.to.layout = now.layout;
+    rc = rc ? rc : reshard_run(&r, err);
     // a step is half done: it is finished where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
         rc = reshard_run(&r, err);
@@ -87,7 +72,6 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct reshard_opts *o = line->options;
     struct session       s = { 0 };
-    struct moving        m = { .s = &s, .o = o };
 
     events_kill_costs(&say_events, "the run is whole even so");
     progress_quiet(o->quiet);
@@ -95,8 +79,7 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
-    if (!rc && !(rc = machine_hex(m.layout, sizeof m.layout - 1, err)))
-        rc = move_run(&m, err);
+    rc = rc ? rc : move_run(&s, o, err);
     session_close(&s);
     return rc;
 }

@@ -196,9 +196,7 @@ static void creation_begin(struct creation *c, int mode)
         ids[i] = (uint16_t)(i * 7 % 61);
     fwrite(ids, sizeof ids, 1, f);
     fclose(f);
-    c->n = (struct newrun){
-        .dir = c->run, .gpt = tiny, .o = &c->o, .data = c->data, .argc = 1, .argv = c->argv
-    };
+    c->n = (struct newrun){ .dir = c->run, .gpt = tiny, .o = &c->o, .data = c->data };
 }
 
 /* A creation that cannot be completed leaves no folder behind, and the next one of the same name

@@ -33,8 +33,7 @@ static int write_tokens(const struct bench *b, const char *path, struct err *err
 int bench_run_make(const struct bench *b, const char *folder, int mode, int fake, int speculate,
                    struct err *err)
 {
-    char name[] = "bench", *argv[] = {name, NULL}, *tokens = NULL,
-         *dir = file_path(err, "%s/%s", b->scratch, folder);
+    char             *tokens = NULL, *dir = file_path(err, "%s/%s", b->scratch, folder);
     struct train_opts o = b->o->train;
 
     o.mode = mode;
@@ -54,8 +53,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
         tokens = file_path(err, "%s.tokens", dir);
     int rc = tokens ? write_tokens(b, tokens, err) : -ENOMEM;
     if (!rc)
-        rc = newrun_create(&(struct newrun){.dir = dir, .gpt = b->gpt, .o = &o, .data = tokens,
-                                            .argc = 1, .argv = argv}, err);
+        rc = newrun_create(&(struct newrun){.dir = dir, .gpt = b->gpt, .o = &o, .data = tokens},
+                           err);
     free(tokens);
     free(dir);
     return rc;

@@ -1,21 +1,5 @@
-/* opt.h: the command line as rows (opt_row.h). A command is one file with its rows:
- *
- *     static const struct opt_row rows[] = {
- *         { "RUN", OPT_ARG, offsetof(struct x_opts, run), .help = "the run's folder" },
- *         { "tokens", OPT_UINT, offsetof(struct x_opts, tokens), "100", .help = "how many" },
- *         { 0 }
- *     };
- *     static const struct opt_part parts[] = {
- *         { "Options", rows, 0 },
- *         { "Machine", read_rows, offsetof(struct x_opts, read) },
- *         { 0 }
- *     };
- *     static int run(struct opt_line *line, struct err *err); // line->options: a struct x_opts
- *
- *     const struct opt_command x_command = {
- *         .name = "x", .usage = "RUN [--tokens N]", .summary = "what it does in a line",
- *         .parts = parts, .size = sizeof(struct x_opts), .run = run,
- *     }; */
+/* opt.h: the command line as rows (opt_row.h). A command is one file with its rows; cmd/export.c is
+ * a short one. */
 #pragma once
 
 #include "cmd/opt/opt_row.h"
@@ -49,3 +33,11 @@ int opt_set(struct opt_line *line, const char *name, const char *text, struct er
 int opt_each(const struct opt_line *line,
              int (*each)(void *ctx, const struct opt_row *row, int given, const char *text),
              void *ctx);
+
+/* ---- what the rows say to people: opt_doc.c ---- */
+
+void opt_help(const struct opt_command *cmd, FILE *out);
+void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
+/* A line of the man page: `macro` ("" or ".B ", ...) and the text as troff takes it. */
+void opt_man_line(FILE *out, const char *macro, const char *text);
+void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out); // bash

@@ -1,6 +1,6 @@
 /* opt_doc.c: --help, the man page, the shell completion. Nothing is written here that a row or a
  * command does not hold. */
-#include "cmd/opt/opt_doc.h"
+#include "cmd/opt/opt.h"
 
 // a terminal as it opens has 80 columns
 enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };

@@ -294,8 +294,8 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
     struct utsname u;
     size_t         at = strlen(command);
 
-    for (int i = 0; i < n->argc && at < sizeof command - 1; i++)
-        at += (size_t)snprintf(command + at, sizeof command - at, " %s", n->argv[i]);
+    for (int i = 0; n->line && i < n->line->argc && at < sizeof command - 1; i++)
+        at += (size_t)snprintf(command + at, sizeof command - at, " %s", n->line->argv[i]);
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     uname(&u);
     int rc = settings_set(s->log, err, "command=%s", command);
@@ -322,14 +322,17 @@ static int keep_option(void *ctx, const struct opt_row *row, int given, const ch
     return rc;
 }
 
-/* Of the options that say what the run is made from, those that were given. */
-static int store_recipe(struct session *s, const struct recipe *r, struct err *err)
+/* Of the options that say what the run is made from, those that were given; of import, which has a
+ * folder to begin with in place of --init, that. */
+static int store_recipe(struct session *s, const struct newrun *n, struct err *err)
 {
     static const struct opt_row init = { "init", OPT_PATH, .kept = OPT_SOURCE };
     struct keeping              k = { s, err };
-    int                         rc = r->line ? opt_each(r->line, keep_option, &k) : 0;
+    int                         rc = n->line ? opt_each(n->line, keep_option, &k) : 0;
 
-    return rc || !r->init ? rc : keep_option(&k, &init, 1, r->init);
+    if (rc || !n->line || !n->init || opt_row_find(n->line->cmd, "init", 4) >= 0)
+        return rc;
+    return keep_option(&k, &init, 1, n->init);
 }
 
 /* What else a classifier's folder says: its labels by name, and what it pads with. */
@@ -353,7 +356,7 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
     int rc;
 
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
-        (rc = session_store_options(s, err)) || (rc = store_recipe(s, &n->recipe, err)) ||
+        (rc = session_store_options(s, err)) || (rc = store_recipe(s, n, err)) ||
         (s->spares && (rc = settings_set(s->log, err, "spares=1"))))
         return rc;
     return store_classifier(s, n, err);

@@ -4,14 +4,6 @@
 #include "cmd/run/encode.h"
 #include "cmd/run/session.h"
 
-/* What makes the run again (`report --config`). Options of training are kept as option.NAME, as
- * they are now; of the others, which say what it was made from, those that were given are kept as
- * given.NAME, paths in full. The zero state: nobody asks for it again. */
-struct recipe {
-    const struct opt_line *line;
-    const char            *init; // a folder to begin with that is no option of the line's, or NULL
-};
-
 struct newrun {
     const char              *dir;
     struct gpt_config        gpt;
@@ -32,10 +24,10 @@ struct newrun {
     uint64_t                epochs;
     const char             *notice;     // told, and kept in run.db; NULL, "": none
 
-    // how it was asked for; may all be missing
-    struct recipe recipe;
-    int           argc;
-    char        **argv;
+    // what makes the run again (`report --config`), NULL: nobody asks for it again. Options of
+    // training are kept as option.NAME, as they are now; of the others, which say what it was made
+    // from, those that were given are kept as given.NAME, paths in full
+    const struct opt_line *line;
 };
 
 /* Make it. Everything that can be refused is refused before anything is made: a folder that exists,

@@ -2,7 +2,6 @@
  * arrived, and if not, whether there is anybody who missed it. */
 #include "cmd/say/command.h"
 
-#include "cmd/opt/opt_doc.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 
