@@ -113,7 +113,7 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
 /* ---- a task, and the model's classes ---- */
 
 /* A file of rows: to be evaluated, or, where its labels are not looked at, predicted. */
-struct part { struct encode rows; size_t split; };
+struct part { struct labelled_file rows; size_t split; };
 
 struct evaluation {
     const struct model_folder *r;
@@ -183,9 +183,9 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
-    int rc = encode_check(&p->rows, e->task ? e->data : NULL, file, err);
+    int rc = labelled_check(&p->rows, e->task ? e->data : NULL, file, err);
     for (int i = 0; i < 2 && !rc; i++) {
-        encode_notice(&p->rows, i, notice, sizeof notice);
+        labelled_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
             fprintf(stderr, "siTrain: %s\n", notice);
     }
@@ -218,7 +218,7 @@ static int open_rows(struct examples **out, const struct evaluation *v, const st
     long            pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
     int             rc = scratch_open(&scratch, path, sizeof path, err);
 
-    rc = rc ? rc : encode_file(out, &p->rows, v->tok, v->seq, pad, path, err);
+    rc = rc ? rc : labelled_encode(out, &p->rows, v->tok, v->seq, pad, path, err);
     file_new_abort(&scratch);
     return rc;
 }

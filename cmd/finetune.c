@@ -60,7 +60,7 @@ struct material {
     char                 notice[512]; // of its head
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
-    struct encode        file[1 + 2 * TASK_SPLITS];
+    struct labelled_file file[1 + 2 * TASK_SPLITS];
     size_t               files;
     struct hf_labels     labels;  // borrows the task's
     struct newrun        n;
@@ -72,17 +72,19 @@ static int add_file(struct material *m, const char *name, const char *file, int 
 {
     const struct finetune_opts *o = m->o;
     const struct tune_opts     *t = &o->tune;
-    struct encode              *e = &m->file[m->files++];
+    struct labelled_file       *e = &m->file[m->files++];
     int                         first = e == m->file;
 
-    *e = (struct encode){ .name = name,
-                          .task = m->task,
-                          .own = m->own != NULL,
-                          .asked = first ? o->columns : m->file[0].read,
-                          .labels = labels,
-                          .most = first ? t->max_train : labels ? t->max_eval : t->max_predict,
-                          .events = &say_events };
-    return encode_check(e, m->own ? NULL : o->data, file, err);
+    *e = (struct labelled_file){
+        .name = name,
+        .task = m->task,
+        .own = m->own != NULL,
+        .asked = first ? o->columns : m->file[0].read,
+        .labels = labels,
+        .most = first ? t->max_train : labels ? t->max_eval : t->max_predict,
+        .events = &say_events
+    };
+    return labelled_check(e, m->own ? NULL : o->data, file, err);
 }
 
 static int add_files(struct material *m, struct err *err)
@@ -247,7 +249,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
 static void say_own(const struct material *m)
 {
     enum { MOST = 10 };
-    const struct encode *f = &m->file[0];
+    const struct labelled_file *f = &m->file[0];
     size_t               n = m->labels.n;
 
     fprintf(stderr, "siTrain: %s: %llu row%s of ", f->path, (unsigned long long)f->rows,

@@ -2,7 +2,6 @@
  * functions that the run itself goes by. */
 #include "cmd/cmd.h"
 #include "cmd/run/train_opts.h"
-#include "cmd/run/encode.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/bench/bench.h"
@@ -180,9 +179,9 @@ static void print_time(const struct session *s, const struct budget *plan, const
 static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task *task,
                       const char *dir, const char *file, uint64_t most, struct err *err)
 {
-    struct encode e = { .task = task, .own = !dir, .labels = 1, .most = most, .asked = o->columns,
-                        .events = &say_events };
-    int           rc = encode_check(&e, dir, file, err);
+    struct labelled_file e = { .task = task, .own = !dir, .labels = 1, .most = most,
+                               .asked = o->columns, .events = &say_events };
+    int                  rc = labelled_check(&e, dir, file, err);
 
     *n = e.rows;
     task_names_free(&e.read);

@@ -6,6 +6,7 @@
 #include "cmd/run/evaluate.h"
 #include "cmd/run/model_folder.h"
 #include "cmd/run/settings.h"
+#include "data/base/round.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
         struct results_eval *v = &r->eval[i];
 
         v->samples = labelled_rows(s, dev_names[i]);
-        v->batches = (v->samples + s->o.batch - 1) / s->o.batch;
+        v->batches = div_up(v->samples, s->o.batch);
         v->seconds = seconds[i];
         v->loss = v->metric[0] = v->metric[1] = (double)NAN;
         r->n_evals += v->samples > 0;
@@ -133,7 +134,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
                                     .threads = s->o.threads };
     out->events = s->events;
-    out->test_rows = labelled_most_rows(s, "test");
+    out->test_rows = size_max(labelled_rows(s, "test"), labelled_rows(s, "test_mm"));
     rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (before < s->o.steps || !predictions_path(path, out, i))

@@ -1,18 +1,133 @@
-/* labelled.c: the task and the examples of a run, stored and found again. */
+/* labelled.c: rows of a task to ids; the task and the examples of a run, stored and found again. */
 #include "cmd/run/labelled.h"
 
 #include "cmd/run/settings.h"
+#include "data/base/round.h"
 
 enum { USUAL_SEQ = 128 };
 
-static int add_file(struct session *s, const struct encode *e, struct tokenizer *tok,
+/* ---- rows to ids ---- */
+
+struct encoding {
+    const struct labelled_file *e;
+    struct tokenizer           *tok;
+    struct token_buf            ids;
+    struct examples_new         out;
+    size_t                      max_seq;
+    long                        pad;
+    uint64_t                    rows; // so far
+    struct watch                watch;
+};
+
+static int row_label(const struct labelled_file *e, const struct task_row *row, struct example *x,
+                     struct err *err)
+{
+    *x = (struct example){ .label = -1 };
+    return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
+}
+
+static int each_row(const struct labelled_file *e, task_row_fn row, void *ctx, struct err *err)
+{
+    struct task_names names = e->asked;
+
+    if (!e->labels)
+        names.label = NULL;
+    if (e->own)
+        return task_read_own(e->path, &names, e->most, row, ctx, err);
+    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx,
+                          err);
+}
+
+static int check_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct labelled_file *e = ctx;
+    struct example        x;
+    int rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
+
+    e->rows++;
+    e->pairs |= row->text2 != NULL;
+    e->words[0] |= !task_number(row->text1, NULL);
+    e->words[1] |= row->text2 && !task_number(row->text2, NULL);
+    rc = rc ? rc : row_label(e, row, &x, err);
+    return rc ? rc : watch_look(&e->watch, e->rows, 0, err);
+}
+
+int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err)
+{
+    int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file);
+
+    if (n >= (int)sizeof e->path)
+        return err_misuse(err, "%s: the path is too long", file);
+    e->watch = work_begin(e->events, "reading %s", e->path);
+    int rc = each_row(e, check_row, e, err);
+    work_end(e->events);
+    return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
+}
+
+void labelled_notice(const struct labelled_file *e, int text, char *out, size_t size)
+{
+    const char *name = text ? e->read.pair : e->read.text;
+
+    *out = '\0';
+    if (name && !e->words[text])
+        snprintf(out, size,
+                 "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
+                 "--text-column and --pair-column say otherwise which are the texts",
+                 e->path, name,
+                 text           ? "the second text"
+                 : e->read.pair ? "the first text"
+                                : "the text");
+}
+
+static int encode_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    static const char between[] = "<|endoftext|>"; // one id
+    struct encoding  *w = ctx;
+    const char *const parts[] = { row->text1, row->text2 ? between : NULL, row->text2 };
+    struct example    x;
+    size_t            n;
+    int               rc = row_label(w->e, row, &x, err);
+
+    w->ids.n = 0;
+    for (int i = 0; i < 3 && parts[i] && !rc; i++)
+        rc = tokenizer_encode(w->tok, parts[i], strlen(parts[i]), &w->ids, err);
+    // the cut, without padding at its end; at least one id
+    for (n = size_min(w->ids.n, w->max_seq); n > 1 && w->ids.ids[n - 1] == w->pad;)
+        n--;
+    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids, n, &x, err);
+    return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
+}
+
+int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
+                    size_t max_seq, long pad, const char *path, struct err *err)
+{
+    struct encoding w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
+    int             rc = examples_new_open(&w.out, path, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    w.watch = work_begin(e->events, "tokenising %s", e->path);
+    rc = each_row(e, encode_row, &w, err);
+    work_end(e->events);
+    token_buf_free(&w.ids);
+    if (!rc)
+        rc = examples_new_commit(&w.out, err);
+    else
+        examples_new_abort(&w.out);
+    return rc ? rc : examples_open(out, path, err);
+}
+
+/* ---- what a run keeps of them ---- */
+
+static int add_file(struct session *s, const struct labelled_file *e, struct tokenizer *tok,
                     struct err *err)
 {
     struct examples *made = NULL;
     char             path[SESSION_PATH + 32];
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-    int rc = encode_file(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
+    int rc = labelled_encode(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
     rc = rc ? rc
             : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
                            made->h.crc, e->name, e->rows);
@@ -20,7 +135,7 @@ static int add_file(struct session *s, const struct encode *e, struct tokenizer 
     return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
 }
 
-int labelled_add(struct session *s, const struct encode *e, size_t n, uint64_t epochs,
+int labelled_add(struct session *s, const struct labelled_file *e, size_t n, uint64_t epochs,
                  struct tokenizer *tok, struct err *err)
 {
     const struct task_names *c = &e->read;
@@ -105,19 +220,9 @@ uint64_t labelled_rows(struct session *s, const char *name)
     return n;
 }
 
-uint64_t labelled_most_rows(struct session *s, const char *name)
-{
-    char     other[32];
-    uint64_t n = labelled_rows(s, name);
-
-    snprintf(other, sizeof other, "%s_mm", name);
-    uint64_t n_other = labelled_rows(s, other);
-    return n > n_other ? n : n_other;
-}
-
 int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *err)
 {
-    *seq = asked ? asked : positions < USUAL_SEQ ? positions : USUAL_SEQ;
+    *seq = asked ? asked : size_min(positions, USUAL_SEQ);
     if (*seq <= positions)
         return 0;
     return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
@@ -125,7 +230,5 @@ int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *er
 
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)
 {
-    uint64_t each = o->batch * o->grad_accum;
-
-    return rows / each + (rows % each != 0);
+    return div_up(rows, o->batch * o->grad_accum);
 }

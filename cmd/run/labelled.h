@@ -1,11 +1,47 @@
-/* labelled.h: what a fine-tuning keeps of its task in its run: the task's name, the examples' files
- * and their checksums. NAME is train, dev, dev_mm, test or test_mm (settings.h). */
+/* labelled.h: files of labelled texts, checked and made into files of examples
+ * (data/task/examples.h) once, when a run is made; and what a fine-tuning keeps of its task in its
+ * run: the task's name, the examples' files and their checksums. A pair is A, <|endoftext|>, B;
+ * what is longer than max_seq is cut at its end. */
 #pragma once
 
-#include "cmd/run/encode.h"
 #include "cmd/run/session.h"
+#include "data/task/examples.h"
 #include "data/task/task.h"
+#include "data/text/tokenizer.h"
 #include "model/hf.h"
+
+struct labelled_file {
+    const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex, NAME.sum and NAME.rows in
+                      // run.db
+    const struct task *task;
+    int                own;     // one's own file; else the task's TSV
+    struct task_names  asked;   // its columns, borrowed; all NULL: as their names suggest
+    int                labels;  // rows without one are refused; else a label is not looked at
+    uint64_t           most;    // rows; 0: all
+    const struct events *events;
+    // what labelled_check found
+    char               path[4096]; // the file
+    uint64_t           rows;
+    int                pairs;   // there is one at least
+    struct task_names  read;    // the columns of one's own file
+    int                words[2]; // a text, a second text that is no number
+    struct watch       watch;
+};
+
+/* Read every row and its label, of DIR/FILE, or where dir is NULL of FILE: what is wrong is a
+ * misuse sentence with file and line. Counts the rows; none is refused. e->read is the caller's to
+ * task_names_free, also after a failure. */
+int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err);
+
+/* What a person should know who took another column for the text: *out (size bytes) is empty, or
+ * says that all that is read as text number `text` (0, 1) are numbers. */
+void labelled_notice(const struct labelled_file *e, int text, char *out, size_t size);
+
+/* Make the file `path` and open it. pad: the id that the model's folder pads with, or -1:
+ * transformers takes a row to end before it, so none ends with it, also where the cut would leave
+ * it there. */
+int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
+                    size_t max_seq, long pad, const char *path, struct err *err);
 
 struct labelled {
     struct task task; // labels and metrics; of one's own, files and columns are not known any more
@@ -14,7 +50,7 @@ struct labelled {
 
 /* Into a run that is being made: the task, and what these n checked files (the training rows first)
  * are made of, as RUN/NAME.ex. */
-int  labelled_add(struct session *s, const struct encode *e, size_t n, uint64_t epochs,
+int  labelled_add(struct session *s, const struct labelled_file *e, size_t n, uint64_t epochs,
                   struct tokenizer *tok, struct err *err);
 
 int  labelled_load(struct labelled *l, struct session *s, struct err *err);
@@ -28,9 +64,8 @@ void labelled_columns(struct task_names *out, const struct session *s);
  * the caller's to close, when the session is closed. */
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err);
 
-/* Rows of NAME, and of the larger of NAME and NAME_mm; 0 where there are none. */
+/* Rows of NAME; 0 where there are none. */
 uint64_t labelled_rows(struct session *s, const char *name);
-uint64_t labelled_most_rows(struct session *s, const char *name);
 
 /* Tokens that a row of a model may have: what was asked for, which is refused where the model has
  * fewer positions; or where that is 0, 128 if it has as many. */

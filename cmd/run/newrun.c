@@ -345,7 +345,7 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
     if (!rc && n->notice && *n->notice)
         rc = session_notice(s, n->notice, err);
     for (int i = 0; i < 2 && n->examples && !rc; i++) {
-        encode_notice(n->examples, i, text, sizeof text);
+        labelled_notice(n->examples, i, text, sizeof text);
         rc = *text ? session_notice(s, text, err) : 0;
     }
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);

@@ -1,7 +1,7 @@
 /* newrun.h: makes a run: its folder, complete, or nothing. */
 #pragma once
 
-#include "cmd/run/encode.h"
+#include "cmd/run/labelled.h"
 #include "cmd/run/session.h"
 
 struct newrun {
@@ -19,7 +19,7 @@ struct newrun {
 
     // fine-tuning
     const struct hf_labels *labels;     // a classifier's, or NULL
-    const struct encode    *examples;   // (n_examples), checked; rows are cut at o->seq
+    const struct labelled_file *examples;   // (n_examples), checked; rows are cut at o->seq
     size_t                  n_examples;
     uint64_t                epochs;
     const char             *notice;     // told, and kept in run.db; NULL, "": none

@@ -10,6 +10,7 @@
 #include "cmd/run/settings.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
+#include "data/base/round.h"
 #include "kernels/attention.h"
 
 #include <math.h>
@@ -208,6 +209,7 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
+    uint64_t               rows = size_max(labelled_rows(s, "dev"), labelled_rows(s, "dev_mm"));
     char                   notice[512] = "";
     int                    rc = feed_open(&t->feed, s, err);
 
@@ -219,7 +221,7 @@ static int training_open(struct training *t, struct err *err)
                           s->dir);
     best_clean(s);
     if ((rc = best_load(&t->best, s, err)) ||
-        (rc = training_plan_here(&t->plan, s, labelled_most_rows(s, "dev"), err)))
+        (rc = training_plan_here(&t->plan, s, rows, err)))
         return rc;
     struct trainer_options o = training_options(s);
     o.model.kept = t->plan.kept;
