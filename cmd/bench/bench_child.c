@@ -45,15 +45,14 @@ void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t b
 /* In the child: its stdout and stderr are these files; does not return. */
 static void become(const struct bench_args *a, const char *setting, const int files[2])
 {
-    char  *pair = setting ? strdup(setting) : NULL;
     char **argv = calloc(argz_count(a->words, a->bytes) + 1, sizeof *argv);
 
     if (!argv)
         _exit(1);
     argz_extract(a->words, a->bytes, argv);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (pair)
-        putenv(pair);
+    if (setting)
+        putenv((char *)(uintptr_t)setting);
     dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDIN_FILENO);
     dup2(files[0], STDOUT_FILENO);
     dup2(files[1], STDERR_FILENO);

@@ -31,8 +31,6 @@ const json_t *bench_largest(const json_t *rows, const char *key)
     return best;
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static const char *cell(char *buf, size_t size, const json_t *row, const struct bench_column *c)
 {
     const json_t *v = json_object_get(row, c->key);
@@ -44,7 +42,6 @@ static const char *cell(char *buf, size_t size, const json_t *row, const struct 
     snprintf(buf, size, c->format, json_number_value(v) * c->scale);
     return buf;
 }
-#pragma GCC diagnostic pop
 
 /* A cell and the two blanks before it; nothing follows the last one of text. */
 static void put(const char *text, int width, const struct bench_column *c)

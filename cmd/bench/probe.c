@@ -79,6 +79,8 @@ const struct bench_section bench_probe = {"probe", 0, 0, probe_run, probe_print}
 
 /* ---- the child's model ---- */
 
+struct small { struct gpt_config gpt; size_t batch, seq; };
+
 /* FLOPs of one layer for a token in a row of seq. */
 static double layer_flops(const struct gpt_config *g, double seq)
 {
@@ -87,24 +89,25 @@ static double layer_flops(const struct gpt_config *g, double seq)
     return 6 * 12 * C * C + 6 * C * seq;
 }
 
-/* The model to measure in *g, and its rows. */
-static void small_of(struct gpt_config *g, size_t *batch, size_t *seq, const struct session *s)
+static struct small small_of(const struct session *s)
 {
-    *g = s->gpt;
+    struct small       small = {.gpt = s->gpt, .batch = 1, .seq = s->o.seq};
+    struct gpt_config *g = &small.gpt;
+
     g->n_layer = size_min(g->n_layer, LAYERS);
     g->n_labels = 0;
     double token = (double)g->n_layer * layer_flops(g, (double)s->o.seq) +
                    6 * (double)g->vocab * (double)g->n_embd;
     double most = MOST_FLOPS / token;
 
-    *seq = s->o.seq;
-    *batch = 1;
     if (most >= (double)s->o.seq)
-        *batch = size_min(s->o.batch, (size_t)(most / (double)s->o.seq));
+        small.batch = size_min(s->o.batch, (size_t)(most / (double)s->o.seq));
     else
-        *seq = size_min(*seq, most < LEAST_TOKENS ? LEAST_TOKENS
-                                                 : (size_t)most / TOKENS_STEP * TOKENS_STEP);
-    g->n_positions = *seq;
+        small.seq = size_min(s->o.seq, most < LEAST_TOKENS
+                                           ? LEAST_TOKENS
+                                           : (size_t)most / TOKENS_STEP * TOKENS_STEP);
+    g->n_positions = small.seq;
+    return small;
 }
 
 /* ---- the child ---- */
@@ -125,14 +128,14 @@ static int arg_device(struct bench_args *a, const char *path, struct err *err)
                : 0;
 }
 
-static void args_make(struct bench_args *a, const struct session *s, const struct gpt_config *g,
-                      size_t batch, size_t seq, const char *dir)
+static void args_make(struct bench_args *a, const struct session *s, const struct small *small,
+                      const char *dir)
 {
     const struct train_opts *o = &s->o;
 
     bench_words(a, BENCH_SELF " bench --probe --json=- --rounds=2 --steps=3");
     bench_arg(a, "--dir=", dir);
-    bench_args_model(a, g, batch, seq, o->threads);
+    bench_args_model(a, &small->gpt, small->batch, small->seq, o->threads);
     bench_words(a, "--csd-mem=%" PRIu64 " --link-bw=%" PRIu64 " --csd-read-bw=%" PRIu64
                 " --csd-write-bw=%" PRIu64 " --mode=%s --disk=%s --dtype=%s --blas=%s "
                 "--optimizer=%s --durability=%s --compress=%.9g", o->csd_mem, o->link_bw,
@@ -181,24 +184,26 @@ static double host_bytes(const struct session *s)
 }
 
 static void scale(struct probe *p, const json_t *measured, const struct session *s,
-                  const struct gpt_config *g, size_t batch, size_t seq, const struct budget *plan)
+                  const struct small *of, const struct budget *plan)
 {
     const json_t         *c = json_object_get(measured, "computing");
     const json_t         *m = json_object_get(measured, "moving");
     struct bench_figures *f = &p->parts;
     size_t n = s->gpt.n_layer, again = plan->record_buffers ? 0 : n - plan->kept; // recomputed
-    double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum) / (double)(batch * seq);
+    double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum) /
+                    (double)(of->batch * of->seq);
     double layers = tokens * (double)n * layer_flops(&s->gpt, (double)s->o.seq) /
-                    ((double)g->n_layer * layer_flops(g, (double)seq));
+                    ((double)of->gpt.n_layer * layer_flops(&of->gpt, (double)of->seq));
     double params = (double)gpt_total(&s->gpt), small = json_num(m, "parameters");
     double head = s->gpt.n_labels ? 0 : tokens, block_0 = (double)gpt_block_size(&s->gpt, 0);
     double moved = json_num(m, "moved");
 
-    p->layers = g->n_layer;
-    p->tokens = batch * seq;
+    p->layers = of->gpt.n_layer;
+    p->tokens = of->batch * of->seq;
     f->F = layers * json_num(c, "forward");
     f->B = layers * json_num(c, "backward") + (double)again / (double)n * f->F +
-           head * json_num(c, "loss") + json_num(c, "gradient") * params / (double)gpt_total(g);
+           head * json_num(c, "loss") +
+           json_num(c, "gradient") * params / (double)gpt_total(&of->gpt);
     f->h = head * json_num(c, "loss") + layers * json_num(c, "backward") / (double)n;
     f->U = json_num(m, "update") * params / small;
     f->u0 = f->U * block_0 / params;
@@ -214,14 +219,12 @@ int probe_step(struct probe *out, const struct session *s, const struct budget *
                const char *dir, struct err *err)
 {
     struct bench_args a = {0};
-    struct gpt_config g;
+    struct small      small = small_of(s);
     sigset_t          ends, before;
-    size_t            batch, seq;
     json_t           *report = NULL;
     int               rc = places_check(s, dir, err);
 
-    small_of(&g, &batch, &seq, s);
-    args_make(&a, s, &g, batch, seq, dir);
+    args_make(&a, s, &small, dir);
     for (size_t i = 0; i < s->o.device.n && s->o.mode != RUN_MEM && !rc; i++)
         rc = arg_device(&a, s->o.device.item[i], err);
     // Ctrl-C ends the child, which removes its files; this process ends when it has
@@ -233,7 +236,7 @@ int probe_step(struct probe *out, const struct session *s, const struct budget *
     sigprocmask(SIG_SETMASK, &before, NULL);
     free(a.words);
     if (!rc)
-        scale(out, json_object_get(report, "probe"), s, &g, batch, seq, plan);
+        scale(out, json_object_get(report, "probe"), s, &small, plan);
     if (!rc && !(out->step > 0))
         rc = err_set(err, -EIO, "the probe measured nothing");
     json_decref(report);
