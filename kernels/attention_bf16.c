@@ -3,8 +3,6 @@
  * products to its fp32 sum. The block of sums is 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
-enum { AHEAD = 8 }; // rows that load asks for in advance
-
 // c (ROWS, 16 nv) += a b
 AVX512BF16 __attribute__((always_inline)) static inline void
 block(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t k, const int nv)

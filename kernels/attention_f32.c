@@ -3,8 +3,6 @@
  * come out even. AVX-512 has 32: 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
 
-enum { AHEAD = 8 }; // rows that load asks for in advance
-
 // c (ROWS, 16 nv) += a b
 __attribute__((target("avx512f"), always_inline)) static inline void
 block_avx512(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t k,

@@ -22,6 +22,7 @@
 enum {
     TILE  = 64, // queries, keys
     STRIP = 16, // columns are padded to this, the diagonal is cut at this
+    AHEAD = 8,  // rows that load asks for in advance
 };
 
 typedef uint32_t word;

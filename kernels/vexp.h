@@ -1,7 +1,7 @@
-/* vexp.h: exp and tanh of floats in branch-free code that the compiler turns into vectors; libm's
- * are calls, one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a
- * polynomial for e^r (minimax by reweighted least squares, 3e-9 before rounding), and n added to
- * the exponent. Error: < 1e-7 relative (exp), < 2e-7 (tanh); NaN stays NaN. */
+/* vexp.h: exp of floats in branch-free code that the compiler turns into vectors; libm's is a call,
+ * one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a polynomial for e^r
+ * (minimax by reweighted least squares, 3e-9 before rounding), and n added to the exponent. Error:
+ * < 1e-7 relative; NaN stays NaN. */
 #pragma once
 
 #include "kernels/simd.h"
@@ -31,20 +31,4 @@ SIMD_INLINE float vexpf(float x)
     p = x < -87.33654f ? 0.0f : p;
     p = x > 88.72283f ? __builtin_inff() : p;
     return x != x ? x : p;
-}
-
-/* tanh(x): a polynomial in x^2 where |x| is small, else 1 - 2 / (e^2|x| + 1) with x's sign. */
-SIMD_INLINE float vtanhf(float x)
-{
-    float a = __builtin_fabsf(x);
-    float z = x * x;
-    float e = vexpf(2.0f * a);
-    float far = __builtin_copysignf(1.0f - 2.0f / (e + 1.0f), x);
-    float p = -0x1.76ab74p-8f;
-
-    p = __builtin_fmaf(p, z, 0x1.5256b2p-6f);
-    p = __builtin_fmaf(p, z, -0x1.b84444p-5f);
-    p = __builtin_fmaf(p, z, 0x1.110768p-3f);
-    p = __builtin_fmaf(p, z, -0x1.555534p-2f);
-    return a < 0.625f ? __builtin_fmaf(p * z, x, x) : far;
 }

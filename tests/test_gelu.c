@@ -88,27 +88,25 @@ static void test_far(void **state)
     }
 }
 
-/* The two functions of vexp.h by their promised errors, over floats of every exponent. */
+/* vexpf by its promised error, over floats of every exponent. */
 static void test_vexp(void **state)
 {
     (void)state;
     for (uint64_t u = 0; u < UINT64_C(1) << 32; u += 10007) {
         uint32_t bits = (uint32_t)u;
         float    x;
-        double   e, t;
+        double   e;
 
         memcpy(&x, &bits, sizeof x);
         if (x != x) {
-            assert_true(isnan(vexpf(x)) && isnan(vtanhf(x)));
+            assert_true(isnan(vexpf(x)));
             continue;
         }
         e = exp((double)x);
-        t = tanh((double)x);
         if (x > -87.33654f && x < 88.72283f)
             assert_true(fabs((double)vexpf(x) - e) <= 1e-7 * e);
         else
             assert_true(x < 0.0f ? vexpf(x) == 0.0f : isinf(vexpf(x)));
-        assert_true(fabs((double)vtanhf(x) - t) <= 2e-7 * fabs(t) + 1e-45);
     }
 }
 
