@@ -90,11 +90,6 @@ static void *row(const struct layer *l, const void *base, size_t i, size_t width
     return model_at(l->m, base, i * width);
 }
 
-static size_t chunk_rows(const struct layer *l, size_t i)
-{
-    return model_chunk(l->m, l->N - i, CHUNK_ROWS);
-}
-
 /* A projection's rows [i, i + n) before they are added to the residual stream. */
 static void drop_rows(const struct layer *l, float *out, const float *x, size_t i, size_t n,
                       const struct dropout *drop)
@@ -174,12 +169,12 @@ static void layer_forward(const struct layer *l, int output)
     size_t           n;
 
     for (size_t i = 0; i < l->N; i += n) {
-        n = chunk_rows(l, i);
+        n = model_chunk(l->m, l->N - i, CHUNK_ROWS);
         qkv_forward(l, i, n);
     }
     attention_forward(&attention);
     for (size_t i = 0; i < l->N; i += n) {
-        n = chunk_rows(l, i);
+        n = model_chunk(l->m, l->N - i, CHUNK_ROWS);
         fc_forward(l, i, n);
         if (output)
             mlp_forward(l, i, n);
@@ -280,13 +275,13 @@ void block_backward(struct model *m, size_t layer, size_t micro, const void *wir
     if (!acts_holds(&m->acts, layer, micro))
         recompute(m, &l, layer, micro);
     for (size_t i = 0; i < l.N; i += n) {
-        n = chunk_rows(&l, i);
+        n = model_chunk(m, l.N - i, CHUNK_ROWS);
         mlp_backward(&l, i, n);
         attn_proj_backward(&l, i, n);
     }
     attention_backward(l.w->dqkv, l.w->dattn, &attention);
     for (size_t i = 0; i < l.N; i += n) {
-        n = chunk_rows(&l, i);
+        n = model_chunk(m, l.N - i, CHUNK_ROWS);
         qkv_backward(&l, i, n);
     }
 }

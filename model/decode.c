@@ -119,13 +119,12 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
                 struct err *err)
 {
     struct model_options model = decode_model(o);
-    struct decode       *d;
     int                  rc = check(o, err);
 
     *out = NULL;
     if (rc)
         return rc;
-    d = calloc(1, sizeof *d);
+    struct decode *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(err, -ENOMEM, "out of memory for generation");
     d->o = *o;

@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 16 };
@@ -210,29 +209,7 @@ static int write_tensors(const char *path, const struct hf_export *x, struct err
     return rc;
 }
 
-static int write_folder(const char *dir, const struct hf_export *x, struct err *err)
-{
-    char path[HF_PATH_BYTES];
-    int  rc = hf_path(path, dir, "model.safetensors", err);
-
-    rc = rc ? rc : write_tensors(path, x, err);
-    if (!rc && x->tokenizer)
-        rc = copy_tokenizer(dir, x, err);
-    return rc ? rc : write_configs(dir, x, err);
-}
-
 /* ---- the folder ---- */
-
-/* The folder itself: a rename would not take the place of what a link leads to. */
-static DIR *open_folder(const char *dir)
-{
-    int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-    if (fd >= 0 && !d)
-        close(fd);
-    return d;
-}
 
 /* . and .., also at the end of a path: no rename takes their place. */
 static int is_dots(const char *path)
@@ -245,16 +222,20 @@ static int is_dots(const char *path)
 /* A folder that may be written: none, or an empty one, whose place rename takes. */
 static int check_target(const char *dir, struct err *err)
 {
-    struct stat    st;
+    // the folder itself: a rename would not take the place of what a link leads to
+    int            fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), empty = 1;
     struct dirent *e;
-    int            empty = 1;
 
-    if (lstat(dir, &st) && errno == ENOENT)
+    if (fd < 0 && errno == ENOENT)
         return 0;
-    DIR *d = open_folder(dir);
-    if (!d)
-        return err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
-                          strerror(errno));
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
+                   strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -EINVAL;
+    }
     while ((e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     closedir(d);
@@ -268,12 +249,17 @@ static int check_target(const char *dir, struct err *err)
 
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 {
+    char            path[HF_PATH_BYTES];
     struct file_new f = { 0 };
     int             rc = file_new_folder(&f, dir, err);
 
     if (!rc)
         rc = check_target(f.path, err); // without slashes at its end, which would follow a link
-    rc = rc ? rc : write_folder(f.temp, x, err);
+    rc = rc ? rc : hf_path(path, f.temp, "model.safetensors", err);
+    rc = rc ? rc : write_tensors(path, x, err);
+    if (!rc && x->tokenizer)
+        rc = copy_tokenizer(f.temp, x, err);
+    rc = rc ? rc : write_configs(f.temp, x, err);
     rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f); // of what was not committed
     return rc;

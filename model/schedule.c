@@ -6,8 +6,6 @@
 
 double schedule_lr(const struct schedule *s, uint64_t step)
 {
-    const double pi = 3.14159265358979323846;
-
     if (step < s->warmup)
         return s->lr * (double)(step + 1) / (double)s->warmup;
     if (s->kind == SCHEDULE_CONSTANT)
@@ -15,7 +13,7 @@ double schedule_lr(const struct schedule *s, uint64_t step)
     double length = s->horizon > s->warmup ? (double)(s->horizon - s->warmup) : 1.0;
     double f = fmin(1.0, (double)(step - s->warmup) / length);
     if (s->kind == SCHEDULE_COSINE)
-        return s->min_lr + (s->lr - s->min_lr) * (1.0 + cos(pi * f)) / 2.0;
+        return s->min_lr + (s->lr - s->min_lr) * (1.0 + cos(M_PI * f)) / 2.0;
     return s->min_lr + (s->lr - s->min_lr) * (1.0 - f);
 }
 

@@ -473,13 +473,12 @@ static int check(const struct trainer_options *t, struct err *err)
 int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,
                  struct err *err)
 {
-    struct trainer *t;
-    int             rc = check(o, err);
+    int rc = check(o, err);
 
     *out = NULL;
     if (rc)
         return rc;
-    t = calloc(1, sizeof *t);
+    struct trainer *t = calloc(1, sizeof *t);
     if (!t)
         return err_set(err, -ENOMEM, "out of memory for the trainer");
     t->o = *o;
