@@ -3,7 +3,6 @@
  * engine a small product), so that "available" is a fact. Drives are read about in /sys and /proc
  * alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
-#include "cmd/run/train_opts.h"
 #include "cmd/say/say.h"
 #include "csd/csd.h"
 #include "csd/disk.h"

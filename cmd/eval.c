@@ -210,19 +210,6 @@ static int add_parts(struct evaluation *v, struct err *err)
     return rc;
 }
 
-static int open_rows(struct examples **out, const struct evaluation *v, const struct part *p,
-                     struct err *err)
-{
-    struct file_new scratch = { 0 };
-    char            path[64];
-    long            pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
-    int             rc = scratch_open(&scratch, path, sizeof path, err);
-
-    rc = rc ? rc : labelled_encode(out, &p->rows, v->tok, v->seq, pad, path, err);
-    file_new_abort(&scratch);
-    return rc;
-}
-
 static int eval_part(const struct evaluation *v, const struct part *part, struct examples *x,
                      struct err *err)
 {
@@ -253,13 +240,18 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 static int run_parts(const struct evaluation *v, struct err *err)
 {
-    int rc = 0;
+    long pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
+    int  rc = 0;
 
     for (size_t i = 0; i < v->parts && !rc; i++) {
         const struct part *p = &v->part[i];
         struct examples   *x = NULL;
+        struct file_new    scratch = { 0 };
+        char               path[64];
 
-        rc = open_rows(&x, v, p, err);
+        rc = scratch_open(&scratch, path, sizeof path, err);
+        rc = rc ? rc : labelled_encode(&x, &p->rows, v->tok, v->seq, pad, path, err);
+        file_new_abort(&scratch);
         if (!rc)
             rc = (p->rows.labels ? eval_part : predict_part)(v, p, x, err);
         examples_close(x);

@@ -103,9 +103,10 @@ static int add_files(struct material *m, struct err *err)
     return rc;
 }
 
-static int check_source(const struct finetune_opts *o, struct err *err)
+static int check_source(const struct opt_line *line, struct err *err)
 {
-    const struct tune_opts *t = &o->tune;
+    const struct finetune_opts *o = line->options;
+    const struct tune_opts     *t = &o->tune;
 
     if (!t->task && !t->train_file)
         return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file "
@@ -131,6 +132,8 @@ static int check_source(const struct finetune_opts *o, struct err *err)
                                "out");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
+    if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
+        return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
     return columns_check(&o->columns, !t->task, err);
 }
 
@@ -162,16 +165,6 @@ static int check_tokenizer(struct material *m, struct err *err)
                         "texts of a pair", dir);
     tokenizer_close(tok);
     return rc;
-}
-
-static int choose_seq(const struct opt_line *line, size_t positions, struct err *err)
-{
-    struct finetune_opts *o = line->options;
-
-    if (opt_given(line, "seq") && o->tune.max_seq && o->tune.max_seq != o->train.seq)
-        return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
-    return labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, positions,
-                        err);
 }
 
 /* How long: what --epochs means in steps. */
@@ -219,7 +212,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
 {
     struct finetune_opts *o = line->options;
     struct gpt_config    *g = &m->n.gpt;
-    int                   rc = check_source(o, err);
+    int                   rc = check_source(line, err);
 
     if (rc || (rc = find_task(m, err)) ||
         (rc = model_folder_open(&m->init, o->init, NULL, &say_events, err)) ||
@@ -230,8 +223,9 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     if (opt_given(line, "dropout"))
         g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
-    if ((rc = choose_seq(line, g->n_positions, err)) || (rc = add_files(m, err)) ||
-        (rc = check_tokenizer(m, err)))
+    if ((rc = labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
+                           g->n_positions, err)) ||
+        (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
         return rc;
     m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
                                     m->task->labels ? m->task->n_labels : 0 };

@@ -120,17 +120,6 @@ static size_t held_by_stops(const struct continuation *a)
     return most;
 }
 
-/* Bytes that are final: all once it has ended. */
-static size_t ready_bytes(const struct continuation *a)
-{
-    size_t ready = a->ended ? a->n : a->n - held_by_stops(a);
-
-    for (size_t back = 1; !a->ended && back <= 3 && back <= ready; back++)
-        if (utf8_length((const unsigned char *)a->text + ready - back, back) == 0)
-            return ready - back;
-    return ready;
-}
-
 /* -EPIPE without a sentence: nobody reads any more, which is no failure. */
 static int write_out(const char *bytes, size_t n, struct err *err)
 {
@@ -141,11 +130,15 @@ static int write_out(const char *bytes, size_t n, struct err *err)
     return err_set(err, errno ? -errno : -EIO, "writing to stdout: %s", strerror(errno));
 }
 
-/* Print what is ready and was not yet. */
+/* Print what is final and was not printed yet: all once it has ended. */
 static int continuation_print(struct continuation *a, struct err *err)
 {
-    size_t ready = ready_bytes(a), from = a->printed;
+    size_t ready = a->ended ? a->n : a->n - held_by_stops(a), from = a->printed, cut = 0;
 
+    for (size_t back = 1; !a->ended && !cut && back <= 3 && back <= ready; back++)
+        if (utf8_length((const unsigned char *)a->text + ready - back, back) == 0)
+            cut = back;
+    ready -= cut;
     if (ready <= from)
         return 0;
     a->printed = ready;

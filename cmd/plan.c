@@ -85,12 +85,17 @@ static void print_traffic(const struct session *s)
         printf("  none: everything stays in RAM\n");
 }
 
+/* What is stored and what is written, and how much of a drive's life that is where --endurance says
+ * it. */
 static int print_storage(const struct session *s, struct err *err)
 {
+    double            steps = (double)s->o.steps, endurance = (double)s->o.endurance;
     struct run_memory m;
+    struct wear       w;
     char              text[32];
     int               rc = run_memory(&s->run, &m, err);
 
+    rc = rc ? rc : wear_computed(&w, &s->run, err);
     if (rc)
         return rc;
     printf("\nDisk: %s ", opt_size_text(text, sizeof text, (double)m.device_bytes));
@@ -98,19 +103,6 @@ static int print_storage(const struct session *s, struct err *err)
         printf("for the images in RUN\n");
     else
         printf("on %zu device%s\n", s->run.n_devices, s->run.n_devices == 1 ? "" : "s");
-    return 0;
-}
-
-/* What is written, and how much of a drive's life that is where --endurance says it. */
-static int print_wear(const struct session *s, struct err *err)
-{
-    double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
-    struct wear w;
-    char        text[32];
-    int         rc = wear_computed(&w, &s->run, err);
-
-    if (rc)
-        return rc;
     double total = wear_device(&w);
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
@@ -253,7 +245,6 @@ static int run(struct opt_line *line, struct err *err)
         print_traffic(&s);
         rc = print_storage(&s, err);
     }
-    rc = rc ? rc : print_wear(&s, err);
     if (!rc && o->probe == PROBE_ON)
         print_time(&s, &b, o->run);
     fflush(stdout);

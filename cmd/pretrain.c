@@ -95,25 +95,18 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     return 0;
 }
 
-/* A classifier is trained by finetune. */
-static int check_kind(struct session *s, const char *dir, struct err *err)
-{
-    if (settings_has(s->log, "task"))
-        return err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
-                          dir, dir);
-    if (s->gpt.n_labels)
-        return err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task "
-                          "TASK --data DIR trains it", dir, dir);
-    return 0;
-}
-
 static int open_run(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
     const char           *dir = o->resume ? o->resume : o->run;
     int                   rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
 
-    rc = rc ? rc : check_kind(s, dir, err);
+    if (!rc && settings_has(s->log, "task"))
+        rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
+                        dir, dir);
+    else if (!rc && s->gpt.n_labels)
+        rc = err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
+                        "--data DIR trains it", dir, dir);
     return rc || !o->resume ? rc : resume(s, line, err);
 }
 

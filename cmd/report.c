@@ -408,25 +408,19 @@ static void print_csv(json_t *report)
 
 /* ---- the command ---- */
 
-static int report_open(struct runlog **log, const char *run, struct err *err)
-{
-    char *path = file_path(err, "%s/run.db", run);
-    int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
-
-    if (rc == -ENOENT)
-        rc = err_misuse(err, "%s is not a run: there is no %s", run, path);
-    free(path);
-    return session_explain_closed(run, rc, &say_events, err);
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct report_opts *o = line->options;
     struct runlog      *log = NULL;
-    json_t             *report = json_object();
-    int rc = o->json + o->csv + o->config > 1
-             ? err_misuse(err, "--json, --csv and --config exclude each other; give one of them")
-             : report_open(&log, o->run, err);
+
+    if (o->json + o->csv + o->config > 1)
+        return err_misuse(err, "--json, --csv and --config exclude each other; give one of them");
+    json_t *report = json_object();
+    char   *path = file_path(err, "%s/run.db", o->run);
+    int     rc = path ? runlog_open(&log, path, 1, 0, err) : -ENOMEM;
+    if (rc == -ENOENT)
+        rc = err_misuse(err, "%s is not a run: there is no %s", o->run, path);
+    rc = session_explain_closed(o->run, rc, &say_events, err);
     if (!rc)
         rc = o->config ? report_config_print(log, o->run, err)
                        : gather_all(report, log, err);
@@ -441,6 +435,7 @@ static int run(struct opt_line *line, struct err *err)
     }
     json_decref(report);
     runlog_close(log);
+    free(path);
     return rc;
 }
 

@@ -3,9 +3,7 @@
  * bits; left out is what belongs to one command only, and what was not asked for and would be
  * refused or mean something else if it were. */
 #include "cmd/cmd.h"
-
 #include "cmd/opt/opt_file.h"
-#include "cmd/run/session.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/train_opts.h"
 #include "kernels/matmul.h"

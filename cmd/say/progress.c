@@ -89,8 +89,8 @@ void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
     bar.start_ns = bar.last_ns = clock_ns();
 }
 
-/* What is said of a step, a text each. */
-enum { LOSS, RATE, LEFT, LR, NORM, HIDDEN, RSS, FIELDS };
+/* What is said of a step, a text each, in the order of a line. */
+enum { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT, FIELDS };
 typedef char fields[FIELDS][64];
 
 static void describe(fields f, const struct training_step *s)
@@ -149,12 +149,10 @@ static void draw_bar(uint64_t step, fields f)
 
 static void print_line(uint64_t step, fields f)
 {
-    static const int order[FIELDS] = { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT };
-
     printf("step %llu/%llu", (unsigned long long)step + 1, (unsigned long long)bar.steps);
     for (int i = 0; i < FIELDS; i++)
-        if (*f[order[i]])
-            printf("  %s", f[order[i]]);
+        if (*f[i])
+            printf("  %s", f[i]);
     putchar('\n');
     fflush(stdout);
 }
