@@ -331,14 +331,10 @@ static int check_run(struct check *c, struct err *err)
 
     if (rc == -EBADMSG) {
         damage(c, err->text);
-        rc = check_past(c, err);
-    } else if (!rc) {
-        c->mend = c->o->repair;
-        rc = check_parts(c, err);
+        return check_past(c, err);
     }
-    if (!rc)
-        say_verdict(c);
-    return rc;
+    c->mend = c->o->repair;
+    return rc ? rc : check_parts(c, err);
 }
 
 static int check_folder(struct check *c, struct err *err)
@@ -362,21 +358,17 @@ static int check_folder(struct check *c, struct err *err)
         work_end(&say_events);
     }
     hf_close(hf);
-    rc = part_over(c, rc, err);
-    if (!rc)
-        say_verdict(c);
-    return rc;
+    return part_over(c, rc, err);
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
     struct check_opts *o = line->options;
-    struct check       c = { .o = o };
+    struct check       c = { .o = o,
+                             .disk = opt_given(line, "disk") ? disk_name((size_t)o->disk) : NULL };
     int                rc;
 
     progress_quiet(o->quiet);
-    if (opt_given(line, "disk"))
-        c.disk = disk_name((size_t)o->disk);
     if (session_is_run(o->what))
         rc = check_run(&c, err);
     else if (hf_is_folder(o->what))
@@ -384,6 +376,8 @@ static int run(struct opt_line *line, struct err *err)
     else
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json)", o->what);
+    if (!rc)
+        say_verdict(&c);
     session_close(&c.s);
     return rc ? rc : c.damaged > c.mended;
 }
