@@ -30,8 +30,7 @@ struct tile_config { // as LDTILECFG has it
 enum { ROW = SIDE * sizeof(word) };
 
 static const struct tile_config config = {
-    .palette = 1,
-    .row_bytes = { ROW, ROW, ROW, ROW, ROW, ROW, HALF * sizeof(word), ROW },
+    .palette = 1, .row_bytes = { ROW, ROW, ROW, ROW, ROW, ROW, HALF * sizeof(word), ROW },
     .rows = { SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, HALF },
 };
 

@@ -26,12 +26,10 @@ void optim_scalars(struct optim_step *s, enum optim_kind kind, double lr, double
     *s = (struct optim_step){
         .kind = kind, .lr = (float)lr, .eps = (float)eps,
         .beta1 = (float)beta1, .beta2 = (float)beta2,
-        .one_minus_beta1 = (float)(1.0 - beta1),
-        .one_minus_beta2 = (float)(1.0 - beta2),
+        .one_minus_beta1 = (float)(1.0 - beta1), .one_minus_beta2 = (float)(1.0 - beta2),
         .step_size = (float)(adam ? lr / (1.0 - pow(beta1, (double)t)) : lr),
         .bias2_sqrt = (float)(adam ? sqrt(1.0 - pow(beta2, (double)t)) : 1.0),
-        .grad_scale = (float)clip_factor,
-        .first = t == 1,
+        .grad_scale = (float)clip_factor, .first = t == 1,
     };
 }
 

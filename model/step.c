@@ -273,22 +273,15 @@ static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
     return stream_send_grad(t->stream, 0, &p->norm, err);
 }
 
-static void update_numbers(const struct trainer *t, uint64_t step, double clip_factor,
-                           struct optim_step *out)
+/* With a clip factor of 1 all of it is known before the step. */
+static struct optim_step update_numbers(const struct trainer *t, uint64_t step, double clip_factor)
 {
     const struct trainer_options *o = &t->o;
+    struct optim_step             out;
 
-    optim_scalars(out, o->optim, schedule_lr(&o->schedule, step), o->beta1, o->beta2, o->eps,
+    optim_scalars(&out, o->optim, schedule_lr(&o->schedule, step), o->beta1, o->beta2, o->eps,
                   clip_factor, t->stream->applied + 1);
-}
-
-/* What the update will be if nothing is clipped: all of it is known before the step. */
-static void expect_update(struct trainer *t, uint64_t step)
-{
-    struct optim_step optim;
-
-    update_numbers(t, step, 1.0, &optim);
-    stream_expect(t->stream, &optim);
+    return out;
 }
 
 /* Norm, rate, clip factor, and whether to skip: all that the update needs and commit A records. */
@@ -309,7 +302,7 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
         .step = p->step, .tokens = out->tokens, .loss = out->loss, .lr = out->lr,
         .grad_norm = out->grad_norm, .clipped = out->clipped, .skipped = out->skipped,
     };
-    update_numbers(t, p->step, out->clip_factor, &update->optim);
+    update->optim = update_numbers(t, p->step, out->clip_factor);
 }
 
 /* A layer whose activations are offloaded takes `recompute` from the step and gives the devices
@@ -390,7 +383,8 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     balance_begin(t, out);                               // --activations auto: what is offloaded
 
     int rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
-    expect_update(t, step);                              // --speculate: if nothing is clipped
+    struct optim_step expected = update_numbers(t, step, 1.0);
+    stream_expect(t->stream, &expected);                 // --speculate: if nothing is clipped
     rc = rc ? rc : read_batches(t, &p, err);
     if (!rc)
         rc = forward_pass(t, &p, err);                   // blocks 0, 1..L
