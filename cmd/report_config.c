@@ -142,18 +142,6 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
     return rc;
 }
 
-static int refuse_unknown(struct printing *p, struct err *err)
-{
-    char *command = settings_get(p->log, "command");
-
-    err_set(err, -ENOENT,
-            "%s does not keep what it was made from, as runs of this version do; its command line "
-            "was: %s",
-            p->dir, command ? command : "not kept either");
-    free(command);
-    return -ENOENT;
-}
-
 int report_config_print(struct runlog *log, const char *dir, struct err *err)
 {
     struct printing           p = { .log = log, .dir = dir,
@@ -166,8 +154,13 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
     size_t                    bytes = 0;
 
     if (!settings_has(log, "given.init") && !settings_has(log, "given.model") &&
-        !settings_has(log, "given.n-layer"))
-        return refuse_unknown(&p, err);
+        !settings_has(log, "given.n-layer")) {
+        text = settings_get(log, "command");
+        err_set(err, -ENOENT, "%s does not keep what it was made from, as runs of this version do; "
+                "its command line was: %s", dir, text ? text : "not kept either");
+        free(text);
+        return -ENOENT;
+    }
     p.out = open_memstream(&text, &bytes); // a part of it would be another run's
     if (!p.out)
         return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
