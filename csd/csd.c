@@ -9,14 +9,6 @@ const struct csd_ops *csd_at(size_t i) { return i < sizeof all / sizeof *all ? a
 
 const char *csd_name(size_t i) { return csd_at(i) ? csd_at(i)->name : NULL; }
 
-const struct csd_ops *csd_find(const char *name)
-{
-    for (size_t i = 0; csd_at(i); i++)
-        if (strcmp(csd_name(i), name) == 0)
-            return csd_at(i);
-    return NULL;
-}
-
 size_t csd_params_max(const struct csd_ops *ops, const struct csd_config *cfg, size_t most)
 {
     struct csd_config c = *cfg;

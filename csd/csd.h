@@ -130,8 +130,7 @@ struct csd_ops {
 
 extern const struct csd_ops csd_emu, csd_null;
 extern const struct csd_ops csd_skeleton; // not found by name
-const struct csd_ops *csd_find(const char *name); // NULL if there is none
-const struct csd_ops *csd_at(size_t i);           // the i-th kind; NULL past the last
+const struct csd_ops *csd_at(size_t i); // the i-th kind; NULL past the last
 const char           *csd_name(size_t i);
 
 /* The most parameters of one update, a multiple of CSD_ALIGN_PARAMS and at most `most`, that fit

@@ -147,11 +147,6 @@ int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct 
     return rc;
 }
 
-void csd_disk_undo(const struct csd_config *cfg)
-{
-    disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
-}
-
 int csd_disk_is_fake(const struct csd_config *cfg)
 {
     return !cfg->disk_ops && strcmp(cfg->disk, disk_null.name) == 0;

@@ -38,5 +38,4 @@ int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *er
 int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct iovec *own,
                   unsigned n_own, unsigned depth, char *notice, size_t notice_size,
                   struct err *err);
-void csd_disk_undo(const struct csd_config *cfg); // a later step failed: removes what was created
 int  csd_disk_is_fake(const struct csd_config *cfg); // nothing is stored: nothing to compare

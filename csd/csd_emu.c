@@ -11,6 +11,7 @@
  * come. */
 #include "csd/emu.h"
 
+#include "csd/disk_file.h"
 #include "data/base/clock.h"
 
 #include <omp.h>
@@ -189,8 +190,6 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
     struct iovec own[EMU_SETS];
     unsigned     n_own = 0;
 
-    if (notice_size > 0)
-        notice[0] = 0;
     if (!e)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     struct list *jobs[] = {&e->inbox, &e->outbox, &e->host_waiting, &e->updates_waiting,
@@ -214,7 +213,7 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
     if (rc == 0) {
         rc = worker_start(e, err);
         if (rc)
-            csd_disk_undo(cfg);
+            disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
     }
     if (rc)
         emu_close(&e->base);

@@ -3,7 +3,7 @@
  * of all devices (tests/test_csd.c), but --csd does not offer it.
  *
  * To add a device: copy this file under a name of its own, with its ops; put those into csd.h,
- * into csd_find's table (csd.c) and into the table of tests/test_csd.c. Then replace, in any order:
+ * into the table of csd.c and into the table of tests/test_csd.c. Then replace, in any order:
  * the buffer by the memory of the device, transfer() by what moves bytes there, the pass in
  * update() by what computes there, and submit by one that only begins a job.
  *
@@ -223,15 +223,13 @@ static int skeleton_close(struct csd *base)
  * made; after a failure nothing is open and nothing that it created is left. cfg and all that it
  * points to are the caller's but for path, bell, host and internal, which outlive the device: what
  * is needed later is copied. buffers may be registered with the driver; jobs will use no other
- * memory for long transfers. notice: a sentence about what works in another way than asked for, or
- * "". */
+ * memory for long transfers. notice: for a sentence about what works in another way than asked for;
+ * it may have no bytes. */
 static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *notice,
                          size_t notice_size, struct err *err)
 {
     struct skeleton *c = calloc(1, sizeof *c);
 
-    if (notice_size > 0)
-        notice[0] = 0;
     if (!c)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     *c = (struct skeleton){.base = {&csd_skeleton}, .cfg = *cfg, .memory.align = ARENA_IO};

@@ -16,17 +16,14 @@ int disk_open(struct disk **out, const char *name, const struct disk_config *cfg
     const struct disk_ops *ops = NULL;
     struct err             why = {0};
 
-    if (size > 0)
-        notice[0] = 0;
     for (size_t i = 0; disk_at(i) && !ops; i++)
         ops = strcmp(disk_name(i), name) ? NULL : disk_at(i);
     if (!ops)
         return err_misuse(err, "there is no disk called %s: uring, sync and null are", name);
     int rc = ops->open(out, cfg, &why);
     if (rc == -EOPNOTSUPP && ops == &disk_uring) {
-        if (size > 0)
-            snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead",
-                     why.text, cfg->path);
+        snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead", why.text,
+                 cfg->path);
         return disk_sync.open(out, cfg, err);
     }
     if (rc && err)

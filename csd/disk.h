@@ -68,7 +68,7 @@ const char            *disk_name(size_t i);
 
 /* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is
  * forbidden or unsupported the sync disk is opened instead and a sentence saying so is put in
- * notice[0..size) (else it is made empty). */
+ * notice[0..size). */
 int  disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
                size_t size, struct err *err);
 int  disk_submit(struct disk *d, struct disk_req *r);

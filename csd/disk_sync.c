@@ -3,6 +3,7 @@
  * queue's next piece; what is not constant is under the queue's mutex. */
 #include "csd/disk_file.h"
 #include "csd/disk_queue.h"
+#include "data/base/file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,22 +20,16 @@ struct sync {
     int               stop, abandoned; // abandoned: the last worker to come back frees it all
 };
 
-/* Move all of buf[0..bytes); 0 or -errno. */
-static int piece_move(int fd, enum disk_op op, char *buf, size_t bytes, uint64_t off)
+/* All of a piece; 0 or -errno. */
+static int piece_move(int fd, const struct disk_piece *p)
 {
-    while (bytes > 0) {
-        ssize_t n = op == DISK_READ ? pread(fd, buf, bytes, (off_t)off)
-                                    : pwrite(fd, buf, bytes, (off_t)off);
+    int rc;
 
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        buf += n;
-        off += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return 0;
+    do
+        rc = p->r->op == DISK_READ ? file_pread(fd, p->buf, p->bytes, p->off, "", NULL)
+                                   : file_pwrite(fd, p->buf, p->bytes, p->off, "", NULL);
+    while (rc == -EAGAIN);
+    return rc;
 }
 
 /* Everything from the page cache to the device, range after range: with a slow device and much to
@@ -81,8 +76,7 @@ static void *sync_worker(void *arg)
         if (d->q.waiting.first)
             pthread_cond_signal(&d->work);
         pthread_mutex_unlock(&d->q.mutex);
-        int rc = p.r->op == DISK_FLUSH ? file_flush(d)
-                                       : piece_move(d->fd, p.r->op, p.buf, p.bytes, p.off);
+        int rc = p.r->op == DISK_FLUSH ? file_flush(d) : piece_move(d->fd, &p);
         pthread_mutex_lock(&d->q.mutex);
         if (disk_queue_landed(&d->q, p.r, p.bytes, rc))
             pthread_cond_signal(&d->q.news);

@@ -1,6 +1,5 @@
 /* link.c: meters and models of links. The model is a queue in each direction: a transfer starts
- * when those before it are over, and lasts bytes / bandwidth; it is over when it is on the slowest
- * of its link and the links above. */
+ * when those before it are over, and lasts bytes / bandwidth. */
 #include "csd/link.h"
 
 #include <pthread.h>
@@ -39,18 +38,17 @@ uint64_t link_meter_total(const struct link_meter *m)
 }
 
 struct link {
-    struct link    *parent;
     double          bytes_per_s[LINK_DIRS];
     pthread_mutex_t mutex;
     uint64_t        free_ns[LINK_DIRS]; // when all that was reserved is over; under the mutex
 };
 
-struct link *link_new(const double bytes_per_s[LINK_DIRS], struct link *parent)
+struct link *link_new(const double bytes_per_s[LINK_DIRS])
 {
     struct link *l = calloc(1, sizeof *l);
 
     if (l)
-        *l = (struct link){ parent, { bytes_per_s[LINK_READ], bytes_per_s[LINK_WRITE] },
+        *l = (struct link){ { bytes_per_s[LINK_READ], bytes_per_s[LINK_WRITE] },
                             PTHREAD_MUTEX_INITIALIZER, { 0 } };
     return l;
 }
@@ -64,18 +62,12 @@ void link_free(struct link *l)
 
 uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
 {
-    uint64_t over = now_ns;
-
-    for (; l; l = l->parent) {
-        uint64_t *free_ns = &l->free_ns[dir];
-
-        if (l->bytes_per_s[dir] <= 0)
-            continue;
-        pthread_mutex_lock(&l->mutex);
-        *free_ns = *free_ns > now_ns ? *free_ns : now_ns;
-        *free_ns += (uint64_t)((double)bytes * 1e9 / l->bytes_per_s[dir]);
-        over = *free_ns > over ? *free_ns : over;
-        pthread_mutex_unlock(&l->mutex);
-    }
+    if (!l || l->bytes_per_s[dir] <= 0)
+        return now_ns;
+    pthread_mutex_lock(&l->mutex);
+    uint64_t start = l->free_ns[dir] > now_ns ? l->free_ns[dir] : now_ns;
+    uint64_t over = start + (uint64_t)((double)bytes * 1e9 / l->bytes_per_s[dir]);
+    l->free_ns[dir] = over;
+    pthread_mutex_unlock(&l->mutex);
     return over;
 }

@@ -1,6 +1,5 @@
 /* link.h: the links of a storage topology: what crosses them is metered, and where a bandwidth is
- * given, delayed. A link carries both directions independently (PCIe is full duplex); links form a
- * tree: a transfer occupies its link and all above it. */
+ * given, delayed. A link carries both directions independently (PCIe is full duplex). */
 #pragma once
 
 #include <stddef.h>
@@ -30,11 +29,10 @@ uint64_t link_meter_total(const struct link_meter *m); // all of it, padding too
 
 struct link; // a modelled link; thread-safe
 
-/* bytes_per_s[dir] 0: unlimited. parent NULL: the root. NULL if out of memory. Children are freed
- * before parents. */
-struct link *link_new(const double bytes_per_s[LINK_DIRS], struct link *parent);
+/* bytes_per_s[dir] 0: unlimited. NULL if out of memory. */
+struct link *link_new(const double bytes_per_s[LINK_DIRS]);
 void link_free(struct link *l);
 
-/* Occupy l and its parents with a transfer that is ready to start at now_ns; returns the clock_ns
- * time at which it is over. NULL: now_ns. */
+/* Occupy l with a transfer that is ready to start at now_ns; returns the clock_ns time at which it
+ * is over. NULL: now_ns. */
 uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns);

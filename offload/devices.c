@@ -43,11 +43,7 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
         out->device_bytes += bytes_of(cfg, st, i, 1);
 }
 
-/* The name of a set of devices in the names of their files. */
-static const char *layout_of(const struct run_config *cfg)
-{
-    return cfg->layout ? cfg->layout : "";
-}
+const char *devices_layout(const struct run_config *cfg) { return cfg->layout ? cfg->layout : ""; }
 
 /* What device i's superblock has to say. */
 static struct store_super super_of(const struct devices *d, size_t i)
@@ -56,7 +52,7 @@ static struct store_super super_of(const struct devices *d, size_t i)
                              .bytes = d->store.device_bytes[i] };
 
     snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
-    snprintf(s.layout, sizeof s.layout, "%s", layout_of(&d->cfg));
+    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(&d->cfg));
     return s;
 }
 
@@ -64,7 +60,7 @@ static struct store_super super_of(const struct devices *d, size_t i)
 static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
                        struct err *err)
 {
-    const char *layout = layout_of(cfg);
+    const char *layout = devices_layout(cfg);
     int         rc = 0;
 
     *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
@@ -80,7 +76,8 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
 
 int devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
 {
-    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL, *layout = layout_of(cfg);
+    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    const char *layout = devices_layout(cfg);
     struct stat st;
 
     *out = NULL;
@@ -146,30 +143,23 @@ static int links_open(struct devices *d, struct err *err)
     int                      missing = 0;
 
     if (cfg->link_bw > 0)
-        missing = !(d->host_link = link_new(host, NULL));
+        missing = !(d->host_link = link_new(host));
     for (size_t i = 0; i < d->n && (cfg->csd_read_bw > 0 || cfg->csd_write_bw > 0); i++)
-        missing |= !(d->internal[i] = link_new(internal, NULL));
+        missing |= !(d->device[i].internal = link_new(internal));
     return missing ? err_set(err, -ENOMEM, "out of memory for the modelled links") : 0;
 }
 
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err)
 {
+    struct csd     *c = d->device[i].csd;
     struct csd_job *done;
     uint64_t        seen = 0;
 
-    d->csd[i]->ops->submit(d->csd[i], job);
-    while (d->csd[i]->ops->reap(d->csd[i], &done, 1) == 0)
+    c->ops->submit(c, job);
+    while (c->ops->reap(c, &done, 1) == 0)
         seen = csd_bell_wait(&d->bell, seen, 1000000000u);
     d->silent |= job->status == -ETIMEDOUT;
     return job->status ? err_set(err, job->status, "%s", job->why) : 0;
-}
-
-int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job,
-                      struct err *err)
-{
-    return devices_run(d, i, job, err)
-               ? err_set(err, job->status, "%s (block %zu)", job->why, block)
-               : 0;
 }
 
 int devices_flush(struct devices *d, struct err *err)
@@ -177,7 +167,7 @@ int devices_flush(struct devices *d, struct err *err)
     int rc = 0;
 
     for (size_t i = 0; i < d->n && !rc; i++)
-        if (d->csd[i])
+        if (d->device[i].csd)
             rc = devices_run(d, i, &(struct csd_job){ .kind = CSD_FLUSH }, err);
     return rc;
 }
@@ -248,14 +238,14 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
 
     if (devices_fake(&d->cfg))
         return 0;
-    if (!create || is_block_device(d->paths[i])) {
+    if (!create || is_block_device(d->device[i].path)) {
         int rc = page_move(d, i, CSD_READ, err);
 
         if (rc || !create)
-            return rc ? rc : store_super_check(d->page, &want, d->paths[i], err);
+            return rc ? rc : store_super_check(d->page, &want, d->device[i].path, err);
         if (store_super_present(d->page) && !d->cfg.force_device)
             return err_misuse(err, "%s already holds the states of a siTrain run; "
-                              "--force-device takes it for this one", d->paths[i]);
+                              "--force-device takes it for this one", d->device[i].path);
     }
     return devices_super_write(d, i, err);
 }
@@ -265,10 +255,10 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
 static int superblock_found(struct devices *d, size_t i, struct err *err)
 {
     struct store_super want = super_of(d, i);
-    int                fd = file_open_device(d->paths[i], O_RDONLY), found = 0;
+    int                fd = file_open_device(d->device[i].path, O_RDONLY), found = 0;
 
     if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {
-        found = store_super_check(d->page, &want, d->paths[i], err);
+        found = store_super_check(d->page, &want, d->device[i].path, err);
         found = found ? found : 1;
     }
     if (fd >= 0)
@@ -282,13 +272,14 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
 int devices_present(const struct devices *d, struct err *err)
 {
     for (size_t i = 0; i < d->n && !devices_fake(&d->cfg); i++) {
-        const char *path = d->paths[i];
-        struct stat st;
+        const struct device *at = &d->device[i];
+        const char          *path = at->path;
+        struct stat          st;
 
         if (stat(path, &st))
             return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to "
                            "it; bring it back and go on with --resume", i, path, strerror(errno));
-        if (st.st_dev != d->files[i].dev || st.st_ino != d->files[i].ino)
+        if (st.st_dev != at->dev || st.st_ino != at->ino)
             return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
                            "was writing to; bring that one back and go on with --resume", i, path);
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
@@ -306,26 +297,25 @@ static int is_dev(const char *dir)
                                     strncmp(dir, "/dev/shm/", 9));
 }
 
-char *devices_folder(const char *place)
+int devices_folder(char **out, const char *place, struct err *err)
 {
     struct stat st;
-    char       *copy = strdup(place), *dir = NULL;
+    char       *copy = strdup(place);
     int         there = stat(place, &st) == 0;
 
+    *out = NULL;
     errno = copy ? 0 : ENOMEM;
     if (copy && !(there && S_ISBLK(st.st_mode)))
-        dir = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
+        *out = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
     free(copy);
-    return dir;
+    return *out || errno != ENOMEM ? 0 : err_set(err, -ENOMEM, "out of memory for a path");
 }
 
 int devices_place_check(const char *place, int is_device, int in_ram, struct err *err)
 {
-    char *dir = devices_folder(place); // whatever is wrong with none is said elsewhere
-    int   rc = 0;
+    char *dir;
+    int   rc = devices_folder(&dir, place, err); // whatever is wrong with none is said elsewhere
 
-    if (!dir && errno == ENOMEM)
-        return err_set(err, -ENOMEM, "out of memory for a path");
     if (dir && is_dev(dir) && access(place, F_OK) == 0)
         rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "
                         "is expected", place);
@@ -351,9 +341,9 @@ static int place_find(struct devices *d, size_t i, int create, struct err *err)
 
     if (real)
         rc = devices_place_check(given ? given : cfg->dir, given != NULL, cfg->device_in_ram, err);
-    rc = rc ? rc : devices_path(&d->paths[i], cfg, i, create, err);
+    rc = rc ? rc : devices_path(&d->device[i].path, cfg, i, create, err);
     if (!rc && real && !cfg->force_device)
-        rc = disk_probe(d->paths[i], err);
+        rc = disk_probe(d->device[i].path, err);
     return rc;
 }
 
@@ -361,11 +351,11 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
                        const struct devices_more *more, struct err *err)
 {
     const struct run_config *cfg = &d->cfg;
+    struct device           *at = &d->device[i];
     struct csd_config        c = updates_of(cfg, &d->store, how == DEVICES_TRAIN);
     struct iovec             buffers = { 0 };
     struct stat              st;
     struct err               why = { 0 };
-    char                     said[512] = "";
     int                      create = how == DEVICES_CREATE, found = 0;
     int                      rc = place_find(d, i, create, err);
 
@@ -374,7 +364,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     if (more->lay)
         buffers = (struct iovec){ d->buffers->base, d->buffers->bytes };
     c.id = (int)i;
-    c.path = d->paths[i];
+    c.path = at->path;
     c.bytes = bytes_of(cfg, &d->store, i, how != DEVICES_READ);
     // room for activations comes and goes behind the states, where they are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
@@ -382,13 +372,11 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     c.create = create && !is_block_device(c.path);
     c.read_only = how == DEVICES_READ;
     c.host = d->host_link;
-    c.internal = d->internal[i];
+    c.internal = at->internal;
     c.buffers = &buffers;
     c.n_buffers = buffers.iov_len > 0;
     c.bell = &d->bell;
-    rc = cfg->csd->open(&d->csd[i], &c, said, sizeof said, err);
-    if (said[0] && more->notice_size)
-        snprintf(more->notice, more->notice_size, "%s", said);
+    rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
     if (rc == -ENOSPC && cfg->acts.n)
         err_set(err, rc, "%.900s (for activations too; --activations keep or recompute needs less)",
                 err->text);
@@ -398,8 +386,10 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         *err = why;
     if (rc)
         return found < 0 ? found : rc;
-    if (stat(c.path, &st) == 0)
-        d->files[i] = (struct devices_file){ .dev = st.st_dev, .ino = st.st_ino };
+    if (stat(c.path, &st) == 0) {
+        at->dev = st.st_dev;
+        at->ino = st.st_ino;
+    }
     return superblock(d, i, create, err);
 }
 
@@ -415,10 +405,12 @@ static void folder_remove(const struct run_config *cfg, size_t i)
 /* Close device i again, unless only its superblock is damaged: what else is on it can be read. */
 static void device_forget(struct devices *d, size_t i)
 {
-    if (!d->csd[i] || !store_super_whole(d->page))
+    struct csd **c = &d->device[i].csd;
+
+    if (!*c || !store_super_whole(d->page))
         return;
-    d->csd[i]->ops->close(d->csd[i]);
-    d->csd[i] = NULL;
+    (*c)->ops->close(*c);
+    *c = NULL;
 }
 
 int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
@@ -429,19 +421,13 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
 
     *d = (struct devices){ .cfg = *cfg, .n = cfg->n_devices };
     more = more ? more : &none;
-    if (more->notice_size)
-        more->notice[0] = '\0';
     csd_bell_init(&d->bell);
     int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
-    d->internal = calloc(d->n, sizeof *d->internal);
-    d->csd = calloc(d->n, sizeof *d->csd);
-    d->paths = calloc(d->n, sizeof *d->paths);
-    d->files = calloc(d->n, sizeof *d->files);
+    d->device = calloc(d->n, sizeof *d->device);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))
         rc = -ENOMEM;
-    if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->internal || !d->csd ||
-                !d->paths || !d->files))
+    if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->device))
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
     rc = rc ? rc : links_open(d, err);
     for (; !rc && opened < d->n; opened++) {
@@ -456,8 +442,8 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         return 0;
     // one that failed removes what it made itself, unless it was open
     for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) {
-        if (d->csd[i] && !is_block_device(d->paths[i]) && !devices_fake(cfg))
-            unlink(d->paths[i]);
+        if (d->device[i].csd && !is_block_device(d->device[i].path) && !devices_fake(cfg))
+            unlink(d->device[i].path);
         folder_remove(cfg, i);
     }
     devices_close(d);
@@ -478,21 +464,19 @@ void devices_remove(const struct run_config *cfg)
 
 void devices_close(struct devices *d)
 {
-    for (size_t i = 0; d->csd && i < d->n; i++)
-        if (d->csd[i])
-            d->silent |= d->csd[i]->ops->close(d->csd[i]);
-    for (size_t i = 0; d->internal && i < d->n; i++)
-        link_free(d->internal[i]);
+    for (size_t i = 0; d->device && i < d->n; i++) {
+        struct device *at = &d->device[i];
+
+        if (at->csd)
+            d->silent |= at->csd->ops->close(at->csd);
+        link_free(at->internal);
+        free(at->path);
+    }
     link_free(d->host_link);
-    for (size_t i = 0; d->paths && i < d->n; i++)
-        free(d->paths[i]);
     for (size_t i = 0; !d->silent && i < d->n_buffers; i++)
         arena_free(&d->buffers[i]);
     free(d->buffers);
-    free(d->csd);
-    free(d->internal);
-    free(d->paths);
-    free(d->files);
+    free(d->device);
     store_release(&d->store);
     if (d->n)
         csd_bell_release(&d->bell);

@@ -6,23 +6,24 @@
 #include "offload/config.h"
 #include "offload/store.h"
 
-/* What a path named when it was opened. */
-struct devices_file { uint64_t dev, ino; };
+struct device {
+    struct csd  *csd;
+    char        *path;     // of a file or block device
+    uint64_t     dev, ino; // what it named when it was opened
+    struct link *internal; // modelled; NULL: unlimited
+};
 
 struct devices {
-    struct run_config    cfg;      // what it points to is the opener's
-    struct store         store;
-    struct csd_bell      bell;
-    struct link         *host_link;
-    struct link        **internal; // (n)
-    struct csd         **csd;      // (n)
-    char               **paths;    // (n) of files or block devices
-    struct devices_file *files;    // (n)
-    size_t               n;
-    struct arena        *buffers;  // (n_buffers) what jobs point into; the first is registered
-    size_t               n_buffers;
-    void                *page;     // 4 KiB for superblocks
-    int                  silent;   // a device gave requests up, and may answer them still
+    struct run_config cfg;     // what it points to is the opener's
+    struct store      store;
+    struct csd_bell   bell;
+    struct link      *host_link;
+    struct device    *device;  // (n)
+    size_t            n;
+    struct arena     *buffers; // (n_buffers) what jobs point into; the first is registered
+    size_t            n_buffers;
+    void             *page;    // 4 KiB for superblocks
+    int               silent;  // a device gave requests up, and may answer them still
 };
 
 enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
@@ -33,10 +34,10 @@ struct devices_more {
      * registered with the devices, and theirs. */
     void      (*lay)(void *ctx, const struct store *st, struct arena *a);
     void       *ctx;
-    char       *notice; // a sentence where a fall-back was taken, else ""
+    char       *notice; // gets a sentence where a fall-back was taken
     size_t      notice_size;
     /* (n_devices) for `siTrain check`: a device that cannot be opened, or is not this run's, stays
-     * closed (csd[i] NULL), and one whose superblock is damaged stays open; each[i] gets the
+     * closed (csd NULL), and one whose superblock is damaged stays open; each[i] gets the
      * sentence, or none. One that is in use ends it all the same: -EBUSY. */
     struct err *each;
 };
@@ -59,6 +60,9 @@ void devices_close(struct devices *d);
 void *devices_buffer(struct devices *d, size_t bytes);
 void  devices_buffer_end(struct devices *d, void *buffer); // NULL is fine
 
+/* The name of a set of devices in the names of their files. */
+const char *devices_layout(const struct run_config *cfg);
+
 /* The file or block device behind device i, malloced: a folder that was given has a file named
  * after the run. create: it need not be there, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
@@ -70,8 +74,8 @@ int  devices_path(char **out, const struct run_config *cfg, size_t i, int create
 int devices_place_check(const char *place, int is_device, int in_ram, struct err *err);
 
 /* The folder that a place is, or that its file is or would be in, without links, malloced; NULL
- * where there is none (errno) or the place is a block device (errno 0). */
-char *devices_folder(const char *place);
+ * where there is none (errno) or the place is a block device (errno 0). -ENOMEM and a sentence. */
+int devices_folder(char **out, const char *place, struct err *err);
 
 /* Whether every path still names what was opened, as large as it must be: what is written to a file
  * that was removed is lost when the process ends, and nothing else would tell. */
@@ -84,11 +88,8 @@ int devices_super_write(struct devices *d, size_t i, struct err *err);
  * nothing and is not compared. */
 int devices_fake(const struct run_config *cfg);
 
-/* Run one job on device i to its end; for a range of a block, whose number a failure's sentence
- * then has. */
+/* Run one job on device i to its end. */
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err);
-int devices_run_block(struct devices *d, size_t i, size_t block, struct csd_job *job,
-                      struct err *err);
 
 int devices_flush(struct devices *d, struct err *err); // those that are open
 

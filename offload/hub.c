@@ -45,7 +45,7 @@ void hub_waited(struct hub *h, uint64_t since, enum runlog_phase phase, int bloc
 
 void hub_submit(struct hub *h, size_t device, struct task *t)
 {
-    h->dev.csd[device]->ops->submit(h->dev.csd[device], &t->job);
+    h->dev.device[device].csd->ops->submit(h->dev.device[device].csd, &t->job);
 }
 
 /* What failed, and what it belongs to. */
@@ -72,7 +72,7 @@ static int task_damaged(const struct hub *h, const struct task *t, int device, s
 
     return err_set(err, of_step ? -EIO : -EBADMSG,
                    "device %d (%s): the %s of %s %llu at offset %llu %s damaged (checksum "
-                   "differs)%s", device, h->dev.paths[device], t->kind->what,
+                   "differs)%s", device, h->dev.device[device].path, t->kind->what,
                    of_step ? "step" : "block", of, (unsigned long long)t->job.off, t->kind->is,
                    of_step ? "; the states are not: go on with --resume" : "");
 }
@@ -112,7 +112,7 @@ int hub_reap(struct hub *h, struct err *err)
     int             progress = 0;
 
     for (size_t d = 0; d < h->dev.n; d++) {
-        int n = h->dev.csd[d]->ops->reap(h->dev.csd[d], done, MAX);
+        int n = h->dev.device[d].csd->ops->reap(h->dev.device[d].csd, done, MAX);
 
         for (int i = 0; i < n; i++) {
             int rc = task_check(h, (struct task *)done[i], (int)d, err);

@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -178,22 +177,13 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
     return 0;
 }
 
-/* An area's file: as it is read, as long as nobody writes it; or written, by somebody's fd. */
-struct image_reader {
-    const struct run_config *cfg;
-    int                      fd;
-    char                     path[PATH_MAX];
-    float                   *piece; // (PIECE), or NULL
-};
-
-static void reader_release(struct image_reader *f)
+void image_reader_close(struct image_reader *f)
 {
-    if (f->fd >= 0)
+    if (f->cfg && f->fd >= 0)
         close(f->fd);
     free(f->piece);
 }
 
-/* reader_release also after a failure. */
 static int reader_open(struct image_reader *f, const struct run_config *cfg, unsigned area,
                        struct err *err)
 {
@@ -267,7 +257,7 @@ static int area_load(const struct areas *all, unsigned index, float *const *stat
             count->why = *err;
         rc = 0;
     }
-    reader_release(&f);
+    image_reader_close(&f);
     return rc;
 }
 
@@ -334,32 +324,15 @@ static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *o
                       err);
 }
 
-int image_reader(struct image_reader **out, struct params_source *source,
-                 const struct run_config *cfg, struct err *err)
+int image_reader_open(struct image_reader *r, struct params_source *source,
+                      const struct run_config *cfg, struct err *err)
 {
-    struct image_reader *r = calloc(1, sizeof *r);
-    struct image_state   s;
+    struct image_state s;
+    int                rc = image_load(cfg, &s, NULL, err);
 
-    *out = NULL;
-    if (!r)
-        return err_set(err, -ENOMEM, "out of memory for reading an image");
-    r->fd = -1;
-    int rc = image_load(cfg, &s, NULL, err);
-    rc = rc ? rc : reader_open(r, cfg, s.area, err);
-    if (rc) {
-        image_reader_close(r);
-        return rc;
-    }
+    *r = (struct image_reader){ 0 };
     *source = (struct params_source){ .read = reader_read, .ctx = r };
-    *out = r;
-    return 0;
-}
-
-void image_reader_close(struct image_reader *r)
-{
-    if (r)
-        reader_release(r);
-    free(r);
+    return rc ? rc : reader_open(r, cfg, s.area, err);
 }
 
 /* Writing. */

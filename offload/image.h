@@ -6,6 +6,8 @@
 
 #include "offload/config.h"
 
+#include <limits.h>
+
 enum { IMAGE_AREAS = 2 };
 
 struct image_state {
@@ -43,12 +45,18 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err);
 
+/* An area's file, locked against who would write it; or, in image.c, written by somebody's fd. */
+struct image_reader {
+    const struct run_config *cfg;
+    int                      fd;
+    char                     path[PATH_MAX];
+    float                   *piece; // between file and checksum, where the values are not kept
+};
 /* Masters of the committed image, which is verified as a whole, once, here. *source is valid until
  * the close, and as long as cfg is there. */
-struct image_reader;
-int  image_reader(struct image_reader **out, struct params_source *source,
-                  const struct run_config *cfg, struct err *err);
-void image_reader_close(struct image_reader *r); // NULL is fine
+int  image_reader_open(struct image_reader *r, struct params_source *source,
+                       const struct run_config *cfg, struct err *err);
+void image_reader_close(struct image_reader *r); // also after a failure, and of the zero state
 
 /* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are
  * damaged, a sentence about the first, values that are not finite. -errno where the journal itself

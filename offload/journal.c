@@ -57,21 +57,21 @@ static enum ledger_table last_table(const uint32_t *residuals)
     return residuals ? LEDGER_RESIDUALS : LEDGER_GRADS;
 }
 
-int journal_format(struct runlog *log, const struct journal_rows *rows, int again, struct err *err)
+int journal_format(struct runlog *log, const struct journal *j, size_t n_subs, int again,
+                   struct err *err)
 {
-    struct journal_state begin = { 0 };
-    struct journal_grad  none = { 0 };
-    int                  rc = again ? 0 : ledger_make(log, LEDGER_STATE, err);
+    struct journal_grad none = { 0 };
+    int                 rc = again ? 0 : ledger_make(log, LEDGER_STATE, err);
 
     if (!rc && !again)
-        rc = journal_put_state(log, &begin, err);
-    for (enum ledger_table t = LEDGER_SUBS; !rc && t <= last_table(rows->residuals); t++)
+        rc = journal_put_state(log, &(struct journal_state){ 0 }, err);
+    for (enum ledger_table t = LEDGER_SUBS; !rc && t <= last_table(j->residuals); t++)
         rc = again ? ledger_clear(log, t, err) : ledger_make(log, t, err);
-    for (size_t i = 0; !rc && i < rows->n_subs; i++) {
-        rc = journal_put_sub(log, i, &rows->subs[i], err);
+    for (size_t i = 0; !rc && i < n_subs; i++) {
+        rc = journal_put_sub(log, i, &j->subs[i], err);
         rc = rc ? rc : journal_put_grad(log, i, &none, err);
-        if (!rc && rows->residuals)
-            rc = journal_put_residual(log, i, rows->residuals[i], err);
+        if (!rc && j->residuals)
+            rc = journal_put_residual(log, i, j->residuals[i], err);
     }
     return rc;
 }

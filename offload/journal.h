@@ -24,21 +24,20 @@ struct journal_state {
     struct optim_step optim; // with these numbers
 };
 
-/* The first rows of all subgroups. residuals: with error feedback, else NULL. */
-struct journal_rows { size_t n_subs; struct journal_sub *subs; uint32_t *residuals; };
-
-/* Make the tables and the first rows, with nothing to be updated from a gradient; again: of other
- * subgroups instead of all there are, since the run was moved to another layout (inside the
- * caller's transaction). */
-int journal_format(struct runlog *log, const struct journal_rows *rows, int again, struct err *err);
-
-/* Read everything; a damaged or missing row is named. residuals: whether there is their table. */
 struct journal {
     struct journal_state state;
     struct journal_sub  *subs;      // (n_subs)
     struct journal_grad *grads;     // (n_subs)
     uint32_t            *residuals; // (n_subs); NULL without error feedback
 };
+
+/* Make the tables and the first rows, those of j->subs and j->residuals, with nothing to be updated
+ * from a gradient; again: of other subgroups instead of all there are, since the run was moved to
+ * another layout (inside the caller's transaction). */
+int journal_format(struct runlog *log, const struct journal *j, size_t n_subs, int again,
+                   struct err *err);
+
+/* Read everything; a damaged or missing row is named. residuals: whether there is their table. */
 int  journal_open(struct journal *j, struct runlog *log, size_t n_subs, int residuals,
                   struct err *err);
 void journal_close(struct journal *j); // accepts the zero state

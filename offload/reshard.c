@@ -8,7 +8,6 @@
 #include "offload/reshard.h"
 
 #include "data/base/file.h"
-#include "offload/master_reader.h"
 #include "offload/slots.h"
 
 #include <assert.h>
@@ -23,11 +22,6 @@
 
 /* ---- what is listed for removal */
 
-static const char *layout_of(const struct run_config *cfg)
-{
-    return cfg->layout ? cfg->layout : "";
-}
-
 /* List cfg's device files. A path with a line break would be two. */
 static int list_put(const struct run_config *cfg, int create, struct err *err)
 {
@@ -37,7 +31,7 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     int    rc = 0;
 
     if (f)
-        fprintf(f, "%s\n", layout_of(cfg));
+        fprintf(f, "%s\n", devices_layout(cfg));
     for (size_t i = 0; f && i < cfg->n_devices && !rc; i++) {
         rc = devices_path(&path, cfg, i, create, err);
         if (!rc) {
@@ -144,13 +138,11 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
     size_t i = 0;
     int    busy = 0, rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
 
-    if (notice_size)
-        *notice = '\0';
     if (rc)
         return rc == -ENOENT ? 0 : rc;
     char *rest = text;
     char *layout = strsep(&rest, "\n");
-    while (strcmp(layout, layout_of(cfg)) && (path = strsep(&rest, "\n")))
+    while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
         if (*path)
             busy |= remove_one(cfg, layout, path, i++, notice, notice_size);
     free(text);
@@ -180,16 +172,14 @@ static int place_add(struct place *places, size_t *n, const struct run_config *t
                      uint64_t bytes, struct err *err)
 {
     const char    *given = to->device_paths ? to->device_paths[i] : to->dir;
-    char          *dir = devices_folder(given);
+    char          *dir;
     struct statvfs fs;
     struct stat    at;
     size_t         p = 0;
-    int            rc = 0;
+    int            rc = devices_folder(&dir, given, err);
 
-    if (!dir && errno == 0)
-        return 0; // a drive
-    if (!dir && errno == ENOMEM)
-        return err_set(err, -ENOMEM, "out of memory for a path");
+    if (rc || (!dir && errno == 0)) // a drive
+        return rc;
     if (!dir || stat(dir, &at) || statvfs(dir, &fs)) {
         rc = err_misuse(err, "%s: %s; expected a folder for a device", given, strerror(errno));
     } else {
@@ -249,8 +239,8 @@ struct move {
     struct reshard      *r;
     struct devices       old, new_;
     struct journal       journal; // of the old ones
-    struct journal_rows  rows;    // of the new ones
-    struct master_reader reader;  // of the old ones
+    struct journal       made;    // of the new ones
+    struct slots_reader  reader;  // of the old ones
 };
 
 static int old_map(struct move *m, struct err *err)
@@ -275,7 +265,7 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
     size_t              part;
 
     for (size_t at = u->first; at < u->first + u->n; at += part) {
-        int rc = master_reader_hold(&m->reader, u->block, at, err);
+        int rc = slots_reader_hold(&m->reader, u->block, at, err);
 
         if (rc)
             return rc == -EBADMSG ? err_set(err, rc, "%.900s; nothing was moved", err->text) : rc;
@@ -301,10 +291,10 @@ static int switch_over(struct move *m, struct err *err)
     const struct run_config *to = &m->r->to;
     int                      rc = runlog_begin(to->log, err);
 
-    rc = rc ? rc : journal_format(to->log, &m->rows, 1, err);
+    rc = rc ? rc : journal_format(to->log, &m->made, m->new_.store.n_subs, 1, err);
     rc = rc ? rc : runlog_devices_forget(to->log, err);
     for (size_t i = 0; i < m->new_.n && !rc; i++)
-        rc = runlog_device(to->log, (int)i, m->new_.paths[i], to->csd->name, to->disk,
+        rc = runlog_device(to->log, (int)i, m->new_.device[i].path, to->csd->name, to->disk,
                            m->new_.store.device_bytes[i], err);
     rc = rc ? rc : list_put(&m->r->from, 0, err);
     rc = rc ? rc : m->r->settings(m->r->ctx, err);
@@ -320,11 +310,11 @@ static int move_run(struct move *m, struct err *err)
     int rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
     rc = rc ? rc : old_map(m, err);
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
-    rc = rc ? rc : master_reader_open(&m->reader, &m->old, &m->journal, err);
+    rc = rc ? rc : slots_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
         rc = slots_make(&m->new_, &(struct slots_source){ .fill = gather, .ctx = m, .in_flight = 2,
                                                           .version = m->journal.state.applied,
-                                                          .watch = m->r->watch }, &m->rows, err);
+                                                          .watch = m->r->watch }, &m->made, err);
     if (rc == -EINTR)
         err_stopped(err, "stopped; %s is where it was", from.dir);
     for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)
@@ -337,7 +327,6 @@ static int move_run(struct move *m, struct err *err)
 int reshard_run(struct reshard *r, struct err *err)
 {
     struct move m = { .r = r };
-    char        notice[512];
     struct err  ignored;
 
     if (r->from.mode == RUN_MEM)
@@ -346,7 +335,7 @@ int reshard_run(struct reshard *r, struct err *err)
     if (devices_fake(&r->from))
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
                           "so there is nothing to move", r->from.dir);
-    assert(strcmp(layout_of(&r->from), layout_of(&r->to)));
+    assert(strcmp(devices_layout(&r->from), devices_layout(&r->to)));
     r->bytes = 0;
     int rc = list_check(&r->from, err);
     rc = rc ? rc : room_check(&r->to, err);
@@ -360,9 +349,8 @@ int reshard_run(struct reshard *r, struct err *err)
     devices_close(&m.new_);
     devices_close(&m.old);
     journal_close(&m.journal);
-    free(m.rows.subs);
-    free(m.rows.residuals);
+    journal_close(&m.made);
     if (rc)
-        reshard_clean(&r->from, notice, sizeof notice, &ignored);
+        reshard_clean(&r->from, NULL, 0, &ignored);
     return rc;
 }

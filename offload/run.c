@@ -3,7 +3,6 @@
 #include "offload/run.h"
 
 #include "offload/image.h"
-#include "offload/master_reader.h"
 #include "offload/slots.h"
 #include "offload/streams.h"
 
@@ -24,22 +23,21 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 {
     struct params_source source = *init;
     struct devices       d;
-    struct journal_rows  rows;
+    struct journal       made;
     int                  rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, err);
 
     if (rc)
         return rc;
     rc = slots_make(&d, &(struct slots_source){ .fill = sub_init, .ctx = &source, .in_flight = 1,
-                                                .watch = cfg->watch }, &rows, err);
+                                                .watch = cfg->watch }, &made, err);
     if (!rc && !(rc = runlog_begin(cfg->log, err))) {
-        rc = journal_format(cfg->log, &rows, 0, err);
+        rc = journal_format(cfg->log, &made, d.store.n_subs, 0, err);
         for (size_t i = 0; !rc && i < d.n; i++)
-            rc = runlog_device(cfg->log, (int)i, d.paths[i], cfg->csd->name, cfg->disk,
+            rc = runlog_device(cfg->log, (int)i, d.device[i].path, cfg->csd->name, cfg->disk,
                                d.store.device_bytes[i], err);
         rc = runlog_end(cfg->log, rc, err);
     }
-    free(rows.subs);
-    free(rows.residuals);
+    journal_close(&made);
     devices_close(&d);
     if (rc)
         devices_remove(cfg);
@@ -51,8 +49,8 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 struct run_reader {
     struct devices       dev;
     struct journal       journal;
-    struct master_reader masters;
-    struct image_reader *image; // instead of these, in mem
+    struct slots_reader  masters;
+    struct image_reader  image; // instead of these, in mem
 };
 
 static int csd_reader(struct run_reader *r, struct params_source *source,
@@ -70,8 +68,8 @@ static int csd_reader(struct run_reader *r, struct params_source *source,
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
                          "`siTrain pretrain --resume` finishes it",
                          cfg->dir, (unsigned long long)j->state.next_step);
-    *source = (struct params_source){ .read = master_reader_read, .ctx = &r->masters };
-    return rc ? rc : master_reader_open(&r->masters, &r->dev, j, err);
+    *source = (struct params_source){ .read = slots_reader_read, .ctx = &r->masters };
+    return rc ? rc : slots_reader_open(&r->masters, &r->dev, j, err);
 }
 
 /* ---- by mode */
@@ -102,8 +100,6 @@ int run_train(struct stream **out, const struct run_config *cfg, char *notice, s
     uint64_t next_step, applied;
     int      rc = run_position(cfg, &next_step, &applied, err);
 
-    if (notice_size)
-        notice[0] = '\0';
     rc = rc ? rc : runlog_check_steps(cfg->log, next_step, err);
     if (rc)
         return rc;
@@ -115,7 +111,6 @@ int run_memory(const struct run_config *cfg, struct run_memory *out, struct err 
 {
     if (cfg->mode != RUN_MEM)
         return stream_csd_memory(cfg, out, err);
-    *out = (struct run_memory){ 0 };
     stream_mem_memory(cfg, out);
     return 0;
 }
@@ -127,7 +122,7 @@ int run_reader(struct run_reader **out, struct params_source *source, const stru
 
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
-    int rc = cfg->mode == RUN_MEM ? image_reader(&r->image, source, cfg, err)
+    int rc = cfg->mode == RUN_MEM ? image_reader_open(&r->image, source, cfg, err)
                                   : csd_reader(r, source, cfg, err);
     if (rc)
         run_reader_close(r);
@@ -140,8 +135,8 @@ void run_reader_close(struct run_reader *r)
 {
     if (!r)
         return;
-    image_reader_close(r->image);
-    master_reader_close(&r->masters);
+    image_reader_close(&r->image);
+    slots_reader_close(&r->masters);
     journal_close(&r->journal);
     devices_close(&r->dev);
     free(r);

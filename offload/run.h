@@ -15,7 +15,7 @@ int run_position(const struct run_config *cfg, uint64_t *next_step, uint64_t *ap
                  struct err *err);
 
 /* Open for training. Finishes the step of the last commit A first. `notice` gets a sentence if a
- * fall-back was taken, else "". */
+ * fall-back was taken. */
 int run_train(struct stream **out, const struct run_config *cfg, char *notice, size_t notice_size,
               struct err *err);
 

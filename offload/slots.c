@@ -1,9 +1,11 @@
-/* slots.c: subgroup after subgroup is put together in a buffer, each on its way to its device while
- * the next one is filled. */
+/* slots.c: made, subgroup after subgroup is put together in a buffer, each on its way to its device
+ * while the next one is filled; a reader finds the subgroup that holds a parameter. */
 #include "offload/slots.h"
 
 #include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
+
+/* ---- making */
 
 enum { PARCELS = 2 };
 
@@ -22,7 +24,8 @@ static void job_send(struct devices *d, struct parcel *p, enum link_class cls, v
 
     *job = (struct csd_job){ .kind = CSD_WRITE, .cls = cls, .buf = buf, .bytes = bytes,
                              .payload = bytes, .off = off, .user = p };
-    d->csd[p->u->device]->ops->submit(d->csd[p->u->device], job);
+    struct csd *c = d->device[p->u->device].csd;
+    c->ops->submit(c, job);
 }
 
 /* Until its buffer is free. What comes back meanwhile may be the other one's. */
@@ -32,7 +35,7 @@ static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
     int      rc = 0;
 
     while (p->flying > 0) {
-        struct csd     *c = d->csd[p->u->device];
+        struct csd     *c = d->device[p->u->device].csd;
         struct csd_job *done;
 
         if (c->ops->reap(c, &done, 1))
@@ -48,19 +51,19 @@ static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
 
 /* Subgroup i into its slot, and its rows. */
 static int sub_make(struct devices *d, const struct slots_source *from, size_t i, uint32_t slot,
-                    struct parcel *p, struct journal_rows *rows, struct err *err)
+                    struct parcel *p, struct journal *made, struct err *err)
 {
     const struct store     *st = &d->store;
     const struct store_sub *u = &st->subs[i];
     size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
-    char  *owed = rows->residuals ? p->buf + states + wire : NULL;
+    char  *owed = made->residuals ? p->buf + states + wire : NULL;
 
     memset(p->buf, 0, store_sub_bytes(st, u->n_pad));
     int rc = from->fill(from->ctx, u, (float *)(void *)p->buf, (float *)(void *)owed, err);
     if (rc)
         return rc;
     convert(p->buf + states, st->wire_dt, p->buf, DT_F32, u->n_pad);
-    rows->subs[i] = (struct journal_sub){ .slot = slot, .version = from->version,
+    made->subs[i] = (struct journal_sub){ .slot = slot, .version = from->version,
                                           .states_crc = crc32c(0, p->buf, states),
                                           .wire_crc = crc32c(0, p->buf + states, wire) };
     p->u = u;
@@ -68,13 +71,13 @@ static int sub_make(struct devices *d, const struct slots_source *from, size_t i
     if (owed) {
         size_t bytes = store_residual_bytes(u->n_pad);
 
-        rows->residuals[i] = crc32c(0, owed, bytes);
+        made->residuals[i] = crc32c(0, owed, bytes);
         job_send(d, p, CLASS_RESIDUAL, owed, bytes, store_residual_off(u, from->version));
     }
     return 0;
 }
 
-int slots_make(struct devices *d, const struct slots_source *from, struct journal_rows *rows,
+int slots_make(struct devices *d, const struct slots_source *from, struct journal *made,
                struct err *err)
 {
     const struct store *st = &d->store;
@@ -83,18 +86,18 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
     uint32_t           *next = calloc(st->n_classes, sizeof *next); // slots
     int                 rc = 0;
 
-    *rows = (struct journal_rows){ .n_subs = n, .subs = calloc(n, sizeof *rows->subs),
-                                   .residuals = st->error_feedback
-                                                    ? calloc(n, sizeof *rows->residuals) : NULL };
+    *made = (struct journal){ .subs = calloc(n, sizeof *made->subs) };
+    if (st->error_feedback)
+        made->residuals = calloc(n, sizeof *made->residuals);
     for (size_t i = 0; i < from->in_flight && !rc; i++)
         rc = (parcel[i].buf = devices_buffer(d, store_sub_bytes(st, max))) ? 0 : -ENOMEM;
-    if (rc || !next || !rows->subs || (st->error_feedback && !rows->residuals))
+    if (rc || !next || !made->subs || (st->error_feedback && !made->residuals))
         rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups of %zu parameters", n, max);
     for (size_t i = 0; i < n && !rc; i++) {
         struct parcel *p = &parcel[i % from->in_flight];
 
         rc = parcel_wait(d, p, err);
-        rc = rc ? rc : sub_make(d, from, i, next[st->subs[i].class_]++, p, rows, err);
+        rc = rc ? rc : sub_make(d, from, i, next[st->subs[i].class_]++, p, made, err);
         rc = rc ? rc : watch_look(from->watch, i + 1, n, err);
     }
     for (size_t i = 0; i < PARCELS; i++) {
@@ -104,4 +107,92 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
     }
     free(next);
     return rc ? rc : devices_flush(d, err);
+}
+
+/* ---- reading */
+
+int slots_reader_open(struct slots_reader *m, struct devices *dev, const struct journal *from,
+                      struct err *err)
+{
+    size_t most = dev->store.max_pad, residual = from->residuals ? store_residual_bytes(most) : 0;
+
+    *m = (struct slots_reader){ .dev = dev, .from = from, .held = SIZE_MAX };
+    m->buf = devices_buffer(dev, store_state_bytes(&dev->store, most) + residual);
+    return m->buf ? 0 : err_set(err, -ENOMEM,
+                                "out of memory for the states of a subgroup of %zu parameters",
+                                most);
+}
+
+void slots_reader_close(struct slots_reader *m)
+{
+    if (m->dev)
+        devices_buffer_end(m->dev, m->buf);
+    *m = (struct slots_reader){ 0 };
+}
+
+/* What `job` says to read of a subgroup. */
+static int area_read(struct slots_reader *m, const struct store_sub *u, struct csd_job *job,
+                     uint32_t crc, struct err *err)
+{
+    job->kind = CSD_READ;
+    job->payload = job->bytes;
+    if (devices_run(m->dev, u->device, job, err))
+        return err_set(err, job->status, "%s (block %zu)", job->why, u->block);
+    if (m->meter)
+        meter_traffic(m->meter, m->step, PHASE_EVAL, (int)u->device, &job->meter);
+    if (crc32c(0, job->buf, job->bytes) == crc)
+        return 0;
+    return err_set(err, -EBADMSG,
+                   "device %zu (%s): the %s of block %zu at offset %" PRIu64
+                   " are damaged (checksum differs)",
+                   u->device, m->dev->device[u->device].path,
+                   job->cls == CLASS_STATES ? "states" : "values of the residual", u->block,
+                   job->off);
+}
+
+int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct err *err)
+{
+    const struct store     *st = &m->dev->store;
+    const struct journal   *j = m->from;
+    size_t                  i = m->held;
+
+    // readers go upwards: it is the one that is held, or one behind it
+    if (i == SIZE_MAX || st->subs[i].block != block || st->subs[i].first > at)
+        i = st->block_sub[block];
+    while (at >= st->subs[i].first + st->subs[i].n)
+        i++;
+    if (i == m->held)
+        return 0;
+    m->held = SIZE_MAX;
+    const struct store_sub *u = &st->subs[i];
+    struct csd_job states = { .cls = CLASS_STATES, .buf = m->buf,
+                              .bytes = store_state_bytes(st, u->n_pad),
+                              .off = store_slot_off(st, u->class_, j->subs[i].slot) };
+    struct csd_job residual = { .cls = CLASS_RESIDUAL, .buf = m->buf + states.bytes,
+                                .bytes = store_residual_bytes(u->n_pad),
+                                .off = store_residual_off(u, j->state.applied) };
+    int            rc = area_read(m, u, &states, j->subs[i].states_crc, err);
+
+    if (!rc && j->residuals)
+        rc = area_read(m, u, &residual, j->residuals[i], err);
+    if (!rc)
+        m->held = i;
+    return rc;
+}
+
+int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    struct slots_reader *m = ctx;
+
+    for (size_t part; n > 0; out += part, first += part, n -= part) {
+        int rc = slots_reader_hold(m, block, first, err);
+
+        if (rc)
+            return rc;
+        const struct store_sub *u = &m->dev->store.subs[m->held];
+
+        part = size_min(u->first + u->n - first, n);
+        memcpy(out, m->buf + 4 * (first - u->first), 4 * part);
+    }
+    return 0;
 }

@@ -12,7 +12,7 @@
 #include "offload/act_stack.h"
 #include "offload/commits.h"
 #include "offload/frames.h"
-#include "offload/master_reader.h"
+#include "offload/slots.h"
 
 #include <assert.h>
 
@@ -28,7 +28,7 @@ struct stream_csd {
     struct arena         tables;  // of the parts
     pthread_t            thread;  // while it is not there, the devices are its owner's
     int                  started, stop;
-    struct master_reader masters; // while they are lent the scheduler's thread is not there
+    struct slots_reader  masters; // while they are lent the scheduler's thread is not there
     struct journal       newest;  // what they are read from, by its subs alone: a commit's
 };
 
@@ -206,12 +206,12 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
                        struct err *err)
 {
     struct stream_csd    *s = of(stream);
-    struct master_reader *m = &s->masters;
+    struct slots_reader *m = &s->masters;
 
     hub_enter(&s->hub);
     assert(s->updates.ask == ASK_NONE);
     int rc = hub_leave(&s->hub, 0, err);
-    rc = rc ? rc : master_reader_open(m, &s->hub.dev, &s->newest, err);
+    rc = rc ? rc : slots_reader_open(m, &s->hub.dev, &s->newest, err);
     if (rc)
         return rc;
     scheduler_stop(s);
@@ -220,13 +220,13 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
     s->newest.subs = s->commits.job.j.subs;
     for (size_t i = 0; i < s->hub.dev.store.n_subs; i++)
         s->newest.subs[i] = s->subs.sub[i].newest;
-    *out = (struct params_source){ master_reader_read, m };
+    *out = (struct params_source){ slots_reader_read, m };
     return 0;
 }
 
 static int csd_masters_end(struct stream *s, struct err *err)
 {
-    master_reader_close(&of(s)->masters);
+    slots_reader_close(&of(s)->masters);
     return scheduler_start(of(s), err);
 }
 
@@ -234,7 +234,7 @@ static void csd_close(struct stream *stream)
 {
     struct stream_csd *s = of(stream);
 
-    master_reader_close(&s->masters);
+    slots_reader_close(&s->masters);
     scheduler_stop(s);
     commits_close(&s->commits);
     devices_close(&s->hub.dev); // waits for tasks that are out: they are in the parts' tables

@@ -10,7 +10,7 @@
 #include "offload/devices.h"
 #include "offload/image.h"
 #include "offload/journal.h"
-#include "offload/master_reader.h"
+#include "offload/slots.h"
 
 #include <stdarg.h>
 
@@ -76,7 +76,7 @@ static int lane_may_say(struct check *c, struct lane *l)
         return 1;
     if (l->sentences == SENTENCES + 1)
         say(c->v, 0, "device %zu (%s): there is more, which is counted only", l->device,
-            c->dev.paths[l->device]);
+            c->dev.device[l->device].path);
     return 0;
 }
 
@@ -92,8 +92,8 @@ static void area_damaged(struct check *c, struct lane *l, const struct area *a, 
     c->bad[a->sub] |= (unsigned char)(1u << a->kind);
     if (lane_may_say(c, l))
         say(c->v, 1, "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64
-            " bytes at offset %" PRIu64 ": %s", l->device, c->dev.paths[l->device], what[a->kind],
-            u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
+            " bytes at offset %" PRIu64 ": %s", l->device, c->dev.device[l->device].path,
+            what[a->kind], u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
 }
 
 /* ---- reading ---- */
@@ -191,7 +191,7 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
  * anything moved. */
 static int lane_move(struct check *c, struct lane *l)
 {
-    struct csd     *csd = c->dev.csd[l->device];
+    struct csd     *csd = c->dev.device[l->device].csd;
     struct csd_job *done[PIECES];
     struct piece   *p;
     int             moved = csd->ops->reap(csd, done, PIECES);
@@ -220,7 +220,7 @@ static int lanes_run(struct check *c, struct err *err)
 
         busy = 0;
         for (size_t d = 0; d < c->dev.n; d++) {
-            moved |= c->dev.csd[d] ? lane_move(c, &c->lanes[d]) : 0;
+            moved |= c->dev.device[d].csd ? lane_move(c, &c->lanes[d]) : 0;
             busy |= c->lanes[d].summed < c->lanes[d].asked;
         }
         rc = watch_look(c->v->watch, c->done, c->total, err);
@@ -262,7 +262,7 @@ static int lanes_open(struct check *c, struct err *err)
         c->lanes[d] = (struct lane){ .device = d, .kind = VERIFY_STATES };
     for (size_t i = 0; i < st->n_subs; i++)
         for (enum verify_kind k = VERIFY_STATES; k <= VERIFY_RESIDUAL; k++)
-            c->total += c->dev.csd[st->subs[i].device] ? area_of(c, i, k).bytes : 0;
+            c->total += c->dev.device[st->subs[i].device].csd ? area_of(c, i, k).bytes : 0;
     return 0;
 }
 
@@ -281,8 +281,8 @@ static void superblocks_say(struct check *c)
 
 /* ---- mending ---- */
 
-/* The wire of a subgroup from its master, whose checksum master_reader_hold compares. */
-static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *wire,
+/* The wire of a subgroup from its master, whose checksum slots_reader_hold compares. */
+static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wire,
                      struct err *err)
 {
     const struct store     *st = &c->dev.store;
@@ -290,7 +290,7 @@ static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *w
     struct area             a = area_of(c, i, VERIFY_WIRE);
     struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire,
                                     .off = a.off, .bytes = a.bytes, .payload = a.bytes };
-    int                     rc = master_reader_hold(m, u->block, u->first, err);
+    int                     rc = slots_reader_hold(m, u->block, u->first, err);
 
     if (rc)
         return rc;
@@ -300,7 +300,7 @@ static int wire_mend(struct check *c, struct master_reader *m, size_t i, void *w
                        "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64
                        " cannot be made again: those of its "
                        "master have another checksum than the journal",
-                       u->device, c->dev.paths[u->device], u->block, a.off);
+                       u->device, c->dev.device[u->device].path, u->block, a.off);
     rc = devices_run(&c->dev, u->device, &job, err);
     c->v->count[VERIFY_WIRE].mended += !rc;
     return rc;
@@ -311,23 +311,23 @@ static int devices_mend(struct check *c, struct err *err)
 {
     const struct store  *st = &c->dev.store;
     struct journal       states = { .subs = c->journal.subs }; // no residuals: they do not matter
-    struct master_reader m = { 0 };
+    struct slots_reader m = { 0 };
     int                  rc = 0;
 
     for (size_t d = 0; d < c->dev.n && !rc; d++)
-        if (*c->each[d].text && c->dev.csd[d] && !c->lanes[d].sentences) {
+        if (*c->each[d].text && c->dev.device[d].csd && !c->lanes[d].sentences) {
             rc = devices_super_write(&c->dev, d, err);
             c->v->count[VERIFY_SUPERBLOCK].mended += !rc;
         }
     if (rc)
         return rc;
     void *wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
-    rc = wire ? master_reader_open(&m, &c->dev, &states, err)
+    rc = wire ? slots_reader_open(&m, &c->dev, &states, err)
               : err_set(err, -ENOMEM, "out of memory for a wire shard");
     for (size_t i = 0; i < st->n_subs && !rc; i++)
         if ((c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
-    master_reader_close(&m);
+    slots_reader_close(&m);
     return rc ? rc : devices_flush(&c->dev, err);
 }
 

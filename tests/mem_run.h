@@ -266,13 +266,13 @@ static inline void same_wire(struct fixture *f, const struct oracle *o)
  * alone. */
 static inline void same_masters(struct fixture *f, const struct oracle *o)
 {
-    struct image_reader   *r;
+    struct image_reader  r;
     struct params_source source;
     struct err           err = { 0 };
     float                part[9973];
 
     stream_close(f->s);
-    if (image_reader(&r, &source, &f->cfg, &err))
+    if (image_reader_open(&r, &source, &f->cfg, &err))
         fail_msg("%s", err.text);
     for (size_t b = 0; b < BLOCKS; b++)
         for (size_t i = 0; i < sizes[b]; i += 9973) {
@@ -281,7 +281,7 @@ static inline void same_masters(struct fixture *f, const struct oracle *o)
             assert_int_equal(source.read(source.ctx, b, i, n, part, &err), 0);
             assert_memory_equal(part, o->w[b] + i, n * sizeof *part);
         }
-    image_reader_close(r);
+    image_reader_close(&r);
     if (stream_mem_open(&f->s, &f->cfg, &err))
         fail_msg("%s", err.text);
 }

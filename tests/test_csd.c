@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "cmd/opt/opt_row.h"
 #include "csd/csd.h"
 #include "csd/grad_wire.h"
 #include "data/base/clock.h"
@@ -479,7 +480,7 @@ static void test_host_jobs(void **state)
 static void test_link_delay(void **state)
 {
     const double      bw[LINK_DIRS] = {10e6, 10e6};
-    struct link      *l = link_new(bw, NULL);
+    struct link      *l = link_new(bw);
     struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16, .internal = l};
     struct rig        r;
     struct subgroup   g;
@@ -534,10 +535,12 @@ static void test_null(void **state)
 
     (void)state;
     csd_bell_init(&bell);
-    assert_ptr_equal(csd_find("null"), &csd_null);
-    assert_ptr_equal(csd_find("emu"), &csd_emu);
-    assert_null(csd_find("cloud"));
-    assert_null(csd_find("skeleton"));
+    assert_int_equal(opt_words_find(csd_name, "null", 4), 1);
+    assert_ptr_equal(csd_at(1), &csd_null);
+    assert_int_equal(opt_words_find(csd_name, "emu", 3), 0);
+    assert_ptr_equal(csd_at(0), &csd_emu);
+    assert_true(opt_words_find(csd_name, "cloud", 5) < 0);
+    assert_true(opt_words_find(csd_name, "skeleton", 8) < 0);
     assert_int_equal(csd_null.open(&c, &cfg, NULL, 0, &err), 0);
     c->ops->submit(c, &j);
     seen = csd_bell_wait(&bell, 0, 1000000000);

@@ -94,7 +94,7 @@ static void expect_refused(struct fixture *f, const char *what, const char *rest
 {
     struct err           err = { 0 };
     struct stream       *s;
-    struct image_reader   *r;
+    struct image_reader  r;
     struct params_source source;
 
     assert_int_equal(runlog_open(&f->log, f->db, 0, 0, &err), 0);
@@ -103,8 +103,8 @@ static void expect_refused(struct fixture *f, const char *what, const char *rest
     assert_null(s);
     if (!strstr(err.text, what) || !strstr(err.text, rest))
         fail_msg("%s", err.text);
-    assert_int_equal(image_reader(&r, &source, &f->cfg, &err), -EBADMSG);
-    assert_null(r);
+    assert_int_equal(image_reader_open(&r, &source, &f->cfg, &err), -EBADMSG);
+    assert_null(r.cfg); // nothing is open
     runlog_close(f->log);
     f->log = NULL;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/link.h"
+#include "csd/csd_common.h"
 
 static void test_meter(void **state)
 {
@@ -29,7 +29,7 @@ static void test_meter(void **state)
 static void test_queue(void **state)
 {
     const double bw[LINK_DIRS] = {1e9, 2e9}; // bytes per ns: 1, 2
-    struct link *l = link_new(bw, NULL);
+    struct link *l = link_new(bw);
 
     (void)state;
     assert_int_equal(link_reserve(l, LINK_READ, 1000, 5000), 6000);
@@ -42,7 +42,7 @@ static void test_queue(void **state)
 static void test_unlimited(void **state)
 {
     const double none[LINK_DIRS] = {0, 0};
-    struct link *l = link_new(none, NULL);
+    struct link *l = link_new(none);
 
     (void)state;
     assert_int_equal(link_reserve(l, LINK_READ, 1 << 30, 77), 77);
@@ -51,20 +51,23 @@ static void test_unlimited(void **state)
     link_free(NULL);
 }
 
-/* Two children that are faster than their parent share it. */
-static void test_tree(void **state)
+/* Two devices that are faster than the host's link share it. */
+static void test_shared(void **state)
 {
-    const double root_bw[LINK_DIRS] = {1e9, 1e9}, child_bw[LINK_DIRS] = {4e9, 0};
-    struct link *root = link_new(root_bw, NULL), *a = link_new(child_bw, root),
-                *b = link_new(child_bw, root);
+    const double      host_bw[LINK_DIRS] = {1e9, 1e9}, own_bw[LINK_DIRS] = {4e9, 0};
+    struct link      *host = link_new(host_bw);
+    struct csd_config a = {.host = host, .internal = link_new(own_bw)},
+                      b = {.host = host, .internal = link_new(own_bw)};
+    struct disk_req   read = {.op = DISK_READ, .bytes = 4000},
+                      write = {.op = DISK_WRITE, .bytes = 100};
 
     (void)state;
-    assert_int_equal(link_reserve(a, LINK_READ, 4000, 0), 4000);
-    assert_int_equal(link_reserve(b, LINK_READ, 4000, 0), 8000);
-    assert_int_equal(link_reserve(a, LINK_WRITE, 100, 0), 100);
-    link_free(a);
-    link_free(b);
-    link_free(root);
+    assert_int_equal(csd_links_take(&a, LINK_HOST, &read, 0), 4000);
+    assert_int_equal(csd_links_take(&b, LINK_HOST, &read, 0), 8000);
+    assert_int_equal(csd_links_take(&a, LINK_HOST, &write, 0), 100);
+    link_free(a.internal);
+    link_free(b.internal);
+    link_free(host);
 }
 
 int main(void)
@@ -73,7 +76,7 @@ int main(void)
         cmocka_unit_test(test_meter),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_unlimited),
-        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_shared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,7 +120,7 @@ static int toy_move(struct toy *t, const struct variant *v, const char *layout,
 
 static void toy_clean(struct toy *t)
 {
-    char notice[512];
+    char notice[512] = "";
 
     must(t, reshard_clean(&t->cfg, notice, sizeof notice, &t->err));
     assert_string_equal(notice, "");
@@ -344,7 +344,7 @@ static void test_used(void **state)
 static void test_strangers(void **state)
 {
     const struct variant *v = &variants[0];
-    char                  path[4096], listed[8300], notice[512];
+    char                  path[4096], listed[8300], notice[512] = "";
     struct toy            t;
     struct devices        d;
     const char           *paths[3];
@@ -370,6 +370,7 @@ static void test_strangers(void **state)
     assert_non_null(strstr(notice, "dev0/states is not of this run any more and was left where it "
                                    "is: what it holds is something else"));
     assert_int_equal(access(path, F_OK), 0);
+    *notice = '\0';
     must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err)); // and is forgotten
     assert_string_equal(notice, "");
 
@@ -385,6 +386,7 @@ static void test_strangers(void **state)
         fclose(f);
         snprintf(listed, sizeof listed, "kkkk\n%s\ndev0/victim\n", path);
         must(&t, runlog_set(t.cfg.log, "reshard.remove", listed, &t.err));
+        *notice = '\0';
         must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
         assert_non_null(strstr(notice, "victim is not of this run any more and was left where it "
                                        "is: nothing in it says"));

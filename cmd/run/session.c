@@ -262,7 +262,7 @@ static int devices_found(struct session *s, size_t had, struct err *err)
         !(rc = runlog_begin(s->log, err))) {
         rc = session_store_devices(s, err);
         for (size_t i = 0; i < d.n && !rc; i++)
-            rc = runlog_device(s->log, (int)i, d.paths[i], s->run.csd->name, s->run.disk,
+            rc = runlog_device(s->log, (int)i, d.device[i].path, s->run.csd->name, s->run.disk,
                                d.store.device_bytes[i], err);
         rc = runlog_end(s->log, rc, err);
     }

@@ -75,7 +75,8 @@ static void start(void)
     FUZZ_CHECK(!runlog_set(log, "id", "0123", &err) &&
                !runlog_set(log, "option.mode", "mem", &err));
     FUZZ_CHECK(!runlog_begin(log, &err) && 
-               !journal_format(log, &(struct journal_rows){ SUBS, subs, residuals }, 0, &err));
+               !journal_format(log, &(struct journal){ .subs = subs, .residuals = residuals },
+                              SUBS, 0, &err));
     FUZZ_CHECK(!runlog_commit(log, &err) && !image_format(&cfg, &init, &err));
     FUZZ_CHECK(!measure(log, 0, &err) && !runlog_eval(log, 0, "loss", 3.25, &err) &&
                !runlog_notice(log, "a notice", &err));
