@@ -277,6 +277,7 @@ FAULT_WRAP := open pread pwrite fsync fdatasync ftruncate posix_fallocate mkdir 
 FAULT_BIN  := $(BUILD)/tests/test_fault $(BUILD)/tests/test_fault_calls
 
 $(FAULT_BIN): $(BUILD)/tests/fault/trial.o
+$(BUILD)/tests/test_csd: override LDFLAGS += -Wl,--wrap=mmap -Wl,--wrap=munmap
 $(BUILD)/tests/test_fault_calls: override LDFLAGS += $(FAULT_WRAP:%=-Wl,--wrap=%)
 $(BUILD)/tests/test_fault_calls: $(BUILD)/tests/fault/calls.o $(filter-out %/main.o,$(CMD_OBJ))
 

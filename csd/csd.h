@@ -112,7 +112,7 @@ struct csd_ops {
     const char *about; // what it is, in some words
     unsigned    flags;
     /* Bytes of device memory for cfg's updates (update_params, moments, wire_dt, naive), which grow
-     * with update_params. The one place where it is computed. */
+     * with update_params: as many as will be allocated. The one place where it is computed. */
     size_t (*memory)(const struct csd_config *cfg);
     int  (*open)(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size,
                  struct err *err);
@@ -122,7 +122,6 @@ struct csd_ops {
     void (*submit)(struct csd *c, struct csd_job *job);
     // those complete by now, at most max; never waits
     int  (*reap)(struct csd *c, struct csd_job **done, int max);
-    size_t (*arena)(const struct csd *c); // bytes of device memory really allocated (peak)
     /* Waits for jobs in flight; NULL is fine. 1 if requests were given up that may still be
      * answered: the memory that jobs pointed into must then stay for ever (csd_keep). */
     int  (*close)(struct csd *c);

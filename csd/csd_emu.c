@@ -243,15 +243,8 @@ static int emu_reap(struct csd *base, struct csd_job **done, int max)
     return n;
 }
 
-static size_t emu_arena(const struct csd *base)
-{
-    const struct emu *e = (const struct emu *)base;
-
-    return __atomic_load_n(&e->arena_peak, __ATOMIC_RELAXED);
-}
-
 const struct csd_ops csd_emu = {
     .name = "emu", .about = "emulated: its own worker, ring and memory",
     .memory = emu_memory, .open = emu_open, .submit = emu_submit, .reap = emu_reap,
-    .arena = emu_arena, .close = emu_close,
+    .close = emu_close,
 };

@@ -66,12 +66,6 @@ static int null_reap(struct csd *base, struct csd_job **done, int max)
     return list_take(&((struct null *)base)->done, done, max);
 }
 
-static size_t null_arena(const struct csd *c)
-{
-    (void)c;
-    return 0;
-}
-
 static int null_close(struct csd *c)
 {
     free(c);
@@ -81,5 +75,5 @@ static int null_close(struct csd *c)
 const struct csd_ops csd_null = {
     .name = "null", .about = "stores nothing",
     .flags = CSD_FAKE, .memory = null_memory, .open = null_open,
-    .submit = null_submit, .reap = null_reap, .arena = null_arena, .close = null_close,
+    .submit = null_submit, .reap = null_reap, .close = null_close,
 };

@@ -28,14 +28,13 @@ struct skeleton {
     struct arena       memory;
     struct update_area area;
     struct list        done; // jobs that are complete, for reap
-    int                broken; // -errno of a disk that cannot be used any more
-    int                given_up; // it still has a request, which points into memory
+    int                broken; // -errno of a disk that keeps a request, which points into memory
 };
 
 /* Required. How much of the device's memory cfg's updates need: whatever is held at once, for the
- * largest of them. It is asked before any device is opened, for plans and layouts: it may look at
- * update_params, moments, wire_dt and naive alone, and must not become less where update_params
- * grows. */
+ * largest of them; as much is allocated. It is asked before any device is opened, for plans and
+ * layouts: it may look at update_params, moments, wire_dt and naive alone, and must not become less
+ * where update_params grows. */
 static size_t skeleton_memory(const struct csd_config *cfg)
 {
     return update_area_bytes(cfg->update_params, cfg->moments, cfg->wire_dt);
@@ -60,10 +59,8 @@ static int request(struct skeleton *c, struct disk_req *req)
         if (slice >= 0 && moved == before)
             rc = -ETIMEDOUT;
     }
-    if (rc < 0) {
+    if (rc < 0)
         c->broken = rc;
-        c->given_up = 1;
-    }
     return rc < 0 ? rc : req->status;
 }
 
@@ -192,13 +189,6 @@ static int skeleton_reap(struct csd *base, struct csd_job **done, int max)
     return list_take(&((struct skeleton *)base)->done, done, max);
 }
 
-/* Required: what of the device's memory has really been used at most; never more than memory()
- * said. For reports. */
-static size_t skeleton_arena(const struct csd *base)
-{
-    return ((const struct skeleton *)base)->memory.bytes;
-}
-
 /* Required. Waits for the jobs in flight, which need not be reaped any more. Where requests were
  * given up that may still be answered it must not wait for them: then it keeps what they point
  * into (csd_keep) and returns 1, so that the owner keeps its buffers. */
@@ -206,7 +196,7 @@ static int skeleton_close(struct csd *base)
 {
     struct skeleton *c = (struct skeleton *)base;
 
-    if (c && c->given_up) {
+    if (c && c->broken) {
         disk_abandon(c->disk);
         csd_keep(c);
         return 1;
@@ -258,6 +248,5 @@ const struct csd_ops csd_skeleton = {
     .open = skeleton_open,
     .submit = skeleton_submit,
     .reap = skeleton_reap,
-    .arena = skeleton_arena,
     .close = skeleton_close,
 };

@@ -67,9 +67,8 @@ static int open_patiently(const char *path, int flags)
 
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 {
-    struct stat st;
-    int         is_block = stat(cfg->path, &st) == 0 && S_ISBLK(st.st_mode);
-    int         made = cfg->create && !is_block, fd, rc = made ? file_create(cfg, err) : 0;
+    int is_block = file_is_block(cfg->path);
+    int made = cfg->create && !is_block, fd, rc = made ? file_create(cfg, err) : 0;
 
     if (rc)
         return rc;
@@ -98,9 +97,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 
 void disk_file_undo(const struct disk_config *cfg)
 {
-    struct stat st;
-
-    if (cfg->create && stat(cfg->path, &st) == 0 && S_ISREG(st.st_mode))
+    if (cfg->create && !file_is_block(cfg->path))
         unlink(cfg->path);
 }
 
@@ -133,9 +130,7 @@ static int probe_signature(const char *path, struct err *err)
 
 int disk_probe(const char *path, struct err *err)
 {
-    struct stat st;
-
-    if (stat(path, &st) || !S_ISBLK(st.st_mode))
+    if (!file_is_block(path))
         return 0;
     int fd = file_open_device(path, O_RDONLY | O_EXCL);
     if (fd == -EBUSY)

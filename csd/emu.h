@@ -74,7 +74,6 @@ struct emu {
     // updates
     int               n_sets;
     struct emu_set    sets[EMU_SETS];
-    size_t            arena_now, arena_peak; // peak: read by the owner, atomically
     uint64_t          turns;
 
     pthread_t         thread;

@@ -22,21 +22,10 @@ static enum csd_span io_span(const struct emu_io *io)
 
 /* ---- sets ---- */
 
-static int set_map(struct emu *e, struct emu_set *s, size_t bytes, struct err *err)
+static int set_map(struct emu_set *s, size_t n_pad, const struct csd_config *c, struct err *err)
 {
-    arena_take(&s->mem, bytes);
-    if (arena_map(&s->mem, "updates of an emulated device", err))
-        return -ENOMEM;
-    e->arena_now += bytes;
-    if (e->arena_now > __atomic_load_n(&e->arena_peak, __ATOMIC_RELAXED))
-        __atomic_store_n(&e->arena_peak, e->arena_now, __ATOMIC_RELAXED);
-    return 0;
-}
-
-static void set_unmap(struct emu *e, struct emu_set *s)
-{
-    e->arena_now -= s->mem.bytes;
-    arena_free(&s->mem);
+    arena_take(&s->mem, update_area_bytes(n_pad, c->moments, c->wire_dt));
+    return arena_map(&s->mem, "updates of an emulated device", err);
 }
 
 static void set_finish(struct emu *e, struct emu_set *s)
@@ -44,7 +33,7 @@ static void set_finish(struct emu *e, struct emu_set *s)
     struct csd_job *job = s->job;
 
     if (e->cfg.naive && s->flying == 0) // else the broken disk may still write into it
-        set_unmap(e, s);
+        arena_free(&s->mem);
     s->stage = SET_FREE;
     s->job = NULL;
     span_end(job, SPAN_JOB);
@@ -60,8 +49,7 @@ int emu_updates_init(struct emu *e, struct err *err)
     for (int i = 0; i < e->n_sets; i++) {
         e->sets[i].mem.align = ARENA_IO;
         if (!c->naive && !rc)
-            rc = set_map(e, &e->sets[i],
-                         update_area_bytes(c->update_params, c->moments, c->wire_dt), err);
+            rc = set_map(&e->sets[i], c->update_params, c, err);
     }
     return rc;
 }
@@ -69,7 +57,7 @@ int emu_updates_init(struct emu *e, struct err *err)
 void emu_updates_release(struct emu *e)
 {
     for (int i = 0; i < e->n_sets; i++)
-        set_unmap(e, &e->sets[i]);
+        arena_free(&e->sets[i].mem);
 }
 
 int emu_updates_running(const struct emu *e)
@@ -225,8 +213,7 @@ void emu_update_start(struct emu *e, struct csd_job *job)
     s->turn = e->turns++;
     s->flying = 0;
     csd_job_check(c, job);
-    if (job->status == 0 && c->naive &&
-        set_map(e, s, update_area_bytes(n_pad, c->moments, c->wire_dt), &err))
+    if (job->status == 0 && c->naive && set_map(s, n_pad, c, &err))
         csd_job_fail(c, job, -ENOMEM, "%s", err.text);
     if (job->status) {
         set_finish(e, s);

@@ -70,7 +70,7 @@ struct params_source {
 /* Bytes of host memory that a training allocates, by part (for the memory plan), and the arenas of
  * emulated devices. */
 struct run_memory {
-    uint64_t frames, grads, wire_cache, states, compress, spans, tables, arenas;
+    uint64_t frames, grads, states, compress, spans, tables, arenas;
     uint64_t layer_frame, layer_grad, device_bytes;
     /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or
      * the buffers that it streams through, the embeddings' and final norm's and that of one layer

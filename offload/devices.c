@@ -83,20 +83,18 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
     *out = NULL;
     if (!given)
         return path_in_run(out, cfg, i, create, err);
-    if (stat(given, &st)) {
-        if (errno != ENOENT || !create)
-            return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device",
-                              given, strerror(errno));
-        *out = file_path(err, "%s", given); // a new file
-    } else if (S_ISDIR(st.st_mode)) {
-        *out = file_path(err, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "",
-                         layout, i);
-    } else if (S_ISBLK(st.st_mode) || !create) {
-        *out = file_path(err, "%s", given);
-    } else {
+    int there = stat(given, &st) == 0;
+    if (!there && (errno != ENOENT || !create))
+        return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device",
+                          given, strerror(errno));
+    if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
         return err_misuse(err, "--device %s exists; expected a folder, a block device "
                           "or the name of a new file", given);
-    }
+    if (there && S_ISDIR(st.st_mode))
+        *out = file_path(err, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "",
+                         layout, i);
+    else
+        *out = file_path(err, "%s", given);
     return *out ? 0 : -ENOMEM;
 }
 
@@ -125,13 +123,6 @@ static int refuse_fake(const struct run_config *cfg, struct err *err)
         rc = err_misuse(err, "%s stores its states on its devices: --csd null and --disk null "
                         "are for runs that were made with them", cfg->dir);
     return rc;
-}
-
-static int is_block_device(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
 }
 
 static int links_open(struct devices *d, struct err *err)
@@ -238,7 +229,7 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
 
     if (devices_fake(&d->cfg))
         return 0;
-    if (!create || is_block_device(d->device[i].path)) {
+    if (!create || file_is_block(d->device[i].path)) {
         int rc = page_move(d, i, CSD_READ, err);
 
         if (rc || !create)
@@ -369,7 +360,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     // room for activations comes and goes behind the states, where they are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
         c.keep = d->store.device_bytes[i];
-    c.create = create && !is_block_device(c.path);
+    c.create = create && !file_is_block(c.path);
     c.read_only = how == DEVICES_READ;
     c.host = d->host_link;
     c.internal = at->internal;
@@ -442,7 +433,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         return 0;
     // one that failed removes what it made itself, unless it was open
     for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) {
-        if (d->device[i].csd && !is_block_device(d->device[i].path) && !devices_fake(cfg))
+        if (d->device[i].csd && !file_is_block(d->device[i].path) && !devices_fake(cfg))
             unlink(d->device[i].path);
         folder_remove(cfg, i);
     }
@@ -455,7 +446,7 @@ void devices_remove(const struct run_config *cfg)
     for (size_t i = 0; i < cfg->n_devices; i++) {
         char *path = NULL;
 
-        if (devices_path(&path, cfg, i, 0, NULL) == 0 && !is_block_device(path))
+        if (devices_path(&path, cfg, i, 0, NULL) == 0 && !file_is_block(path))
             unlink(path);
         free(path);
         folder_remove(cfg, i);

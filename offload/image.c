@@ -22,7 +22,6 @@ enum { PIECE = 1 << 20 }; // floats in one read or write: 4 MiB, large enough fo
 struct area {
     size_t             found; // rows
     struct image_state state; // what they say of it
-    uint32_t          *crc;   // of each block
 };
 
 size_t image_block_floats(const struct run_config *cfg, size_t block)
@@ -96,7 +95,7 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
 struct areas {
     const struct run_config *cfg;
     struct area              area[IMAGE_AREAS];
-    uint32_t                *crc;    // all of theirs
+    uint32_t                *crc;    // (IMAGE_AREAS, n_blocks)
     unsigned                 newest; // the committed one
 };
 
@@ -112,7 +111,7 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
         return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%" PRIu64 " in the journal "
                        "is damaged or of another run", cfg->dir, a ? a->found : 0, row[0]);
     a->state = (struct image_state){ .area = (unsigned)row[0], .step = row[2], .applied = row[3] };
-    a->crc[a->found++] = (uint32_t)row[4];
+    all->crc[row[0] * cfg->n_blocks + a->found++] = (uint32_t)row[4];
     return 0;
 }
 
@@ -126,8 +125,6 @@ static int areas_read(const struct run_config *cfg, struct areas *all, struct er
                            .crc = calloc(IMAGE_AREAS * cfg->n_blocks, sizeof *all->crc) };
     if (!n && !all->crc)
         return err_set(err, -ENOMEM, "out of memory for the journal of images");
-    for (unsigned a = 0; a < IMAGE_AREAS && !n; a++)
-        all->area[a].crc = all->crc + a * cfg->n_blocks;
     if (!n)
         n = ledger_read(cfg->log, LEDGER_IMAGES, SIZE_MAX, row_take, all, err);
     if (n < 0)
@@ -246,7 +243,7 @@ static int area_load(const struct areas *all, unsigned index, float *const *stat
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
         struct param_set beyond = { 0 };
 
-        rc = block_load(&f, b, all->area[index].crc[b], states ? states[b] : NULL,
+        rc = block_load(&f, b, all->crc[index * cfg->n_blocks + b], states ? states[b] : NULL,
                         count ? &beyond : NULL, err);
         if (!count || rc == -EINTR)
             continue;
@@ -390,16 +387,6 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
     return rc;
 }
 
-static int rows_format(const struct run_config *cfg, const uint32_t *crc, struct err *err)
-{
-    int rc = runlog_begin(cfg->log, err);
-
-    rc = rc ? rc : ledger_make(cfg->log, LEDGER_IMAGES, err);
-    if (!rc)
-        rc = image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
-    return runlog_end(cfg->log, rc, err);
-}
-
 int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
 {
     struct file_new     new_ = { 0 };
@@ -415,7 +402,11 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
         rc = block_write(&f, b, NULL, init, &crc[b], err);
     rc = rc ? rc : file_new_commit(&new_, err);
     file_new_abort(&new_); // of what was not committed
-    rc = rc ? rc : rows_format(cfg, crc, err);
+    if (!rc && !(rc = runlog_begin(cfg->log, err))) {
+        rc = ledger_make(cfg->log, LEDGER_IMAGES, err);
+        rc = rc ? rc : image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
+        rc = runlog_end(cfg->log, rc, err);
+    }
     if (rc && begun) // it may have its name already
         unlink(f.path);
     free(f.piece);

@@ -49,9 +49,9 @@ static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
     return rc;
 }
 
-/* Subgroup i into its slot, and its rows. */
-static int sub_make(struct devices *d, const struct slots_source *from, size_t i, uint32_t slot,
-                    struct parcel *p, struct journal *made, struct err *err)
+/* Subgroup i into its first slot, and its rows. */
+static int sub_make(struct devices *d, const struct slots_source *from, size_t i, struct parcel *p,
+                    struct journal *made, struct err *err)
 {
     const struct store     *st = &d->store;
     const struct store_sub *u = &st->subs[i];
@@ -63,11 +63,12 @@ static int sub_make(struct devices *d, const struct slots_source *from, size_t i
     if (rc)
         return rc;
     convert(p->buf + states, st->wire_dt, p->buf, DT_F32, u->n_pad);
-    made->subs[i] = (struct journal_sub){ .slot = slot, .version = from->version,
+    made->subs[i] = (struct journal_sub){ .slot = u->first_slot, .version = from->version,
                                           .states_crc = crc32c(0, p->buf, states),
                                           .wire_crc = crc32c(0, p->buf + states, wire) };
     p->u = u;
-    job_send(d, p, CLASS_STATES, p->buf, states + wire, store_slot_off(st, u->class_, slot));
+    job_send(d, p, CLASS_STATES, p->buf, states + wire,
+             store_slot_off(st, u->class_, u->first_slot));
     if (owed) {
         size_t bytes = store_residual_bytes(u->n_pad);
 
@@ -83,7 +84,6 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
     const struct store *st = &d->store;
     size_t              n = st->n_subs, max = st->max_pad;
     struct parcel       parcel[PARCELS] = { 0 };
-    uint32_t           *next = calloc(st->n_classes, sizeof *next); // slots
     int                 rc = 0;
 
     *made = (struct journal){ .subs = calloc(n, sizeof *made->subs) };
@@ -91,13 +91,13 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
         made->residuals = calloc(n, sizeof *made->residuals);
     for (size_t i = 0; i < from->in_flight && !rc; i++)
         rc = (parcel[i].buf = devices_buffer(d, store_sub_bytes(st, max))) ? 0 : -ENOMEM;
-    if (rc || !next || !made->subs || (st->error_feedback && !made->residuals))
+    if (rc || !made->subs || (st->error_feedback && !made->residuals))
         rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups of %zu parameters", n, max);
     for (size_t i = 0; i < n && !rc; i++) {
         struct parcel *p = &parcel[i % from->in_flight];
 
         rc = parcel_wait(d, p, err);
-        rc = rc ? rc : sub_make(d, from, i, next[st->subs[i].class_]++, p, made, err);
+        rc = rc ? rc : sub_make(d, from, i, p, made, err);
         rc = rc ? rc : watch_look(from->watch, i + 1, n, err);
     }
     for (size_t i = 0; i < PARCELS; i++) {
@@ -105,7 +105,6 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
 
         rc = rc ? rc : last;
     }
-    free(next);
     return rc ? rc : devices_flush(d, err);
 }
 

@@ -15,47 +15,42 @@ static size_t class_find(struct store *s, size_t device, size_t n_pad)
     return s->n_classes++;
 }
 
-/* Cut the shard [begin, end) of a block into equal subgroups. */
+/* Cut the shard [begin, end) of a block into equal subgroups; with s->subs NULL they are only
+ * counted. */
 static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end,
                       size_t max)
 {
     size_t shard = end - begin;
     size_t len = store_pad(div_up(shard, div_up(shard, max)));
-    size_t class_ = class_find(s, device, len);
 
+    if (!s->subs) {
+        s->n_subs += div_up(shard, len);
+        return;
+    }
+    size_t class_ = class_find(s, device, len);
     for (size_t first = begin; first < end; first += len) {
         size_t n = size_min(end - first, len), n_pad = store_pad(n);
 
-        s->subs[s->n_subs++] = (struct store_sub){ .block = block, .device = device,
-                                                   .first = first, .n = n, .n_pad = n_pad,
-                                                   .class_ = class_ };
-        s->classes[class_].subs++;
+        s->subs[s->n_subs++] = (struct store_sub){
+            .block = block, .device = device, .first = first, .n = n, .n_pad = n_pad,
+            .class_ = class_, .first_slot = (uint32_t)s->classes[class_].subs++ };
         s->classes[class_].outside += block > 0;
         s->max_pad = size_max(s->max_pad, n_pad);
     }
 }
 
-/* Every subgroup of every block, in order; returns their number. With s->subs NULL they are only
- * counted. */
-static size_t blocks_cut(struct store *s, size_t max)
+/* Every subgroup of every block, in order. */
+static void blocks_cut(struct store *s, size_t max)
 {
-    size_t count = 0;
-
+    s->n_subs = 0;
     for (size_t b = 0; b < s->n_blocks; b++) {
         size_t n = s->block_params[b], shard = store_pad(div_up(n, s->n_devices));
 
         s->block_sub[b] = s->n_subs;
-        for (size_t d = 0; d < s->n_devices && d * shard < n; d++) {
-            size_t end = size_min((d + 1) * shard, n), here = end - d * shard;
-
-            if (s->subs)
-                shard_cut(s, b, d, d * shard, end, max);
-            else
-                count += div_up(here, store_pad(div_up(here, div_up(here, max))));
-        }
+        for (size_t d = 0; d < s->n_devices && d * shard < n; d++)
+            shard_cut(s, b, d, d * shard, size_min((d + 1) * shard, n), max);
     }
     s->block_sub[s->n_blocks] = s->n_subs;
-    return count;
 }
 
 /* Places on each device: the superblock, the slots by class, the gradient and residual areas by
@@ -78,10 +73,9 @@ static void places(struct store *s)
 
         u->grad_bytes = 4 * u->n_pad;
         if (s->compress > 0) {
-            size_t k = size_min(topk_count(s->block_params[u->block], s->compress), u->n);
+            size_t k = topk_count(s->block_params[u->block], s->compress);
 
-            s->max_sub_pairs = size_max(s->max_sub_pairs, k);
-            u->grad_bytes = grad_wire_bytes(k);
+            u->grad_bytes = grad_wire_bytes(size_min(k, u->n));
         }
         u->grad_off = s->device_bytes[u->device];
         s->device_bytes[u->device] += u->grad_bytes;
@@ -95,7 +89,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
 {
     struct csd_config update = { .mem = cfg->csd_mem, .moments = optim_moments(cfg->optim),
                                  .wire_dt = cfg->wire_dt, .update_params = CSD_ALIGN_PARAMS };
-    size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP), count; // of a subgroup
+    size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // of a subgroup
 
     *s = (struct store){ .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
                          .n_devices = cfg->n_devices, .moments = update.moments,
@@ -108,14 +102,15 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
     s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
     if (!s->block_sub || !s->device_bytes)
         goto nomem;
-    count = blocks_cut(s, max);
-    if (count > STORE_MAX_SUBGROUPS) {
+    blocks_cut(s, max);
+    if (s->n_subs > STORE_MAX_SUBGROUPS) {
+        err_misuse(err, "--csd-mem of %zu bytes is too small for this model (or --n-layer, "
+                   "--n-embd and --vocab too large): it makes %zu subgroups, and at most %d are "
+                   "expected", cfg->csd_mem, s->n_subs, STORE_MAX_SUBGROUPS);
         store_release(s);
-        return err_misuse(err, "--csd-mem of %zu bytes is too small for this model "
-                          "(or --n-layer, --n-embd and --vocab too large): it makes %zu subgroups, "
-                          "and at most %d are expected", cfg->csd_mem, count, STORE_MAX_SUBGROUPS);
+        return -EINVAL;
     }
-    s->subs = calloc(count, sizeof *s->subs);
+    s->subs = calloc(s->n_subs, sizeof *s->subs);
     s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes);
     if (!s->subs || !s->classes)
         goto nomem;

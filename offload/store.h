@@ -17,6 +17,7 @@ struct store_sub {
     size_t   block, device;
     size_t   first, n, n_pad; // parameters [first, first + n) of its block
     size_t   class_;          // of its slots, on its device
+    uint32_t first_slot;      // the one that it is made in
     uint64_t grad_off;        // its gradient area
     size_t   grad_bytes;      // size of that area
     uint64_t residual_off; // its two residual areas, store_residual_bytes each; with error feedback
@@ -43,7 +44,6 @@ struct store {
     struct store_class *classes;
     uint64_t *device_bytes; // (n_devices)
     size_t   max_pad;       // the largest n_pad
-    size_t   max_sub_pairs; // the most pairs one subgroup can get
 };
 
 /* By the run's sizes alone, without opening anything. misuse: csd_mem too small. */

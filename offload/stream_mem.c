@@ -380,18 +380,6 @@ static void lay(struct stream_mem *m, struct arena *a)
     }
 }
 
-static int open_arena(struct stream_mem *m, struct err *err)
-{
-    m->n_pieces = make_pieces(&m->cfg, NULL);
-    lay(m, &m->arena);
-    int rc = arena_map(&m->arena, "parameters, states and gradients in --mode mem", err);
-    if (rc)
-        return rc;
-    lay(m, &m->arena);
-    make_pieces(&m->cfg, m->pieces);
-    return 0;
-}
-
 /* The committed image; then wire copies and gradients are touched here, so that the first step
  * takes no page faults. */
 static int load_states(struct stream_mem *m, struct err *err)
@@ -427,9 +415,16 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);
-    int rc =
-        m->stream.meter ? open_arena(m, err) : err_set(err, -ENOMEM, "out of memory for a stream");
-    rc = rc ? rc : load_states(m, err);
+    m->n_pieces = make_pieces(cfg, NULL);
+    lay(m, &m->arena);
+    int rc = m->stream.meter
+                 ? arena_map(&m->arena, "parameters, states and gradients in --mode mem", err)
+                 : err_set(err, -ENOMEM, "out of memory for a stream");
+    if (!rc) {
+        lay(m, &m->arena);
+        make_pieces(cfg, m->pieces);
+        rc = load_states(m, err);
+    }
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (rc)
         mem_close(&m->stream);

@@ -132,9 +132,7 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
 
 int bench_is_block(const struct bench *b, size_t device)
 {
-    struct stat st;
-
-    return b->n_devices && stat(b->devices[device], &st) == 0 && S_ISBLK(st.st_mode);
+    return b->n_devices && file_is_block(b->devices[device]);
 }
 
 char *bench_file(const struct bench *b, size_t device, const char *name)

@@ -60,7 +60,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
         return rc;
     b->training = 1;
     b->in_memory = cfg.mode == RUN_MEM;
-    b->fixed_streams = m->states + m->wire_cache + (b->in_memory ? 0 : m->frames + m->grads);
+    b->fixed_streams = m->states + (b->in_memory ? 0 : m->frames + m->grads);
     m->tables += r->exporting ? m->masters : 0;
     if (!cfg.error_feedback)
         m->residual_ram = m->residual_ends = m->residual_layer = 0;

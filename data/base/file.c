@@ -243,6 +243,13 @@ int file_open_device(const char *path, int flags)
     return fd;
 }
 
+int file_is_block(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
 {
     struct stat st;

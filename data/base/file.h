@@ -45,6 +45,7 @@ int file_check_own(const char *path, int written, struct err *err);
  * drives by /dev/disk/by-id. flags: as open has them. The descriptor, or -errno without a sentence,
  * -ENODEV for anything else. */
 int file_open_device(const char *path, int flags);
+int file_is_block(const char *path); // whether it is a block device
 
 /* Whether a new file may take this name: none has it, or a regular one that none of the `inputs` is
  * (NULLs among them are passed over). A rename would take the place of /dev/null or of a link, too,
