@@ -23,7 +23,8 @@
 /* Ranges of parameters on a device start and end at multiples of this: 4 KiB even in bf16. */
 enum { CSD_ALIGN_PARAMS = 2048 };
 
-enum csd_kind { CSD_READ, CSD_WRITE, CSD_UPDATE, CSD_FLUSH };
+/* The first three are disk_op's. */
+enum csd_kind { CSD_READ, CSD_WRITE, CSD_FLUSH, CSD_UPDATE };
 
 enum csd_grad_form { CSD_GRAD_DENSE, CSD_GRAD_PAIRS };
 

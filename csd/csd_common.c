@@ -7,6 +7,9 @@
 #include <assert.h>
 #include <stdarg.h>
 
+static_assert((int)CSD_READ == (int)DISK_READ && (int)CSD_WRITE == (int)DISK_WRITE &&
+              (int)CSD_FLUSH == (int)DISK_FLUSH, "a job's kind is its request's");
+
 void csd_job_begin(struct csd_job *job)
 {
     job->status = job->why[0] = 0;

@@ -7,8 +7,7 @@
  *
  * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight,
  * is broken: what is in flight fails, and so does every job after it. Requests that are still the
- * disk's are given up: they, the device and its memory stay for ever, since an answer may still
- * come. */
+ * disk's are given up (csd_keep). */
 #include "csd/emu.h"
 
 #include "csd/disk_file.h"
@@ -28,9 +27,6 @@ static void host_finish(struct emu *e, struct csd_job *job)
 
 static void host_start(struct emu *e, struct emu_io *io, struct csd_job *job)
 {
-    static const enum disk_op op[] = {
-        [CSD_READ] = DISK_READ, [CSD_WRITE] = DISK_WRITE, [CSD_FLUSH] = DISK_FLUSH};
-
     job->start_ns[SPAN_JOB] = clock_ns();
     csd_job_check(&e->cfg, job);
     if (job->status) {
@@ -38,7 +34,8 @@ static void host_start(struct emu *e, struct emu_io *io, struct csd_job *job)
         return;
     }
     *io = (struct emu_io){
-        .req = {.op = op[job->kind], .buf = job->buf, .bytes = job->bytes, .off = job->off},
+        .req = {.op = (enum disk_op)job->kind, .buf = job->buf, .bytes = job->bytes,
+                .off = job->off},
         .job = job, .cls = job->cls, .payload = job->payload};
     emu_io_start(e, io);
 }

@@ -166,10 +166,6 @@ static void update(struct skeleton *c, struct csd_job *job)
 static void skeleton_submit(struct csd *base, struct csd_job *job)
 {
     struct skeleton *c = (struct skeleton *)base;
-    struct disk_req  req = {.op = job->kind == CSD_READ    ? DISK_READ
-                                  : job->kind == CSD_WRITE ? DISK_WRITE
-                                                           : DISK_FLUSH,
-                            .buf = job->buf, .bytes = job->bytes, .off = job->off};
 
     csd_job_begin(job);
     job->start_ns[SPAN_JOB] = clock_ns();
@@ -177,7 +173,9 @@ static void skeleton_submit(struct csd *base, struct csd_job *job)
     if (job->kind == CSD_UPDATE && !job->status)
         update(c, job);
     else
-        transfer(c, job, job->cls, job->payload, req);
+        transfer(c, job, job->cls, job->payload,
+                 (struct disk_req){.op = (enum disk_op)job->kind, .buf = job->buf,
+                                   .bytes = job->bytes, .off = job->off});
     job->end_ns[SPAN_JOB] = clock_ns();
     list_push(&c->done, job);
     csd_bell_ring(c->cfg.bell);

@@ -227,18 +227,6 @@ static void lay(struct stream_read *r, const size_t *block_params, struct arena 
     }
 }
 
-static int open_arena(struct stream_read *r, const size_t *block_params, struct err *err)
-{
-    lay(r, block_params, &r->arena);
-    int rc = arena_map(&r->arena, "frames of parameters", err);
-    if (rc)
-        return rc;
-    lay(r, block_params, &r->arena);
-    memcpy(r->block_params, block_params, r->n_blocks * sizeof *r->block_params);
-    r->stream.meter = meter_new(MAX_SPANS, 0);
-    return r->stream.meter ? 0 : err_set(err, -ENOMEM, "out of memory for a stream");
-}
-
 int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
                      const size_t *block_params, enum dtype dt, size_t frames, struct err *err)
 {
@@ -255,12 +243,16 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
     r->dt = dt;
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
-    int rc = open_arena(r, block_params, err);
+    lay(r, block_params, &r->arena);
+    int rc = arena_map(&r->arena, "frames of parameters", err);
     if (!rc) {
-        rc = -pthread_create(&r->thread, NULL, reader_main, r);
+        lay(r, block_params, &r->arena);
+        memcpy(r->block_params, block_params, n_blocks * sizeof *block_params);
+        r->stream.meter = meter_new(MAX_SPANS, 0);
+        rc = r->stream.meter ? -pthread_create(&r->thread, NULL, reader_main, r) : -ENOMEM;
         r->started = rc == 0;
         if (rc)
-            err_set(err, rc, "start a thread: %s", strerror(-rc));
+            err_set(err, rc, "start the stream's reader: %s", strerror(-rc));
     }
     if (rc)
         read_close(&r->stream);

@@ -256,7 +256,8 @@ static int lanes_open(struct check *c, struct err *err)
 
     c->lanes = calloc(c->dev.n, sizeof *c->lanes);
     c->bufs = devices_buffer(&c->dev, c->dev.n * PIECES * PIECE_BYTES);
-    if (!c->lanes || !c->bufs)
+    c->bad = calloc(st->n_subs, 1);
+    if (!c->lanes || !c->bufs || !c->bad)
         return err_set(err, -ENOMEM, "out of memory for %zu devices", c->dev.n);
     for (size_t d = 0; d < c->dev.n; d++)
         c->lanes[d] = (struct lane){ .device = d, .kind = VERIFY_STATES };
@@ -343,24 +344,20 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     int rc = c.each
                  ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
                  : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
-    if (rc)
-        goto out;
-    superblocks_say(&c);
-    c.bad = calloc(c.dev.store.n_subs, 1);
-    rc = c.bad ? journal_open(&c.journal, cfg->log, c.dev.store.n_subs, c.dev.store.error_feedback,
-                              err)
-               : err_set(err, -ENOMEM, "out of memory for %zu subgroups", c.dev.store.n_subs);
+    if (!rc) {
+        superblocks_say(&c);
+        rc = journal_open(&c.journal, cfg->log, c.dev.store.n_subs, c.dev.store.error_feedback,
+                          err);
+    }
     rc = rc ? rc : lanes_open(&c, err);
-    if (rc)
-        goto out;
-    v->next_step = c.journal.state.next_step;
-    v->applied = c.journal.state.applied;
-    map_check(&c);
-    rc = lanes_run(&c, err);
+    if (!rc) {
+        v->next_step = c.journal.state.next_step;
+        v->applied = c.journal.state.applied;
+        map_check(&c);
+        rc = lanes_run(&c, err);
+    }
     if (!rc && v->mend)
         rc = devices_mend(&c, err);
-
-out:
     devices_close(&c.dev);
     free(c.each);
     free(c.lanes);

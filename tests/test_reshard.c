@@ -315,7 +315,7 @@ static void test_used(void **state)
 {
     const struct variant *v = &variants[0];
     struct variant        back = *v;
-    char                  path[4096], notice[512];
+    char                  path[4096], notice[512] = "";
     struct toy            t;
 
     (void)state;
