@@ -103,7 +103,7 @@ static int print_storage(const struct session *s, struct err *err)
         printf("for the images in RUN\n");
     else
         printf("on %zu device%s\n", s->run.n_devices, s->run.n_devices == 1 ? "" : "s");
-    double total = wear_device(&w);
+    double total = w.total;
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
         if (w.device[k] > 0)

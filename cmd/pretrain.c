@@ -87,7 +87,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->gpt.n_positions);
     // options before the data: a run without data takes options anew
-    if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, err))) ||
+    if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
         (rc = corpus_resume(s, "data", o->data, err)) ||
         (rc = corpus_resume(s, "eval", o->eval_data, err)))
         return rc;

@@ -34,7 +34,7 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 /* In the transaction that switches. */
-static int settings(void *now, struct err *err) { return session_store_devices(now, err); }
+static int settings(void *now, struct err *err) { return session_store_options(now, 1, err); }
 
 static int move_run(struct session *s, const struct reshard_opts *o, struct err *err)
 {

@@ -203,8 +203,8 @@ static float *parameters(const char *dir, size_t *n)
         fail_msg("%s", err.text);
     *n = gpt_total(&m.gpt);
     all = at = malloc(*n * sizeof *all);
-    for (size_t b = 0; b < gpt_blocks(&m.gpt); at += m.block_params[b++])
-        assert_int_equal(m.source.read(m.source.ctx, b, 0, m.block_params[b], at, &err), 0);
+    for (size_t b = 0; b < gpt_blocks(&m.gpt); at += m.run.block_params[b++])
+        assert_int_equal(m.source.read(m.source.ctx, b, 0, m.run.block_params[b], at, &err), 0);
     model_folder_close(&m);
     return all;
 }

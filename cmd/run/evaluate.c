@@ -19,8 +19,7 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, s
     const struct rows      *f = ctx;
     const struct evaluator *e = f->e;
     uint64_t                first = (pass * e->grad_accum + micro) * e->batch;
-    uint64_t                left = first < f->rows ? f->rows - first : 0;
-    size_t                  n = (left < e->batch ? (size_t)left : e->batch) * e->seq;
+    size_t                  n = first < f->rows ? size_min(f->rows - first, e->batch) * e->seq : 0;
     size_t                  rest = (e->batch * e->seq - n) * sizeof *b->x;
     int rc = n ? tokens_read(f->data, first * e->seq, n + 1, e->vocab, f->ids, err) : 0;
 
@@ -49,9 +48,8 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
                         (unsigned long long)data->count, e->seq, e->seq + 1);
     struct watch w = work_begin(e->events, "evaluating");
     for (uint64_t done = 0, pass = 0; done < f.rows && !rc; pass++) {
-        uint64_t left = f.rows - done, micros = (left + e->batch - 1) / e->batch;
+        size_t micros = size_min(div_up(f.rows - done, e->batch), e->grad_accum);
 
-        micros = micros < e->grad_accum ? micros : e->grad_accum;
         rc = watch_look(&w, done, f.rows, err);
         rc = rc ? rc : eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
         done += micros * e->batch;
@@ -83,11 +81,10 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
         b->last[i] = (int32_t)len - 1;
         b->label[i] = label.label;
         b->value[i] = label.value;
-        longest = len > longest ? len : longest;
+        longest = size_max(len, longest);
     }
     b->rows = n;
-    b->seq = round_up(longest, PAD_TO);
-    b->seq = b->seq < most ? b->seq : most;
+    b->seq = size_min(round_up(longest, PAD_TO), most);
     for (size_t i = 0; i < n; i++) {
         size_t len = (size_t)b->last[i] + 1;
 
@@ -137,8 +134,7 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
     struct predicting *p = ctx;
 
     p->first = (pass * p->e->grad_accum + micro) * p->e->batch;
-    size_t left = p->out->n - p->first;
-    size_t n = left < p->e->batch ? left : p->e->batch;
+    size_t n = size_min(p->out->n - p->first, p->e->batch);
     int    rc = evaluate_fill(b, p->x, n, next_row, p, err);
     if (!rc && p->out->labels)
         memcpy(p->out->labels + p->first, b->label, n * sizeof *b->label);
@@ -167,12 +163,12 @@ static int predict(const struct evaluator *e, const struct examples *x, size_t n
         rc = err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
     struct watch w = work_begin(e->events, "evaluating");
     for (size_t first = 0, pass = 0; !rc && first < n; first += per_pass, pass++) {
-        size_t left = n - first, rows = left < per_pass ? left : per_pass;
+        size_t rows = size_min(n - first, per_pass);
 
         rc = watch_look(&w, first, n, err);
         rc = rc ? rc
-                : eval_step(e->trainer, step, &source, pass, (rows + e->batch - 1) / e->batch,
-                            logits, &sum, err);
+                : eval_step(e->trainer, step, &source, pass, div_up(rows, e->batch), logits, &sum,
+                            err);
         for (size_t i = 0; i < rows && !rc; i++) // (micros, batch, n_labels)
             if (out->classes)
                 out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
@@ -208,7 +204,7 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
     double             loss_sum;
     int                rc = predict(e, x, task->n_labels, step, &p, &loss_sum, err);
 
-    *out = (struct results_eval){ .samples = p.n, .batches = (p.n + e->batch - 1) / e->batch };
+    *out = (struct results_eval){ .samples = p.n, .batches = div_up(p.n, e->batch) };
     rc = rc ? rc : take_metrics(out, &p, task, err);
     if (!rc) {
         out->loss = loss_sum / (double)p.n;

@@ -9,6 +9,7 @@
 #include "cmd/run/labelled.h"
 #include "cmd/run/settings.h"
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "kernels/rng.h"
 
 #include <math.h>
@@ -49,8 +50,8 @@ int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct 
         return tokens_batch(f->data, &f->order, step, micro, f->evaluator.vocab, b->x, b->y, err);
     p.epoch = step / f->epoch_steps;
     p.first = (step % f->epoch_steps * f->order.grad_accum + micro) * batch;
-    uint64_t left = p.first < f->rows ? f->rows - p.first : 0;
-    return evaluate_fill(b, f->train, left < batch ? (size_t)left : batch, epoch_row, &p, err);
+    size_t n = p.first < f->rows ? size_min(f->rows - p.first, batch) : 0;
+    return evaluate_fill(b, f->train, n, epoch_row, &p, err);
 }
 
 static void add_value(struct feed_values *out, const char *name, const char *suffix, double value)

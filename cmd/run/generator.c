@@ -2,6 +2,7 @@
  * smaller until the memory plan fits. */
 #include "cmd/run/generator.h"
 
+#include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/meter.h"
 #include "offload/streams.h"
@@ -46,7 +47,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
         return rc;
     g->frames = plan.frames;
     return stream_read_open(&g->stream, &g->model.source, gpt_blocks(&d->gpt),
-                            g->model.block_params, d->dtype, plan.frames, err);
+                            g->model.run.block_params, d->dtype, plan.frames, err);
 }
 
 int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
@@ -64,7 +65,7 @@ int generator_start(struct generator *g, size_t batch, size_t positions, size_t 
     if (!g->scratch)
         return err_set(err, -ENOMEM, "out of memory for %zu logits", g->vocab);
     while ((rc = open_stream(g, &d, err)) && err->misuse && d.piece > LEAST_PIECE)
-        d.piece = d.piece / 2 > LEAST_PIECE ? d.piece / 2 : LEAST_PIECE;
+        d.piece = size_max(d.piece / 2, LEAST_PIECE);
     if (rc)
         return rc;
     memset(err, 0, sizeof *err);
@@ -82,14 +83,6 @@ void generator_close(struct generator *g)
     memset(g, 0, sizeof *g);
 }
 
-/* Layers that share their frame with another one, and so are read in every pass. */
-static size_t layers_streamed(size_t layers, size_t frames)
-{
-    size_t alone = 2 * frames > layers ? 2 * frames - layers : 0;
-
-    return frames >= layers ? 0 : layers - alone;
-}
-
 /* Bytes over time: what one pass reads again, at the rate at which `passes` of them were read just
  * now. */
 static void tell_speed(const struct generator *g, size_t passes)
@@ -97,14 +90,15 @@ static void tell_speed(const struct generator *g, size_t passes)
     const struct events     *e = g->model.events;
     const struct gpt_config *gpt = &g->model.gpt;
     double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
-    size_t   streamed = layers_streamed(gpt->n_layer, g->frames);
+    size_t   layers = gpt->n_layer;
+    size_t   alone = 2 * g->frames > layers ? 2 * g->frames - layers : 0; // in their frame
+    size_t   streamed = g->frames >= layers ? 0 : layers - alone; // and so read in every pass
     double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
     double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
     double   seconds = (double)meter_total(g->stream->meter, 0, PHASE_PARAM_READ) / 1e9;
 
     if (streamed && seconds > 0 && e && e->streaming)
-        e->streaming(e->ctx,
-                     &(struct streaming){ gpt->n_layer, streamed, again, all / seconds });
+        e->streaming(e->ctx, &(struct streaming){ layers, streamed, again, all / seconds });
 }
 
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
@@ -116,8 +110,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     if (rc || g->timed)
         return rc;
     for (size_t b = 0; b < g->batch; b++)
-        passes =
-            (n[b] + g->piece - 1) / g->piece > passes ? (n[b] + g->piece - 1) / g->piece : passes;
+        passes = size_max(passes, div_up(n[b], g->piece));
     tell_speed(g, passes);
     g->timed = 1;
     return 0;

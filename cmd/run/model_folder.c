@@ -69,7 +69,6 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json)%s", path, hf_hub_hint(path, hint));
     r->gpt = r->run.gpt;
-    r->block_params = r->run.block_params;
     r->finite = (struct finite){ r->source, &r->gpt, path };
     r->source = finite_source(&r->finite);
     if (!tokenise_has_files(r->tokenizer))
@@ -132,7 +131,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                           r->gpt.n_positions);
     int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc
-            : stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->block_params,
+            : stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->run.block_params,
                                dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }

@@ -14,7 +14,6 @@ struct model_folder {
     struct finite        finite;                       // behind it
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
     uint64_t             bytes;                        // that the source itself holds
-    const size_t        *block_params;                 // (gpt_blocks): run's
     const struct events *events;
     struct session       run; // open, or of a folder: what follows from its gpt alone
     // the one or the other

@@ -356,7 +356,7 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
     int rc;
 
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
-        (rc = session_store_options(s, err)) || (rc = store_recipe(s, n, err)) ||
+        (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
         (s->spares && (rc = settings_set(s->log, err, "spares=1"))))
         return rc;
     return store_classifier(s, n, err);

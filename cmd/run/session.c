@@ -156,22 +156,15 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
     return rc;
 }
 
-static int store_options(struct session *s, int places, struct err *err)
+int session_store_options(struct session *s, int places, struct err *err)
 {
     struct storing  c = { s, places, err };
     struct opt_line line = train_opts_line(&s->o);
     int             rc = opt_each(&line, store_option, &c);
 
-    return rc == -ENOMEM ? err_set(err, rc, "%s: out of memory for the options", s->dir) : rc;
-}
-
-int session_store_options(struct session *s, struct err *err) { return store_options(s, 0, err); }
-
-int session_store_devices(struct session *s, struct err *err)
-{
-    int rc = store_options(s, 1, err);
-
-    return rc || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
+    if (rc == -ENOMEM)
+        return err_set(err, rc, "%s: out of memory for the options", s->dir);
+    return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
 static int load_options(struct session *s, struct err *err)
@@ -260,7 +253,7 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     if (!(rc = session_config(s, err)) &&
         !(rc = devices_open(&d, &s->run, DEVICES_READ, NULL, err)) &&
         !(rc = runlog_begin(s->log, err))) {
-        rc = session_store_devices(s, err);
+        rc = session_store_options(s, 1, err);
         for (size_t i = 0; i < d.n && !rc; i++)
             rc = runlog_device(s->log, (int)i, d.device[i].path, s->run.csd->name, s->run.disk,
                                d.store.device_bytes[i], err);

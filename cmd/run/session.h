@@ -68,11 +68,10 @@ int session_notice(struct session *s, const char *text, struct err *err);
  * replace them; another one that differs is refused by name.
  * `first`: the run has not been trained yet, so that only what its layout depends on is fixed. */
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err);
-int session_store_options(struct session *s, struct err *err);
 
-/* Other devices, in the caller's transaction: s->o.device (absolute paths; none: folders in RUN),
- * s->o.devices, s->o.csd_mem, s->layout. */
-int session_store_devices(struct session *s, struct err *err);
+/* All of s->o; or with `places`, in the caller's transaction, what says where the devices are:
+ * s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem, s->layout. */
+int session_store_options(struct session *s, int places, struct err *err);
 int session_store_config(struct session *s, struct err *err);
 
 /* Finish the step of the last commit, so that the parameters can be read. Refused where

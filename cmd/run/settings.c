@@ -21,16 +21,11 @@ char *settings_get(struct runlog *log, const char *key, ...)
     return text;
 }
 
-int settings_has(struct runlog *log, const char *key, ...)
+int settings_has(struct runlog *log, const char *key)
 {
-    va_list ap;
+    char first;
 
-    va_start(ap, key);
-    char *text = get(log, key, ap);
-    va_end(ap);
-    int has = text && *text;
-    free(text);
-    return has;
+    return settings_scan(log, "%c", &first, "%s", key);
 }
 
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)

@@ -3,6 +3,7 @@
 #include "cmd/run/tokenise.h"
 
 #include "data/base/file.h"
+#include "data/base/round.h"
 #include "data/text/bpe_train.h"
 #include "data/text/tokens.h"
 
@@ -38,27 +39,20 @@ int tokenise_expect(const char *dir, struct err *err)
                             "merges.txt, is expected", dir);
 }
 
-static int write_ids(struct tokenise *t, struct err *err)
-{
-    int rc = tokens_writer_add(&t->writer, t->ids.ids, t->ids.n, err);
-
-    t->ids.n = 0;
-    return rc;
-}
-
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
-    uint64_t     size, n;
-    int          fd, rc = file_open_read(path, &fd, &size, err);
+    uint64_t size, n;
+    int      fd, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
     struct watch w = work_begin(t->events, "tokenising %s", path);
     for (uint64_t done = 0; done < size && !rc; done += n) {
-        n = size - done < PIECE_BYTES ? size - done : PIECE_BYTES;
+        n = size_min(size - done, PIECE_BYTES);
+        t->ids.n = 0;
         if (!(rc = file_pread(fd, t->piece, n, done, path, err)) &&
             !(rc = tokenizer_feed(t->tok, t->piece, n, done + n == size, &t->ids, err)) &&
-            !(rc = write_ids(t, err)))
+            !(rc = tokens_writer_add(&t->writer, t->ids.ids, t->ids.n, err)))
             rc = watch_look(&w, done + n, size, err);
     }
     work_end(t->events);

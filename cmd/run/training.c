@@ -187,7 +187,7 @@ static int record_options(const struct training *t, struct err *err)
     if (rc)
         return rc;
     s->o.blas = t->blas;
-    rc = session_store_options(s, err);
+    rc = session_store_options(s, 0, err);
     s->o.blas = kept;
     return runlog_end(s->log, rc, err);
 }

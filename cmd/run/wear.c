@@ -15,34 +15,27 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
     struct link_meter m;
     struct run_memory memory;
     struct store      layout;
-    int               rc;
 
     *w = (struct wear){ 0 };
     if (run->mode == RUN_MEM) { // an image every commit_every steps; of two, in turn
-        rc = run_memory(run, &memory, err);
+        int rc = run_memory(run, &memory, err);
         if (!rc)
-            w->device[CLASS_STATES] = (double)memory.device_bytes / 2 / (double)run->commit_every;
+            w->total = w->device[CLASS_STATES] =
+                (double)memory.device_bytes / 2 / (double)run->commit_every;
         return rc;
     }
     traffic_computed(&m, run);
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             w->device[k] += (double)m.bytes[l][k][LINK_WRITE] / (double)run->n_devices;
-    rc = store_init(&layout, run, err);
+    for (int k = 0; k < LINK_CLASSES; k++)
+        w->total += w->device[k];
+    int rc = store_init(&layout, run, err);
     if (rc)
         return rc;
     w->journal = JOURNAL_STEP + (double)JOURNAL_SUB * (double)layout.n_subs;
     store_release(&layout);
     return 0;
-}
-
-double wear_device(const struct wear *w)
-{
-    double sum = 0;
-
-    for (int k = 0; k < LINK_CLASSES; k++)
-        sum += w->device[k];
-    return sum;
 }
 
 double wear_day(double step_bytes, double step_seconds) { return step_bytes / step_seconds * DAY; }
@@ -55,15 +48,14 @@ double wear_years(double step_bytes, double step_seconds, double endurance)
 void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
                double endurance)
 {
-    double total = wear_device(w);
-    char   a[32], b[32];
+    char a[32], b[32];
 
-    if (!(endurance > 0) || !(step_seconds > 0) || !(total > 0))
+    if (!(endurance > 0) || !(step_seconds > 0) || !(w->total > 0))
         return;
-    double years = wear_years(total, step_seconds, endurance);
+    double years = wear_years(w->total, step_seconds, endurance);
     if (years < 1)
         events_notice(events, "warning: at %.3g s a step each device is written %s a day: a drive "
                       "of --endurance %s is worn out in %.3g days", step_seconds,
-                      opt_size_text(a, sizeof a, wear_day(total, step_seconds)),
+                      opt_size_text(a, sizeof a, wear_day(w->total, step_seconds)),
                       opt_size_text(b, sizeof b, endurance), years * 365.25);
 }

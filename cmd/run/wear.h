@@ -8,14 +8,12 @@
 /* Bytes that a step writes. */
 struct wear {
     double device[LINK_CLASSES]; // to one device, the mean of all
+    double total;                // of all classes
     double journal;              // to the drive that RUN is on: run.db, an estimate
 };
 
 /* From the run's layout, with its frames set; in mem a part of each image. */
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err);
-
-/* Of all classes. */
-double wear_device(const struct wear *w);
 
 /* Bytes a day; and years until a drive that may be written `endurance` is worn out. */
 double wear_day(double step_bytes, double step_seconds);

@@ -81,12 +81,10 @@ int examples_open(struct examples **out, const char *path, struct err *err)
     uint64_t         size;
 
     *out = NULL;
-    if (!e)
-        return err_set(err, -ENOMEM, "no memory to open %s", path);
-    e->fd = -1;
-    e->path = strdup(path);
-    int rc = e->path ? file_open_read(path, &e->fd, &size, err)
-                     : err_set(err, -ENOMEM, "no memory to open %s", path);
+    if (e)
+        *e = (struct examples){ .fd = -1, .path = strdup(path) };
+    int rc = e && e->path ? file_open_read(path, &e->fd, &size, err)
+                          : err_set(err, -ENOMEM, "no memory to open %s", path);
 
     if (!rc && size < sizeof e->h)
         rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of "

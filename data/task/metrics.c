@@ -14,13 +14,6 @@ const char *const metric_names[METRICS] = {
     [METRIC_PEARSON] = "pearson", [METRIC_SPEARMAN] = "spearmanr", [METRIC_MSE] = "mse",
 };
 
-int metric_of_values(enum metric m)
-{
-    return m == METRIC_PEARSON || m == METRIC_SPEARMAN || m == METRIC_MSE;
-}
-
-int metric_larger_better(enum metric m) { return m != METRIC_MSE; }
-
 /* ---- classes ---- */
 
 static size_t count_right(const int32_t *predicted, const int32_t *truth, size_t n)
@@ -133,40 +126,26 @@ static double correlation(const double *x, const double *y, size_t n)
     return r > 1 ? 1.0 : r < -1 ? -1.0 : r; // NaN stays
 }
 
-static int double_order(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
-    const double *x = a, *y = b;
+    const float x = **(const float *const *)a, y = **(const float *const *)b;
 
-    return (*x > *y) - (*x < *y);
-}
-
-/* How many of the n sorted values are less than v, or (equal 1) not greater. */
-static size_t count_below(const double *s, size_t n, double v, int equal)
-{
-    size_t lo = 0;
-
-    while (n) {
-        size_t half = n / 2;
-
-        if (s[lo + half] < v || (equal && s[lo + half] == v)) {
-            lo += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return lo;
+    return (x > y) - (x < y);
 }
 
 /* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted
- * ones, which stand in s. */
-static void ranks(double *rank, const float *x, size_t n, double *s)
+ * ones, pointers to which stand in s. */
+static void ranks(double *rank, const float *x, size_t n, const float **s)
 {
     for (size_t i = 0; i < n; i++)
-        s[i] = x[i];
-    qsort(s, n, sizeof *s, double_order);
-    for (size_t i = 0; i < n; i++)
-        rank[i] = ((double)count_below(s, n, x[i], 0) + (double)count_below(s, n, x[i], 1) + 1) / 2;
+        s[i] = x + i;
+    qsort(s, n, sizeof *s, by_value);
+    for (size_t i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n && *s[next] == *s[i];)
+            next++;
+        for (size_t k = i; k < next; k++)
+            rank[s[k] - x] = (double)(i + 1 + next) / 2;
+    }
 }
 
 static double mse(const float *predicted, const float *truth, size_t n)
@@ -182,22 +161,23 @@ static double mse(const float *predicted, const float *truth, size_t n)
 }
 
 double metric_values(enum metric m, const float *predicted, const float *truth, size_t n,
-                     double *scratch)
+                     void *scratch)
 {
     assert(metric_of_values(m));
     if (m == METRIC_MSE)
         return mse(predicted, truth, n);
     if (undefined(predicted, truth, n))
         return NAN;
-    double *x = scratch, *y = scratch + n;
+    double       *x = scratch, *y = x + n;
+    const float **sorted = (const float **)(void *)(y + n);
 
     for (size_t i = 0; i < n; i++) {
         x[i] = predicted[i];
         y[i] = truth[i];
     }
     if (m == METRIC_SPEARMAN) { // the means of ranks are exact
-        ranks(x, predicted, n, scratch + 2 * n);
-        ranks(y, truth, n, scratch + 2 * n);
+        ranks(x, predicted, n, sorted);
+        ranks(y, truth, n, sorted);
     }
     return correlation(x, y, n);
 }
