@@ -39,19 +39,8 @@ int disk_submit(struct disk *d, struct disk_req *r)
     return d->ops->submit(d, r);
 }
 
-int disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns)
-{
-    return d->ops->reap(d, done, max, wait_ns);
-}
-
-void disk_wake(struct disk *d) { d->ops->wake(d); }
-
 void disk_close(struct disk *d)
 {
     if (d)
         d->ops->close(d);
 }
-
-void disk_abandon(struct disk *d) { d->ops->abandon(d); }
-
-uint64_t disk_moved(const struct disk *d) { return __atomic_load_n(&d->moved, __ATOMIC_RELAXED); }

@@ -72,8 +72,14 @@ const char            *disk_name(size_t i);
 int  disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
                size_t size, struct err *err);
 int  disk_submit(struct disk *d, struct disk_req *r);
-int  disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns);
-void disk_wake(struct disk *d);
 void disk_close(struct disk *d);
-void disk_abandon(struct disk *d);
-uint64_t disk_moved(const struct disk *d);
+static inline int disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns)
+{
+    return d->ops->reap(d, done, max, wait_ns);
+}
+static inline void disk_wake(struct disk *d) { d->ops->wake(d); }
+static inline void disk_abandon(struct disk *d) { d->ops->abandon(d); }
+static inline uint64_t disk_moved(const struct disk *d)
+{
+    return __atomic_load_n(&d->moved, __ATOMIC_RELAXED);
+}

@@ -1,7 +1,6 @@
-/* budget.c: the arithmetic of the memory plan. What there is no choice about is summed first; what
- * is left buys more, in the order of what it gains: writing beside computing, reading beside
- * computing, less error feedback over the host link, no recomputing or offloading, and at last a
- * cache of wire parameters.
+/* budget.c: the arithmetic of the memory plan. What is left beyond the minimum buys more in the
+ * order of what it gains: writing beside computing, reading beside computing, less error feedback
+ * over the host link, no recomputing or offloading, and at last a cache of wire parameters.
  *
  * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas
  * stand beside it, outside the limit, but for a limit that is taken from the machine, which has to

@@ -1,10 +1,7 @@
-/* meter.c: what a step did and when, in memory taken once. Two steps may be open: the one that
- * computes and the one whose updates still run. A step's place is taken when it is first named and
- * given back by meter_flush; a third step would push out the oldest, which is a mistake of the
- * caller, asserted.
- *
- * Spans beyond the bound are not lost: they add to a total per phase, written as one row (block and
- * device -1, start 0), as a folded step has them. Traffic is kept as sums, so it is always exact.
+/* meter.c: a step's place is taken when it is first named and given back by meter_flush; a third
+ * one is a mistake of the caller, asserted. Spans beyond the bound are written as one row a phase
+ * (block and device -1, start 0), as a folded step has them. Traffic is kept as sums, so it is
+ * always exact.
  *
  * One mutex guards all but the step being written; it is held for a few stores. */
 #include "offload/meter.h"

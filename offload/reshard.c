@@ -82,16 +82,16 @@ static const char *page_is_not(const char *page, const struct run_config *cfg, c
 static int take_away(int fd, const struct stat *st, char *path, int in_run, struct err *err)
 {
     static const char zeros[STORE_SUPERBLOCK];
-    int               rc;
 
     if (!S_ISREG(st->st_mode)) {
-        rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
+        int rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
+
         return rc || fsync(fd) == 0 ? rc
                                     : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
     }
     if (unlink(path))
         return err_set(err, -errno, "remove %s: %s", path, strerror(errno));
-    rc = file_sync_parent(path, err);
+    int rc = file_sync_parent(path, err);
     if (in_run && !rc)
         rmdir(dirname(path)); // cut: it is not used any more
     return rc;
