@@ -34,15 +34,15 @@ static void choose_minimum(struct budget *b, const struct budget_request *r)
 
     b->frames = r->in_memory ? n : size_min(n, 2);
     b->grad_buffers = !r->training ? 0 : r->in_memory ? n : size_min(n, 1);
-    b->residual_in_ram = r->in_memory && r->run.residual_ram > 0;
+    b->residual_in_ram = r->in_memory && r->residual_ram > 0;
     b->kept = r->training && r->keep == 1 ? n : 0;
-    b->record_buffers = r->run.record_buffer && !r->record_optional && b->kept < n ? 2 : 0;
+    b->record_buffers = r->record_buffer && !r->record_optional && b->kept < n ? 2 : 0;
 }
 
 static uint64_t residual_bytes(const struct budget *b, const struct budget_request *r)
 {
-    return b->residual_in_ram ? r->run.residual_ram
-                              : r->run.residual_ends + b->grad_buffers * r->run.residual_layer;
+    return b->residual_in_ram ? r->residual_ram
+                              : r->residual_ends + b->grad_buffers * r->residual_layer;
 }
 
 /* As many more of one thing, up to `most`, as `room` has space for. */
@@ -66,24 +66,24 @@ static int choose_instead(uint64_t bytes, uint64_t was, uint64_t *room)
 static void choose_rest(struct budget *b, const struct budget_request *r, uint64_t room)
 {
     size_t   n = r->n_layer;
-    uint64_t grad = r->run.layer_grad + (b->residual_in_ram ? 0 : r->run.residual_layer);
+    uint64_t grad = r->layer_grad + (b->residual_in_ram ? 0 : r->residual_layer);
 
     if (r->training)
         choose_more(&b->grad_buffers, size_min(n, 2), grad, &room);
-    choose_more(&b->frames, size_min(n, 3), r->run.layer_frame, &room);
-    if (b->record_buffers || (r->run.record_buffer && room >= 2 * r->run.record_buffer))
-        choose_more(&b->record_buffers, 3, r->run.record_buffer, &room);
-    if (r->run.residual_ram && !b->residual_in_ram)
-        b->residual_in_ram = choose_instead(r->run.residual_ram, residual_bytes(b, r), &room);
+    choose_more(&b->frames, size_min(n, 3), r->layer_frame, &room);
+    if (b->record_buffers || (r->record_buffer && room >= 2 * r->record_buffer))
+        choose_more(&b->record_buffers, 3, r->record_buffer, &room);
+    if (r->residual_ram && !b->residual_in_ram)
+        b->residual_in_ram = choose_instead(r->residual_ram, residual_bytes(b, r), &room);
     if (r->training && r->keep < 0)
         choose_more(&b->kept, n, r->kept_per_layer, &room);
     // where their buffers hold the activations that are left, nothing is offloaded
     if (b->record_buffers && choose_instead((n - b->kept) * r->kept_per_layer,
-                                            b->record_buffers * r->run.record_buffer, &room)) {
+                                            b->record_buffers * r->record_buffer, &room)) {
         b->kept = n;
         b->record_buffers = 0;
     }
-    choose_more(&b->frames, n, r->run.layer_frame, &room);
+    choose_more(&b->frames, n, r->layer_frame, &room);
 }
 
 __attribute__((format(printf, 4, 5))) static void
@@ -124,24 +124,24 @@ static void fill_items(struct budget *b, const struct budget_request *r)
     b->n_items = b->total = 0;
     add(b, "the program and its libraries", r->process, "with the database");
     add(b, "the embeddings and the final norm", r->fixed_streams, "%s", ends);
-    add(b, "layer frames", b->frames * r->run.layer_frame, "%zu of %zu layers; %s", b->frames, n,
+    add(b, "layer frames", b->frames * r->layer_frame, "%zu of %zu layers; %s", b->frames, n,
         frames);
-    add(b, "layer gradients", b->grad_buffers * r->run.layer_grad, "%zu of %zu layers",
+    add(b, "layer gradients", b->grad_buffers * r->layer_grad, "%zu of %zu layers",
         b->grad_buffers, n);
     add(b, "error feedback", residual_bytes(b, r), "%s", residual);
     add(b, "kept activations", b->kept * r->kept_per_layer, "%zu of %zu layers%s", b->kept, n,
         others);
-    add(b, "activation buffers", b->record_buffers * r->run.record_buffer,
+    add(b, "activation buffers", b->record_buffers * r->record_buffer,
         "%zu, through which those of %zu of %zu layers go to the devices and back",
         b->record_buffers, n - b->kept, n);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
     add(b, "work buffers", r->work, "of one layer");
     add(b, "head chunks", r->head, "logits and their gradient");
     add(b, "matrix products", r->products, "scratch and code of the engine");
-    add(b, "norm and Top-K buffers", r->run.compress, "%s", "");
+    add(b, "norm and Top-K buffers", r->compress, "%s", "");
     add(b, "update buffers", r->host_update, "states that pass through the host");
-    add(b, "measurements", r->run.spans, "of the steps that are open");
-    add(b, "tables", r->run.tables, "of what is updated");
+    add(b, "measurements", r->spans, "of the steps that are open");
+    add(b, "tables", r->tables, "of what is updated");
     add(b, "predictions", r->predictions, "of the rows that are evaluated");
     add(b, "keys and values", r->kv_cache, "cached while generating");
 }
@@ -183,9 +183,9 @@ int budget_plan(struct budget *out, const struct budget_request *r, struct err *
 {
     uint64_t available = r->host_mem ? 0 : budget_available();
 
-    *out = (struct budget){ .arenas = r->run.arenas, .limit = r->host_mem };
-    if (available > r->run.arenas)
-        out->limit = available - r->run.arenas;
+    *out = (struct budget){ .arenas = r->arenas, .limit = r->host_mem };
+    if (available > r->arenas)
+        out->limit = available - r->arenas;
     choose_minimum(out, r);
     fill_items(out, r);
     if (out->total > out->limit)

@@ -2,29 +2,32 @@
  * that --host-mem is kept or refused. Pure arithmetic: sizes in, a table out. */
 #pragma once
 
-#include "offload/config.h"
+#include "data/base/err.h"
 
 struct budget_request {
     uint64_t host_mem;        // 0: as much as the machine has available
     uint64_t process;         // the program, its libraries, SQLite
     uint64_t fixed_streams; // embeddings' and final norm's frames and gradients, states in mem mode
+    uint64_t layer_frame, layer_grad; // one frame, one gradient buffer
     size_t   n_layer;
     int      training;        // 0: no gradients, no kept activations
     int      in_memory;       // mem: all frames and gradients are resident, not a choice
     uint64_t block_inputs;    // residual stream at each block's input, all micro-batches
     uint64_t kept_per_layer;  // activations of one kept layer, all micro-batches
-    int      record_optional; // activations are offloaded as far as there is room for two buffers
+    uint64_t record_buffer;   // activations that are offloaded pass through some of these; 0: none
+                              // are
+    int      record_optional; // ... as far as there is room for two
     uint64_t work;            // activations' workspaces
     uint64_t head;            // head chunk buffers
     uint64_t products;        // engine scratch and JIT
-    uint64_t kv_cache;
+    uint64_t compress, spans, kv_cache;
     uint64_t predictions;     // of the labelled rows that are evaluated
+    uint64_t tables; // of subgroups on devices: some 4 KiB each; in mem of the pieces of an update
+    /* Error feedback: all of it in RAM (mem: always), or the buffers it streams through, the
+     * embeddings' and final norm's, and one for each gradient buffer. */
+    uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
-    /* What the run allocates. Of it count layer_frame, layer_grad, compress, spans, tables (of
-     * subgroups on devices, or in mem of the pieces of an update), arenas (of emulated devices; on
-     * top of host_mem), record_buffer (0: no activations are offloaded), and residual_ram,
-     * residual_ends and residual_layer (0: no error feedback). */
-    struct run_memory run;
+    uint64_t arenas;          // of emulated devices; on top of host_mem
     int      keep; // --activations: 1 keep all, 0 recompute all, -1 as many as there is room for
 };
 

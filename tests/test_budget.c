@@ -19,15 +19,15 @@ static struct budget_request small(uint64_t host_mem)
     return (struct budget_request){ .host_mem = host_mem,
                                     .process = 20 * MIB,
                                     .fixed_streams = 154 * MIB,
-                                    .run.layer_frame = 14 * MIB,
-                                    .run.layer_grad = 28 * MIB,
+                                    .layer_frame = 14 * MIB,
+                                    .layer_grad = 28 * MIB,
                                     .n_layer = 12,
                                     .training = 1,
                                     .block_inputs = 50 * MIB,
                                     .kept_per_layer = 100 * MIB,
                                     .work = 60 * MIB,
                                     .head = 70 * MIB,
-                                    .run.spans = 2 * MIB,
+                                    .spans = 2 * MIB,
                                     .keep = -1 };
 }
 
@@ -70,9 +70,9 @@ static void test_error_feedback(void **state)
     struct err            err;
 
     (void)state;
-    r.run.residual_ram = 160 * MIB;
-    r.run.residual_ends = 48 * MIB;
-    r.run.residual_layer = 14 * MIB;
+    r.residual_ram = 160 * MIB;
+    r.residual_ends = 48 * MIB;
+    r.residual_layer = 14 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_true(b.grad_buffers == 1 && !b.residual_in_ram && b.total == b.limit);
     r.host_mem += (28 + 14 + 14) * MIB; // a second gradient buffer and a third frame come first
@@ -138,7 +138,7 @@ static void test_offload(void **state)
     struct err            err = { 0 };
 
     (void)state;
-    r.run.record_buffer = 40 * MIB;
+    r.record_buffer = 40 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_true(b.record_buffers == 2 && b.total == r.host_mem);
     r.host_mem -= 1;
@@ -188,8 +188,7 @@ static void test_shapes(void **state)
 /* Without a limit the machine gives one, which has to hold the arenas too. */
 static void test_machine(void **state)
 {
-    struct budget_request r = { .process = 1, .n_layer = 1,
-                                .run = { .layer_frame = 1, .arenas = 1 << 20 } };
+    struct budget_request r = { .process = 1, .n_layer = 1, .layer_frame = 1, .arenas = 1 << 20 };
     struct budget         b;
     struct err            err = { 0 };
 
@@ -198,7 +197,7 @@ static void test_machine(void **state)
     assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_int_equal(b.arenas, 1 << 20);
     assert_int_equal(b.total, 2);
-    r.run.arenas = UINT64_MAX / 2;
+    r.arenas = UINT64_MAX / 2;
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
     assert_non_null(strstr(err.text, "this machine has 0K of memory to spare"));
 }

@@ -47,27 +47,32 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
 
 static int training_bytes(struct budget_request *b, const struct memory_request *r, struct err *err)
 {
-    struct run_config  cfg = *r->run;
-    struct run_memory *m = &b->run;
+    struct run_config cfg = *r->run;
+    struct run_memory m;
 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
-    if (m->record_buffer) // as many as there can be
-        cfg.acts = (struct run_acts){ r->model.gpt.n_layer * r->model.grad_accum, m->record_buffer,
+    if (b->record_buffer) // as many as there can be
+        cfg.acts = (struct run_acts){ r->model.gpt.n_layer * r->model.grad_accum, b->record_buffer,
                                       3 };
-    int rc = run_memory(&cfg, m, err);
+    int rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
     b->training = 1;
     b->in_memory = cfg.mode == RUN_MEM;
-    b->fixed_streams = m->states + (b->in_memory ? 0 : m->frames + m->grads);
-    m->tables += r->exporting ? m->masters : 0;
-    if (!cfg.error_feedback)
-        m->residual_ram = m->residual_ends = m->residual_layer = 0;
-    if (cfg.mode == RUN_BASE) {
-        b->host_update = m->arenas;
-        m->arenas = 0;
+    b->fixed_streams = m.states + (b->in_memory ? 0 : m.frames + m.grads);
+    b->layer_frame = m.layer_frame;
+    b->layer_grad = m.layer_grad;
+    b->record_buffer = m.record_buffer;
+    b->compress = m.compress;
+    b->spans = m.spans;
+    b->tables = m.tables + (r->exporting ? m.masters : 0);
+    if (cfg.error_feedback) {
+        b->residual_ram = m.residual_ram;
+        b->residual_ends = m.residual_ends;
+        b->residual_layer = m.residual_layer;
     }
+    *(cfg.mode == RUN_BASE ? &b->host_update : &b->arenas) = m.arenas;
     return 0;
 }
 
@@ -80,7 +85,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
                                 .kept_per_layer = acts.kept_per_layer,
                                 .work = acts.work,
                                 .head = acts.head,
-                                .run.record_buffer = acts.record,
+                                .record_buffer = acts.record,
                                 .record_optional = r->model.offload == ACTS_AUTO,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0,
                                 .keep = r->keep };
@@ -93,7 +98,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     if (r->run) {
         rc = training_bytes(&b, r, err);
     } else {
-        b.run.layer_frame = wire * gpt_block_size(g, 1);
+        b.layer_frame = wire * gpt_block_size(g, 1);
         b.fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) +
                           r->source_bytes;
     }
