@@ -158,39 +158,64 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
-/* RUN's tokens or examples of this name, if it has them, piece by piece. */
-static int check_data(struct check *c, const char *name, struct err *err)
+/* The line of a file of tokens or examples. found: damages before it was looked at. */
+static void data_line(struct check *c, const char *what, uint64_t n, const char *path,
+                      uint64_t found)
 {
-    struct tokens   *t = NULL;
-    struct examples *e = NULL;
-    struct stat      st = { 0 };
-    uint64_t         found = c->damaged;
-    int              rc = corpus_open(&t, &c->s, name, err);
+    struct stat st = { 0 };
 
-    rc = rc || t ? rc : labelled_open(&e, &c->s, name, err);
-    if (rc || (!t && !e))
+    stat(path, &st);
+    line(c, what, (uint64_t)st.st_size, "%" PRIu64 " in %s%s", n, path,
+         c->damaged > found ? ", damaged" : "");
+}
+
+/* RUN's tokens of this name, if it has them, a MiB at a time. */
+static int check_tokens(struct check *c, const char *name, struct err *err)
+{
+    struct tokens *t = NULL;
+    uint64_t       found = c->damaged;
+    int            rc = corpus_open(&t, &c->s, name, err);
+
+    if (rc || !t)
         return rc;
-    const char *path = t ? t->path : e->path;
-    uint64_t    pieces = t ? tokens_sums(t) : e->h.rows;
-    int32_t    *ids = malloc(t ? sizeof *ids : e->h.longest * sizeof *ids); // of an example
-    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
-    struct watch w = work_begin(&say_events, "checking %s", path);
-    for (uint64_t i = 0; !rc && i < pieces; i++) {
+    struct watch w = work_begin(&say_events, "checking %s", t->path);
+    for (size_t i = 0; !rc && i < tokens_sums(t); i++) {
+        struct err why = { 0 };
+
+        if (tokens_verify(t, i, &why))
+            damage(c, why.text);
+        rc = watch_look(&w, i + 1, tokens_sums(t), err);
+    }
+    work_end(&say_events);
+    data_line(c, "tokens", t->count, t->path, found);
+    tokens_close(t);
+    return rc;
+}
+
+/* RUN's examples of this name, if it has them, row by row. */
+static int check_examples(struct check *c, const char *name, struct err *err)
+{
+    struct examples *e = NULL;
+    uint64_t         found = c->damaged;
+    int              rc = labelled_open(&e, &c->s, name, err);
+
+    if (rc || !e)
+        return rc;
+    int32_t *ids = malloc(e->h.longest * sizeof *ids);
+    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", e->path);
+    struct watch w = work_begin(&say_events, "checking %s", e->path);
+    for (uint64_t i = 0; !rc && i < e->h.rows; i++) {
         struct example x;
         struct err     why = { 0 };
         size_t         n;
 
-        if (t ? tokens_verify(t, i, &why)
-              : examples_read(e, i, ids, e->h.longest, &n, &x, &why))
+        if (examples_read(e, i, ids, e->h.longest, &n, &x, &why))
             damage(c, why.text);
-        rc = watch_look(&w, i + 1, pieces, err);
+        rc = watch_look(&w, i + 1, e->h.rows, err);
     }
     work_end(&say_events);
-    stat(path, &st);
-    line(c, t ? "tokens" : "examples", (uint64_t)st.st_size, "%" PRIu64 " in %s%s",
-         t ? t->count : pieces, path, c->damaged > found ? ", damaged" : "");
+    data_line(c, "examples", e->h.rows, e->path, found);
     free(ids);
-    tokens_close(t);
     examples_close(e);
     return rc;
 }
@@ -244,16 +269,17 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const files[] = { "data", "eval",
-                                         "train", "dev", "dev_mm", "test", "test_mm" };
+    static const char *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
     struct runlog_check      db;
-    int                      rc = part_over(c, check_database(c, &db, err), err);
 
     if (c->disk)
         c->s.run.disk = c->disk;
+    int rc = part_over(c, check_database(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
-    for (size_t i = 0; i < sizeof files / sizeof *files && !rc; i++)
-        rc = part_over(c, check_data(c, files[i], err), err);
+    rc = rc ? rc : part_over(c, check_tokens(c, "data", err), err);
+    rc = rc ? rc : part_over(c, check_tokens(c, "eval", err), err);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples && !rc; i++)
+        rc = part_over(c, check_examples(c, examples[i], err), err);
     rc = rc ? rc : part_over(c, check_tokenizer(c, err), err);
     return rc ? rc : check_exports(c, err);
 }

@@ -29,13 +29,12 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
-    { "data", OPT_PATH, AT(data), .arg = "DIR",
-      .help = "the task's own folder, with train.tsv and dev.tsv as GLUE has them",
-      .kept = OPT_SOURCE },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN",
       .help = "begin with this model; a head for as many classes is kept", .kept = OPT_SOURCE },
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .help = "else the one in --init's folder",
       .kept = OPT_SOURCE },
+    { "data", OPT_PATH, AT(data), .arg = "DIR",
+      .help = "--task's folder, with train.tsv and dev.tsv as GLUE has them", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {

@@ -134,9 +134,8 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
                              : !strcmp(row->name, "eval-data") ? "eval" : NULL;
 
         if (row->kept == OPT_SOURCE && tokens) // where they are now, or the text they are from
-            rc = print_stored(p, tokens, settings_has(p->log, tokens[0] == 'd' ? "data.text"
-                                                                              : "eval.text")
-                                             ? "text" : "path", row, err);
+            rc = print_stored(p, tokens,
+                              settings_has(p->log, "%s.text", tokens) ? "text" : "path", row, err);
         else if (row->kept == OPT_SOURCE)
             rc = print_stored(p, "given", row->name, row, err);
     }

@@ -38,7 +38,7 @@ static int settings(void *now, struct err *err) { return session_store_options(n
 
 static int move_run(struct session *s, const struct reshard_opts *o, struct err *err)
 {
-    struct session now = *s; // with what is stored, which is not this session's own
+    struct session now = *s; // what will be stored; it borrows all of *s
     struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
     struct reshard r = { .from = s->run, .to = s->run, .settings = settings, .ctx = &now,
                          .watch = &watch };

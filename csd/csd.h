@@ -112,8 +112,8 @@ struct csd_ops {
     const char *name;  // what --csd takes
     const char *about; // what it is, in some words
     unsigned    flags;
-    /* Bytes of device memory for cfg's updates (update_params, moments, wire_dt, naive), which grow
-     * with update_params: as many as will be allocated. The one place where it is computed. */
+    /* Bytes of device memory that cfg's updates (update_params, moments, wire_dt, naive) will
+     * allocate; they grow with update_params. The one place where they are computed. */
     size_t (*memory)(const struct csd_config *cfg);
     int  (*open)(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size,
                  struct err *err);

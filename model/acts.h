@@ -69,7 +69,7 @@ struct acts {
     struct acts_head head;
     /* The rest is acts.c's. */
     struct model_options o; // settled
-    struct arena arena; // which closing frees
+    struct arena arena;
     char    *inputs;     // (places, accum, N, C): input_place
     char    *kept;
     size_t   kept_micro; // bytes of a kept layer's micro-batch
@@ -87,6 +87,7 @@ struct acts_sizes { uint64_t inputs, kept_per_layer, work, head, record; };
 struct acts_sizes acts_sizes(const struct model_options *o);
 
 int  acts_open(struct acts *a, const struct model_options *o, struct err *err);
+static inline void acts_close(struct acts *a) { arena_free(&a->arena); }
 
 /* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
 float *acts_input(const struct acts *a, size_t block, size_t micro);

@@ -21,7 +21,7 @@ int model_open(struct model *m, const struct model_options *o, struct err *err)
 
 void model_close(struct model *m)
 {
-    arena_free(&m->acts.arena);
+    acts_close(&m->acts);
     arena_free(&m->scratch);
     products_close(m->products);
 }

@@ -52,6 +52,7 @@ struct image_reader {
     char                     path[PATH_MAX];
     float                   *piece; // between file and checksum, where the values are not kept
 };
+
 /* Masters of the committed image, which is verified as a whole, once, here. *source is valid until
  * the close, and as long as cfg is there. */
 int  image_reader_open(struct image_reader *r, struct params_source *source,

@@ -160,7 +160,7 @@ static int list_check(const struct run_config *from, struct err *err)
     if (rc)
         return rc == -ENOENT ? 0 : rc;
     free(text);
-    return err_set(err, -EBUSY, "another process still uses device files that %s had before: "
+    return err_set(err, -EAGAIN, "another process still uses device files that %s had before: "
                    "try again when it has ended", from->dir);
 }
 
@@ -236,11 +236,11 @@ static int others_check(const struct run_config *from, const struct run_config *
 /* ---- the copy */
 
 struct move {
-    struct reshard      *r;
-    struct devices       old, new_;
-    struct journal       journal; // of the old ones
-    struct journal       made;    // of the new ones
-    struct slots_reader  reader;  // of the old ones
+    struct reshard     *r;
+    struct devices      old, new_;
+    struct journal      journal; // of the old ones
+    struct journal      made;    // of the new ones
+    struct slots_reader reader;  // of the old ones
 };
 
 static int old_map(struct move *m, struct err *err)

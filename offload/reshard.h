@@ -20,9 +20,9 @@ struct reshard {
     uint64_t bytes; // out: states, wire parameters and residuals written
 };
 
-/* -EBUSY where a step is half done (run_train and stream_drain finish it), or where something is
- * listed (reshard_clean). After a failure the run is where it was; after success and
- * reshard_clean(&r->to) it is on the new devices alone. */
+/* -EBUSY where a step is half done (run_train and stream_drain finish it), -EAGAIN where something
+ * is listed that reshard_clean could not remove yet. After a failure the run is where it was; after
+ * success and reshard_clean(&r->to) it is on the new devices alone. */
 int reshard_run(struct reshard *r, struct err *err);
 
 /* Remove the device files, and take the superblocks off the block devices, that run.db lists as not

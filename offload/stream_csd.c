@@ -205,7 +205,7 @@ static int csd_drain(struct stream *stream, struct err *err)
 static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out,
                        struct err *err)
 {
-    struct stream_csd    *s = of(stream);
+    struct stream_csd   *s = of(stream);
     struct slots_reader *m = &s->masters;
 
     hub_enter(&s->hub);

@@ -249,10 +249,11 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
         lay(r, block_params, &r->arena);
         memcpy(r->block_params, block_params, n_blocks * sizeof *block_params);
         r->stream.meter = meter_new(MAX_SPANS, 0);
-        rc = r->stream.meter ? -pthread_create(&r->thread, NULL, reader_main, r) : -ENOMEM;
-        r->started = rc == 0;
-        if (rc)
+        if (!r->stream.meter)
+            rc = err_set(err, -ENOMEM, "out of memory for a stream");
+        else if ((rc = -pthread_create(&r->thread, NULL, reader_main, r)))
             err_set(err, rc, "start the stream's reader: %s", strerror(-rc));
+        r->started = rc == 0;
     }
     if (rc)
         read_close(&r->stream);

@@ -258,7 +258,7 @@ static int lanes_open(struct check *c, struct err *err)
     c->bufs = devices_buffer(&c->dev, c->dev.n * PIECES * PIECE_BYTES);
     c->bad = calloc(st->n_subs, 1);
     if (!c->lanes || !c->bufs || !c->bad)
-        return err_set(err, -ENOMEM, "out of memory for %zu devices", c->dev.n);
+        return err_set(err, -ENOMEM, "out of memory to check %zu subgroups", st->n_subs);
     for (size_t d = 0; d < c->dev.n; d++)
         c->lanes[d] = (struct lane){ .device = d, .kind = VERIFY_STATES };
     for (size_t i = 0; i < st->n_subs; i++)

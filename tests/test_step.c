@@ -279,7 +279,7 @@ static void test_offloaded_layers(void **state)
         }
         assert_int_equal(found, n);
     }
-    arena_free(&a.arena);
+    acts_close(&a);
 }
 
 static void test_balance(void **state)

@@ -105,7 +105,7 @@ struct opt_command {
     const char *name, *usage, *summary, *text; // text: more for --help and the man page, or NULL
     const struct opt_part *parts;              // ends with { 0 }
     size_t                 size;               // of the options struct
-    int                    killed;             // makes nothing: Ctrl-C ends it at once (stop.h)
+    int                    killed;             // by Ctrl-C, at once; 0: it is caught (stop.h)
     /* The exit code, or -errno with a sentence. The options are in line->options. */
     int (*run)(struct opt_line *line, struct err *err);
     /* Both end with { 0 }; NULL: none. --help says that aliases are taken, the man page which. */

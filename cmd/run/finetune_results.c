@@ -136,6 +136,8 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     out->events = s->events;
     out->test_rows = size_max(labelled_rows(s, "test"), labelled_rows(s, "test_mm"));
     rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
+    if (rc)
+        out->results.n_evals = 0; // they are not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (before < s->o.steps || !predictions_path(path, out, i))
             rc = labelled_open(&out->test[i], s, test_names[i], err);

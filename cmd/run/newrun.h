@@ -19,7 +19,7 @@ struct newrun {
 
     // fine-tuning
     const struct hf_labels *labels;     // a classifier's, or NULL
-    const struct labelled_file *examples;   // (n_examples), checked; rows are cut at o->seq
+    const struct labelled_file *examples; // (n_examples), checked; rows are cut at o->seq
     size_t                  n_examples;
     uint64_t                epochs;
     const char             *notice;     // told, and kept in run.db; NULL, "": none

@@ -21,11 +21,16 @@ char *settings_get(struct runlog *log, const char *key, ...)
     return text;
 }
 
-int settings_has(struct runlog *log, const char *key)
+int settings_has(struct runlog *log, const char *key, ...)
 {
-    char first;
+    va_list ap;
 
-    return settings_scan(log, "%c", &first, "%s", key);
+    va_start(ap, key);
+    char *text = get(log, key, ap);
+    va_end(ap);
+    int found = text && *text;
+    free(text);
+    return found;
 }
 
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)

@@ -43,7 +43,8 @@
 
 /* A value, malloced; NULL if there is none. key: a format. */
 char *settings_get(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
-int   settings_has(struct runlog *log, const char *key); // one, and not the empty text?
+/* Is there one, and not the empty text? */
+int   settings_has(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
 
 /* A number, by one conversion of scanf, into *out: 1; 0 where there is none, and *out stays. */
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)

@@ -21,6 +21,7 @@ static inline int metric_larger_better(enum metric m) { return m != METRIC_MSE; 
 double metric_classes(enum metric m, const int32_t *predicted, const int32_t *truth, size_t n);
 
 /* Of n predicted and true values. Spearman: Pearson of the ranks, ties by their mean rank. NaN
- * where a side is constant, as scipy says. scratch: 4 n doubles, malloced; NULL will do for mse. */
+ * where a side is constant, as scipy says. scratch: room for 4 n doubles, as malloc
+ * gives it; NULL will do for mse. */
 double metric_values(enum metric m, const float *predicted, const float *truth, size_t n,
                      void *scratch);
