@@ -88,6 +88,13 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     return rc;
 }
 
+/* Parameters that are numbers may still be too large to compute with. */
+static int check_finite(double loss, const char *model, struct err *err)
+{
+    return isfinite(loss) ? 0 : err_set(err, -ERANGE, "%s: its loss is %f, no number: what it "
+                                        "computes is too large", model, loss);
+}
+
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
     struct tokens   *data = NULL;
@@ -103,7 +110,8 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
         return rc;
     rc = kind == TOKENS_TEXT ? open_text(&data, r, o, err) : tokens_open(&data, o->data, err);
     if (!rc && !(rc = model_folder_evaluator(&e, r, &o->read, 0, err)) &&
-        !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)))
+        !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
+        !(rc = check_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
     tokens_close(data);
@@ -218,7 +226,7 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
     struct results_eval found;
     int                 rc = evaluate_examples(&v->by, x, t, 0, &found, err);
 
-    if (rc)
+    if (rc || (rc = check_finite(found.loss, v->e->model, err)))
         return rc;
     printf("loss%s %.6f\n", suffix, found.loss);
     for (size_t i = 0; i < t->n_metrics; i++)
@@ -278,8 +286,8 @@ static int check(const struct eval_opts *e, struct err *err)
         return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions "
                                "go, and which rows");
     if (e->predict)
-        return file_may_replace(e->predict, (const char *const[]){ e->eval_file, e->test_file }, 2,
-                                err);
+        return session_output_check(e->predict,
+                                    (const char *const[]){ e->eval_file, e->test_file }, 2, err);
     return 0;
 }
 

@@ -70,7 +70,7 @@ static int run(struct opt_line *line, struct err *err)
             printf("%s: a tokenizer of %zu ids\n", o->out, ids);
         return rc;
     }
-    if (!(rc = file_may_replace(o->out, texts, o->files.n, err)) &&
+    if (!(rc = session_output_check(o->out, texts, o->files.n, err)) &&
         !(rc = tokenizer_open(&tok, o->tokenizer, err)) &&
         !(rc = tokenise_files(tok, texts, o->files.n, o->out, &count, &say_events, err)))
         printf("%s: %" PRIu64 " tokens\n", o->out, count);

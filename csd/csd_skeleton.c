@@ -3,9 +3,9 @@
  * of all devices (tests/test_csd.c), but --csd does not offer it.
  *
  * To add a device: copy this file under a name of its own, with its ops; put those into csd.h,
- * into the table of csd.c and into the table of tests/test_csd.c. Then replace, in any order:
- * the buffer by the memory of the device, transfer() by what moves bytes there, the pass in
- * update() by what computes there, and submit by one that only begins a job.
+ * into the table of csd.c and into EACH of tests/test_csd.c, and say in `about` what it is. Then
+ * replace, in any order: the buffer by the memory of the device, transfer() by what moves bytes
+ * there, the pass in update() by what computes there, and submit by one that only begins a job.
  *
  * What is the same for all devices: the owner's thread alone calls submit, reap and close. Whatever
  * goes wrong with a job is said in it (csd_job_fail: a status, and a sentence with the device's

@@ -1,7 +1,7 @@
 /* matmul.c: the front of the dense products: which engine runs them, and which of its products an
- * id means. The engines are matmul_onednn.c and matmul_openblas.c; equal shapes become one product
- * here, so that neither needs to know. The caller's OpenMP thread setting is put aside while an
- * engine runs, and put back. */
+ * id means. The engines are in files of their own (matmul_engine.h); equal shapes become one
+ * product here, so that none needs to know. The caller's OpenMP thread setting is put aside while
+ * an engine runs, and put back. */
 #include "kernels/matmul_engine.h"
 
 #include <assert.h>

@@ -4,9 +4,10 @@
  * To make an engine of it: copy this file under the engine's name and fill in the hooks below;
  * declare its table in kernels/matmul_engine.h; give it a value of enum matmul_engine and a name
  * (kernels/matmul.h, matmul_engine_name), and open it in matmul_open (kernels/matmul.c). Link its
- * library in the Makefile; matmul_has (kernels/matmul.c) knows one that is not there. Put
- * the engine into tests/test_matmul.c, which runs all forms and formats in odd sizes against
- * doubles. */
+ * library in the Makefile; matmul_has (kernels/matmul.c) knows one that is not there. Let
+ * tests/test_matmul.c run all its forms and formats, in odd sizes against doubles, and its bits in
+ * a second object; a row for each of its formats in cmd/bench/bench_products.c measures it;
+ * HELP_BLAS (cmd/run/train_opts.c) says when it is taken. */
 #include "kernels/matmul_engine.h"
 
 #include "data/base/round.h"

@@ -318,7 +318,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
 {
     struct heard           h = { .stop_step = -1 };
     struct events          events = listening(&h);
-    const struct read_opts read = { .batch = 2, .dtype = -1, .threads = 1 };
+    struct read_opts       read;
     const struct sampling  greedy = { .seed = 1 };
     struct model_folder    m;
     struct evaluator       e = { 0 };
@@ -339,6 +339,9 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     assert_int_equal(session_open(&s, "run", SESSION_READ, NULL, &err), 0);
     assert_int_equal(corpus_open(&tokens, &s, "eval", &err), 0);
     session_close(&s);
+    assert_int_equal(read_opts_default(&read, &err), 0);
+    read.batch = 2;
+    read.threads = 1;
     assert_int_equal(model_folder_open(&m, "run", NULL, NULL, &err), 0);
     assert_int_equal(model_folder_evaluator(&e, &m, &read, 0, &err), 0);
     assert_int_equal(evaluate_tokens(&e, tokens, 0, &loss, &n, &err), 0);

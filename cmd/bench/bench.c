@@ -115,6 +115,8 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
     rc = rc ? rc : train_check(o, err);
+    if (!rc && o->json && strcmp(o->json, "-"))
+        rc = session_output_check(o->json, NULL, 0, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
@@ -264,8 +266,10 @@ static int wait_for(pid_t pid, const sigset_t *watched)
         stopped = 1;
         kill(-pid, SIGKILL);
     }
-    if (stopped)
+    if (stopped) {
+        fputs("siTrain: bench: stopped; nothing half-made is left\n", stderr);
         return 130;
+    }
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     fprintf(stderr, "siTrain: bench: the process that measures was ended by signal %d (%s)\n",

@@ -7,6 +7,8 @@
 #include "offload/meter.h"
 #include "offload/streams.h"
 
+#include <math.h>
+
 enum { LEAST_PIECE = 64 };
 
 int generator_open(struct generator *g, const char *model, const char *tokenizer,
@@ -107,6 +109,10 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     size_t passes = 1;
     int    rc = decode_feed(g->decode, ids, n, logits, err);
 
+    for (size_t i = 0; !rc && i < g->batch * g->vocab; i++)
+        if (n[i / g->vocab] && !isfinite((*logits)[i]))
+            rc = err_set(err, -ERANGE, "a logit of the model is %f, no number: what it computes is "
+                         "too large", (double)(*logits)[i]);
     if (rc || g->timed)
         return rc;
     for (size_t b = 0; b < g->batch; b++)

@@ -1,5 +1,6 @@
 /* life.h: the life of a run: the beginning for a program that has siTrain in it. It needs no
- * command line, and nothing of it prints, exits, or looks at signals. examples/train.c is one.
+ * command line, and nothing of it prints, exits, or looks at signals. examples/train.c is one;
+ * `make build/examples/NAME` builds examples/NAME.c in the same way.
  *
  *     tokenise_train(&text, 1, 512, "tok", &ids, ev, &err)         a tokenizer of its own
  *
@@ -12,16 +13,20 @@
  *     training_run(&s, &end, &err)                                 trained from its last commit on
  *     session_close(&s)
  *
+ *     read_opts_default(&read, &err)                               how to read a model
+ *
  *     model_folder_open(&m, "run", NULL, ev, &err)                 the model in it, or in a Hugging
  *     model_folder_evaluator(&e, &m, &read, 0, &err)               Face folder, to be read:
+ *     tokens_open(&tokens, "held-out.bin", &err)
  *     evaluate_tokens(&e, tokens, 0, &loss, &n, &err)              its loss on a file of tokens
+ *     tokens_close(tokens)
  *     evaluator_close(&e)
  *     model_folder_close(&m)
  *
  *     generator_open(&g, "run", NULL, &read, &sampling, ev, &err)  the same, to continue texts
  *     generator_start(&g, 1, positions, n, &err)
- *     generator_feed(&g, &ids, &n, &logits, &err)                  the prompt, then each token
- *     generator_choose(&g, logits, 0, position)
+ *     generator_feed(&g, &ids, &n, &logits, &err)                  the prompt; then each token,
+ *     id = generator_choose(&g, logits, 0, position)               position from 0, is fed alone
  *     generator_close(&g)
  *
  * ev is a struct events: callbacks that hear of steps, evaluations, notices and of work that

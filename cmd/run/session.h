@@ -83,3 +83,7 @@ uint64_t session_threads(uint64_t asked);
 
 /* RUN/run.db there? */
 int session_is_run(const char *dir);
+
+/* file_may_replace for a file that is written where a person said: nor may it be one that a run
+ * has, and its folder must be there. */
+int session_output_check(const char *path, const char *const *inputs, size_t n, struct err *err);

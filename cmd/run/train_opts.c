@@ -242,6 +242,17 @@ int train_opts_default(struct train_opts *o, struct err *err)
     return opt_parse(&line, err);
 }
 
+int read_opts_default(struct read_opts *o, struct err *err)
+{
+    static const struct opt_part    parts[] = { { "Reading", read_rows, 0 }, { 0 } };
+    static const struct opt_command cmd = { .name = "read", .parts = parts, .size = sizeof *o };
+    struct opt_line                 line = { .cmd = &cmd, .options = o };
+    int                             rc = opt_parse(&line, err);
+
+    o->dtype = -1;
+    return rc;
+}
+
 int train_opts_check(struct train_opts *o, struct err *err)
 {
     uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;

@@ -89,7 +89,7 @@ struct tune_opts {
 /* For eval and generate. */
 struct read_opts {
     uint64_t seq, batch;  // seq 0: the model's positions
-    int      dtype;       // enum dtype: DT_F32 or DT_BF16
+    int      dtype;       // enum dtype: DT_F32 or DT_BF16; -1: the model's own
     uint64_t host_mem;    // bytes; 0: no promise
     int      blas;        // enum matmul_engine
     uint64_t threads;     // 0: all cores
@@ -103,6 +103,8 @@ extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[]
 int train_opts_default(struct train_opts *o, struct err *err);
 /* The options as a command line has them that says nothing else. */
 struct opt_line train_opts_line(struct train_opts *o);
+
+int read_opts_default(struct read_opts *o, struct err *err); // with the model's own dtype
 
 /* Options that go together: su+o+c becomes su+o with compress 2% (or what was given); min-lr <= lr;
  * warm-up within the horizon; --devices or --device; error feedback needs compress; ... */

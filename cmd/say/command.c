@@ -46,8 +46,10 @@ static int reader_gone(void)
 
 int command_finish(int code)
 {
+    errno = 0;
     if ((!fflush(stdout) && !ferror(stdout)) || code || reader_gone())
         return code;
-    perror("siTrain: writing to stdout");
+    fprintf(stderr, "siTrain: writing to stdout: %s\n",
+            errno ? strerror(errno) : "not all of it arrived");
     return 1;
 }

@@ -188,6 +188,11 @@ static int st_header_parse(struct safetensors *s, size_t file, json_t *root, str
     }
     if (s->n > first)
         qsort(s->tensors + first, s->n - first, sizeof *s->tensors, st_by_place);
+    const struct st_tensor *last = s->n > first ? &s->tensors[s->n - 1] : NULL;
+    uint64_t                end = last ? last->offset - f->data_off + last->bytes : 0;
+    if (end < f->data_bytes)
+        return err_misuse(err, "%s has %" PRIu64 " bytes behind the data of its last tensor, where "
+                          "a safetensors file ends", f->path, f->data_bytes - end);
     for (size_t i = first + 1; i < s->n; i++) {
         const struct st_tensor *t = &s->tensors[i], *before = t - 1;
 

@@ -369,7 +369,8 @@ int bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
         if (found <= 0) {
             rc = found ? found
                        : err_misuse(err, "the text yields a vocabulary of %zu, fewer than the %zu "
-                                    "asked for", 257 + r, vocab);
+                                    "asked for: ask for so many, or give more text", 257 + r,
+                                    vocab);
             break;
         }
         merges[r][0] = (uint32_t)(pair >> 32);

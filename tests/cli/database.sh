@@ -16,6 +16,13 @@ made() { # NAME STEPS ARGUMENTS...
     result "$got" "a run: $made_name"
 }
 
+made own 1
+for file in run.db dev0/states; do
+    refuses 2 "own/$file is there, in the run" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/own/$file"
+    refuses 2 "own/$file is there, in the run" bench --quick --only memory --json "$tmp/own/$file"
+done
+works "which is whole" check "$tmp/own"
+
 # hold RUN SQL: someone's sqlite3 says that to the run's database, and stays
 hold() {
     rm -f "$tmp/say" "$tmp/said"

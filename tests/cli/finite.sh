@@ -91,4 +91,15 @@ run generate "$tmp/hf" --prompt "the sea" --tokens 2
 result "$([ "$got" = 1 ] && grep -qF "$sentence" "$tmp/err"; echo $?)" "generate names it, too"
 refuses 1 "$sentence" export "$tmp/hf" "$tmp/again"
 result "$([ ! -e "$tmp/again" ]; echo $?)" "and nothing is exported"
+
+# every value is a number, 3.4e38, but what is computed from them is none
+file=$tmp/good/model.safetensors
+bytes=$(($(wc -c <"$file") - data))
+head -c "$bytes" /dev/zero | tr '\000' '\177' | dd of="$file" bs=65536 oflag=seek_bytes seek="$data" conv=notrunc 2>/dev/null
+refuses 1 "its loss is" eval "$tmp/good" --data "$tmp/held.txt"
+run generate "$tmp/good" --prompt "the sea" --tokens 2
+result "$([ "$got" = 1 ] && grep -q "a logit of the model is .*nan" "$tmp/err"; echo $?)" "generate stops where a logit is no number"
+printf x >>"$file"
+run check "$tmp/good"
+result "$([ "$got" = 1 ] && grep -q "1 bytes behind the data of its last tensor" "$tmp/err"; echo $?)" "a folder's file ends with its last tensor"
 done_testing
