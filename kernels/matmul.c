@@ -89,6 +89,16 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
+/* oneDNN's products are the faster ones where the CPU has instructions for them; bf16 without them
+ * takes it twice as long as OpenBLAS, which widens it first (docs/performance.md). */
+static int onednn_is_faster(const struct matmul_shape *shapes, size_t n_shapes)
+{
+    for (size_t i = 0; i < n_shapes; i++)
+        if (shapes[i].ab_dt == DT_BF16)
+            return simd_avx512_bf16();
+    return simd_avx512();
+}
+
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err)
 {
@@ -97,7 +107,8 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
     *out = NULL;
     if (engine == MATMUL_ONEDNN && !has)
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
-    else if (engine == MATMUL_ONEDNN || (engine == MATMUL_AUTO && has && simd_avx512()))
+    else if (engine == MATMUL_ONEDNN ||
+             (engine == MATMUL_AUTO && has && onednn_is_faster(shapes, n_shapes)))
         rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, err);
     if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, err);

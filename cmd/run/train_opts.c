@@ -13,7 +13,8 @@
     "what forward and backward read: parameters and inputs of products; sums are fp32"
 #define HELP_MEM   "RAM for the whole process, arenas of emulated devices apart; 0: no promise"
 #define HELP_BLAS  \
-    "engine of the products; auto: oneDNN (if built in) where the CPU has AVX-512, else OpenBLAS"
+    "engine of the products; auto: oneDNN (if built in) where the CPU has AVX-512, and for bf16 " \
+    "its bf16 products; else OpenBLAS"
 #define HELP_DISK    "how devices are read and written; null stores nothing"
 #define HELP_THREADS "threads of the kernels; 0: all cores"
 #define MOST_BETA    0.9999999 // in single precision still below 1
