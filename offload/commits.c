@@ -62,7 +62,7 @@ static void *committer_main(void *commits)
 }
 
 /* Give the job to the committer, or end it where it has none. */
-static void job_pass(struct commits *c, int whose)
+static void job_pass(struct commits *c, enum commits_job whose)
 {
     pthread_mutex_lock(&c->mutex);
     while (c->whose == JOB_GIVEN)

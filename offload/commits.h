@@ -53,7 +53,7 @@ struct commits {
     int               started;
     pthread_mutex_t   mutex;   // guards whose the job is
     pthread_cond_t    changed;
-    enum { JOB_IDLE, JOB_GIVEN, JOB_OVER, JOB_STOP } whose;
+    enum commits_job { JOB_IDLE, JOB_GIVEN, JOB_OVER, JOB_STOP } whose;
 };
 
 void commits_tables(struct commits *c, const struct store *st, struct arena *a);
