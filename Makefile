@@ -46,7 +46,7 @@ TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
-DEPS_TEST  := libcmocka-dev sqlite3 python3
+DEPS_TEST  := libcmocka-dev sqlite3 python3 g++
 DEPS_CLANG := libcmocka-dev clang libomp-dev
 DEPS_FUZZ  := libclang-rt-dev
 
@@ -243,6 +243,15 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_SUPPORT) $(LIB_OBJ)
 	$(call say,ld)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
+# The FPGA's kernels, as any compiler of C++ makes them: for their test alone.
+HLS_OBJ := $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard csd/hls/*.cpp))
+$(BUILD)/csd/hls/%.o: csd/hls/%.cpp
+	@mkdir -p $(@D)
+	$(call say,c++)
+	$(Q)$(CXX) -std=c++17 $(OPT) $(ARCH) $(WARN) -Wno-unknown-pragmas -ffp-contract=off -I. -MMD -MP -c $< -o $@
+$(BUILD)/tests/test_hls: $(HLS_OBJ)
+$(BUILD)/tests/test_hls: LDLIBS += -lstdc++
+
 # What a program looks like that has siTrain in it: examples/train.c.
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB_OBJ)
 	$(call say,ld)
@@ -289,5 +298,5 @@ test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train #
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain
 
--include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(wildcard $(BUILD)/tests/fault/*.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
+-include $(HLS_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(wildcard $(BUILD)/tests/fault/*.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
 .SECONDARY:
