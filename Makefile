@@ -131,7 +131,7 @@ fuzz: ## hostile input for every parser, FUZZ_SECONDS each (60), with libFuzzer 
 
 clang: ## build everything with clang, warnings as errors
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_CLANG)
-	@$(MAKE) --no-print-directory CC=clang BUILD=build-clang DEV=1 TARGET=build-clang/siTrain all test-bins
+	@$(MAKE) --no-print-directory CC=clang CXX=clang++ BUILD=build-clang DEV=1 TARGET=build-clang/siTrain all test-bins
 
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
 VENV ?= $(BUILD)/venv
