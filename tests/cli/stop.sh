@@ -38,9 +38,9 @@ import random, sys
 r = random.Random(3)
 line = lambda: " ".join("".join(r.choices("abcdefghijklmnop", k=r.randint(3, 9))) for _ in range(8)) + "\n"
 with open(sys.argv[1], "w") as f:
-    f.write("".join(line() for _ in range(60000)) * 20)
+    f.write("".join(line() for _ in range(60000)) * 30)
 END
-interrupt "training a tokenizer" 'training a tokenizer  [0-9]' "$tmp/tok2" prepare "$tmp/words.txt" --train-tokenizer --vocab 40000 --out "$tmp/tok2"
+interrupt "training a tokenizer" '(reading .*|training a tokenizer)  [0-9]' "$tmp/tok2" prepare "$tmp/words.txt" --train-tokenizer --vocab 40000 --out "$tmp/tok2"
 interrupt "tokenising" 'tokenising .*  left' "$tmp/words.bin" prepare "$tmp/words.txt" --tokenizer "$tmp/tok" --out "$tmp/words.bin"
 shown "tokenising $tmp/words.txt" "how far it is and how long it takes is shown"
 
